@@ -1,0 +1,69 @@
+# `make help` lists the targets. Needs Python >= 3.11, make and a package index; everything else goes into .venv.
+
+PYTHON ?= python3
+ROUNDS ?= 20000
+SEEDS ?= 4
+OUT ?= results/demo
+TEST_JOBS ?= auto
+LOCK_FLAGS ?=
+
+VENV := .venv
+RUN := $(VENV)/bin/python -m
+EQUIPOISE := $(VENV)/bin/equipoise
+PIP_INSTALL := $(RUN) pip install --quiet --quiet --disable-pip-version-check
+
+# One BLAS thread per process: work is spread over processes, and results do not depend on the number of cores.
+export OMP_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
+export MKL_NUM_THREADS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test lint bench suite audit lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
+
+demo: venv ## run the nested experiment; figure and report go to OUT (ROUNDS, SEEDS)
+	$(EQUIPOISE) run nested --rounds $(ROUNDS) --seeds $(SEEDS) --out $(OUT)
+
+test: lint ## lint, then run all tests and documented examples in parallel (TEST_JOBS)
+	$(RUN) pytest -n $(TEST_JOBS)
+
+lint: venv ## check style, format and types
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+	$(RUN) mypy
+
+bench: venv ## measure the time per decision
+	$(EQUIPOISE) bench
+
+suite: venv ## run every experiment and score every selector
+	$(EQUIPOISE) suite
+
+audit: venv ## check the guarantees by simulation
+	$(EQUIPOISE) audit
+
+venv: $(VENV)/.package ## create or refresh .venv if it is stale (PYTHON)
+
+lock: ## compile requirements.in into requirements.txt (LOCK_FLAGS=--upgrade for newer versions)
+	$(PYTHON) -m venv --clear build/lock
+	build/lock/bin/python -m pip install --quiet --quiet uv
+	build/lock/bin/uv pip compile requirements.in --output-file requirements.txt --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-annotate --no-header --quiet $(LOCK_FLAGS)
+
+clean: ## remove the environment, caches and build files, but no results
+	rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Two stamps, so that a change of pyproject.toml alone installs the package anew and not its dependencies.
+$(VENV)/.requirements: requirements.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("equipoise needs Python 3.11 or newer, but $(PYTHON) is " + sys.version.split()[0] + ": try make PYTHON=python3.11")'
+	@echo "Creating $(VENV) and installing the pinned requirements (a minute or so)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PIP_INSTALL) --require-hashes --requirement requirements.txt
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.requirements pyproject.toml
+	@echo "Installing equipoise into $(VENV)"
+	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
