@@ -1,0 +1,166 @@
+"""Candidate regret bounds as data: what a learner claims its regret over n plays to be at most. The claim may be false.
+
+A bound gives `raw(n)`. The selector, which knows the width w of the expected rewards, makes it admissible:
+R(0) = 0 and R(n) = min(R(n - 1) + w, max(R(n - 1), raw(n))), so that R never falls and never grows by more than one
+play can cost. Clipping keeps a true bound true: regret itself never falls and never grows by more than w per play.
+
+Families of the paper: c n^beta (`Power`), c sqrt(n ln(n / delta)) (`SqrtLog`), c sqrt(n) + s n (`LinearSqrt`), and the
+data-dependent bound that sums what the learner reports of each play (`Observed`).
+
+>>> Power(2.0).raw(9)
+6.0
+>>> from_json(to_json(SqrtLog(1.5, delta=0.1))) == SqrtLog(1.5, delta=0.1)
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import e, isfinite, log, nan, sqrt
+from typing import Any, TypeAlias
+
+from equipoise.errors import InvalidArgument, UnknownName
+from equipoise.kernel import kernel
+from equipoise.validation import non_negative, positive, probability, real, text
+
+POWER, SQRT_LOG, LINEAR_SQRT, SUMMED = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Power:
+    """coefficient * n ** exponent, exponent in (0, 1]."""
+
+    coefficient: float
+    exponent: float = 0.5
+
+    def __post_init__(self) -> None:
+        _set(self, coefficient=positive("coefficient", self.coefficient), exponent=real("exponent", self.exponent))
+        if not 0.0 < self.exponent <= 1.0:
+            raise InvalidArgument(f"exponent is {self.exponent!r}, but must lie in (0, 1]")
+
+    def raw(self, n: int) -> float:
+        return closed_form(POWER, self.coefficient, self.exponent, n)
+
+
+@dataclass(frozen=True)
+class SqrtLog:
+    """coefficient * sqrt(n * ln_+(n / delta)), ln_+(x) = ln(max(x, e))."""
+
+    coefficient: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        _set(self, coefficient=positive("coefficient", self.coefficient), delta=probability("delta", self.delta))
+
+    def raw(self, n: int) -> float:
+        return closed_form(SQRT_LOG, self.coefficient, self.delta, n)
+
+
+@dataclass(frozen=True)
+class LinearSqrt:
+    """slope * n + coefficient * sqrt(n): the bound of a learner whose model is off by a constant."""
+
+    slope: float
+    coefficient: float
+
+    def __post_init__(self) -> None:
+        _set(self, slope=non_negative("slope", self.slope), coefficient=positive("coefficient", self.coefficient))
+
+    def raw(self, n: int) -> float:
+        return closed_form(LINEAR_SQRT, self.coefficient, self.slope, n)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The sum of what the learner reports of each play in `Proposal.regret`: known only as the plays happen."""
+
+
+@dataclass(frozen=True)
+class Custom:
+    """A function of n of the user's own; it must be finite, not negative and not decreasing."""
+
+    function: Callable[[int], float]
+    name: str
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise InvalidArgument(f"function is {self.function!r}, but must be a function of n")
+        text("name", self.name)
+
+    def raw(self, n: int) -> float:
+        value, earlier = float(self.function(n)), float(self.function(n - 1)) if n > 1 else 0.0
+        if not isfinite(value) or value < 0.0 or value < earlier:
+            raise InvalidArgument(
+                f"bound {self.name!r} gives {value!r} at n = {n} and {earlier!r} before it, "
+                "but must be finite, not negative and not decreasing"
+            )
+        return value
+
+
+def _set(bound: Any, **settings: float) -> None:
+    """Keep settings as plain floats, whatever kind of number they came as, so that a bound is always plain data."""
+    for name, value in settings.items():
+        object.__setattr__(bound, name, value)
+
+
+Bound: TypeAlias = Power | SqrtLog | LinearSqrt | Observed | Custom
+BOUNDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Power, SqrtLog, LinearSqrt, Observed, Custom)}
+
+
+def to_json(bound: Bound) -> dict[str, Any]:
+    """Plain data that `from_json` turns into an equal bound; of a `Custom` one only the name is kept."""
+    if isinstance(bound, Custom):
+        return {"bound": "Custom", "name": bound.name}
+    return {"bound": type(bound).__name__, **asdict(bound)}
+
+
+def from_json(data: Mapping[str, Any], custom: Sequence[Custom] = ()) -> Bound:
+    """The bound that `to_json` described; `Custom` ones are looked up by name in `custom`."""
+    settings = {key: value for key, value in data.items() if key != "bound"}
+    name = str(data.get("bound"))
+    if name not in BOUNDS:
+        raise UnknownName("bound", name, BOUNDS)
+    if name == "Custom":
+        known = {bound.name: bound for bound in custom}
+        if settings.get("name") not in known:
+            raise UnknownName("custom bound", str(settings.get("name")), known)
+        return known[settings["name"]]
+    try:
+        bound: Bound = BOUNDS[name](**settings)
+    except TypeError:
+        raise InvalidArgument(f"bound {name!r} has settings {settings!r}, which are not its own") from None
+    return bound
+
+
+def bound_code(bound: Bound) -> tuple[int, float, float]:
+    """(kind, coefficient, shape): the bound as numbers, so that compiled code can evaluate it."""
+    match bound:
+        case Power(coefficient, exponent):
+            return POWER, coefficient, exponent
+        case SqrtLog(coefficient, delta):
+            return SQRT_LOG, coefficient, delta
+        case LinearSqrt(slope, coefficient):
+            return LINEAR_SQRT, coefficient, slope
+        case _:  # Observed and Custom arrive as increments, play by play
+            return SUMMED, nan, nan
+
+
+@kernel
+def closed_form(kind: int, coefficient: float, shape: float, n: int) -> float:
+    """raw(n) of the families that depend on n alone."""
+    if kind == POWER:
+        # The square root is by far the commonest exponent and much cheaper than a power.
+        return coefficient * (sqrt(n) if shape == 0.5 else n**shape)
+    if kind == SQRT_LOG:
+        return coefficient * sqrt(n * log(max(n / shape, e)))
+    return coefficient * sqrt(n) + shape * n
+
+
+@kernel
+def admissible(
+    kind: int, coefficient: float, shape: float, n: int, increment_sum: float, previous: float, width: float
+) -> float:
+    """R(n) from R(n - 1) = `previous`; `increment_sum` stands for raw(n) where it is observed."""
+    raw = increment_sum if kind == SUMMED else closed_form(kind, coefficient, shape, n)
+    return min(previous + width, max(previous, raw))

@@ -1,0 +1,40 @@
+"""The errors that equipoise raises. Each message names the argument, its value and the rule it broke."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class EquipoiseError(Exception):
+    """Everything that equipoise raises on purpose."""
+
+
+class InvalidArgument(EquipoiseError, ValueError):  # noqa: N818 - reads better at the raise
+    """An argument is outside its range; nothing was changed."""
+
+
+class NotEntitled(InvalidArgument):
+    """A selector was combined with a learner that does not offer what it needs."""
+
+
+class UnknownName(EquipoiseError, LookupError):  # noqa: N818
+    """A name that no registry knows; the message lists near names."""
+
+    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = difflib.get_close_matches(name, names, n=3) or names
+        hint = f"did you mean {', '.join(near)}?" if near else "none is known"
+        super().__init__(f"{what} {name!r} is unknown; {hint}")
+
+
+class UnknownDecision(EquipoiseError, LookupError):  # noqa: N818
+    """A ticket that was never given out, or whose reward is already booked."""
+
+
+class UnreadableFile(EquipoiseError):  # noqa: N818
+    """A file is truncated, altered, or of a version this release does not know."""
+
+
+class StoreConflict(EquipoiseError):  # noqa: N818
+    """A folder or file holds something else than what is to be written there."""
