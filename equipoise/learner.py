@@ -1,0 +1,89 @@
+"""The contract of a learner: a bandit or reinforcement-learning algorithm that decides and learns.
+
+Only `decide` and `learn` are required. `decide` may take just the context and return a bare action; `name` defaults to
+the class name, `accepts` and `offers` to nothing. A learner without `state` and `restore` works but cannot be saved.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from math import inf, nan
+from typing import Any, NamedTuple, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InvalidArgument
+
+ACCEPTS = frozenset({"off_policy", "weight"})
+OFFERS = frozenset({"lower", "regret"})
+
+
+class Proposal(NamedTuple):
+    """What a learner would do in a context, and what it knows about it."""
+
+    action: Any  # index into the offered actions; a vector on a continuous set; a policy in RL
+    lower: float = -inf  # lower confidence bound on the action's expected reward, if the learner has one
+    regret: float = nan  # what this play adds to the learner's own observed regret bound, if it has one
+    probability: float = 1.0  # with which the learner picked this action; nan if it cannot tell
+
+
+class Learner(Protocol):
+    """A full learner; see the module's text for what may be left out."""
+
+    name: str  # what people see in tables and figures
+    accepts: frozenset[str]  # of {"off_policy", "weight"}: rounds it did not play; importance-weighted rewards
+    offers: frozenset[str]  # of {"lower", "regret"}: which parts of its proposals it fills in
+
+    def decide(self, context: Any, rng: np.random.Generator | None = None) -> Proposal:
+        """What to do in this context; changes nothing."""
+        ...
+
+    def learn(self, context: Any, action: Any, reward: float, weight: float = 1.0) -> None:
+        """Take in what came of an action."""
+        ...
+
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, as plain data."""
+        ...
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything learned, as arrays."""
+        ...
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Take on a state that `state` returned."""
+        ...
+
+
+def learner_name(learner: Any) -> str:
+    return str(getattr(learner, "name", type(learner).__name__))
+
+
+def accepts(learner: Any) -> frozenset[str]:
+    return cast(frozenset[str], getattr(learner, "accepts", frozenset()))
+
+
+def offers(learner: Any) -> frozenset[str]:
+    return cast(frozenset[str], getattr(learner, "offers", frozenset()))
+
+
+def decider(learner: Any) -> Callable[[Any, np.random.Generator], Proposal]:
+    """`learner.decide` as a function of context and generator that always returns a `Proposal`."""
+    for method in ("decide", "learn"):
+        if not callable(getattr(learner, method, None)):
+            raise InvalidArgument(f"learner {learner_name(learner)!r} has no {method}(), but must have one")
+    decide = learner.decide
+    parameters = inspect.signature(decide).parameters.values()
+    if any(parameter.name == "rng" and parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters):
+        return lambda context, rng: as_proposal(decide(context, rng=rng))
+    positional = sum(parameter.kind <= parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+    if positional >= 2 or any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        # Spelled out, as it is what the learners of the package go through in every round.
+        return lambda context, rng: answer if isinstance(answer := decide(context, rng), Proposal) else Proposal(answer)
+    return lambda context, rng: as_proposal(decide(context))
+
+
+def as_proposal(answer: Any) -> Proposal:
+    return answer if isinstance(answer, Proposal) else Proposal(answer)

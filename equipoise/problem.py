@@ -1,0 +1,33 @@
+"""The contract of a problem: where contexts and rewards come from. It knows its own optimum, so regret is exact."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class Problem(Protocol):
+    """A source of rounds. A problem may also have `record(learner, action, reward)`, called after every round, for
+    adversaries that look at the history."""
+
+    name: str
+    reward_range: tuple[float, float]  # of the rewards; of the expected rewards where the noise is unbounded
+    iid: bool  # whether contexts are independent and identically distributed
+    noise: float | None  # sub-Gaussian factor of unbounded noise, None where rewards keep to the range
+
+    def observe(self, rng: np.random.Generator) -> Any:
+        """The context of the next round."""
+        ...
+
+    def respond(self, context: Any, action: Any, rng: np.random.Generator) -> float:
+        """The reward of an action."""
+        ...
+
+    def gap(self, context: Any, action: Any) -> float:
+        """The exact expected loss of an action against the best one in this context."""
+        ...
+
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, as plain data."""
+        ...

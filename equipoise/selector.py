@@ -1,0 +1,187 @@
+"""The contract of a selector: the rule that picks which learner plays, without seeing the context.
+
+The confidence statements need the choice to be independent of the round's context given the past, so `choose` takes no
+context. A play is open from `choose` until its reward is credited or the round is withdrawn; rewards may come late, in
+any order, or never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan, nan
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InvalidArgument, NotEntitled
+from equipoise.learner import Proposal, accepts, learner_name, offers
+from equipoise.validation import real
+
+NEEDS = frozenset({"bounds", "proposals", "weight", "snapshots", "nested"})
+
+
+class Choice(NamedTuple):
+    """Which learner plays; the ticket under which its reward is credited."""
+
+    learner: int
+    play: int  # this learner's play number, from 1
+    probability: float
+    snapshot: int | None = None  # play an earlier policy of this learner
+    teach: bool = True  # whether the learner learns from this round
+
+
+class Standing(NamedTuple):
+    """How a learner stands: sums and counts over its longest resolved prefix of plays, per play where it says mean."""
+
+    learner: int
+    plays: int
+    pending: int  # plays beyond the resolved prefix
+    mean_reward: float
+    mean_radius: float
+    mean_bound: float
+    mean_lower: float  # mean_reward - mean_radius: the optimum is not below this
+    mean_upper: float  # mean_reward + mean_radius + mean_bound: the optimum is not above this if the bound is true
+    active: bool
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The resolved plays of one learner at one moment; all totals."""
+
+    index: int
+    plays: int
+    reward_sum: float
+    regret_bound: float
+    radius: float
+
+    @property
+    def mean_lower(self) -> float:
+        return (self.reward_sum - self.radius) / self.plays
+
+    @property
+    def mean_upper(self) -> float:
+        return (self.reward_sum + self.regret_bound + self.radius) / self.plays
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """Proof that a learner's bound is false: its upper mean lies below the lower mean of a witness."""
+
+    round: int
+    learner: Evidence
+    witness: Evidence
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What the rewards so far prove, with confidence 1 - delta (`learners_delta` more where bounds are the learners'
+    own).
+
+    The upper bounds presume that at least one active learner has kept its bound; `consistent` is False once the rewards
+    disprove even that. `valid` is False where a radius was narrowed by hand.
+    """
+
+    rounds: int
+    resolved_rounds: int  # length of the longest prefix of rounds whose rewards are all in
+    optimum_lower: float
+    optimum_upper: float
+    regret_lower: float  # total over the resolved rounds
+    regret_upper: float  # total over all rounds
+    learner_regret_lowers: tuple[float, ...]  # proved regret of each learner, a total over its resolved plays
+    delta: float
+    learners_delta: float
+    consistent: bool
+    valid: bool
+
+    def words(self) -> str:
+        """The certificate as sentences."""
+        if not self.valid:
+            return (
+                "No statement: the radius was narrowed by hand (radius_scale below 1), which voids every certificate."
+            )
+        confidence = f"With confidence {1 - self.delta - self.learners_delta:.4g}"
+        optimum = f"the best expected reward lies in [{self.optimum_lower:.4g}, {self.optimum_upper:.4g}]"
+        if not self.consistent:
+            return f"{confidence}, no learner that is still active keeps its bound; the rewards contradict all of them."
+        return (
+            f"{confidence}, and if some active learner keeps its bound, {optimum} and the regret of {self.rounds} "
+            f"rounds is at least {self.regret_lower:.4g} and at most {self.regret_upper:.4g}."
+        )
+
+
+class Selector(Protocol):
+    """A rule that picks learners. Everything it knows comes through these calls, so it can be rebuilt from a log.
+
+    A selector of your own may leave out `name` (the class name is shown), `n_learners` (it then takes any number) and
+    the two checks (rewards then only have to be finite, and what `credit` refuses is known only after the learners have
+    learned).
+    """
+
+    name: str
+    needs: frozenset[str]  # of {"bounds", "proposals", "weight", "snapshots", "nested"}
+    n_learners: int
+    eliminations: list[Elimination]
+
+    @property
+    def active(self) -> tuple[int, ...]: ...
+
+    def choose(self, rng: np.random.Generator | None = None) -> Choice: ...
+
+    def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None: ...
+
+    def check_reward(self, reward: float) -> float:
+        """The reward as a float, or the reason why it cannot be booked."""
+        ...
+
+    def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
+        """Raise what `credit` would and change nothing; else reward and regret as floats, nan if unknown."""
+        ...
+
+    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> None: ...
+
+    def withdraw(self, choice: Choice) -> None: ...
+
+    def standing(self) -> list[Standing]: ...
+
+    def certificate(self) -> Certificate: ...
+
+    def config(self) -> dict[str, Any]: ...
+
+    def state(self) -> dict[str, NDArray[Any]]: ...
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None: ...
+
+
+def check_entitled(selector: Any, learners: Sequence[Any]) -> None:
+    """Refuse learners that do not offer what the selector needs, naming the learner and the demand."""
+    selector_name, n_learners = learner_name(selector), getattr(selector, "n_learners", len(learners))
+    if n_learners != len(learners):
+        raise InvalidArgument(f"learners has {len(learners)} entries, but {selector_name} was made for {n_learners}")
+    for i, learner in enumerate(learners):
+        name = learner_name(learner)
+        if "weight" in selector.needs and "weight" not in accepts(learner):
+            raise NotEntitled(f"{selector_name} needs learners that accept importance weights, but {name!r} does not")
+        if "proposals" in selector.needs and "lower" not in offers(learner):
+            raise NotEntitled(f"{selector_name} needs a lower bound from every learner, but {name!r} offers none")
+        if i in getattr(selector, "observed", ()) and "regret" not in offers(learner):
+            raise NotEntitled(
+                f"bound {i} of {selector_name} is Observed, but learner {name!r} offers no 'regret' in its proposals"
+            )
+
+
+def credit_in_two_steps(
+    selector: Any,
+) -> tuple[Callable[..., tuple[float, float]], Callable[[Choice, float, float], None]]:
+    """`credit` as a check that changes nothing and the booking of what it returned; learners learn in between."""
+    if hasattr(selector, "credit_checked"):
+        return selector.check_credit, selector.credit_checked
+
+    def check(choice: Choice, reward: float, regret: float | None) -> tuple[float, float]:
+        return real("reward", reward), nan if regret is None else real("regret", regret)
+
+    def credit(choice: Choice, reward: float, regret: float) -> None:
+        selector.credit(choice, reward, None if isnan(regret) else regret)
+
+    return getattr(selector, "check_credit", check), credit

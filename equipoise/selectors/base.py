@@ -1,0 +1,324 @@
+"""What every selector made of kernels has in common: tickets, validation, standings, certificates, saving.
+
+A selector is two things. Its *kernel* is a set of small functions over arrays that know only plays in order; the
+simulator compiles and calls them directly. The *ledger* turns tickets and late rewards into such calls. This class
+validates, holds both and forwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import isnan, nan
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise import bounds as bounds_module
+from equipoise.bounds import Bound, Custom, Observed
+from equipoise.confidence import make_radius, radius_alpha, radius_sum
+from equipoise.errors import InvalidArgument
+from equipoise.learner import Proposal
+from equipoise.ledger import Bookkeeping, Ledger
+from equipoise.records import as_columns, as_records, check_columns, check_shapes, take_columns, take_records
+from equipoise.selector import Certificate, Choice, Elimination, Evidence, Standing
+from equipoise.selectors import evidence
+from equipoise.selectors.evidence import Books, Rules, open_books
+from equipoise.streams import SELECTOR, open_stream, seek
+from equipoise.validation import interval, non_negative, one_of, positive, probability, real
+
+
+class Kernels(NamedTuple):
+    """The functions of a selector, all over (params, state, ...); i is a learner."""
+
+    choose: Callable[..., tuple[int, float]]  # (generator) -> learner, probability
+    book: Callable[..., None]  # (i, reward, regret, probability): a play was resolved, in play order
+    open_play: Callable[..., None] = evidence.open_play  # (i)
+    rewind: Callable[..., None] = evidence.rewind  # (i)
+    play: Callable[..., None] = evidence.play  # (i, position, regret)
+    pool: Callable[..., None] = evidence.pool  # (reward)
+    certify: Callable[..., Any] = evidence.certify
+    is_active: Callable[..., bool] = evidence.is_active  # (i)
+
+
+class BookedSelector:
+    """A selector that keeps the books of `evidence`."""
+
+    name: str
+    needs: frozenset[str] = frozenset()
+    randomized: ClassVar[bool] = False  # whether choosing draws random numbers
+    kernels: ClassVar[Kernels]
+
+    def __init__(
+        self,
+        n_learners: int,
+        bounds: Sequence[Bound] | None,
+        *,
+        delta: float,
+        reward_range: tuple[float, float],
+        noise: float | None,
+        contexts: str,
+        radius: str,
+        radius_scale: float,
+        seed: int = 0,
+    ) -> None:
+        self.n_learners = n_learners
+        self.bounds = None if bounds is None else tuple(bounds)
+        self.delta = probability("delta", delta)
+        self.reward_range = interval("reward_range", reward_range)
+        self.noise = None if noise is None else positive("noise", noise)
+        self.contexts = one_of("contexts", contexts, ("random", "fixed"))
+        self.radius = radius
+        self.radius_scale = positive("radius_scale", radius_scale)
+        self.alpha = radius_alpha(n_learners, self.delta)
+        low, high = self.reward_range
+        self.rules = Rules(
+            make_radius(
+                radius,
+                n_learners=n_learners,
+                delta=self.delta,
+                width=high - low,
+                noise=self.noise,
+                contexts=contexts,
+                scale=self.radius_scale,
+            ),
+            low,
+            high,
+            high - low,
+        )
+        # Learners without a candidate bound are booked as if their bound were whatever they report.
+        self.books = open_books(self.bounds or [Observed()] * n_learners)
+        self.observed = tuple(i for i, bound in enumerate(self.bounds or ()) if isinstance(bound, Observed))
+        self._customs = {i: bound for i, bound in enumerate(self.bounds or ()) if isinstance(bound, Custom)}
+        self.eliminations: list[Elimination] = []
+        self._stream = open_stream(seed)
+        self._draws = 0
+        self._bind()
+
+    @property
+    def params(self) -> Any:
+        """What the kernels take first."""
+        return self.rules
+
+    @property
+    def kernel_state(self) -> Any:
+        """What the kernels take second: a tuple of arrays that they change in place."""
+        return self.books
+
+    def _bind(self) -> None:
+        params, state, kernels = self.params, self.kernel_state, self.kernels
+
+        def close(i: int) -> None:
+            self.books.accounts[i].plays -= 1
+
+        def play(i: int, offset: int, regret: float) -> None:
+            position = self.books.accounts[i].booked_plays + offset
+            kernels.play(params, state, i, position, self._increment(i, position, regret))
+
+        def book(i: int, reward: float, regret: float, probability: float) -> None:
+            regret = self._increment(i, self.books.accounts[i].booked_plays + 1, regret)
+            kernels.book(params, state, i, reward, regret, probability)
+
+        self._ledger = Ledger(
+            self.n_learners,
+            Bookkeeping(
+                open=partial(kernels.open_play, params, state),
+                close=close,
+                rewind=partial(kernels.rewind, params, state),
+                play=play,
+                book=book if self._customs else partial(kernels.book, params, state),
+                pool=partial(kernels.pool, params, state),
+            ),
+        )
+
+    def _increment(self, i: int, position: int, regret: float) -> float:
+        """What play number `position` of learner i adds to its bound; the kernel cannot evaluate a `Custom` one."""
+        custom = self._customs.get(i)
+        if custom is None:
+            return regret
+        return custom.raw(position) - (custom.raw(position - 1) if position > 1 else 0.0)
+
+    @property
+    def has_custom_bounds(self) -> bool:
+        """Whether a bound is a Python function, which compiled code cannot call."""
+        return bool(self._customs)
+
+    @property
+    def active(self) -> tuple[int, ...]:
+        return tuple(i for i, account in enumerate(self.books.accounts) if account.active)
+
+    def choose(self, rng: np.random.Generator | None = None) -> Choice:
+        """The learner that plays this round; opens a play."""
+        self._ledger.settle()
+        if rng is None and self.randomized:
+            seek(self._stream, SELECTOR, self._draws)
+            rng = self._stream.generator
+        learner, chance = self.kernels.choose(self.params, self.kernel_state, rng)
+        if learner in self._customs:  # the user's function may break its rule: find out before the play is opened
+            self._customs[learner].raw(self.books.accounts[learner].plays + 1)
+        self._draws += 1
+        return Choice(learner, self._ledger.open(learner, chance), chance)
+
+    def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
+        """Take in what the chosen learner proposed."""
+        if choice.learner not in proposals:
+            raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {choice.learner}")
+        if choice.learner in self.observed:
+            regret = self._check_regret(proposals[choice.learner].regret)
+            self._ledger.observe(choice.learner, choice.play, regret)
+
+    def check_reward(self, reward: float) -> float:
+        """The reward as a float, or the reason why it cannot be booked."""
+        low, high = self.reward_range
+        if type(reward) is float and low <= reward <= high:
+            return reward
+        number = real("reward", reward)
+        if self.noise is None and not low <= number <= high:
+            raise InvalidArgument(f"reward is {reward!r}, but must lie in reward_range ({low:g}, {high:g})")
+        return number
+
+    def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
+        """Reward and regret as floats, nan for a regret not given; raises what `credit` would and changes nothing."""
+        number = self.check_reward(reward)
+        entry = self._ledger.entry(choice.learner, choice.play)
+        known = nan if regret is None else self._check_regret(regret)
+        if choice.learner in self.observed and isnan(known) and isnan(entry.regret):
+            raise InvalidArgument(
+                f"regret of play {choice.play} of learner {choice.learner} is unknown, "
+                "but its bound is Observed and needs it from observe() or credit()"
+            )
+        return number, known
+
+    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> None:
+        """Book the reward of a play, in any order and however late; `regret` where it is known only now."""
+        self.credit_checked(choice, *self.check_credit(choice, reward, regret))
+
+    def credit_checked(self, choice: Choice, reward: float, regret: float) -> None:
+        """Book what `check_credit` has passed."""
+        self._ledger.credit(choice.learner, choice.play, reward, regret)
+        if self.books.pool[0].eliminated != len(self.eliminations):
+            self._note_eliminations()
+
+    def withdraw(self, choice: Choice) -> None:
+        """The round did not happen: strike its play."""
+        if self._ledger.withdraw(choice.learner, choice.play):
+            self._draws -= 1  # the next choice draws the same numbers
+        if self.books.pool[0].eliminated != len(self.eliminations):
+            self._note_eliminations()
+
+    def standing(self) -> list[Standing]:
+        """How every learner stands; nan where a learner has no resolved play."""
+        rows = []
+        for i, account in enumerate(self.books.accounts):
+            n = account.booked_plays
+            rows.append(
+                Standing(
+                    learner=i,
+                    plays=account.plays,
+                    pending=account.plays - n,
+                    mean_reward=account.rewards / n if n else nan,
+                    mean_radius=radius_sum(self.rules.radius, n) / n if n else nan,
+                    mean_bound=account.booked_bound / n if n else nan,
+                    mean_lower=account.mean_lower if n else nan,
+                    mean_upper=account.mean_upper if n else nan,
+                    active=account.active,
+                )
+            )
+        return rows
+
+    def certificate(self) -> Certificate:
+        """What the rewards booked so far prove about the optimum and the regret."""
+        lower, upper, regret_lower, regret_upper, consistent = self.kernels.certify(self.params, self.kernel_state)
+        proved = []
+        for account in self.books.accounts:
+            n = account.booked_plays
+            radius = radius_sum(self.rules.radius, n) if n > 0 else 0.0
+            proved.append(max(0.0, n * lower - account.rewards - radius))
+        return Certificate(
+            rounds=evidence.rounds_made(self.books),
+            resolved_rounds=self.books.pool[0].plays,
+            optimum_lower=lower,
+            optimum_upper=upper,
+            regret_lower=regret_lower,
+            regret_upper=regret_upper,
+            learner_regret_lowers=tuple(proved),
+            delta=self.delta,
+            learners_delta=0.0,
+            consistent=consistent,
+            valid=self.radius_scale >= 1.0,
+        )
+
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, as plain data."""
+        return {
+            "bounds": None if self.bounds is None else [bounds_module.to_json(bound) for bound in self.bounds],
+            "delta": self.delta,
+            "reward_range": list(self.reward_range),
+            "noise": self.noise,
+            "contexts": self.contexts,
+            "radius": self.radius,
+            "radius_scale": self.radius_scale,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """The selector that `config` describes, in its initial state."""
+        settings = {**config, "reward_range": tuple(config["reward_range"])}
+        if config["bounds"] is not None:
+            settings["bounds"] = [bounds_module.from_json(bound) for bound in config["bounds"]]
+        return cls(**settings)
+
+    def to_arrays(self) -> tuple[Any, Any]:
+        """Params and state as arrays, for compiled code; the state is a copy."""
+        return self.rules, Books(*map(as_records, self.books))  # type: ignore[arg-type]
+
+    def from_arrays(self, state: Any) -> None:
+        """Take on a state that compiled code has worked on, all of whose plays are resolved."""
+        take_records(self.books.accounts, state.accounts)
+        take_records(self.books.pool, state.pool)
+        self._note_eliminations()
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything learned, as arrays."""
+        self._ledger.settle()  # so that equal histories have equal states, whenever pending plays were counted
+        books = as_columns("accounts", self.books.accounts) | as_columns("pool", self.books.pool)
+        ledger = {f"ledger.{name}": array for name, array in self._ledger.state().items()}
+        eliminated = np.array([elimination.learner.index for elimination in self.eliminations], np.int64)
+        return {**books, **ledger, "eliminated": eliminated, "draws": np.array([self._draws], np.int64)}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Take on a state that `state` returned; any other is refused and changes nothing."""
+        ledger = {name.removeprefix("ledger."): array for name, array in state.items() if name.startswith("ledger.")}
+        check_columns("accounts", self.books.accounts, state)
+        check_columns("pool", self.books.pool, state)
+        n_eliminated = int(np.count_nonzero(state["accounts.eliminated_at"]))
+        check_shapes(state, {"draws": (1,), "eliminated": (n_eliminated,)})
+        self._ledger.check_state(ledger)
+        take_columns("accounts", self.books.accounts, state)
+        take_columns("pool", self.books.pool, state)
+        self._ledger.restore(ledger)
+        self._draws = int(state["draws"][0])
+        self.eliminations[:] = [self._elimination(i) for i in state["eliminated"].tolist()]
+
+    def _check_regret(self, regret: float) -> float:
+        # Only nan, which stands for unknown, differs from itself.
+        return nan if regret != regret else non_negative("regret", regret)
+
+    def _note_eliminations(self) -> None:
+        known = {elimination.learner.index for elimination in self.eliminations}
+        gone = [i for i, account in enumerate(self.books.accounts) if account.eliminated_at > 0 and i not in known]
+        for i in sorted(gone, key=lambda i: self.books.accounts[i].eliminated_at):
+            self.eliminations.append(self._elimination(i))
+
+    def _elimination(self, i: int) -> Elimination:
+        account = self.books.accounts[i]
+
+        def proof(index: int, plays: int, rewards: float, regret_bound: float) -> Evidence:
+            return Evidence(index, plays, rewards, regret_bound, radius_sum(self.rules.radius, plays))
+
+        return Elimination(
+            account.eliminated_at,
+            proof(i, account.proof_plays, account.proof_rewards, account.proof_bound),
+            proof(account.witness, account.witness_plays, account.witness_rewards, account.witness_bound),
+        )

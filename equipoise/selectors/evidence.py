@@ -1,0 +1,224 @@
+"""What the resolved plays of each learner prove: the books that selectors with candidate bounds keep.
+
+For each learner an account holds plays n_i, summed rewards U_i and its admissible bound R_i twice: over all plays made
+(what is balanced) and over the longest resolved prefix of plays (what is tested). On the event of the radius D, for
+all n at once, |n_i mu* - U_i - Reg_i| <= D(n_i); so mu* >= (U_i - D)/n_i, and mu* <= (U_i + R_i + D)/n_i if the bound
+of i is true. `eliminate` is the test of Algorithm 1; `certify` bounds the optimum and the regret of all rounds.
+
+Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
+Bandits and RL", Algorithm 1 and its lemma on mu*. Departures: no test while an active learner is unplayed (the paper
+divides by zero there); all tests see the active set at the start of the round and removals happen together, so that
+the learner with the greatest lower mean always survives. Sums are compensated (Kahan), for runs of 1e8 rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple
+
+from equipoise.bounds import SUMMED, Bound, admissible, bound_code
+from equipoise.confidence import Radius, radius_sum
+from equipoise.kernel import kernel
+
+
+class Rules(NamedTuple):
+    """What does not change during a run."""
+
+    radius: Radius
+    low: float  # the range of rewards, or of expected rewards under sub-Gaussian noise
+    high: float
+    width: float
+
+
+@dataclass(slots=True)
+class Account:
+    """One learner's row. A sum and its carry make one compensated total."""
+
+    bound_kind: int
+    bound_coefficient: float
+    bound_shape: float
+    plays: int = 0  # made, pending ones too
+    increments: float = 0.0  # total of observed regret over plays made
+    increments_carry: float = 0.0
+    regret_bound: float = 0.0  # R_i at plays made
+    booked_plays: int = 0  # of the resolved prefix
+    booked_increments: float = 0.0
+    booked_increments_carry: float = 0.0
+    booked_bound: float = 0.0  # R_i at the resolved prefix
+    rewards: float = 0.0  # total over the resolved prefix
+    rewards_carry: float = 0.0
+    mean_lower: float = -inf
+    mean_upper: float = inf
+    least_upper: float = inf  # the smallest mean upper there ever was
+    active: bool = True
+    eliminated_at: int = 0  # round, 0 while active; what follows is the proof, as it was in that round
+    proof_plays: int = 0
+    proof_rewards: float = 0.0
+    proof_bound: float = 0.0
+    witness: int = -1
+    witness_plays: int = 0
+    witness_rewards: float = 0.0
+    witness_bound: float = 0.0
+
+
+@dataclass(slots=True)
+class Pool:
+    """All rounds together."""
+
+    plays: int = 0  # length of the resolved prefix of rounds
+    rewards: float = 0.0
+    rewards_carry: float = 0.0
+    best_lower: float = -inf  # the greatest mean lower any learner ever had
+    eliminated: int = 0  # learners
+
+
+class Books(NamedTuple):
+    """Rows are objects in a portfolio and records of an array in compiled code."""
+
+    accounts: list[Account]
+    pool: list[Pool]  # one row
+
+
+def open_books(bounds: Sequence[Bound]) -> Books:
+    return Books([Account(*bound_code(bound)) for bound in bounds], [Pool()])
+
+
+@kernel
+def add(total: float, carry: float, amount: float) -> tuple[float, float]:
+    """Kahan's compensated addition of `amount` to a total with its carry."""
+    corrected = amount - carry
+    new_total = total + corrected
+    return new_total, (new_total - total) - corrected
+
+
+@kernel
+def open_play(rules: Rules, books: Books, i: int) -> None:
+    """Learner i was chosen."""
+    books.accounts[i].plays += 1
+
+
+@kernel
+def rewind(rules: Rules, books: Books, i: int) -> None:
+    """Set what is balanced of learner i back to its resolved prefix."""
+    account = books.accounts[i]
+    account.increments = account.booked_increments
+    account.increments_carry = account.booked_increments_carry
+    account.regret_bound = account.booked_bound
+
+
+@kernel
+def play(rules: Rules, books: Books, i: int, position: int, regret: float) -> None:
+    """Balance learner i as having made its play number `position`; an unknown regret counts the full width."""
+    account = books.accounts[i]
+    if account.bound_kind == SUMMED:
+        increment = rules.width if regret != regret else regret
+        account.increments, account.increments_carry = add(account.increments, account.increments_carry, increment)
+    raw_sum, previous = account.increments, account.regret_bound
+    account.regret_bound = admissible(
+        account.bound_kind, account.bound_coefficient, account.bound_shape, position, raw_sum, previous, rules.width
+    )
+
+
+@kernel
+def book(rules: Rules, books: Books, i: int, reward: float, regret: float) -> None:
+    """Extend learner i's resolved prefix by one play."""
+    account = books.accounts[i]
+    account.booked_plays += 1
+    n = account.booked_plays
+    if account.bound_kind == SUMMED:
+        account.booked_increments, account.booked_increments_carry = add(
+            account.booked_increments, account.booked_increments_carry, rules.width if regret != regret else regret
+        )
+    raw_sum, previous = account.booked_increments, account.booked_bound
+    account.booked_bound = admissible(
+        account.bound_kind, account.bound_coefficient, account.bound_shape, n, raw_sum, previous, rules.width
+    )
+    account.rewards, account.rewards_carry = add(account.rewards, account.rewards_carry, reward)
+    radius = radius_sum(rules.radius, n)
+    account.mean_lower = (account.rewards - radius) / n
+    account.mean_upper = (account.rewards + account.booked_bound + radius) / n
+    account.least_upper = min(account.least_upper, account.mean_upper)
+    pooled = books.pool[0]
+    pooled.best_lower = max(pooled.best_lower, account.mean_lower)
+
+
+@kernel
+def pool(rules: Rules, books: Books, reward: float) -> None:
+    """Extend the resolved prefix of all rounds by one round."""
+    pooled = books.pool[0]
+    pooled.plays += 1
+    pooled.rewards, pooled.rewards_carry = add(pooled.rewards, pooled.rewards_carry, reward)
+
+
+@kernel
+def is_active(rules: Rules, books: Books, i: int) -> bool:
+    return books.accounts[i].active
+
+
+@kernel
+def rounds_made(books: Books) -> int:
+    rounds = 0
+    for i in range(len(books.accounts)):
+        rounds += books.accounts[i].plays
+    return rounds
+
+
+@kernel
+def eliminate(books: Books) -> None:
+    """Drop every active learner whose upper mean lies strictly below the greatest lower mean of an active one."""
+    n_learners = len(books.accounts)
+    witness, best_lower, least_upper = 0, -inf, inf
+    for j in range(n_learners):
+        account = books.accounts[j]
+        if account.active:
+            if account.plays == 0:
+                return
+            # Without a resolved play these means are -inf and inf: neither a witness nor under test.
+            least_upper = min(least_upper, account.mean_upper)
+            if account.mean_lower > best_lower:
+                witness, best_lower = j, account.mean_lower
+    if least_upper >= best_lower:
+        return
+    proof = books.accounts[witness]
+    for i in range(n_learners):
+        account = books.accounts[i]
+        if account.active and account.mean_upper < best_lower:
+            account.active = False
+            books.pool[0].eliminated += 1
+            account.eliminated_at = rounds_made(books)
+            account.proof_plays = account.booked_plays
+            account.proof_rewards = account.rewards
+            account.proof_bound = account.booked_bound
+            account.witness = witness
+            account.witness_plays = proof.booked_plays
+            account.witness_rewards = proof.rewards
+            account.witness_bound = proof.booked_bound
+
+
+@kernel
+def certify(rules: Rules, books: Books) -> tuple[float, float, float, float, bool]:
+    """(optimum_lower, optimum_upper, regret_lower, regret_upper, consistent) over all rounds, as in `Certificate`."""
+    pooled = books.pool[0]
+    rounds, resolved, pool_radius = rounds_made(books), pooled.plays, 0.0
+    lower, upper = max(rules.low, pooled.best_lower), -inf
+    if resolved > 0:
+        pool_radius = radius_sum(rules.radius, resolved)
+        lower = max(lower, (pooled.rewards - pool_radius) / resolved)
+    for i in range(len(books.accounts)):
+        if books.accounts[i].active:
+            upper = max(upper, books.accounts[i].least_upper)
+    consistent = lower <= upper
+    lower, upper = min(lower, rules.high), max(min(upper, rules.high), rules.low)
+    by_pool = resolved * upper - pooled.rewards + pool_radius + rules.width * (rounds - resolved)
+    by_learner = 0.0
+    for i in range(len(books.accounts)):
+        account = books.accounts[i]
+        n = account.booked_plays
+        if n > 0:
+            by_learner += n * upper - account.rewards + radius_sum(rules.radius, n)
+        by_learner += rules.width * (account.plays - n)
+    regret_upper = max(0.0, min(rules.width * rounds, by_pool, by_learner)) if consistent else rules.width * rounds
+    regret_lower = max(0.0, resolved * lower - pooled.rewards - pool_radius)
+    return lower, upper, regret_lower, regret_upper, consistent
