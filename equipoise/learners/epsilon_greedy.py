@@ -1,0 +1,75 @@
+"""Epsilon-greedy: play the best arm so far, and now and then any arm.
+
+With probability 1 - epsilon the learner plays the greedy arm: the offered arm of greatest mean reward, an unplayed arm
+before any other, ties going to the lower index. With probability epsilon it plays one of the K offered arms, each
+equally likely, the greedy one included. So the greedy arm is played with probability 1 - epsilon + epsilon / K and any
+other with epsilon / K, which is what the proposal reports.
+
+Reference: Sutton and Barto (2018), "Reinforcement learning: an introduction", section 2.4, "A simple bandit algorithm".
+Departure: its estimates start at 0; here an arm counts as best until it has been played.
+
+>>> EpsilonGreedy(4, epsilon=0.2, seed=3).decide(None)
+Proposal(action=0, lower=-inf, regret=nan, probability=0.8500000000000001)
+"""
+
+from __future__ import annotations
+
+from math import inf, nan
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.kernel import kernel
+from equipoise.learners.base import Kernels
+from equipoise.learners.finite import FiniteLearner
+from equipoise.validation import fraction
+
+
+class Params(NamedTuple):
+    epsilon: float
+
+
+class Memory(NamedTuple):
+    plays: NDArray[np.int64]
+    reward_sums: NDArray[np.float64]
+    mean_rewards: NDArray[np.float64]  # inf while an arm is unplayed
+
+
+@kernel
+def decide(
+    params: Params, memory: Memory, actions: NDArray[np.float64], rng: np.random.Generator
+) -> tuple[int, float, float, float]:
+    n_actions = len(actions)
+    greedy = int(memory.mean_rewards[:n_actions].argmax())
+    action, probability = greedy, params.epsilon / n_actions
+    number = rng.random()
+    if number < params.epsilon:
+        # Given that it fell below epsilon, number / epsilon is uniform again; rounding may carry it up to 1.
+        action = min(int(number / params.epsilon * n_actions), n_actions - 1)
+    if action == greedy:
+        probability += 1.0 - params.epsilon
+    return action, -inf, nan, probability
+
+
+@kernel
+def learn(params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float) -> None:
+    memory.plays[action] += 1
+    memory.reward_sums[action] += reward
+    memory.mean_rewards[action] = memory.reward_sums[action] / memory.plays[action]
+
+
+class EpsilonGreedy(FiniteLearner):
+    """Greedy over `arms` arms, exploring with probability `epsilon`; see `FiniteLearner` for contexts.
+
+    `seed` is that of the learner's own random stream, used where `decide` is given none.
+    """
+
+    randomized = True
+    kernels: ClassVar[Kernels] = Kernels(decide, learn)
+
+    def __init__(self, arms: int, *, epsilon: float, seed: int = 0, name: str | None = None) -> None:
+        self.epsilon = fraction("epsilon", epsilon)
+        super().__init__(arms, default_name=f"EpsilonGreedy({self.epsilon:g})", name=name, seed=seed)
+        self.params = Params(self.epsilon)
+        self.memory = Memory(np.zeros(self.arms, np.int64), np.zeros(self.arms), np.full(self.arms, np.inf))

@@ -1,0 +1,162 @@
+"""OFUL: optimism in the face of uncertainty for linear rewards.
+
+The expected reward of an action a is <theta*, a> with ||theta*|| <= S. The learner keeps a ridge estimate and an
+ellipsoid around it that contains theta* at all times with probability 1 - delta, and plays the action whose reward is
+greatest somewhere in the ellipsoid. Twice the width of the played action bounds what the play can lose, which makes
+the observed regret bound; estimate minus width is a lower bound on the action's expected reward.
+
+Reference: Abbasi-Yadkori, Pal and Szepesvari (2011), "Improved algorithms for linear stochastic bandits", figure 1 and
+theorems 2 and 3.
+Symbols: Sigma, theta and beta as in `ridge`, S norm_bound, L action_bound, lambda regularization, kappa scale
+(confidence tuning), eps misspecification; norms of actions are those in Sigma^{-1}.
+With rewards only within eps of linear, |a^T Sigma^{-1} sum a_s e_s| <= eps sqrt(n) ||a|| for n rows in Sigma, so the
+width grows by eps sqrt(n) ||a||, the regret of a play by 2 eps, and its lower bound falls by eps (selection paper,
+"Unknown Approximation Error").
+"""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from equipoise.kernel import kernel
+from equipoise.learner import Proposal
+from equipoise.learners.ball import Ball, check_ball_action, farthest_point
+from equipoise.learners.base import Kernels
+from equipoise.learners.linear import LinearLearner
+from equipoise.learners.ridge import Array, Ellipsoid, Ridge, ellipsoid_radius, evaluate, most_optimistic, update
+from equipoise.validation import non_negative
+
+
+class Params(NamedTuple):
+    dim: int
+    ellipsoid: Ellipsoid
+    scale: float
+    misspecification: float
+    low: float
+    high: float
+
+
+@kernel
+def decide(
+    params: Params, ridge: Ridge, actions: Array, rng: np.random.Generator | None
+) -> tuple[int, float, float, float]:
+    means, squared_norms = evaluate(ridge, actions)
+    radius = optimistic_radius(params, ridge)
+    action = most_optimistic(means, squared_norms, radius)
+    lower, regret = statement(params, float(means[action]), radius * sqrt(squared_norms[action]))
+    return action, lower, regret, 1.0
+
+
+@kernel
+def optimistic_radius(params: Params, ridge: Ridge) -> float:
+    """kappa beta + eps sqrt(n): the half-width of an action is this times its norm in Sigma^{-1}."""
+    radius = params.scale * ellipsoid_radius(params.ellipsoid, ridge)
+    return radius + params.misspecification * sqrt(ridge.updates[0])
+
+
+@kernel
+def statement(params: Params, mean: float, half_width: float) -> tuple[float, float]:
+    """(lower, regret) of an action: where its expected reward lies at least, and what playing it loses at most."""
+    lower = min(max(mean - half_width - params.misspecification, params.low), params.high)
+    return lower, min(2.0 * (half_width + params.misspecification), params.high - params.low)
+
+
+@kernel
+def learn(params: Params, ridge: Ridge, actions: Array, action: int, reward: float) -> None:
+    update(ridge, actions[action, : params.dim], reward)
+
+
+class OFUL(LinearLearner):
+    """Optimistic least squares on the first `dim` features of the offered actions; see `LinearLearner` for contexts.
+
+    A `Ball` as context offers all vectors up to its radius; actions are then vectors, zero beyond the first `dim`
+    entries. `noise` is the sub-Gaussian factor of the rewards (half their range always suffices), `norm_bound` bounds
+    theta*, `reward_range` is where expected rewards lie. `scale` multiplies the radius of the ellipsoid; below 1 its
+    statements need not hold. `misspecification` bounds how far expected rewards are from linear.
+
+    >>> learner = OFUL(dim=2)
+    >>> learner.learn([[1.0, 0.0], [0.0, 1.0]], action=1, reward=1.0)
+    >>> learner.decide([[0.6, 0.0], [0.0, 0.6], [0.0, 1.0]]).action
+    2
+    """
+
+    kernels: ClassVar[Kernels] = Kernels(decide, learn)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        noise: float = 0.5,
+        norm_bound: float = 1.0,
+        action_bound: float = 1.0,
+        regularization: float = 1.0,
+        delta: float = 0.01,
+        scale: float = 1.0,
+        misspecification: float = 0.0,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        name: str | None = None,
+    ) -> None:
+        self.misspecification = non_negative("misspecification", misspecification)
+        super().__init__(
+            dim,
+            noise=noise,
+            norm_bound=norm_bound,
+            action_bound=action_bound,
+            regularization=regularization,
+            delta=delta,
+            scale=scale,
+            reward_range=reward_range,
+            name=name,
+        )
+        self.params = Params(self.dim, self.ellipsoid, self.scale, self.misspecification, *self.reward_range)
+
+    def _default_name(self) -> str:
+        erring = f", eps={self.misspecification:.3g}" if self.misspecification else ""
+        return f"{super()._default_name().removesuffix(')')}{erring})"
+
+    def decide(self, context: Any, rng: np.random.Generator | None = None) -> Proposal:
+        """The action of greatest optimistic reward, with its lower bound and what it adds to the observed regret."""
+        if isinstance(context, Ball):
+            return self._decide_on(context)
+        return Proposal(*decide(self.params, self.memory, self.check_context(context), rng))
+
+    def _decide_on(self, ball: Ball) -> Proposal:
+        ball.check_for(self.dim, self.action_bound)
+        radius = optimistic_radius(self.params, self.memory)
+        point = farthest_point(self.memory.theta, self.memory.factor, radius)
+        point /= np.abs(point).max()  # so that squares of tiny entries do not vanish
+        action = np.zeros(ball.dim)
+        action[: self.dim] = point * (ball.radius / sqrt(float(point @ point)))
+        means, squared_norms = evaluate(self.memory, action[None, :])
+        return Proposal(action, *statement(self.params, float(means[0]), radius * sqrt(squared_norms[0])))
+
+    def check_row(self, context: Any, action: Any) -> Array:
+        if not isinstance(context, Ball):
+            return super().check_row(context, action)
+        context.check_for(self.dim, self.action_bound)
+        return check_ball_action(context, action)[: self.dim]
+
+
+def closed_form_constant(
+    rounds: int,
+    *,
+    noise: float = 0.5,
+    norm_bound: float = 1.0,
+    action_bound: float = 1.0,
+    regularization: float = 1.0,
+    delta: float = 0.01,
+) -> float:
+    """C of the selection paper's closed form d C sqrt(n) for OFUL's regret over `rounds` rounds.
+
+    Section "Linear Bandits with Nested Model Classes", with L^2 in place of the L in its last logarithm (a misprint:
+    the appendix has L^2).
+
+    >>> round(closed_form_constant(20_000, noise=0.3), 1)
+    44.1
+    """
+    growth = 1 + rounds * action_bound**2 / regularization
+    logs = log(growth / delta) * log(growth)
+    return 2 * (noise + sqrt(regularization) * norm_bound) * sqrt((1 + action_bound**2 / regularization) * logs)

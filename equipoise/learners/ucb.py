@@ -1,0 +1,106 @@
+"""UCB: optimism for finitely many arms, with widths that hold at all times at once.
+
+Each arm has an interval around its mean reward that contains its expected reward after every number of plays with
+probability 1 - delta, all arms together. The learner plays the offered arm whose interval reaches highest, an unplayed
+arm (whose interval is infinite) before any other, ties going to the lower index. On the event that all intervals hold,
+twice the width of the played arm bounds what the play can lose against the best offered arm, and the interval's lower
+end bounds the arm's expected reward.
+
+References: Auer, Cesa-Bianchi and Fischer (2002), "Finite-time analysis of the multiarmed bandit problem", figure 1
+(UCB1); Howard, Ramdas, McAuliffe and Sekhon (2021), "Time-uniform, nonparametric, nonasymptotic confidence sequences",
+eq. (11), is the radius.
+Departures from UCB1: its width sqrt(2 ln t / n) grows with the round t, presumes rewards in [0, 1] and holds at each
+round with a probability that depends on t; here the width of an arm changes with its own plays n only, takes any
+sub-Gaussian factor and holds at all rounds at once, with one share delta / (2 arms) for each side of each arm.
+
+>>> learner = UCB(3)
+>>> learner.learn(None, learner.decide(None).action, reward=1.0)
+>>> learner.decide(None).action
+1
+"""
+
+from __future__ import annotations
+
+from math import log
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.confidence import STITCHED, Radius, radius_sum
+from equipoise.kernel import kernel
+from equipoise.learners.base import Kernels
+from equipoise.learners.finite import FiniteLearner
+from equipoise.validation import interval, positive, probability
+
+
+class Params(NamedTuple):
+    radius: Radius
+    low: float
+    high: float
+
+
+class Memory(NamedTuple):
+    """Sums over the plays of each arm, and the ends of its interval: (-inf, inf) while it is unplayed."""
+
+    plays: NDArray[np.int64]
+    reward_sums: NDArray[np.float64]
+    half_widths: NDArray[np.float64]
+    mean_lowers: NDArray[np.float64]
+    mean_uppers: NDArray[np.float64]
+
+
+@kernel
+def decide(
+    params: Params, memory: Memory, actions: NDArray[np.float64], rng: np.random.Generator
+) -> tuple[int, float, float, float]:
+    action = int(memory.mean_uppers[: len(actions)].argmax())
+    lower = min(max(float(memory.mean_lowers[action]), params.low), params.high)
+    return action, lower, min(2.0 * float(memory.half_widths[action]), params.high - params.low), 1.0
+
+
+@kernel
+def learn(params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float) -> None:
+    memory.plays[action] += 1
+    memory.reward_sums[action] += reward
+    plays = memory.plays[action]
+    mean_reward = memory.reward_sums[action] / plays
+    half_width = radius_sum(params.radius, plays) / plays
+    memory.half_widths[action] = half_width
+    memory.mean_lowers[action] = mean_reward - half_width
+    memory.mean_uppers[action] = mean_reward + half_width
+
+
+class UCB(FiniteLearner):
+    """Optimism over `arms` arms; see `FiniteLearner` for contexts.
+
+    `noise` is the sub-Gaussian factor of the rewards (half their range always suffices), `delta` the probability with
+    which some interval fails at some time, `reward_range` where expected rewards lie. `scale` multiplies the widths;
+    below 1 the intervals need not hold.
+    """
+
+    offers = frozenset({"lower", "regret"})
+    kernels: ClassVar[Kernels] = Kernels(decide, learn)
+
+    def __init__(
+        self,
+        arms: int,
+        *,
+        noise: float = 0.5,
+        scale: float = 1.0,
+        delta: float = 0.01,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        name: str | None = None,
+    ) -> None:
+        self.noise = positive("noise", noise)
+        self.scale = positive("scale", scale)
+        self.delta = probability("delta", delta)
+        self.reward_range = interval("reward_range", reward_range)
+        super().__init__(arms, default_name="UCB" if scale == 1.0 else f"UCB(scale={self.scale:g})", name=name)
+        alpha = self.delta / (2 * self.arms)
+        radius = Radius(STITCHED, self.noise**2, 0.72 * log(5.2 / alpha), self.scale)
+        self.params = Params(radius, *self.reward_range)
+        unplayed = np.full(self.arms, np.inf)
+        self.memory = Memory(
+            np.zeros(self.arms, np.int64), np.zeros(self.arms), unplayed.copy(), -unplayed, unplayed.copy()
+        )
