@@ -1,0 +1,12 @@
+"""Problems, one family per file. The registry is what the contract suite and the command line enumerate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from equipoise.problems.k_armed_bandit import KArmedBandit
+from equipoise.problems.linear_bandit import LinearBandit
+
+PROBLEMS: dict[str, type[Any]] = {cls.__name__: cls for cls in (KArmedBandit, LinearBandit)}
+
+__all__ = ["PROBLEMS", "KArmedBandit", "LinearBandit"]

@@ -1,0 +1,114 @@
+"""What every problem made of kernels has in common: noise, and the methods of the contract over two kernels.
+
+A kernel problem has K actions per round. `draw` makes the offered actions and their expected rewards, `reward` draws
+one reward around an expected reward; regret follows from the expected rewards alone, however noisy the rewards are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InvalidArgument
+from equipoise.kernel import kernel
+from equipoise.validation import count, one_of, positive
+
+Array = NDArray[np.float64]
+NOISES = ("bernoulli", "uniform", "gaussian")
+BERNOULLI, UNIFORM, GAUSSIAN = 0, 1, 2
+
+
+class Kernels(NamedTuple):
+    """The functions of a problem."""
+
+    draw: Callable[..., tuple[Array, Array]]  # (params, room, generator) -> offered actions, their expected rewards
+    reward: Callable[..., float]  # (noise, mean, generator)
+
+
+class Room(NamedTuple):
+    """Arrays that a draw may fill, laid out once so that a round allocates nothing."""
+
+    actions: Array  # (K, columns)
+    means: Array  # (K,)
+    numbers: Array  # (K, columns - 1) for random numbers
+
+
+class Noise(NamedTuple):
+    """The law of a reward given its expectation."""
+
+    kind: int
+    scale: float
+
+
+def make_noise(kind: str, scale: float) -> Noise:
+    """`scale` is the standard deviation if Gaussian, the share of the admissible half-width if uniform."""
+    one_of("noise", kind, NOISES)
+    number = positive("noise_scale", scale)
+    if kind == "uniform" and number > 1.0:
+        raise InvalidArgument(f"noise_scale is {scale!r}, but must lie in (0, 1] for uniform noise")
+    return Noise(NOISES.index(kind), number)
+
+
+@kernel
+def reward(noise: Noise, mean: float, rng: np.random.Generator) -> float:
+    """A reward of expectation `mean`, which lies in [0, 1]; Bernoulli and uniform rewards stay in [0, 1]."""
+    if noise.kind == BERNOULLI:
+        return 1.0 if rng.random() < mean else 0.0
+    if noise.kind == UNIFORM:
+        mean = min(max(mean, 0.0), 1.0)  # rounding may have carried it over an end
+        return mean + noise.scale * min(mean, 1.0 - mean) * (2.0 * rng.random() - 1.0)
+    return mean + noise.scale * rng.standard_normal()
+
+
+class KernelProblem:
+    """A problem with finitely many actions per round and expected rewards in [0, 1]."""
+
+    name: str
+    kernels: ClassVar[Kernels]
+    params: Any  # what `draw` takes first
+    n_actions: int
+    n_columns: int  # of the offered actions
+    reward_range = (0.0, 1.0)
+    iid: ClassVar[bool] = True  # whether contexts are independent and identically distributed
+
+    def __init__(self, noise: str, noise_scale: float) -> None:
+        self.reward_law = make_noise(noise, noise_scale)
+        self.noise = self.reward_law.scale if noise == "gaussian" else None
+
+    def observe(self, rng: np.random.Generator) -> Any:
+        """The offered actions of the next round, one row each."""
+        room = self.room()
+        actions = self.kernels.draw(self.params, room, rng)[0]
+        return actions if actions is room.actions else actions.copy()  # what is stored is not handed out
+
+    def respond(self, context: Any, action: Any, rng: np.random.Generator) -> float:
+        """The reward of an offered action."""
+        return float(self.kernels.reward(self.reward_law, self.means(context)[self._offered(action)], rng))
+
+    def gap(self, context: Any, action: Any) -> float:
+        """The expected reward of the best offered action minus that of `action`."""
+        means = self.means(context)
+        return float(means.max() - means[self._offered(action)])
+
+    def room(self, n_columns: int | None = None) -> Room:
+        """Arrays for the first `n_columns` columns of the offered actions (all, if not said)."""
+        columns, n_actions = self.n_columns if n_columns is None else n_columns, self.n_actions
+        numbers = np.empty((n_actions, max(columns - 1, 0)))
+        return Room(np.empty((n_actions, columns)), np.empty(n_actions), numbers)
+
+    def columns_for(self, learner: Any) -> int:
+        """How many columns of the offered actions have to be drawn for a learner that plays alone."""
+        return self.n_columns
+
+    def means(self, context: Any) -> Array:
+        """The expected rewards of the offered actions."""
+        raise NotImplementedError  # an abstract method
+
+    def config(self) -> dict[str, Any]:
+        raise NotImplementedError  # an abstract method
+
+    def _offered(self, action: Any) -> int:
+        return count("action", action, least=0, most=self.n_actions - 1)

@@ -1,0 +1,181 @@
+"""A linear bandit with nested features: rewards depend on the first d* of d_max coordinates, and nobody is told d*.
+
+K actions a round. Each has first entry 1/sqrt(2), a uniformly random direction of norm 0.6 in entries 2..d* and one of
+norm 0.37 in the rest, which carry no signal. theta has first entry sqrt(2)/2 and (0.5/0.6) u in entries 2..d*, u a
+random unit vector whose first d*/2 - 1 entries were shrunk by 0.3, so that the features beyond d*/2 matter most. The
+expected reward is 0.5 + 0.5 cos(angle between u and the action's direction); norms are at most 1 (actions) and 1.1
+(theta).
+
+Contexts are fresh every round, drawn from a stored table, or one fixed action set. A learner that looks at the first
+few columns only needs no more of them drawn: the length of what is left of a random direction is then a chi variable.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from equipoise.errors import InvalidArgument
+from equipoise.kernel import kernel, native
+from equipoise.normals import fill_normals
+from equipoise.problems.base import Array, KernelProblem, Kernels, Room, reward
+from equipoise.streams import INSTANCE, generator_at
+from equipoise.validation import count, one_of
+
+SIGNAL_NORM, DISTRACTOR_NORM = 0.6, 0.37
+SHRUNK = 0.3
+ROUNDING = 1e-9
+
+
+class Params(NamedTuple):
+    theta: Array  # (d_max,)
+    n_signal: int  # d*
+    table: Array  # (n, K, d_max) stored action sets; n = 0 where contexts are fresh
+    table_means: Array  # (n, K)
+
+
+@kernel
+def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Offered actions and their expected rewards; fresh ones fill the room, as many columns as it has."""
+    n_stored = len(params.table)
+    if n_stored > 0:
+        row = int(rng.random() * n_stored)
+        return params.table[row], params.table_means[row]
+    fill_normals(room.numbers, rng)
+    fill(params, room, rng)
+    return room.actions, room.means
+
+
+@kernel
+def fill(params: Params, room: Room, rng: np.random.Generator) -> None:
+    """Actions from normal numbers; a row has those of the signal first."""
+    actions, n_signal, d_max = room.actions, params.n_signal, len(params.theta)
+    n_actions, n_columns = actions.shape
+    signal, rest = room.numbers[:, : n_signal - 1], room.numbers[:, n_signal - 1 :]
+    actions[:, 0] = 1.0 / sqrt(2.0)
+    actions[:, 1:n_signal] = signal * (SIGNAL_NORM / np.sqrt(np.vecdot(signal, signal)))[:, None]
+    if n_columns > n_signal:
+        squared_lengths = np.vecdot(rest, rest)
+        if n_columns < d_max:
+            squared_lengths += rng.chisquare(d_max - n_columns, n_actions)
+        actions[:, n_signal:] = rest * (DISTRACTOR_NORM / np.sqrt(squared_lengths))[:, None]
+    room.means[:] = actions[:, :n_signal].dot(params.theta[:n_signal])
+
+
+@native(fill)
+def _fill(params: Params, room: Room, rng: np.random.Generator) -> None:
+    actions, numbers, n_signal, d_max = room.actions, room.numbers, params.n_signal, len(params.theta)
+    n_actions, n_columns = actions.shape
+    for k in range(n_actions):
+        squared_length = 0.0
+        for j in range(1, n_signal):
+            squared_length += numbers[k, j - 1] * numbers[k, j - 1]
+        scale = SIGNAL_NORM / sqrt(squared_length)
+        actions[k, 0] = 1.0 / sqrt(2.0)
+        mean = actions[k, 0] * params.theta[0]
+        for j in range(1, n_signal):
+            actions[k, j] = numbers[k, j - 1] * scale
+            mean += actions[k, j] * params.theta[j]
+        room.means[k] = mean
+        if n_columns > n_signal:
+            squared_length = rng.chisquare(d_max - n_columns) if n_columns < d_max else 0.0
+            for j in range(n_signal, n_columns):
+                squared_length += numbers[k, j - 1] * numbers[k, j - 1]
+            scale = DISTRACTOR_NORM / sqrt(squared_length)
+            for j in range(n_signal, n_columns):
+                actions[k, j] = numbers[k, j - 1] * scale
+
+
+class LinearBandit(KernelProblem):
+    """Nested linear bandit; `seed` fixes the instance (theta and stored contexts).
+
+    `contexts` is "fresh", "table" (of `table_size` action sets) or "fixed"; `noise` is "bernoulli", "uniform" (bounded,
+    `noise_scale` in (0, 1] of what keeps rewards in [0, 1]) or "gaussian" (standard deviation `noise_scale`).
+
+    >>> problem = LinearBandit(d_max=8, d_star=4, n_actions=3)
+    >>> context = problem.observe(np.random.default_rng(0))
+    >>> context.shape, min(problem.gap(context, action) for action in range(3))
+    ((3, 8), 0.0)
+    """
+
+    kernels: ClassVar[Kernels] = Kernels(draw, reward)
+
+    def __init__(
+        self,
+        d_max: int = 32,
+        d_star: int = 8,
+        n_actions: int = 10,
+        *,
+        contexts: str = "fresh",
+        table_size: int = 200,
+        noise: str = "bernoulli",
+        noise_scale: float = 0.1,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(noise, noise_scale)
+        self.n_columns = count("d_max", d_max, least=2, most=10_000)
+        self.d_star = count("d_star", d_star, least=2)
+        if self.d_star > self.n_columns:
+            raise InvalidArgument(f"d_star is {d_star!r}, but must be at most d_max = {d_max}")
+        self.n_actions = count("n_actions", n_actions, least=2, most=1_000_000)
+        self.contexts = one_of("contexts", contexts, ("fresh", "table", "fixed"))
+        self.table_size = count("table_size", table_size)
+        self.seed = count("seed", seed, least=0)
+        self.name = f"LinearBandit(d*={self.d_star} of {self.n_columns}, K={self.n_actions}, {contexts} contexts)"
+        self._noise_settings = (noise, self.reward_law.scale)
+        rng = generator_at(self.seed, INSTANCE)
+        theta = draw_theta(self.n_columns, self.d_star, rng)
+        n_stored = {"fresh": 0, "table": self.table_size, "fixed": 1}[self.contexts]
+        empty = Params(theta, self.d_star, np.empty((0, self.n_actions, self.n_columns)), np.empty((0, self.n_actions)))
+        stored = [draw(empty, self.room(), rng) for _ in range(n_stored)]
+        self.params = empty
+        if stored:
+            table, table_means = map(np.stack, zip(*stored, strict=True))
+            self.params = empty._replace(table=table, table_means=table_means)
+
+    def columns_for(self, learner: Any) -> int:
+        """Those the learner looks at, and those that make the rewards."""
+        return min(self.n_columns, max(getattr(learner, "dim", 0), self.d_star))
+
+    def means(self, context: Any) -> Array:
+        """The expected rewards of the offered actions."""
+        try:
+            actions = np.asarray(context, float)
+        except (TypeError, ValueError):
+            raise InvalidArgument(f"context is {context!r:.80}, but must be a matrix of numbers") from None
+        if actions.shape != (self.n_actions, self.n_columns):
+            raise InvalidArgument(
+                f"context has shape {actions.shape}, but must have ({self.n_actions}, {self.n_columns})"
+            )
+        means: Array = actions[:, : self.d_star].dot(self.params.theta[: self.d_star])
+        if not (means.min() >= -ROUNDING and means.max() <= 1.0 + ROUNDING):
+            raise InvalidArgument(
+                f"context has expected rewards from {means.min():g} to {means.max():g}, but they must lie in [0, 1]"
+            )
+        return means
+
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, as plain data."""
+        noise, noise_scale = self._noise_settings
+        return {
+            "d_max": self.n_columns,
+            "d_star": self.d_star,
+            "n_actions": self.n_actions,
+            "contexts": self.contexts,
+            "table_size": self.table_size,
+            "noise": noise,
+            "noise_scale": noise_scale,
+            "seed": self.seed,
+        }
+
+
+def draw_theta(d_max: int, d_star: int, rng: np.random.Generator) -> Array:
+    """The parameter of a random instance."""
+    direction = rng.standard_normal(d_star - 1)
+    direction[: d_star // 2 - 1] *= SHRUNK
+    theta = np.zeros(d_max)
+    theta[0] = sqrt(2.0) / 2
+    theta[1:d_star] = 0.5 / SIGNAL_NORM * direction / np.linalg.norm(direction)
+    return theta
