@@ -1,0 +1,51 @@
+"""Online model selection for bandits and reinforcement learning, with proofs attached.
+
+You have several learning algorithms, or several settings of one, and do not know which fits your problem. A `Portfolio`
+plays them against each other on the live problem, keeps their candidate regret bounds in balance, drops a learner once
+its own rewards disprove its bound, and can show at any time how much regret it can possibly have run up.
+"""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"
+
+from typing import TYPE_CHECKING, Any
+
+from equipoise import bounds, errors, learners, problems, selectors
+from equipoise.learner import Learner, Proposal
+from equipoise.learners import Ball
+from equipoise.portfolio import Decision, Portfolio
+from equipoise.problem import Problem
+from equipoise.selector import Certificate, Choice, Elimination, Selector, Standing
+
+if TYPE_CHECKING:
+    from equipoise.experiments.results import load_results
+
+__all__ = [
+    "Ball",
+    "Certificate",
+    "Choice",
+    "Decision",
+    "Elimination",
+    "Learner",
+    "Portfolio",
+    "Problem",
+    "Proposal",
+    "Selector",
+    "Standing",
+    "bounds",
+    "errors",
+    "learners",
+    "load_results",
+    "problems",
+    "selectors",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Experiments bring the compiler along, which nobody who serves decisions should have to wait for.
+    if name == "load_results":
+        from equipoise.experiments.results import load_results
+
+        return load_results
+    raise AttributeError(f"module 'equipoise' has no attribute {name!r}")

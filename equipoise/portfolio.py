@@ -1,0 +1,350 @@
+"""A portfolio: learners and a selector, held together by decisions that are tickets.
+
+`decide` lets the selector pick a learner before it sees the context, asks that learner for an action and hands out a
+decision; `learn` takes the decision (or just its id) back with the reward, in any order and however late. A failure in
+the middle of a round leaves everything as it was with the ticket still open, and a retry teaches nobody twice.
+
+Learners whose bound is `Observed` learn in the order of their plays unless delays are declared independent of the
+rewards: if bad rewards come later than good ones, learning at once would bias what the bound is built on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+from math import isnan, nan
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from equipoise.archive import pack, unpack
+from equipoise.errors import InvalidArgument, UnknownDecision, UnreadableFile
+from equipoise.learner import Proposal, accepts, decider, learner_name
+from equipoise.saving import described, live_context, plain_context, rebuild_learners, rebuild_selector
+from equipoise.selector import Certificate, Choice, Elimination, Standing, check_entitled, credit_in_two_steps
+from equipoise.storage import read_bytes, write_atomic
+from equipoise.streams import LEARNERS, SELECTOR, open_stream, seek
+from equipoise.validation import count, one_of, real
+
+logger = logging.getLogger("equipoise")
+COPIED = (list, tuple, dict)
+
+
+class Decision(NamedTuple):
+    """What to do now, and the ticket under which its reward is learned."""
+
+    id: int
+    action: Any
+    learner: int  # index of the learner that proposed the action
+    learner_name: str
+    probability: float  # with which this learner was chosen and picked this action; nan if the learner cannot tell
+
+
+class Ticket:
+    """An open decision. `reward` is nan until it is known, `taught` holds the learners that learned from it."""
+
+    __slots__ = ("action", "choice", "context", "id", "outcome", "regret", "reward", "taught")
+
+    def __init__(self, id_: int, choice: Choice, context: Any, action: Any, regret: float) -> None:
+        self.id = id_
+        self.choice = choice
+        self.context = context
+        self.action = action
+        self.regret = regret  # as proposed; nan where the learner did not say
+        self.outcome: Any = None
+        self.reward = nan
+        self.taught: set[int] = set()
+
+
+class Portfolio:
+    """Learners and the selector that plays them against each other.
+
+    `share_data` teaches every learner that accepts off-policy data from every round. A decision without a reward after
+    `deadline` further decisions is booked with `default_reward`; all statements are then about booked rewards, and a
+    reward that comes later still is logged and ignored (each such decision costs one remembered number). `delays` is
+    "any", or "independent" if when a reward arrives says nothing about its value given context and action.
+
+    Not safe for concurrent use: calls on one portfolio must not overlap, so guard it with one lock if threads share it;
+    different portfolios are independent. Decisions are plain values and may be passed between threads and processes.
+    """
+
+    def __init__(
+        self,
+        learners: Sequence[Any],
+        selector: Any,
+        *,
+        seed: int = 0,
+        share_data: bool = False,
+        deadline: int | None = None,
+        default_reward: float | None = None,
+        delays: str = "any",
+    ) -> None:
+        self.learners = tuple(learners)
+        self.selector = selector
+        if len(set(map(id, self.learners))) < len(self.learners):
+            raise InvalidArgument("learners has one object twice, but every learner must be an object of its own")
+        self._deciders = [decider(learner) for learner in self.learners]
+        self._randomized_selector = getattr(selector, "randomized", True)
+        self._randomized = [getattr(learner, "randomized", True) for learner in self.learners]
+        check_entitled(selector, self.learners)
+        self.seed = count("seed", seed, least=0, most=2**64 - 1)
+        if not isinstance(share_data, bool):
+            raise InvalidArgument(f"share_data is {share_data!r}, but must be True or False")
+        self.share_data = share_data
+        self.delays = one_of("delays", delays, ("any", "independent"))
+        if (deadline is None) != (default_reward is None):
+            raise InvalidArgument(
+                f"deadline is {deadline!r} and default_reward is {default_reward!r}, but must be given together"
+            )
+        self.deadline = None if deadline is None else count("deadline", deadline)
+        self._check_reward = getattr(selector, "check_reward", partial(real, "reward"))
+        self._check_credit, self._credit = credit_in_two_steps(selector)
+        self.default_reward = None if default_reward is None else self._check_reward(default_reward)
+        self._names = [learner_name(learner) for learner in self.learners]
+        self._sharing = {
+            i for i, learner in enumerate(self.learners) if share_data and "off_policy" in accepts(learner)
+        }
+        if share_data and not self._sharing:
+            raise InvalidArgument("share_data is True, but no learner accepts 'off_policy' data")
+        self._observed = frozenset(getattr(selector, "observed", ()))
+        self._all_proposals = "proposals" in selector.needs
+        self._stream = open_stream(self.seed)
+        self._next_id = 1
+        self._open: dict[int, Ticket] = {}
+        self._defaulted: set[int] = set()
+        self._queues: dict[int, deque[Ticket]] = {i: deque() for i in self._observed if delays == "any"}
+        self._callbacks: list[Callable[[Elimination], None]] = []
+
+    def decide(self, context: Any) -> Decision:
+        """Let a learner act in this context.
+
+        Arrays, lists, tuples and dicts are copied; a context of another kind must not change until its reward is in.
+        Decisions past their deadline are booked first, whether or not this one succeeds.
+        """
+        if self.deadline is not None:
+            self._book_defaults(self.deadline)
+        id_, selector, context = self._next_id, self.selector, _kept(context)
+        if self._randomized_selector:
+            seek(self._stream, SELECTOR, id_)
+        choice = selector.choose(self._stream.generator)
+        i = choice.learner
+        try:
+            proposal = self._propose(i, context, id_)
+            proposals = {i: proposal}
+            if self._all_proposals:
+                proposals |= {j: self._propose(j, context, id_) for j in selector.active if j != i}
+            selector.observe(choice, proposals)
+        except BaseException:
+            selector.withdraw(choice)
+            raise
+        ticket = Ticket(id_, choice, context, _kept(proposal.action), proposal.regret)
+        self._open[id_] = ticket
+        if self._queues:
+            for j in self._pupils(ticket):
+                if j in self._queues:
+                    self._queues[j].append(ticket)
+        self._next_id = id_ + 1
+        return Decision(id_, proposal.action, i, self._names[i], choice.probability * proposal.probability)
+
+    def learn(self, decision: Decision | int, reward: float, outcome: Any = None, regret: float | None = None) -> None:
+        """Book the reward of a decision; `outcome` stands for the action where more than it is learned from.
+
+        If a learner raises, its error passes through and the decision stays open: call again with the same reward.
+        """
+        id_ = decision.id if isinstance(decision, Decision) else decision
+        ticket = self._open.get(id_) if type(id_) is int else self._find(id_)
+        if ticket is None:
+            self._ignore_late(id_, reward)
+            return
+        new = self._resolve(ticket, *self._check_credit(ticket.choice, reward, regret), _kept(outcome))
+        if new:
+            self._announce(new)
+
+    def certificate(self) -> Certificate:
+        """What the rewards so far prove, with confidence 1 - delta - the learners' own deltas."""
+        claims = [getattr(self.learners[i], "delta", 0.0) for i in sorted(self._observed)]
+        certificate: Certificate = replace(self.selector.certificate(), learners_delta=float(sum(claims)))
+        return certificate
+
+    def standing(self) -> list[Standing]:
+        """How every learner stands."""
+        rows: list[Standing] = self.selector.standing()
+        return rows
+
+    @property
+    def pending(self) -> tuple[int, ...]:
+        """The ids of the decisions that have no reward yet."""
+        return tuple(self._open)
+
+    def on_elimination(self, callback: Callable[[Elimination], None]) -> None:
+        """Call `callback` with every elimination, once the round that brought it is booked."""
+        if not callable(callback):
+            raise InvalidArgument(f"callback is {callback!r}, but must be a function of an Elimination")
+        self._callbacks.append(callback)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a file, open decisions and all; a crash or a full disk leaves the old file as it was."""
+        write_atomic(path, pack({"portfolio": self._state()}))
+
+    @classmethod
+    def load(cls, path: str | Path, learners: Sequence[Any] | None = None, selector: Any | None = None) -> Portfolio:
+        """Read a saved portfolio; it goes on exactly as the saved one would have.
+
+        Classes of the package are built again from the file. Others cannot be: pass learners (all of them, in order)
+        or the selector, newly made with the same settings; they are compared with what was saved.
+        """
+        content = unpack(read_bytes(path), Path(path))
+        if not isinstance(content, dict) or "portfolio" not in content:
+            raise UnreadableFile(f"{path} holds no portfolio")
+        saved = content["portfolio"]
+        portfolio = cls(
+            rebuild_learners(saved["learners"], learners),
+            rebuild_selector(saved["selector"], selector),
+            **saved["settings"],
+        )
+        portfolio._restore(saved)
+        return portfolio
+
+    def _state(self) -> dict[str, Any]:
+        tickets = {ticket.id: ticket for queue in self._queues.values() for ticket in queue} | self._open
+        return {
+            "learners": [described(learner, self._names[i]) for i, learner in enumerate(self.learners)],
+            "selector": described(self.selector, learner_name(self.selector)),
+            "settings": {
+                "seed": self.seed,
+                "share_data": self.share_data,
+                "deadline": self.deadline,
+                "default_reward": self.default_reward,
+                "delays": self.delays,
+            },
+            "next_id": self._next_id,
+            "defaulted": sorted(self._defaulted),
+            "sharing": sorted(self._sharing),
+            "tickets": [
+                {
+                    "id": ticket.id,
+                    "choice": tuple(ticket.choice),
+                    "context": plain_context(ticket.context, ticket.id),
+                    "action": ticket.action,
+                    "regret": ticket.regret,
+                    "outcome": ticket.outcome,
+                    "reward": ticket.reward,
+                    "taught": sorted(ticket.taught),
+                    "open": ticket.id in self._open,
+                }
+                for ticket in sorted(tickets.values(), key=lambda ticket: ticket.id)
+            ],
+            "queues": [(i, [ticket.id for ticket in queue]) for i, queue in sorted(self._queues.items())],
+        }
+
+    def _restore(self, saved: dict[str, Any]) -> None:
+        for part, whole in zip([*saved["learners"], saved["selector"]], [*self.learners, self.selector], strict=True):
+            whole.restore(part["state"])
+        self._next_id = saved["next_id"]
+        self._defaulted = set(saved["defaulted"])
+        self._sharing = set(saved["sharing"])
+        tickets = {}
+        for row in saved["tickets"]:
+            context = live_context(row["context"])
+            ticket = Ticket(row["id"], Choice(*row["choice"]), context, row["action"], row["regret"])
+            ticket.outcome, ticket.reward, ticket.taught = row["outcome"], row["reward"], set(row["taught"])
+            tickets[ticket.id] = ticket
+            if row["open"]:
+                self._open[ticket.id] = ticket
+        for i, ids in saved["queues"]:
+            self._queues[i].extend(tickets[id_] for id_ in ids)
+
+    def _propose(self, i: int, context: Any, id_: int) -> Proposal:
+        if self._randomized[i]:
+            seek(self._stream, LEARNERS + i, id_)
+        return self._deciders[i](context, self._stream.generator)
+
+    def _find(self, id_: Any) -> Ticket | None:
+        """The open ticket under an id that is no plain integer; numbers of NumPy are as good."""
+        if isinstance(id_, bool) or not isinstance(id_, int | np.integer):
+            raise InvalidArgument(f"decision is {id_!r:.80}, but must be a Decision or its id")
+        return self._open.get(int(id_))
+
+    def _ignore_late(self, id_: int, reward: float) -> None:
+        if id_ not in self._defaulted:
+            what = "already has its reward" if 0 < id_ < self._next_id else "was never given out"
+            raise UnknownDecision(f"decision {id_} {what}")
+        self._check_reward(reward)
+        self._defaulted.remove(id_)
+        logger.info("reward of decision %d came after its deadline and is ignored", id_)
+
+    def _resolve(self, ticket: Ticket, reward: float, regret: float, outcome: Any = None) -> Sequence[Elimination]:
+        """Teach, book and close a decision, all of it checked; returns the eliminations it brought."""
+        n_eliminated = len(self.selector.eliminations)
+        ticket.reward, ticket.outcome = reward, outcome
+        try:
+            for i in self._pupils(ticket):
+                self._teach_in_order(i) if i in self._queues else self._teach(i, ticket)
+            self._credit(ticket.choice, reward, regret)
+        except BaseException:
+            ticket.reward, ticket.outcome = nan, None
+            raise
+        del self._open[ticket.id]
+        new: Sequence[Elimination] = self.selector.eliminations[n_eliminated:]
+        for elimination in new:
+            self._retire(elimination.learner.index)
+        return new
+
+    def _pupils(self, ticket: Ticket) -> tuple[int, ...]:
+        """The learners that learn from this round."""
+        own, teach = ticket.choice.learner, ticket.choice.teach
+        if not self._sharing:
+            return (own,) if teach else ()
+        return tuple(sorted(self._sharing | {own} if teach else self._sharing - {own}))
+
+    def _teach_in_order(self, i: int) -> None:
+        queue = self._queues[i]
+        while queue and not isnan(queue[0].reward):
+            self._teach(i, queue[0])
+            queue.popleft()
+
+    def _teach(self, i: int, ticket: Ticket) -> None:
+        if i not in ticket.taught:
+            learned = ticket.action if ticket.outcome is None else ticket.outcome
+            self.learners[i].learn(ticket.context, learned, ticket.reward)
+            ticket.taught.add(i)
+
+    def _book_defaults(self, deadline: int) -> None:
+        while self._open:
+            oldest = next(iter(self._open.values()))
+            if oldest.id > self._next_id - 1 - deadline:
+                return
+            regret = self._regret_of_lost(oldest)
+            new = self._resolve(oldest, *self._check_credit(oldest.choice, self.default_reward, regret))
+            self._defaulted.add(oldest.id)
+            self._announce(new)
+
+    def _regret_of_lost(self, ticket: Ticket) -> float | None:
+        """What a lost round cost at most where nobody has said: the full width."""
+        if ticket.choice.learner not in self._observed or not isnan(ticket.regret):
+            return None
+        low, high = self.selector.reward_range
+        return float(high - low)
+
+    def _retire(self, i: int) -> None:
+        """An eliminated learner never plays again: it still learns from its own open rounds, but from nobody else's."""
+        self._sharing.discard(i)
+        if i in self._queues:
+            self._queues[i] = deque(ticket for ticket in self._queues[i] if ticket.choice.learner == i)
+
+    def _announce(self, eliminations: Sequence[Elimination]) -> None:
+        for elimination in eliminations:
+            for callback in self._callbacks:
+                callback(elimination)
+
+
+def _kept(value: Any) -> Any:
+    """What the caller may change before the reward comes, as it is now."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return deepcopy(value) if isinstance(value, COPIED) else value
