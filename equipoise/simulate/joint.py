@@ -1,0 +1,197 @@
+"""Joint runs: all learners and the selector on one sequence of rounds, as in a portfolio.
+
+Needed where tapes are not exact: shared data, contexts that depend on the past, selectors that ask every learner. The
+compiled driver and a `Portfolio` draw from the same streams, so both make the same decisions. Compiled code cannot
+index a tuple of different types, so learners are grouped by algorithm and a chain of comparisons, one per algorithm,
+finds the group of a learner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.learner import accepts
+from equipoise.portfolio import Portfolio
+from equipoise.simulate.compiler import compiled
+from equipoise.simulate.tapes import (
+    Curves,
+    Progress,
+    Rounds,
+    can_compile,
+    native_memory,
+    open_curves,
+    open_progress,
+)
+from equipoise.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, open_stream, seek
+
+
+@cache
+def decide_chain(kernels: tuple[Any, ...]) -> Any:
+    """decide(group, member, params, memories, actions, generator) over groups of learners, one kernel per group."""
+    head = compiled(kernels[0].decide)
+
+    def decide_last(group: int, member: int, params: Any, memories: Any, actions: Any, rng: Any) -> Any:
+        return head(params[0][member], memories[0][member], actions, rng)
+
+    if len(kernels) == 1:
+        return compiled(decide_last)
+    tail = decide_chain(kernels[1:])
+
+    def decide(group: int, member: int, params: Any, memories: Any, actions: Any, rng: Any) -> Any:
+        if group == 0:
+            return head(params[0][member], memories[0][member], actions, rng)
+        return tail(group - 1, member, params[1:], memories[1:], actions, rng)
+
+    return compiled(decide)
+
+
+@cache
+def learn_chain(kernels: tuple[Any, ...]) -> Any:
+    """learn(group, member, params, memories, actions, action, reward) over groups of learners."""
+    head = compiled(kernels[0].learn)
+
+    def learn_last(
+        group: int, member: int, params: Any, memories: Any, actions: Any, action: int, reward: float
+    ) -> None:
+        head(params[0][member], memories[0][member], actions, action, reward)
+
+    if len(kernels) == 1:
+        return compiled(learn_last)
+    tail = learn_chain(kernels[1:])
+
+    def learn(group: int, member: int, params: Any, memories: Any, actions: Any, action: int, reward: float) -> None:
+        if group == 0:
+            head(params[0][member], memories[0][member], actions, action, reward)
+        else:
+            tail(group - 1, member, params[1:], memories[1:], actions, action, reward)
+
+    return compiled(learn)
+
+
+@cache
+def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...]) -> Any:
+    """The driver for the kernels of a problem, a selector and the groups of learners."""
+    draw, reward_of = map(compiled, problem)
+    choose, open_play, book = map(compiled, (selector.choose, selector.open_play, selector.book))
+    rewind, pool, certify, is_active = map(
+        compiled, (selector.rewind, selector.pool, selector.certify, selector.is_active)
+    )
+    decide, learn = decide_chain(learners), learn_chain(learners)
+
+    def drive(
+        source: Any,
+        params: Any,
+        state: Any,
+        learner_params: Any,
+        memories: Any,
+        places: NDArray[np.int64],
+        stream: Stream,
+        progress: Progress,
+        marks: Rounds,
+        curves: Curves,
+    ) -> None:
+        """`places` has a row (group, member, shares) per learner; `shares` ones learn from every round."""
+        problem_params, noise, room = source
+        generator, n_learners = stream.generator, len(places)
+        plays = np.zeros(n_learners, np.int64)
+        rounds = marks[-1] if len(marks) else 0
+        for t in range(1, rounds + 1):
+            seek(stream, SELECTOR, t)
+            i, probability = choose(params, state, generator)
+            seek(stream, CONTEXTS, t)
+            actions, means = draw(problem_params, room, generator)
+            seek(stream, LEARNERS + i, t)
+            action, _, regret, _ = decide(places[i, 0], places[i, 1], learner_params, memories, actions, generator)
+            seek(stream, REWARDS, t)
+            reward = reward_of(noise, means[action], generator)
+            open_play(params, state, i)
+            plays[i] += 1
+            for j in range(n_learners):
+                if j == i or (places[j, 2] == 1 and is_active(params, state, j)):
+                    learn(places[j, 0], places[j, 1], learner_params, memories, actions, action, reward)
+            book(params, state, i, reward, regret, probability)
+            rewind(params, state, i)
+            pool(params, state, reward)
+            best = means[0]
+            for k in range(1, len(means)):
+                best = max(best, means[k])
+            progress.regret[0] += best - means[action]
+            if t == marks[progress.next_mark[0]]:
+                mark = progress.next_mark[0]
+                curves.regret[mark] = progress.regret[0]
+                curves.certified[mark] = certify(params, state)[3]
+                for j in range(n_learners):
+                    curves.plays[mark, j] = plays[j]
+                progress.next_mark[0] += 1
+
+    return compiled(drive)
+
+
+def run_jointly(
+    problem: Any, learners: Sequence[Any], selector: Any, marks: Rounds, seed: int, *, share_data: bool = False
+) -> tuple[Curves, float]:
+    """Run a selector over the whole horizon with its learners; leaves all of them in their final state."""
+    if can_compile(problem, selector, *learners):
+        return _run_compiled(problem, learners, selector, marks, seed, share_data)
+    return run_portfolio(problem, Portfolio(learners, selector, seed=seed, share_data=share_data), marks)
+
+
+def run_portfolio(problem: Any, portfolio: Portfolio, marks: Rounds) -> tuple[Curves, float]:
+    """The same run through the public methods of any problem and portfolio."""
+    curves = open_curves(len(marks), len(portfolio.learners))
+    stream, regret, mark = open_stream(portfolio.seed), 0.0, 0
+    plays = np.zeros(len(portfolio.learners), np.int64)
+    record = getattr(problem, "record", None)
+    start = perf_counter()
+    for t in range(1, int(marks[-1]) + 1):
+        seek(stream, CONTEXTS, t)
+        context = problem.observe(stream.generator)
+        decision = portfolio.decide(context)
+        seek(stream, REWARDS, t)
+        reward = problem.respond(context, decision.action, stream.generator)
+        regret += problem.gap(context, decision.action)
+        plays[decision.learner] += 1
+        portfolio.learn(decision, reward)
+        if record is not None:
+            record(decision.learner, decision.action, reward)
+        if t == marks[mark]:
+            curves.regret[mark], curves.plays[mark] = regret, plays
+            curves.certified[mark] = portfolio.certificate().regret_upper
+            mark += 1
+    return curves, perf_counter() - start
+
+
+def _run_compiled(
+    problem: Any, learners: Sequence[Any], selector: Any, marks: Rounds, seed: int, share_data: bool
+) -> tuple[Curves, float]:
+    kernels = tuple(dict.fromkeys(learner.kernels for learner in learners))
+    groups = [[learner for learner in learners if learner.kernels == kernel] for kernel in kernels]
+    places = np.array(
+        [_place(learner, kernels, groups, share_data) for learner in learners],
+        np.int64,
+    )
+    learner_params = tuple(tuple(learner.params for learner in group) for group in groups)
+    memories = tuple(tuple(native_memory(learner, problem.n_actions) for learner in group) for group in groups)
+    source = (problem.params, problem.reward_law, problem.room())
+    params, state = selector.to_arrays()
+    curves = open_curves(len(marks), len(learners))
+    driver = joint_driver(problem.kernels, selector.kernels, kernels)
+    place = (source, params, state, learner_params, memories, places, open_stream(seed), open_progress())
+    driver(*place, marks[:0], curves)  # compiles before the clock starts
+    start = perf_counter()
+    driver(*place, marks, curves)
+    seconds = perf_counter() - start
+    selector.from_arrays(state)
+    return curves, seconds
+
+
+def _place(learner: Any, kernels: tuple[Any, ...], groups: list[list[Any]], share_data: bool) -> tuple[int, int, int]:
+    group = kernels.index(learner.kernels)
+    member = next(k for k, other in enumerate(groups[group]) if other is learner)
+    return group, member, int(share_data and "off_policy" in accepts(learner))
