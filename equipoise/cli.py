@@ -1,0 +1,247 @@
+"""The command line. Whatever a command needs beyond its arguments is imported when it runs, so that help comes fast.
+
+Wrong input gives one line on stderr and exit code 2; a verification that fails exits with 1, an interruption with 130.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from equipoise import __version__
+from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
+
+if TYPE_CHECKING:
+    from equipoise.experiments.results import Results
+
+KINDS = ("experiments", "learners", "selectors", "problems")
+INTERRUPTED = 130  # also what Typer makes of an interruption
+MOST_FAULTS = 20  # that are shown one by one
+
+app = typer.Typer(
+    name="equipoise",
+    help="Online model selection for bandits and reinforcement learning, with proofs attached.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command and exit with its code."""
+    try:
+        code = app(args=arguments, prog_name="equipoise", standalone_mode=False)
+    except EquipoiseError as error:
+        _complain(str(error))
+        code = 2
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except Exception as error:
+        # Wrong usage. Its class lives in another package in some versions of Typer, but always explains itself.
+        if not hasattr(error, "format_message"):
+            raise
+        if error.format_message():  # empty where the help was shown instead
+            _complain(error.format_message())
+        code = 2
+    if code == INTERRUPTED:
+        _complain("interrupted; what is finished is kept, and the same command goes on from there")
+    sys.exit(code)
+
+
+def _complain(message: str) -> None:
+    typer.echo(f"equipoise: {' '.join(message.split())}", err=True)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"equipoise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(
+    name: Annotated[str, typer.Argument(help="Name of the experiment; see `equipoise list experiments`.")],
+    rounds: Annotated[int | None, typer.Option(help="Number of rounds.", show_default="the experiment's")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds.", show_default="the experiment's")] = None,
+    selectors: Annotated[
+        str | None, typer.Option(help="Selectors, separated by commas.", show_default="all of the experiment")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Number of processes.", show_default="one per core")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results.", show_default="results/NAME")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated.")
+    ] = None,
+) -> None:
+    """Run an experiment, or go on with one, and write results, figure and report."""
+    from equipoise.experiments import EXPERIMENTS
+
+    if name not in EXPERIMENTS:
+        raise UnknownName("experiment", name, EXPERIMENTS)
+    arguments = {
+        "rounds": rounds,
+        "seeds": seeds,
+        "selectors": None if selectors is None else [part.strip() for part in selectors.split(",")],
+        "jobs": jobs,
+        "out": out or Path("results") / name,
+        "overrides": parse_settings(settings or []),
+    }
+    results, paths = _run_with_progress(EXPERIMENTS[name], arguments)
+    _print_results(results, paths)
+
+
+@app.command("list")
+def list_(
+    kind: Annotated[str | None, typer.Argument(help=f"One of {', '.join(KINDS)}.", show_default="all")] = None,
+) -> None:
+    """List experiments, learners, selectors and problems."""
+    if kind is not None and kind not in KINDS:
+        raise UnknownName("kind", kind, KINDS)
+    for shown in KINDS if kind is None else (kind,):
+        entries = list(_entries(shown))
+        if kind is None:
+            typer.echo(typer.style(shown, bold=True))
+        width = max((len(name) for name, _ in entries), default=0)
+        for name, description in entries:
+            typer.echo(f"{'' if kind else '  '}{name:<{width}}  {description}")
+
+
+@app.command()
+def verify(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="A file of eliminations, or the folder of a run.")],
+) -> None:
+    """Recompute eliminations from their records and check that nothing was altered."""
+    from equipoise.theory.certificates import verify_file
+
+    file = path / "eliminations.jsonl" if path.is_dir() else path
+    n_records, faults = verify_file(file)
+    for fault in faults[:MOST_FAULTS]:
+        _complain(f"{file}: {fault}")
+    if faults:
+        more = f", {len(faults) - MOST_FAULTS} more not shown" if len(faults) > MOST_FAULTS else ""
+        _complain(f"{file}: verification failed, {len(faults)} faults in {n_records} records{more}")
+        raise typer.Exit(1)
+    verdict = f"all {n_records} eliminations proved by their records" if n_records else "no eliminations to verify"
+    typer.echo(f"{file}: {verdict}")
+
+
+def parse_settings(words: Sequence[str]) -> dict[str, Any]:
+    """Settings from KEY=VALUE; a value is JSON if it reads as such, else text.
+
+    >>> parse_settings(["d_star=8", "noise=gaussian", "share_data=true"])
+    {'d_star': 8, 'noise': 'gaussian', 'share_data': True}
+    """
+    parsed: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise InvalidArgument(f"--set is {word!r}, but must have the form KEY=VALUE")
+        if key in parsed:
+            raise InvalidArgument(f"--set gives {key!r} twice, but must give it once")
+        try:
+            parsed[key] = json.loads(value, parse_constant=_refuse_constant)
+        except ValueError:
+            parsed[key] = value
+    return parsed
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)  # NaN and infinities are no JSON
+
+
+def _run_with_progress(experiment: Any, arguments: Mapping[str, Any]) -> tuple[Results, list[Path]]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    from equipoise.experiments.report import publish
+    from equipoise.experiments.runner import run as run_experiment
+
+    console = Console(stderr=True)
+    columns = (
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[what]}"),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=1.0, what="starting")
+
+        def progress(what: str, share: float) -> None:
+            bar.update(task, advance=share, what=what)
+
+        results = run_experiment(experiment, progress=progress, **arguments)
+        progress("drawing", 0.0)
+        return results, publish(results)
+
+
+def _print_results(results: Results, paths: Sequence[Path]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from equipoise.experiments.tables import COLUMNS, overview
+
+    summary, rows = results.summary, overview(results.summary)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("", no_wrap=True)
+    for column in COLUMNS:
+        table.add_column(column, justify="right", no_wrap=True)
+    for i, row in enumerate(rows):
+        if row.kind == "selector" and rows[i - 1].kind == "learner":
+            table.add_row()
+        table.add_row(*map(escape, (row.name, *row.cells)), style="bold" if row.kind == "selector" else None)
+    seeds = "1 seed" if summary["seeds"] == 1 else f"{summary['seeds']} seeds"
+    typer.echo(f"\n{results.experiment['title']} ({summary['rounds']:,} rounds, {seeds})\n")
+    Console(highlight=False).print(table)
+    typer.echo("\nWritten:")
+    for path in paths:
+        typer.echo(f"  {path}")
+
+
+def _entries(kind: str) -> Iterator[tuple[str, str]]:
+    """Name on the command line and description of everything of a kind."""
+    if kind == "experiments":
+        from equipoise.experiments import EXPERIMENTS
+
+        for experiment in EXPERIMENTS.values():
+            yield experiment.name, f"{experiment.title} (paper: {experiment.section})"
+        return
+    from equipoise.experiments.names import command_name
+    from equipoise.learners import LEARNERS
+    from equipoise.problems import PROBLEMS
+    from equipoise.selectors import SELECTORS
+
+    registry = {"learners": LEARNERS, "selectors": SELECTORS, "problems": PROBLEMS}[kind]
+    for name, cls in sorted(registry.items()):
+        yield command_name(name), _first_sentence(sys.modules[cls.__module__].__doc__ or "")
+
+
+def _first_sentence(text: str) -> str:
+    """An algorithm has a file of its own, so the file's first sentence describes it."""
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    return paragraph.split(". ")[0].rstrip(".")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""Results of an experiment: what one seed gives, and what a finished run folder holds.
+
+Regret is cumulative pseudo-regret, the expected reward lost against the optimum, recorded at log-spaced rounds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.errors import InvalidArgument, UnreadableFile
+from equipoise.validation import count
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FORMAT = 1  # of experiment.json and of the parts of a run
+KINDS = ("learner", "selector")
+EXPERIMENT, CURVES, ELIMINATIONS, SUMMARY = "experiment.json", "curves.parquet", "eliminations.jsonl", "summary.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Cumulative regret of one learner alone, or of one selector, in one seed."""
+
+    kind: str  # "learner" or "selector"
+    name: str
+    rounds: NDArray[np.int64]  # increasing; the last is the number of rounds of the run
+    regret: NDArray[np.float64]
+    certified: NDArray[np.float64] | None = None  # the certificate's upper bound on the regret; selectors only
+    plays: NDArray[np.int64] | None = None  # one row per recorded round, one column per learner; selectors only
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise InvalidArgument(f"kind is {self.kind!r}, but must be one of {', '.join(KINDS)}")
+        object.__setattr__(self, "rounds", np.asarray(self.rounds, np.int64))
+        n_rounds = len(self.rounds)
+        if self.rounds.ndim != 1 or n_rounds == 0 or self.rounds[0] < 1 or (np.diff(self.rounds) <= 0).any():
+            raise InvalidArgument(f"rounds of {self.name!r} are not increasing from 1 on, but must be")
+        for name in ("regret", "certified"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, self._checked(name, value, (n_rounds,), np.float64))
+        if self.plays is not None:
+            columns = np.shape(self.plays)[1:]
+            object.__setattr__(self, "plays", self._checked("plays", self.plays, (n_rounds, *columns[:1]), np.int64))
+
+    def _checked(self, name: str, value: ArrayLike, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+        array = np.asarray(value, dtype)
+        if array.shape != shape:
+            raise InvalidArgument(f"{name} of {self.name!r} has shape {array.shape}, but must have {shape}")
+        if not np.isfinite(array).all():
+            raise InvalidArgument(f"{name} of {self.name!r} has entries that are not finite")
+        return array
+
+
+@dataclass(frozen=True, eq=False)
+class SeedResult:
+    """Everything one seed of a run gives; curves of learners first, in the order of their indices."""
+
+    seed: int
+    curves: tuple[Curve, ...]
+    eliminations: tuple[dict[str, Any], ...] = ()  # records of `equipoise.theory.certificates`
+    seconds: Mapping[str, float] = field(default_factory=dict)  # by "learner:NAME" and "selector:NAME"
+    violations: Mapping[str, bool] = field(default_factory=dict)  # by selector: a certificate below the true regret
+
+    def of_kind(self, kind: str) -> tuple[Curve, ...]:
+        return tuple(curve for curve in self.curves if curve.kind == kind)
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """A finished run. `curves` has a row per seed, curve and recorded round; `eliminations` one per record."""
+
+    path: Path
+    experiment: dict[str, Any]
+    summary: dict[str, Any]
+    curves: pl.DataFrame
+    eliminations: pl.DataFrame
+
+
+def log_rounds(n_rounds: int, per_decade: int = 20) -> NDArray[np.int64]:
+    """Rounds from 1 to `n_rounds`, evenly spaced on a logarithmic scale, rounded and without repeats.
+
+    The rounds below `n_rounds` do not depend on it, so that runs of different length can be compared.
+
+    >>> log_rounds(25, per_decade=3).tolist()
+    [1, 2, 5, 10, 22, 25]
+    """
+    n_rounds, per_decade = count("n_rounds", n_rounds), count("per_decade", per_decade)
+    steps = np.arange(per_decade * len(str(n_rounds)))
+    grid = np.rint(10.0 ** (steps / per_decade)).astype(np.int64)
+    return np.unique(np.append(grid[grid < n_rounds], n_rounds))
+
+
+def load_results(folder: str | Path) -> Results:
+    """The results in a folder that `equipoise run` has finished."""
+    import polars as pl
+
+    path = Path(folder)
+    experiment, summary = _read_json(path, EXPERIMENT), _read_json(path, SUMMARY)
+    if (found := experiment.get("format")) != FORMAT:
+        raise UnreadableFile(f"format of {EXPERIMENT} in '{path}' is {found!r}, but must be {FORMAT}")
+    settings = experiment.get("settings")
+    for key in ("experiment", "rounds", "seeds"):
+        wanted = settings.get(key) if isinstance(settings, dict) else None
+        if summary.get(key) != wanted:
+            raise UnreadableFile(
+                f"'{path}' holds no finished run: {key} is {wanted!r} in {EXPERIMENT} and {summary.get(key)!r} in "
+                f"{SUMMARY}; run it again to finish it"
+            )
+    try:
+        curves = pl.read_parquet(path / CURVES)
+        lines = (path / ELIMINATIONS).read_text(encoding="utf-8").splitlines()
+        records = [json.loads(line) for line in lines]
+        eliminations = pl.DataFrame(records, schema=elimination_schema())
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        raise _no_finished_run(path, error) from error
+    if dict(curves.schema) != curve_schema():
+        raise UnreadableFile(f"'{path}' holds no finished run: {CURVES} has other columns than expected")
+    return Results(path, experiment, summary, curves, eliminations)
+
+
+def curve_schema() -> dict[str, Any]:
+    """Columns of `curves.parquet`; the last two are null for learners."""
+    import polars as pl
+
+    return {
+        "seed": pl.Int64(),
+        "kind": pl.String(),
+        "curve": pl.String(),
+        "round": pl.Int64(),
+        "regret": pl.Float64(),
+        "certified_regret": pl.Float64(),
+        "plays": pl.List(pl.Int64()),
+    }
+
+
+def elimination_schema() -> dict[str, Any]:
+    """Columns of the data frame of elimination records."""
+    import polars as pl
+
+    whole, number, text = pl.Int64(), pl.Float64(), pl.String()
+    plays = {"index": whole, "name": text, "plays": whole, "reward_sum": number, "radius": number}
+    return {
+        "version": whole,
+        "selector": text,
+        "seed": whole,
+        "round": whole,
+        "delta": number,
+        "alpha": number,
+        "n_learners": whole,
+        "radius": text,
+        "radius_scale": number,
+        "reward_range": pl.List(number),
+        "noise": number,
+        "contexts": text,
+        "learner": pl.Struct({**plays, "regret_bound": number, "mean_upper": number}),
+        "witness": pl.Struct({**plays, "mean_lower": number}),
+        "digest": text,
+    }
+
+
+def _read_json(folder: Path, name: str) -> dict[str, Any]:
+    try:
+        data = json.loads((folder / name).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _no_finished_run(folder, error) from error
+    if not isinstance(data, dict):
+        raise UnreadableFile(f"'{folder}' holds no finished run: {name} is no JSON object")
+    return data
+
+
+def _no_finished_run(folder: Path, error: Exception) -> UnreadableFile:
+    missing = [name for name in (EXPERIMENT, CURVES, ELIMINATIONS, SUMMARY) if not (folder / name).is_file()]
+    reason = f"it has no {' and no '.join(missing)}" if missing else " ".join(str(error).split())
+    return UnreadableFile(f"'{folder}' holds no finished run: {reason}")
