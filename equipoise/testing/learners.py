@@ -1,0 +1,353 @@
+"""The contract of a learner as a set of checks: for the learners of this package and for your own.
+
+Each check is a function whose name is the sentence it proves. Checks that need what a learner lacks (`state`, `config`,
+contexts that are arrays) are left out, so a learner with nothing but `decide` and `learn` passes too; `check_learner`
+returns the sentences that it has proved.
+
+>>> from equipoise.learners import UCB
+>>> len(check_learner(lambda: UCB(arms=6))) == len(CHECKS)
+True
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
+from math import inf, isnan, nan
+from numbers import Real
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.learner import ACCEPTS, OFFERS, Proposal, accepts, decider, learner_name, offers
+from equipoise.learners import Ball
+from equipoise.testing.proving import always, prove, require_refusal
+
+N_ROUNDS = 40
+N_ROUNDS_FOR_MEMORY = 300
+ABSURD = (nan, inf, -inf, 1e155)
+
+ContextSource = Callable[[np.random.Generator], Any]
+State = dict[str, NDArray[Any]]
+
+
+class Subject(NamedTuple):
+    """What is checked: fresh learners, all made alike, and the contexts they are shown."""
+
+    make: Callable[[], Any]
+    contexts: ContextSource
+
+
+class Example(NamedTuple):
+    """What tells whether a check applies."""
+
+    learner: Any
+    context: Any
+
+
+def check_learner(factory: Callable[[], Any], context_source: ContextSource | None = None) -> list[str]:
+    """Prove what holds for every learner, or raise an AssertionError that says which check failed and how.
+
+    `factory` makes a fresh learner, each time with the same settings. `context_source` makes a context from a random
+    generator; unless given, contexts are matrices of 2 to 6 offered actions with 8 features and norms of at most 1.
+    Rewards lie in [0, 1]. Returns the names of the checks that were run.
+    """
+    subject = Subject(factory, context_source or offered_actions)
+    return prove(CHECKS, subject, lambda: Example(factory(), context_at(subject, 0)))
+
+
+def offered_actions(rng: np.random.Generator) -> NDArray[np.float64]:
+    """2 to 6 actions with 8 features, of norm at most 1."""
+    rows = rng.standard_normal((int(rng.integers(2, 7)), 8))
+    rows *= rng.random((len(rows), 1)) / np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows
+
+
+def has_a_name_and_declares_only_known_words(subject: Subject) -> None:
+    learner = subject.make()
+    name = learner_name(learner)
+    require(bool(name) and isinstance(getattr(learner, "name", name), str), f"name is {name!r}, not a text")
+    for word, declared, known in (("accepts", accepts(learner), ACCEPTS), ("offers", offers(learner), OFFERS)):
+        require(set(declared) <= known, f"{word} is {sorted(declared)}, but only {sorted(known)} mean anything")
+
+
+def decides_before_any_learning(subject: Subject) -> None:
+    for t in range(5):
+        decision_at(subject, subject.make(), t)
+
+
+def proposals_are_well_formed(subject: Subject) -> None:
+    for context, proposal in play(subject, subject.make()):
+        require_offered(context, proposal.action)
+        numbers = proposal[1:]
+        require(all(isinstance(number, Real) for number in numbers), f"{proposal} has parts that are no numbers")
+        lower, regret, probability = numbers
+        require(not isnan(lower), f"lower is {lower}, not a bound")
+        require(isnan(regret) or 0.0 <= regret < inf, f"regret is {regret}, neither unknown nor a loss")
+        require(isnan(probability) or 0.0 < probability <= 1.0, f"probability is {probability}, not in (0, 1]")
+
+
+def declared_offers_are_filled_in(subject: Subject) -> None:
+    learner = subject.make()
+    for _, proposal in play(subject, learner):
+        for word in sorted(offers(learner)):
+            number = float(getattr(proposal, word))
+            require(np.isfinite(number), f"it offers {word!r}, but a proposal has {word} = {number}")
+
+
+def deciding_changes_nothing(subject: Subject) -> None:
+    learner = subject.make()
+    play(subject, learner)
+    before = saved(learner)
+    for t in range(5):
+        decision_at(subject, learner, t)
+    require_same_state(before, learner, "after deciding")
+
+
+def the_same_seed_gives_the_same_run(subject: Subject) -> None:
+    # Side by side, so that two learners that share their memory still agree: that is another check's finding.
+    one, other = subject.make(), subject.make()
+    for t in range(N_ROUNDS):
+        context, proposal = decision_at(subject, one, t)
+        require_same_proposal(proposal, decision_at(subject, other, t)[1], f"of two equal learners in round {t}")
+        for learner in (one, other):
+            learner.learn(context, proposal.action, reward_at(t))
+
+
+def instances_share_nothing(subject: Subject) -> None:
+    taught, bystander = subject.make(), subject.make()
+    before = [decision_at(subject, bystander, t)[1] for t in range(N_ROUNDS)]
+    play(subject, taught)
+    for who, learner in (("an instance", bystander), ("a new instance", subject.make())):
+        for t, proposal in enumerate(before):
+            seen = decision_at(subject, learner, t)[1]
+            require_same_proposal(proposal, seen, f"of {who} before and after another one learned")
+
+
+def inputs_are_neither_kept_nor_changed(subject: Subject) -> None:
+    learner, control = subject.make(), subject.make()
+    for t in range(N_ROUNDS):
+        context, proposal = decision_at(subject, learner, t)
+        expected = decision_at(subject, control, t)[1]
+        require_same_proposal(expected, proposal, "after earlier inputs were overwritten")
+        action, reward = proposal.action, reward_at(t)
+        control.learn(context_at(subject, t), expected.action, reward)
+        learner.learn(context, action, reward)
+        for what, given, original in (
+            ("context", context, context_at(subject, t)),
+            ("action", action, expected.action),
+        ):
+            if isinstance(given, np.ndarray):
+                require(np.array_equal(given, original), f"decide() or learn() changed the {what} it was given")
+                given *= -1
+
+
+def memory_does_not_grow_with_rounds(subject: Subject) -> None:
+    learner = subject.make()
+    play(subject, learner, 0, N_ROUNDS_FOR_MEMORY)
+    before = size_in_bytes(learner)
+    play(subject, learner, N_ROUNDS_FOR_MEMORY, 2 * N_ROUNDS_FOR_MEMORY)
+    growth = (size_in_bytes(learner) - before) / N_ROUNDS_FOR_MEMORY
+    require(growth < 1.0, f"it grew by {growth:.1f} bytes a round")
+
+
+def state_survives_a_round_trip_in_mid_run(subject: Subject) -> None:
+    learner, successor = subject.make(), subject.make()
+    play(subject, learner)
+    state = learner.state()
+    for name, array in state.items():
+        plain = isinstance(array, np.ndarray) and not array.dtype.hasobject
+        require(plain, f"state {name!r} is {type(array).__name__}, not an array of numbers")
+    snapshot = {name: array.copy() for name, array in state.items()}
+    handed_over = {name: array.copy() for name, array in state.items()}
+    successor.restore(handed_over)
+    for array in handed_over.values():
+        array[...] = 0
+    later = play(subject, learner, N_ROUNDS, 2 * N_ROUNDS)
+    require_same_arrays(snapshot, state, "of an earlier moment, while the learner went on,")
+    for (_, expected), (_, seen) in zip(later, play(subject, successor, N_ROUNDS, 2 * N_ROUNDS), strict=True):
+        require_same_proposal(expected, seen, "of the learner and of its restored copy")
+    require_same_state(saved(learner), successor, "of the restored copy at the end")
+
+
+def states_that_do_not_fit_are_refused(subject: Subject) -> None:
+    learner, other = subject.make(), subject.make()
+    play(subject, learner)
+    play(subject, other, N_ROUNDS, 2 * N_ROUNDS)
+    before, state = saved(learner), saved(other)
+    for name, array in state.items():
+        rest = {key: value for key, value in state.items() if key != name}
+        require_refusal(partial(learner.restore, rest), f"a state without {name!r}")
+        misfit = {**state, name: np.zeros((*array.shape, 2), array.dtype)}
+        require_refusal(partial(learner.restore, misfit), f"a state whose {name!r} has another shape")
+    require_same_state(before, learner, "after refusing states")
+
+
+def bad_contexts_are_refused_and_change_nothing(subject: Subject) -> None:
+    learner = subject.make()
+    play(subject, learner)
+    before, context = saved(learner), context_at(subject, 0)
+    action = decision_at(subject, learner, 0)[1].action
+    corrupted = [(f"full of {number}", np.full(context.shape, number)) for number in ABSURD]
+    for what, bad in [*corrupted, ("with one dimension", context[0]), ("without rows", context[:0])]:
+        require_refusal(partial(decider(learner), bad, generator(0)), f"deciding in a context {what}")
+        require_refusal(partial(learner.learn, bad, action, 0.5), f"learning from a context {what}")
+    require_same_state(before, learner, "after refusing contexts")
+
+
+def bad_actions_are_refused_and_change_nothing(subject: Subject) -> None:
+    learner = subject.make()
+    play(subject, learner)
+    before, context = saved(learner), context_at(subject, 0)
+    for bad in (-1, len(context), None):
+        require_refusal(partial(learner.learn, context, bad, 0.5), f"learning of action {bad}")
+    require_same_state(before, learner, "after refusing actions")
+
+
+def bad_rewards_are_refused_and_change_nothing(subject: Subject) -> None:
+    learner = subject.make()
+    play(subject, learner)
+    before = saved(learner)
+    context, proposal = decision_at(subject, learner, 0)
+    for bad in (*ABSURD, None, "1"):
+        require_refusal(partial(learner.learn, context, proposal.action, bad), f"a reward of {bad!r}")
+    require_same_state(before, learner, "after refusing rewards")
+
+
+def config_rebuilds_an_equal_learner(subject: Subject) -> None:
+    learner = subject.make()
+    config = learner.config()
+    require(json.loads(json.dumps(config)) == config, f"config() is {config}, not plain data")
+    rebuilt = type(learner)(**config)
+    require(rebuilt.config() == config, f"config() is {config}, but {rebuilt.config()} once rebuilt from it")
+    for (_, expected), (_, seen) in zip(play(subject, learner), play(subject, rebuilt), strict=True):
+        require_same_proposal(expected, seen, "of the learner and of one rebuilt from its config()")
+
+
+def can_be_saved(example: Example) -> bool:
+    return all(callable(getattr(example.learner, method, None)) for method in ("state", "restore"))
+
+
+def can_be_saved_and_takes_a_matrix(example: Example) -> bool:
+    return can_be_saved(example) and is_matrix(example.context)
+
+
+def has_config(example: Example) -> bool:
+    return callable(getattr(example.learner, "config", None))
+
+
+# Every check with the condition under which it is run: the contract is checked in full for learners that can be saved.
+CHECKS: dict[Callable[[Subject], None], Callable[[Example], bool]] = {
+    has_a_name_and_declares_only_known_words: always,
+    decides_before_any_learning: always,
+    proposals_are_well_formed: always,
+    declared_offers_are_filled_in: always,
+    the_same_seed_gives_the_same_run: always,
+    instances_share_nothing: always,
+    inputs_are_neither_kept_nor_changed: always,
+    memory_does_not_grow_with_rounds: always,
+    deciding_changes_nothing: can_be_saved,
+    state_survives_a_round_trip_in_mid_run: can_be_saved,
+    states_that_do_not_fit_are_refused: can_be_saved,
+    bad_contexts_are_refused_and_change_nothing: can_be_saved_and_takes_a_matrix,
+    bad_actions_are_refused_and_change_nothing: can_be_saved_and_takes_a_matrix,
+    bad_rewards_are_refused_and_change_nothing: can_be_saved,
+    config_rebuilds_an_equal_learner: has_config,
+}
+
+
+def generator(*key: int) -> np.random.Generator:
+    return np.random.default_rng(key)
+
+
+def context_at(subject: Subject, t: int) -> Any:
+    return subject.contexts(generator(t, 0))
+
+
+def decision_at(subject: Subject, learner: Any, t: int) -> tuple[Any, Proposal]:
+    """The context of round t and what the learner proposes in it."""
+    context = context_at(subject, t)
+    return context, decider(learner)(context, generator(t, 1))
+
+
+def reward_at(t: int) -> float:
+    return float(generator(t, 2).random())
+
+
+def play(subject: Subject, learner: Any, start: int = 0, stop: int = N_ROUNDS) -> list[tuple[Any, Proposal]]:
+    """Decide and learn from round `start` on; what is shown in a round depends on its number alone."""
+    rounds = []
+    for t in range(start, stop):
+        context, proposal = decision_at(subject, learner, t)
+        learner.learn(context, proposal.action, reward_at(t))
+        rounds.append((context, proposal))
+    return rounds
+
+
+def is_matrix(context: Any) -> bool:
+    return isinstance(context, np.ndarray) and context.ndim == 2
+
+
+def require(condition: bool, finding: str) -> None:
+    if not condition:
+        raise AssertionError(finding)
+
+
+def require_offered(context: Any, action: Any) -> None:
+    if is_matrix(context):
+        index = hasattr(action, "__index__") and not isinstance(action, bool | np.ndarray)
+        require(index and 0 <= action < len(context), f"action is {action!r}, not an index below {len(context)}")
+    elif isinstance(context, Ball):
+        norm = float(np.linalg.norm(action))
+        fits = np.shape(action) == (context.dim,) and norm <= context.radius * (1 + 1e-9)
+        require(fits, f"action has shape {np.shape(action)} and norm {norm:.6g}, but {context} was offered")
+
+
+def require_same_proposal(expected: Proposal, seen: Proposal, whose: str) -> None:
+    same = all(equal(one, other) for one, other in zip(expected, seen, strict=True))
+    require(same, f"proposals {whose} differ: {expected} and {seen}")
+
+
+def equal(one: Any, other: Any) -> bool:
+    if isinstance(one, Real) and isinstance(other, Real):
+        return one == other or (isnan(one) and isnan(other))
+    return bool(np.array_equal(one, other))
+
+
+def saved(learner: Any) -> State:
+    return {name: np.array(array) for name, array in learner.state().items()}
+
+
+def require_same_state(expected: State, learner: Any, when: str) -> None:
+    require_same_arrays(expected, learner.state(), when)
+
+
+def require_same_arrays(expected: State, seen: State, when: str) -> None:
+    require(expected.keys() == seen.keys(), f"state {when} has {sorted(seen)}, not {sorted(expected)}")
+    for name, array in expected.items():
+        same = array.dtype == seen[name].dtype and np.array_equal(array, seen[name], equal_nan=array.dtype.kind == "f")
+        require(same, f"state {name!r} {when} is {seen[name]}, not {array}")
+
+
+def size_in_bytes(learner: Any) -> int:
+    """Memory held by an object and all it refers to, apart from code."""
+    total, seen, waiting = 0, set(), [learner]
+    while waiting:
+        thing = waiting.pop()
+        if id(thing) in seen or isinstance(thing, type | ModuleType | FunctionType | BuiltinFunctionType):
+            continue
+        seen.add(id(thing))
+        total += sys.getsizeof(thing)
+        waiting.extend(referents(thing))
+    return total
+
+
+def referents(thing: Any) -> Iterable[Any]:
+    if isinstance(thing, np.ndarray):  # the garbage collector does not look into arrays
+        return [thing.base, *(thing.ravel().tolist() if thing.dtype.hasobject else [])]
+    return gc.get_referents(thing)

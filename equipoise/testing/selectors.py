@@ -1,0 +1,357 @@
+"""The contract of a selector as a set of checks: for the selectors of this package and for your own.
+
+Each check is a function whose name is the sentence it proves; `check_selector` returns the sentences that it has
+proved. The checks play against made-up learners: learner i earns its own rewards and reports its own regret, which
+depend on i and on its play number alone, and the even learners are far better than the odd ones.
+
+>>> from equipoise.bounds import Power
+>>> from equipoise.selectors import BalancedElimination
+>>> len(check_selector(lambda: BalancedElimination([Power(0.1), Power(0.2), Power(0.4)]))) == len(CHECKS)
+True
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+
+from equipoise.errors import EquipoiseError
+from equipoise.selector import NEEDS
+from equipoise.testing.learners import generator, require, require_same_arrays, size_in_bytes
+from equipoise.testing.proving import REFUSALS, always, prove, require_refusal
+from equipoise.testing.world import (
+    N_ROUNDS,
+    World,
+    credit,
+    finish,
+    n_learners,
+    noise,
+    observe,
+    open_round,
+    pending_run,
+    play,
+    require_sound_certificate,
+    require_sound_row,
+    reward_range,
+    same_number,
+    shown,
+    state_of,
+)
+
+N_ROUNDS_FOR_MEMORY = 400
+N_PENDING = 30
+ABSURD = (nan, inf, -inf, 1e155, None, "1")
+
+
+def check_selector(factory: Callable[[], Any]) -> list[str]:
+    """Prove what holds for every selector, or raise an AssertionError that says which check failed and how.
+
+    `factory` makes a fresh selector of at least two learners, each time with the same settings. Returns the names of
+    the checks that were run.
+    """
+    return prove(CHECKS, World(factory, tuple(range(1000))), factory)
+
+
+def declares_only_known_needs(world: World) -> None:
+    needs = set(world.make().needs)
+    require(needs <= NEEDS, f"needs is {sorted(needs)}, but only {sorted(NEEDS)} mean anything")
+
+
+def choosing_takes_no_context(world: World) -> None:
+    parameters = list(inspect.signature(world.make().choose).parameters.values())
+    optional = all(parameter.default is not parameter.empty for parameter in parameters)
+    named = [parameter.name for parameter in parameters]
+    require(named == ["rng"] and optional, f"choose() takes {named}, but may take nothing but an optional rng")
+
+
+def chooses_before_anything_was_booked(world: World) -> None:
+    selector = world.make()
+    for t in range(2 * n_learners(selector)):
+        open_round(world, selector, t)
+
+
+def choices_are_well_formed_and_their_tickets_unique(world: World) -> None:
+    selector, tickets = world.make(), Counter[int]()
+    for t in range(N_ROUNDS):
+        active = selector.active
+        choice = open_round(world, selector, t)
+        require(choice.learner in active, f"learner {choice.learner} was chosen, but only {active} are active")
+        require(0.0 < choice.probability <= 1.0, f"probability is {choice.probability}, not in (0, 1]")
+        tickets[choice.learner] += 1
+        expected = tickets[choice.learner]
+        require(choice.play == expected, f"play is {choice.play} in play {expected} of learner {choice.learner}")
+        if t % 3:
+            credit(world, selector, choice)
+
+
+def every_learner_is_played(world: World) -> None:
+    selector = world.make()
+    play(world, selector)
+    unplayed = [row.learner for row in selector.standing() if row.plays == 0]
+    require(not unplayed, f"learners {unplayed} had no play in {N_ROUNDS} rounds")
+
+
+def plays_add_up_to_the_rounds(world: World) -> None:
+    selector, open_plays = world.make(), Counter[int]()
+    for t in range(N_ROUNDS):
+        choice = open_round(world, selector, t)
+        if t % 3:
+            credit(world, selector, choice)
+        else:
+            open_plays[choice.learner] += 1
+        rows = selector.standing()
+        require(sum(row.plays for row in rows) == t + 1, f"plays are {[row.plays for row in rows]} in round {t + 1}")
+        few = [row.learner for row in rows if row.pending < open_plays[row.learner]]
+        require(not few, f"learners {few} have more plays without a reward than are pending")
+
+
+def the_active_set_never_empties_and_never_grows(world: World) -> None:
+    selector = world.make()
+    everybody = active = tuple(range(n_learners(selector)))
+    require(tuple(selector.active) == everybody, f"active is {selector.active} at the start, not {everybody}")
+    for t in range(N_ROUNDS):
+        credit(world, selector, open_round(world, selector, t))
+        now = tuple(selector.active)
+        require(len(now) > 0, f"nobody is active after round {t + 1}")
+        require(set(now) <= set(active), f"active grew from {active} to {now} in round {t + 1}")
+        active = now
+        gone = [elimination.learner.index for elimination in selector.eliminations]
+        told = sorted([*gone, *active]) == list(everybody)
+        require(told, f"learners {active} are active and {gone} eliminated after round {t + 1}")
+
+
+def every_elimination_carries_its_proof(world: World) -> None:
+    selector = world.make()
+    play(world, selector)
+    for elimination in selector.eliminations:
+        learner, witness = elimination.learner, elimination.witness
+        proved = learner.mean_upper < witness.mean_lower
+        require(proved, f"{learner} was eliminated although its mean upper is not below the mean lower of {witness}")
+        require(1 <= elimination.round <= N_ROUNDS, f"round is {elimination.round}, but {N_ROUNDS} were played")
+
+
+def unknown_and_repeated_tickets_are_refused_and_change_nothing(world: World) -> None:
+    selector = world.make()
+    play(world, selector)
+    booked, withdrawn = open_round(world, selector, N_ROUNDS), open_round(world, selector, N_ROUNDS + 1)
+    credit(world, selector, booked)
+    selector.withdraw(withdrawn)
+    before = state_of(selector)
+    strange = {"booked": booked, "withdrawn": withdrawn, "never given out": booked._replace(play=10**6)}
+    for what, choice in [*strange.items(), ("of nobody", booked._replace(learner=10**6))]:
+        require_refusal(partial(selector.credit, choice, reward_range(selector)[0]), f"the reward of a play {what}")
+        require_refusal(partial(selector.withdraw, choice), f"withdrawing a play {what}")
+    require_same_arrays(before, selector.state(), "after refusing tickets")
+
+
+def bad_rewards_are_refused_and_change_nothing(world: World) -> None:
+    selector = world.make()
+    play(world, selector)
+    choice = open_round(world, selector, N_ROUNDS)
+    before = state_of(selector)
+    low, high = reward_range(selector)
+    outside = (low - 0.01 * (high - low), high + 0.01 * (high - low)) if noise(selector) is None else ()
+    for bad in (*ABSURD, *outside):
+        require_refusal(partial(selector.credit, choice, bad), f"a reward of {bad!r}")
+    require_same_arrays(before, selector.state(), "after refusing rewards")
+    credit(world, selector, choice)
+
+
+def rewards_may_come_late_and_in_any_order(world: World) -> None:
+    selectors = world.make(), world.make()
+    rows = []
+    for selector, order in zip(selectors, (range(N_PENDING), generator(0).permutation(N_PENDING)), strict=True):
+        choices = [open_round(world, selector, t) for t in range(N_PENDING)]
+        waiting = sum(row.pending for row in selector.standing())
+        require(waiting == N_PENDING, f"{waiting} plays are pending of {N_PENDING} without a reward")
+        for position in order:
+            credit(world, selector, choices[position])
+        rows.append(selector.standing())
+    for in_order, reordered in zip(*rows, strict=True):
+        counts = (in_order.plays, in_order.pending), (reordered.plays, reordered.pending)
+        require(counts[0] == counts[1] == (in_order.plays, 0), f"(plays, pending) are {counts} in and out of order")
+        same = same_number(in_order.mean_reward, reordered.mean_reward)
+        require(same, f"mean rewards are {in_order.mean_reward} in order and {reordered.mean_reward} out of order")
+
+
+def withdrawing_the_newest_play_restores_the_state(world: World) -> None:
+    selector = pending_run(world)
+    before = state_of(selector)
+    for observed in (True, False):
+        choice = open_round(world, selector, N_ROUNDS) if observed else selector.choose(generator(N_ROUNDS, 3))
+        selector.withdraw(choice)
+        require_same_arrays(before, selector.state(), "after a play was opened and withdrawn")
+        again = selector.choose(generator(N_ROUNDS, 3))
+        require(again == choice, f"{choice} was withdrawn, and then {again} chosen")
+        selector.withdraw(again)
+
+
+def state_survives_a_round_trip_in_mid_run(world: World) -> None:
+    selector, successor = pending_run(world), world.make()
+    state = selector.state()
+    for name, array in state.items():
+        plain = isinstance(array, np.ndarray) and not array.dtype.hasobject
+        require(plain, f"state {name!r} is {type(array).__name__}, not an array of numbers")
+    snapshot = state_of(selector)
+    handed_over = {name: array.copy() for name, array in state.items()}
+    successor.restore(handed_over)
+    for array in handed_over.values():
+        array[...] = 0
+    require_same_arrays(snapshot, successor.state(), "of the restored copy")
+    later = finish(world, selector)
+    require_same_arrays(snapshot, state, "of an earlier moment, while the selector went on,")
+    require(finish(world, successor) == later, "the selector and its restored copy chose differently")
+    require_same_arrays(state_of(selector), successor.state(), "of the restored copy at the end")
+    same = successor.eliminations == selector.eliminations
+    require(same, f"eliminations are {selector.eliminations}, but {successor.eliminations} in the restored copy")
+
+
+def states_that_do_not_fit_are_refused_and_change_nothing(world: World) -> None:
+    selector = pending_run(world)
+    state = state_of(selector)
+    other = world.make()
+    play(world, other)
+    before = state_of(other)
+    for name, array in state.items():
+        rest = {key: value for key, value in state.items() if key != name}
+        require_refusal(partial(other.restore, rest), f"a state without {name!r}")
+        misfit = {**state, name: np.zeros((*array.shape, 2), array.dtype)}
+        require_refusal(partial(other.restore, misfit), f"a state whose {name!r} has another shape")
+    require_same_arrays(before, other.state(), "after refusing states")
+
+
+def the_same_seed_gives_the_same_run(world: World) -> None:
+    one, other = world.make(), world.make()
+    for t in range(N_ROUNDS):
+        # With a generator and without: then a selector draws from a stream of its own.
+        rngs = [None, None] if t % 2 else [generator(t, 3), generator(t, 3)]
+        choices = [selector.choose(rng) for selector, rng in zip((one, other), rngs, strict=True)]
+        require(choices[0] == choices[1], f"two equal selectors chose {choices[0]} and {choices[1]} in round {t + 1}")
+        for selector, choice in zip((one, other), choices, strict=True):
+            observe(world, selector, choice)
+            credit(world, selector, choice)
+
+
+def instances_share_nothing(world: World) -> None:
+    bystander = world.make()
+    before, standing = state_of(bystander), shown(bystander.standing())
+    play(world, world.make())
+    fresh: dict[str, Callable[[], Any]] = {"an instance": lambda: bystander, "a new instance": world.make}
+    for who, find in fresh.items():
+        selector = find()
+        require_same_arrays(before, selector.state(), f"of {who} after another one played")
+        require(shown(selector.standing()) == standing, f"the standing of {who} changed while another one played")
+        require(not selector.eliminations, f"{who} has the eliminations of another one")
+
+
+def standing_is_complete(world: World) -> None:
+    selector = world.make()
+    everybody = list(selector.active)
+    for t in range(2 * N_ROUNDS):
+        rows = selector.standing()
+        order = [row.learner for row in rows]
+        require(order == everybody, f"standing has rows of learners {order}, not {everybody}")
+        for row in rows:
+            require_sound_row(row, row.learner in selector.active)
+        choice = open_round(world, selector, t)
+        if t < N_ROUNDS or t % 7:
+            credit(world, selector, choice)
+
+
+def the_certificate_is_well_formed_or_refused_with_a_reason(world: World) -> None:
+    selector = world.make()
+    for t in range(N_ROUNDS):
+        choice = open_round(world, selector, t)
+        if t < N_ROUNDS // 2:
+            credit(world, selector, choice)
+        try:
+            certificate = selector.certificate()
+        except EquipoiseError as refusal:
+            require(bool(str(refusal)), "the certificate was refused without a reason")
+        else:
+            require_sound_certificate(selector, certificate, t + 1, min(t + 1, N_ROUNDS // 2))
+
+
+def config_rebuilds_an_equal_selector(world: World) -> None:
+    selector = world.make()
+    config = selector.config()
+    require(json.loads(json.dumps(config)) == config, f"config() is {config}, not plain data")
+    rebuilt = type(selector).from_config(config)
+    require(rebuilt.config() == config, f"config() is {config}, but {rebuilt.config()} once rebuilt from it")
+    require(play(world, selector) == play(world, rebuilt), "the selector and one rebuilt from its config() differ")
+    require_same_arrays(state_of(selector), rebuilt.state(), "of a selector rebuilt from config()")
+
+
+def reordering_learners_changes_no_more_than_how_ties_break(world: World) -> None:
+    selector = world.make()
+    config = selector.config()
+    if config.get("bounds") is not None:
+        config = {**config, "bounds": config["bounds"][::-1]}
+    reordered = type(selector).from_config(config)
+    mirrored = World(world.make, tuple(reversed(range(n_learners(selector)))))
+    play(world, selector)
+    play(mirrored, reordered)
+    plays = [row.plays for row in selector.standing()]
+    turned = [row.plays for row in reordered.standing()][::-1]
+    require(plays == turned, f"learners had {plays} plays, but {turned} when their order was reversed")
+    active = [row.active for row in selector.standing()]
+    require(active == [row.active for row in reordered.standing()][::-1], "others were eliminated in reversed order")
+
+
+def memory_does_not_grow_with_resolved_rounds(world: World) -> None:
+    selector = world.make()
+    play(world, selector, 0, N_ROUNDS_FOR_MEMORY)
+    before = size_in_bytes(selector)
+    play(world, selector, N_ROUNDS_FOR_MEMORY, 2 * N_ROUNDS_FOR_MEMORY)
+    growth = (size_in_bytes(selector) - before) / N_ROUNDS_FOR_MEMORY
+    require(growth < 1.0, f"it grew by {growth:.1f} bytes a round")
+
+
+def can_be_rebuilt(selector: Any) -> bool:
+    """Not so where a setting is a function of the user's own."""
+    try:
+        type(selector).from_config(selector.config())
+    except REFUSALS:
+        return False
+    return True
+
+
+def can_be_rebuilt_in_another_order(selector: Any) -> bool:
+    if getattr(selector, "randomized", True) or not can_be_rebuilt(selector):
+        return False
+    # Two learners with one and the same closed form are tied for ever.
+    bounds = [json.dumps(bound) for bound in selector.config().get("bounds") or () if bound != {"bound": "Observed"}]
+    return len(set(bounds)) == len(bounds)
+
+
+# Every check with the condition under which it is run.
+CHECKS: dict[Callable[[World], None], Callable[[Any], bool]] = {
+    declares_only_known_needs: always,
+    choosing_takes_no_context: always,
+    chooses_before_anything_was_booked: always,
+    choices_are_well_formed_and_their_tickets_unique: always,
+    every_learner_is_played: always,
+    plays_add_up_to_the_rounds: always,
+    the_active_set_never_empties_and_never_grows: always,
+    every_elimination_carries_its_proof: always,
+    unknown_and_repeated_tickets_are_refused_and_change_nothing: always,
+    bad_rewards_are_refused_and_change_nothing: always,
+    rewards_may_come_late_and_in_any_order: always,
+    withdrawing_the_newest_play_restores_the_state: always,
+    state_survives_a_round_trip_in_mid_run: always,
+    states_that_do_not_fit_are_refused_and_change_nothing: always,
+    the_same_seed_gives_the_same_run: always,
+    instances_share_nothing: always,
+    standing_is_complete: always,
+    the_certificate_is_well_formed_or_refused_with_a_reason: always,
+    config_rebuilds_an_equal_selector: can_be_rebuilt,
+    reordering_learners_changes_no_more_than_how_ties_break: can_be_rebuilt_in_another_order,
+    memory_does_not_grow_with_resolved_rounds: always,
+}

@@ -1,0 +1,141 @@
+"""A made-up world in which the contract suite lets selectors play, and what it asks of what they show.
+
+Learner i earns its own rewards and reports its own regret, which depend on i and on its play number alone; the even
+learners are far better than the odd ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import isclose, isfinite, isnan
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from equipoise.learner import Proposal
+from equipoise.selector import Certificate, Choice, Standing
+from equipoise.testing.learners import generator, require
+
+N_ROUNDS = 200
+
+
+class World(NamedTuple):
+    """What is checked: fresh selectors, all made alike, and which made-up learner stands at which index."""
+
+    make: Callable[[], Any]
+    places: tuple[int, ...]
+
+    def reward(self, selector: Any, choice: Choice) -> float:
+        low, high = reward_range(selector)
+        place = self.places[choice.learner]
+        level = 0.8 if place % 2 == 0 else 0.0
+        return low + (high - low) * (level + 0.2 * float(generator(place, choice.play, 0).random()))
+
+    def regret(self, selector: Any, choice: Choice) -> float:
+        low, high = reward_range(selector)
+        return (high - low) * 0.1 * float(generator(self.places[choice.learner], choice.play, 1).random())
+
+
+def n_learners(selector: Any) -> int:
+    return len(selector.standing())
+
+
+def reward_range(selector: Any) -> tuple[float, float]:
+    low, high = getattr(selector, "reward_range", (0.0, 1.0))
+    return low, high
+
+
+def noise(selector: Any) -> float | None:
+    factor: float | None = getattr(selector, "noise", None)
+    return factor
+
+
+def open_round(world: World, selector: Any, t: int) -> Choice:
+    choice: Choice = selector.choose(generator(t, 3))
+    observe(world, selector, choice)
+    return choice
+
+
+def observe(world: World, selector: Any, choice: Choice) -> None:
+    """Tell the selector what was proposed: by the chosen learner, and by every active one if it asks for that."""
+    asked = {choice.learner, *(selector.active if "proposals" in selector.needs else ())}
+    low, _ = reward_range(selector)
+    regret = world.regret(selector, choice)
+    selector.observe(choice, {i: Proposal(0, lower=low, regret=regret) for i in sorted(asked)})
+
+
+def credit(world: World, selector: Any, choice: Choice) -> None:
+    selector.credit(choice, world.reward(selector, choice))
+
+
+def play(world: World, selector: Any, start: int = 0, stop: int = N_ROUNDS) -> list[Choice]:
+    """Rounds whose rewards come at once."""
+    choices = []
+    for t in range(start, stop):
+        choices.append(open_round(world, selector, t))
+        credit(world, selector, choices[-1])
+    return choices
+
+
+def pending_run(world: World) -> Any:
+    """A selector in mid-run: some plays have no reward, and rewards of later plays wait behind them."""
+    selector = world.make()
+    for t in range(N_ROUNDS):
+        choice = open_round(world, selector, t)
+        if t % 10 or t < N_ROUNDS // 2:
+            credit(world, selector, choice)
+    return selector
+
+
+def finish(world: World, selector: Any) -> list[Choice]:
+    """More rounds, in which rewards come two rounds late."""
+    choices: list[Choice] = []
+    for t in range(N_ROUNDS, 2 * N_ROUNDS):
+        choices.append(open_round(world, selector, t))
+        if len(choices) > 2:
+            credit(world, selector, choices[-3])
+    return choices
+
+
+def state_of(selector: Any) -> dict[str, Any]:
+    return {name: np.array(array) for name, array in selector.state().items()}
+
+
+def shown(rows: Iterable[Standing]) -> list[str]:
+    """As text, in which nan is equal to itself."""
+    return [str(row) for row in rows]
+
+
+def same_number(one: float, other: float) -> bool:
+    return isclose(one, other, rel_tol=1e-12, abs_tol=1e-12) or (isnan(one) and isnan(other))
+
+
+def require_sound_row(row: Standing, active: bool) -> None:
+    require(0 <= row.pending <= row.plays, f"{row} has more pending plays than plays")
+    require(row.active == active, f"{row} does not agree with active")
+    means = (row.mean_reward, row.mean_radius, row.mean_bound, row.mean_lower, row.mean_upper)
+    if row.pending == row.plays:
+        require(all(map(isnan, means)), f"{row} has means without a resolved play")
+        return
+    require(not isnan(row.mean_reward), f"{row} has resolved plays but no mean reward")
+    lower, upper = row.mean_reward - row.mean_radius, row.mean_reward + row.mean_radius + row.mean_bound
+    require(same_number(row.mean_lower, lower), f"{row} has a mean_lower that is not mean_reward - mean_radius")
+    require(same_number(row.mean_upper, upper), f"{row} has a mean_upper that is not the sum of its parts")
+
+
+def require_sound_certificate(selector: Any, certificate: Certificate, rounds: int, resolved: int) -> None:
+    low, high = reward_range(selector)
+    counts = certificate.rounds, certificate.resolved_rounds
+    require(counts == (rounds, resolved), f"(rounds, resolved_rounds) are {counts}, not {(rounds, resolved)}")
+    optimum = certificate.optimum_lower, certificate.optimum_upper
+    require(all(low <= bound <= high for bound in optimum), f"the optimum lies in {optimum}, outside {(low, high)}")
+    ordered = optimum[0] <= optimum[1] or not certificate.consistent
+    require(ordered, f"the optimum lies in {optimum}, which is empty, but consistent is True")
+    regrets = certificate.regret_lower, certificate.regret_upper
+    possible = all(0.0 <= regret <= (high - low) * rounds * (1 + 1e-12) for regret in regrets)
+    require(possible, f"the regret lies in {regrets}, but {rounds} rounds cannot cost that")
+    proved = certificate.learner_regret_lowers
+    sound = len(proved) == n_learners(selector) and all(isfinite(regret) and regret >= 0.0 for regret in proved)
+    require(sound, f"learner_regret_lowers is {proved}, not one number per learner, each at least 0")
+    require(0.0 < certificate.delta < 1.0, f"delta is {certificate.delta}, not in (0, 1)")
+    require(bool(certificate.words()), "the certificate has no words")
