@@ -21,6 +21,9 @@ from equipoise.errors import UnknownDecision
 from equipoise.records import check_shapes
 
 
+Notes = tuple[float, ...]  # what a selector keeps with a round until the round is closed
+
+
 class Bookkeeping(NamedTuple):
     """What a selector does with plays; i is the learner."""
 
@@ -30,12 +33,13 @@ class Bookkeeping(NamedTuple):
     play: Callable[[int, int, float], None]  # (i, position beyond the prefix from 1, regret): count a pending play
     book: Callable[[int, float, float, float], None]  # (i, reward, regret, probability) in play order
     pool: Callable[[float], None]  # reward of the next round in the order of rounds
+    close_round: Callable[[int, float, float, Notes], None] | None = None  # (i, reward, regret, notes), likewise
 
 
 class Entry:
     """One open play. `reward` is nan until it is credited, `regret` until it is known."""
 
-    __slots__ = ("counted", "learner", "probability", "regret", "reward", "ticket", "withdrawn")
+    __slots__ = ("counted", "learner", "notes", "probability", "regret", "reward", "ticket", "withdrawn")
 
     def __init__(self, learner: int, ticket: int, probability: float, regret: float = nan, reward: float = nan) -> None:
         self.learner = learner
@@ -43,15 +47,17 @@ class Entry:
         self.probability = probability
         self.regret = regret
         self.reward = reward
+        self.notes: Notes = ()
         self.withdrawn = False
         self.counted = False  # whether the balanced bound includes it, with the regret it has now
 
 
 class Ledger:
-    """The open plays of all learners."""
+    """The open plays of all learners. `n_notes` numbers are kept with each round, where a selector needs them."""
 
-    def __init__(self, n_learners: int, bookkeeping: Bookkeeping) -> None:
+    def __init__(self, n_learners: int, bookkeeping: Bookkeeping, n_notes: int = 0) -> None:
         self._do = bookkeeping
+        self._n_notes = n_notes
         self._queues: list[deque[Entry]] = [deque() for _ in range(n_learners)]  # plays beyond the resolved prefix
         self._rounds: deque[Entry] = deque()  # rounds beyond the resolved prefix of all rounds
         self._open: dict[tuple[int, int], Entry] = {}  # plays without a reward
@@ -136,6 +142,8 @@ class Ledger:
             entry = rounds.popleft()
             if not entry.withdrawn:
                 self._do.pool(entry.reward)
+                if self._do.close_round is not None:
+                    self._do.close_round(entry.learner, entry.reward, entry.regret, entry.notes)
         while queue and not isnan(queue[0].reward):
             entry = queue.popleft()
             self._do.book(learner, entry.reward, entry.regret, entry.probability)
@@ -164,7 +172,10 @@ class Ledger:
         play that waits in its learner's queue waits for itself or for an earlier round."""
         entries = list(self._rounds)
         waiting = {id(entry) for queue in self._queues for entry in queue}
+        kept = [entry.notes for entry in entries]
+        notes = {"notes": np.array(kept, float).reshape(len(kept), self._n_notes)} if self._n_notes else {}
         return {
+            **notes,
             "learners": np.array([entry.learner for entry in entries], np.int64),
             "tickets": np.array([entry.ticket for entry in entries], np.int64),
             "probabilities": np.array([entry.probability for entry in entries], float),
@@ -178,7 +189,9 @@ class Ledger:
     def check_state(self, state: dict[str, NDArray[Any]]) -> None:
         """Refuse a state that `state` cannot have returned."""
         n_rounds = state["learners"].size if "learners" in state else 0
-        check_shapes(state, dict.fromkeys(_COLUMNS, (n_rounds,)) | {"last_tickets": (len(self._queues),)})
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_COLUMNS, (n_rounds,))
+        notes = {"notes": (n_rounds, self._n_notes)} if self._n_notes else {}
+        check_shapes(state, shapes | notes | {"last_tickets": (len(self._queues),)})
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Take on a state that `state` returned."""
@@ -188,9 +201,10 @@ class Ledger:
             queue.clear()
         self._last_tickets = [int(ticket) for ticket in state["last_tickets"]]
         columns = [state[name].tolist() for name in _COLUMNS]
-        for learner, ticket, probability, regret, reward, booked, withdrawn in zip(*columns, strict=True):
+        kept = state["notes"].tolist() if self._n_notes else [()] * len(columns[0])
+        for learner, ticket, probability, regret, reward, booked, withdrawn, notes in zip(*columns, kept, strict=True):
             entry = Entry(learner, ticket, probability, regret, reward)
-            entry.withdrawn = withdrawn
+            entry.withdrawn, entry.notes = withdrawn, tuple(notes)
             self._rounds.append(entry)
             if not booked:
                 self._queues[learner].append(entry)

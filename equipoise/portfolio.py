@@ -26,7 +26,15 @@ from equipoise.archive import pack, unpack
 from equipoise.errors import InvalidArgument, UnknownDecision, UnreadableFile
 from equipoise.learner import Proposal, accepts, decider, learner_name
 from equipoise.saving import described, live_context, plain_context, rebuild_learners, rebuild_selector
-from equipoise.selector import Certificate, Choice, Elimination, Standing, check_entitled, credit_in_two_steps
+from equipoise.selector import (
+    Certificate,
+    Choice,
+    Elimination,
+    EpochEnd,
+    Standing,
+    check_entitled,
+    credit_in_two_steps,
+)
 from equipoise.storage import read_bytes, write_atomic
 from equipoise.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.validation import count, one_of, real
@@ -107,7 +115,7 @@ class Portfolio:
         self.default_reward = None if default_reward is None else self._check_reward(default_reward)
         self._names = [learner_name(learner) for learner in self.learners]
         self._sharing = {
-            i for i, learner in enumerate(self.learners) if share_data and "off_policy" in accepts(learner)
+            i for i in selector.active if share_data and "off_policy" in accepts(self.learners[i])
         }
         if share_data and not self._sharing:
             raise InvalidArgument("share_data is True, but no learner accepts 'off_policy' data")
@@ -118,7 +126,7 @@ class Portfolio:
         self._open: dict[int, Ticket] = {}
         self._defaulted: set[int] = set()
         self._queues: dict[int, deque[Ticket]] = {i: deque() for i in self._observed if delays == "any"}
-        self._callbacks: list[Callable[[Elimination], None]] = []
+        self._callbacks: list[Callable[[Any], None]] = []
 
     def decide(self, context: Any) -> Decision:
         """Let a learner act in this context.
@@ -181,7 +189,7 @@ class Portfolio:
         """The ids of the decisions that have no reward yet."""
         return tuple(self._open)
 
-    def on_elimination(self, callback: Callable[[Elimination], None]) -> None:
+    def on_elimination(self, callback: Callable[[Any], None]) -> None:
         """Call `callback` with every elimination, once the round that brought it is booked."""
         if not callable(callback):
             raise InvalidArgument(f"callback is {callback!r}, but must be a function of an Elimination")
@@ -278,7 +286,7 @@ class Portfolio:
         self._defaulted.remove(id_)
         logger.info("reward of decision %d came after its deadline and is ignored", id_)
 
-    def _resolve(self, ticket: Ticket, reward: float, regret: float, outcome: Any = None) -> Sequence[Elimination]:
+    def _resolve(self, ticket: Ticket, reward: float, regret: float, outcome: Any = None) -> Sequence[Elimination | EpochEnd]:
         """Teach, book and close a decision, all of it checked; returns the eliminations it brought."""
         n_eliminated = len(self.selector.eliminations)
         ticket.reward, ticket.outcome = reward, outcome
@@ -290,7 +298,7 @@ class Portfolio:
             ticket.reward, ticket.outcome = nan, None
             raise
         del self._open[ticket.id]
-        new: Sequence[Elimination] = self.selector.eliminations[n_eliminated:]
+        new: Sequence[Elimination | EpochEnd] = self.selector.eliminations[n_eliminated:]
         for elimination in new:
             self._retire(elimination.learner.index)
         return new
@@ -337,7 +345,7 @@ class Portfolio:
         if i in self._queues:
             self._queues[i] = deque(ticket for ticket in self._queues[i] if ticket.choice.learner == i)
 
-    def _announce(self, eliminations: Sequence[Elimination]) -> None:
+    def _announce(self, eliminations: Sequence[Elimination | EpochEnd]) -> None:
         for elimination in eliminations:
             for callback in self._callbacks:
                 callback(elimination)

@@ -23,7 +23,8 @@ def as_records(rows: Sequence[Any]) -> NDArray[Any]:
     """A structured array with the contents of the rows, all of one dataclass with int, float and bool fields."""
     columns = fields(rows[0])
     dtype = np.dtype([(field.name, _CODES[str(field.type)]) for field in columns])
-    return np.array([tuple(getattr(row, field.name) for field in columns) for row in rows], dtype)
+    records = np.array([tuple(getattr(row, field.name) for field in columns) for row in rows], dtype)
+    return records.view(np.recarray)  # whose rows have their fields as attributes in plain Python too
 
 
 def take_records(rows: Sequence[Any], records: NDArray[Any]) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument, NotEntitled
 from equipoise.learner import Proposal, accepts, learner_name, offers
+from equipoise.nesting import check_same_classes
 from equipoise.validation import real
 
 NEEDS = frozenset({"bounds", "proposals", "weight", "snapshots", "nested"})
@@ -75,12 +76,51 @@ class Elimination:
 
 
 @dataclass(frozen=True)
+class EpochEvidence:
+    """All resolved rounds of an epoch, whoever played them; all totals. `index` is the learner of smallest class."""
+
+    index: int
+    rounds: int
+    reward_sum: float
+    regret_bound: float  # sum of what the played learners said their plays lose at most
+    radius: float
+
+    @property
+    def mean_upper(self) -> float:
+        return (self.reward_sum + self.regret_bound + self.radius) / self.rounds
+
+
+@dataclass(frozen=True)
+class LowerEvidence:
+    """What a learner proposed in the same rounds, played or not."""
+
+    index: int
+    rounds: int
+    lower_sum: float  # of the lower bounds on the expected rewards of its proposals
+
+    @property
+    def mean_lower(self) -> float:
+        return self.lower_sum / self.rounds
+
+
+@dataclass(frozen=True)
+class EpochEnd:
+    """Proof that some learner of an epoch is misspecified, hence the one of smallest class: were all well specified,
+    the best expected reward of the epoch's rounds would be less than a witness's own lower bounds add up to."""
+
+    round: int
+    learner: EpochEvidence
+    witness: LowerEvidence
+
+
+@dataclass(frozen=True)
 class Certificate:
     """What the rewards so far prove, with confidence 1 - delta (`learners_delta` more where bounds are the learners'
     own).
 
     The upper bounds presume that at least one active learner has kept its bound; `consistent` is False once the rewards
-    disprove even that. `valid` is False where a radius was narrowed by hand.
+    disprove even that. `valid` is False where a radius was narrowed by hand. With `adversarial` contexts every round
+    has an optimum of its own, and what is bounded is the mean of these over the resolved rounds.
     """
 
     rounds: int
@@ -94,6 +134,7 @@ class Certificate:
     learners_delta: float
     consistent: bool
     valid: bool
+    adversarial: bool = False
 
     def words(self) -> str:
         """The certificate as sentences."""
@@ -102,13 +143,18 @@ class Certificate:
                 "No statement: the radius was narrowed by hand (radius_scale below 1), which voids every certificate."
             )
         confidence = f"With confidence {1 - self.delta - self.learners_delta:.4g}"
-        optimum = f"the best expected reward lies in [{self.optimum_lower:.4g}, {self.optimum_upper:.4g}]"
+        averaged = ", averaged over the rounds," if self.adversarial else ""
+        optimum = f"the best expected reward{averaged} lies in [{self.optimum_lower:.4g}, {self.optimum_upper:.4g}]"
         if not self.consistent:
             return f"{confidence}, no learner that is still active keeps its bound; the rewards contradict all of them."
         return (
-            f"{confidence}, and if some active learner keeps its bound, {optimum} and the regret of {self.rounds} "
-            f"rounds is at least {self.regret_lower:.4g} and at most {self.regret_upper:.4g}."
+            f"{confidence}, and if some active learner keeps its bound, {optimum} and the regret of {self.rounds:,} "
+            f"rounds is at least {_readable(self.regret_lower)} and at most {_readable(self.regret_upper)}."
         )
+
+
+def _readable(total: float) -> str:
+    return f"{total:,.0f}" if total >= 1000.0 else f"{total:.4g}"
 
 
 class Selector(Protocol):
@@ -122,7 +168,7 @@ class Selector(Protocol):
     name: str
     needs: frozenset[str]  # of {"bounds", "proposals", "weight", "snapshots", "nested"}
     n_learners: int
-    eliminations: list[Elimination]
+    eliminations: list[Elimination] | list[EpochEnd]
 
     @property
     def active(self) -> tuple[int, ...]: ...
@@ -169,6 +215,8 @@ def check_entitled(selector: Any, learners: Sequence[Any]) -> None:
             raise NotEntitled(
                 f"bound {i} of {selector_name} is Observed, but learner {name!r} offers no 'regret' in its proposals"
             )
+    if "nested" in selector.needs:
+        check_same_classes(selector_name, selector.classes, learners)
 
 
 def credit_in_two_steps(

@@ -6,7 +6,8 @@ from typing import Any
 
 from equipoise.problems.k_armed_bandit import KArmedBandit
 from equipoise.problems.linear_bandit import LinearBandit
+from equipoise.problems.table_bandit import TableBandit
 
-PROBLEMS: dict[str, type[Any]] = {cls.__name__: cls for cls in (KArmedBandit, LinearBandit)}
+PROBLEMS: dict[str, type[Any]] = {cls.__name__: cls for cls in (KArmedBandit, LinearBandit, TableBandit)}
 
-__all__ = ["PROBLEMS", "KArmedBandit", "LinearBandit"]
+__all__ = ["PROBLEMS", "KArmedBandit", "LinearBandit", "TableBandit"]

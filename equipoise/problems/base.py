@@ -19,6 +19,7 @@ from equipoise.validation import count, one_of, positive
 Array = NDArray[np.float64]
 NOISES = ("bernoulli", "uniform", "gaussian")
 BERNOULLI, UNIFORM, GAUSSIAN = 0, 1, 2
+ROUNDING = 1e-9  # by which expected rewards may leave [0, 1]
 
 
 class Kernels(NamedTuple):
@@ -61,6 +62,29 @@ def reward(noise: Noise, mean: float, rng: np.random.Generator) -> float:
         mean = min(max(mean, 0.0), 1.0)  # rounding may have carried it over an end
         return mean + noise.scale * min(mean, 1.0 - mean) * (2.0 * rng.random() - 1.0)
     return mean + noise.scale * rng.standard_normal()
+
+
+@kernel
+def stored(table: Array, table_means: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """One of the action sets of a table with its expected rewards, each as likely as any other."""
+    row = int(rng.random() * len(table))
+    return table[row], table_means[row]
+
+
+def linear_means(context: Any, shape: tuple[int, ...], theta: Array) -> Array:
+    """Expected rewards that are products of theta with the first features of the offered actions."""
+    try:
+        actions = np.asarray(context, float)
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"context is {context!r:.80}, but must be a matrix of numbers") from None
+    if actions.shape != shape:
+        raise InvalidArgument(f"context has shape {actions.shape}, but must have {shape}")
+    means: Array = actions[:, : len(theta)].dot(theta)
+    if not (means.min() >= -ROUNDING and means.max() <= 1.0 + ROUNDING):
+        raise InvalidArgument(
+            f"context has expected rewards from {means.min():g} to {means.max():g}, but they must lie in [0, 1]"
+        )
+    return means
 
 
 class KernelProblem:

@@ -20,13 +20,12 @@ import numpy as np
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel, native
 from equipoise.normals import fill_normals
-from equipoise.problems.base import Array, KernelProblem, Kernels, Room, reward
+from equipoise.problems.base import Array, KernelProblem, Kernels, Room, linear_means, reward, stored
 from equipoise.streams import INSTANCE, generator_at
 from equipoise.validation import count, one_of
 
 SIGNAL_NORM, DISTRACTOR_NORM = 0.6, 0.37
 SHRUNK = 0.3
-ROUNDING = 1e-9
 
 
 class Params(NamedTuple):
@@ -39,10 +38,8 @@ class Params(NamedTuple):
 @kernel
 def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, Array]:
     """Offered actions and their expected rewards; fresh ones fill the room, as many columns as it has."""
-    n_stored = len(params.table)
-    if n_stored > 0:
-        row = int(rng.random() * n_stored)
-        return params.table[row], params.table_means[row]
+    if len(params.table) > 0:
+        return stored(params.table, params.table_means, rng)
     fill_normals(room.numbers, rng)
     fill(params, room, rng)
     return room.actions, room.means
@@ -129,10 +126,10 @@ class LinearBandit(KernelProblem):
         theta = draw_theta(self.n_columns, self.d_star, rng)
         n_stored = {"fresh": 0, "table": self.table_size, "fixed": 1}[self.contexts]
         empty = Params(theta, self.d_star, np.empty((0, self.n_actions, self.n_columns)), np.empty((0, self.n_actions)))
-        stored = [draw(empty, self.room(), rng) for _ in range(n_stored)]
+        drawn = [draw(empty, self.room(), rng) for _ in range(n_stored)]
         self.params = empty
-        if stored:
-            table, table_means = map(np.stack, zip(*stored, strict=True))
+        if drawn:
+            table, table_means = map(np.stack, zip(*drawn, strict=True))
             self.params = empty._replace(table=table, table_means=table_means)
 
     def columns_for(self, learner: Any) -> int:
@@ -141,20 +138,7 @@ class LinearBandit(KernelProblem):
 
     def means(self, context: Any) -> Array:
         """The expected rewards of the offered actions."""
-        try:
-            actions = np.asarray(context, float)
-        except (TypeError, ValueError):
-            raise InvalidArgument(f"context is {context!r:.80}, but must be a matrix of numbers") from None
-        if actions.shape != (self.n_actions, self.n_columns):
-            raise InvalidArgument(
-                f"context has shape {actions.shape}, but must have ({self.n_actions}, {self.n_columns})"
-            )
-        means: Array = actions[:, : self.d_star].dot(self.params.theta[: self.d_star])
-        if not (means.min() >= -ROUNDING and means.max() <= 1.0 + ROUNDING):
-            raise InvalidArgument(
-                f"context has expected rewards from {means.min():g} to {means.max():g}, but they must lie in [0, 1]"
-            )
-        return means
+        return linear_means(context, (self.n_actions, self.n_columns), self.params.theta[: self.d_star])
 
     def config(self) -> dict[str, Any]:
         """The constructor's arguments, as plain data."""

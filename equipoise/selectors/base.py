@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from equipoise import bounds as bounds_module
 from equipoise.bounds import Bound, Custom, Observed
-from equipoise.confidence import make_radius, radius_alpha, radius_sum
+from equipoise.confidence import Radius, make_radius, radius_alpha, radius_sum
 from equipoise.errors import InvalidArgument
 from equipoise.learner import Proposal
 from equipoise.ledger import Bookkeeping, Ledger
 from equipoise.records import as_columns, as_records, check_columns, check_shapes, take_columns, take_records
-from equipoise.selector import Certificate, Choice, Elimination, Evidence, Standing
+from equipoise.selector import Certificate, Choice, Elimination, EpochEnd, Evidence, Standing
 from equipoise.selectors import evidence
-from equipoise.selectors.evidence import Books, Rules, open_books
+from equipoise.selectors.evidence import Rules, open_books
 from equipoise.streams import SELECTOR, open_stream, seek
 from equipoise.validation import interval, non_negative, one_of, positive, probability, real
 
@@ -38,6 +38,7 @@ class Kernels(NamedTuple):
     rewind: Callable[..., None] = evidence.rewind  # (i)
     play: Callable[..., None] = evidence.play  # (i, position, regret)
     pool: Callable[..., None] = evidence.pool  # (reward)
+    close_round: Callable[..., None] = evidence.close_round  # (i, reward, regret, lowers, regrets), in round order
     certify: Callable[..., Any] = evidence.certify
     is_active: Callable[..., bool] = evidence.is_active  # (i)
 
@@ -71,30 +72,36 @@ class BookedSelector:
         self.contexts = one_of("contexts", contexts, ("random", "fixed"))
         self.radius = radius
         self.radius_scale = positive("radius_scale", radius_scale)
-        self.alpha = radius_alpha(n_learners, self.delta)
+        self.alpha = self._share_of_delta()
         low, high = self.reward_range
-        self.rules = Rules(
-            make_radius(
-                radius,
-                n_learners=n_learners,
-                delta=self.delta,
-                width=high - low,
-                noise=self.noise,
-                contexts=contexts,
-                scale=self.radius_scale,
-            ),
-            low,
-            high,
-            high - low,
-        )
-        # Learners without a candidate bound are booked as if their bound were whatever they report.
-        self.books = open_books(self.bounds or [Observed()] * n_learners)
+        self.rules = Rules(self._make_radius(), low, high, high - low)
+        self.books = self._open_books()
         self.observed = tuple(i for i, bound in enumerate(self.bounds or ()) if isinstance(bound, Observed))
         self._customs = {i: bound for i, bound in enumerate(self.bounds or ()) if isinstance(bound, Custom)}
-        self.eliminations: list[Elimination] = []
+        self.eliminations: list[Any] = []  # of `Elimination`, or of `EpochEnd`
         self._stream = open_stream(seed)
         self._draws = 0
         self._bind()
+
+    def _share_of_delta(self) -> float:
+        """The failure probability of one side of one radius."""
+        return radius_alpha(self.n_learners, self.delta)
+
+    def _make_radius(self) -> Radius:
+        low, high = self.reward_range
+        return make_radius(
+            self.radius,
+            n_learners=self.n_learners,
+            delta=self.delta,
+            width=high - low,
+            noise=self.noise,
+            contexts=self.contexts,
+            scale=self.radius_scale,
+        )
+
+    def _open_books(self) -> Any:
+        # Learners without a candidate bound are booked as if their bound were whatever they report.
+        return open_books(self.bounds or [Observed()] * self.n_learners)
 
     @property
     def params(self) -> Any:
@@ -271,18 +278,20 @@ class BookedSelector:
 
     def to_arrays(self) -> tuple[Any, Any]:
         """Params and state as arrays, for compiled code; the state is a copy."""
-        return self.rules, Books(*map(as_records, self.books))  # type: ignore[arg-type]
+        return self.rules, type(self.books)(*map(as_records, self.books))
 
     def from_arrays(self, state: Any) -> None:
         """Take on a state that compiled code has worked on, all of whose plays are resolved."""
-        take_records(self.books.accounts, state.accounts)
-        take_records(self.books.pool, state.pool)
+        for rows, records in zip(self.books, state, strict=True):
+            take_records(rows, records)
         self._note_eliminations()
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything learned, as arrays."""
         self._ledger.settle()  # so that equal histories have equal states, whenever pending plays were counted
-        books = as_columns("accounts", self.books.accounts) | as_columns("pool", self.books.pool)
+        books = {}
+        for name, rows in self.books._asdict().items():
+            books |= as_columns(name, rows)
         ledger = {f"ledger.{name}": array for name, array in self._ledger.state().items()}
         eliminated = np.array([elimination.learner.index for elimination in self.eliminations], np.int64)
         return {**books, **ledger, "eliminated": eliminated, "draws": np.array([self._draws], np.int64)}
@@ -290,13 +299,13 @@ class BookedSelector:
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Take on a state that `state` returned; any other is refused and changes nothing."""
         ledger = {name.removeprefix("ledger."): array for name, array in state.items() if name.startswith("ledger.")}
-        check_columns("accounts", self.books.accounts, state)
-        check_columns("pool", self.books.pool, state)
+        for name, rows in self.books._asdict().items():
+            check_columns(name, rows, state)
         n_eliminated = int(np.count_nonzero(state["accounts.eliminated_at"]))
         check_shapes(state, {"draws": (1,), "eliminated": (n_eliminated,)})
         self._ledger.check_state(ledger)
-        take_columns("accounts", self.books.accounts, state)
-        take_columns("pool", self.books.pool, state)
+        for name, rows in self.books._asdict().items():
+            take_columns(name, rows, state)
         self._ledger.restore(ledger)
         self._draws = int(state["draws"][0])
         self.eliminations[:] = [self._elimination(i) for i in state["eliminated"].tolist()]
@@ -311,7 +320,7 @@ class BookedSelector:
         for i in sorted(gone, key=lambda i: self.books.accounts[i].eliminated_at):
             self.eliminations.append(self._elimination(i))
 
-    def _elimination(self, i: int) -> Elimination:
+    def _elimination(self, i: int) -> Elimination | EpochEnd:
         account = self.books.accounts[i]
 
         def proof(index: int, plays: int, rewards: float, regret_bound: float) -> Evidence:

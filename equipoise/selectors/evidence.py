@@ -153,6 +153,13 @@ def pool(rules: Rules, books: Books, reward: float) -> None:
 
 
 @kernel
+def close_round(
+    rules: Rules, books: Books, i: int, reward: float, regret: float, lowers: Sequence[float], regrets: Sequence[float]
+) -> None:
+    """What all learners proposed in a round counts for nothing in these books."""
+
+
+@kernel
 def is_active(rules: Rules, books: Books, i: int) -> bool:
     return books.accounts[i].active
 
@@ -176,7 +183,8 @@ def eliminate(books: Books) -> None:
             if account.plays == 0:
                 return
             # Without a resolved play these means are -inf and inf: neither a witness nor under test.
-            least_upper = min(least_upper, account.mean_upper)
+            if account.mean_upper < least_upper:
+                least_upper = account.mean_upper
             if account.mean_lower > best_lower:
                 witness, best_lower = j, account.mean_lower
     if least_upper >= best_lower:
