@@ -1,15 +1,19 @@
 # `make help` lists the targets. Needs Python >= 3.11, make and a package index; everything else goes into .venv.
 
 PYTHON ?= python3
-ROUNDS ?= 20000
-SEEDS ?= 4
+ROUNDS ?= 100000
+SEEDS ?= 20
 OUT ?= results/demo
 TEST_JOBS ?= auto
 LOCK_FLAGS ?=
+BENCH_FLAGS ?=
 
 VENV := .venv
+BENCH_VENV := .venv-bench
 RUN := $(VENV)/bin/python -m
 EQUIPOISE := $(VENV)/bin/equipoise
+COMPILE = build/lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-annotate --no-header --quiet $(LOCK_FLAGS)
 PIP_INSTALL := $(RUN) pip install --quiet --quiet --disable-pip-version-check
 
 # One BLAS thread per process: work is spread over processes, and results do not depend on the number of cores.
@@ -18,10 +22,10 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint bench suite audit lock clean
+.PHONY: help venv demo test lint interpreted bounds bench lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
 
 demo: venv ## run the nested experiment; figure and report go to OUT (ROUNDS, SEEDS)
 	$(EQUIPOISE) run nested --rounds $(ROUNDS) --seeds $(SEEDS) --out $(OUT)
@@ -34,25 +38,25 @@ lint: venv ## check style, format and types
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 
-bench: venv ## measure the time per decision
-	$(EQUIPOISE) bench
+bench: venv $(BENCH_VENV)/.requirements ## measure the time per round beside other libraries; writes docs/benchmarks.md
+	$(EQUIPOISE) bench --peers $(BENCH_VENV)/bin/python $(BENCH_FLAGS)
 
-suite: venv ## run every experiment and score every selector
-	$(EQUIPOISE) suite
+interpreted: venv ## run the tests as plain Python, without compiling anything (some ten minutes)
+	NUMBA_DISABLE_JIT=1 $(RUN) pytest -n $(TEST_JOBS)
 
-audit: venv ## check the guarantees by simulation
-	$(EQUIPOISE) audit
+bounds: venv ## run what is compiled with every array index checked
+	NUMBA_BOUNDSCHECK=1 $(RUN) pytest -n $(TEST_JOBS) tests/test_simulate.py
 
 venv: $(VENV)/.package ## create or refresh .venv if it is stale (PYTHON)
 
-lock: ## compile requirements.in into requirements.txt (LOCK_FLAGS=--upgrade for newer versions)
+lock: ## compile both requirements.in into requirements.txt (LOCK_FLAGS=--upgrade for newer versions)
 	$(PYTHON) -m venv --clear build/lock
 	build/lock/bin/python -m pip install --quiet --quiet uv
-	build/lock/bin/uv pip compile requirements.in --output-file requirements.txt --universal --python-version 3.11 \
-		--generate-hashes --no-emit-index-url --no-annotate --no-header --quiet $(LOCK_FLAGS)
+	$(COMPILE) requirements.in --output-file requirements.txt
+	$(COMPILE) benchmarks/requirements.in --output-file benchmarks/requirements.txt --override benchmarks/overrides.txt
 
-clean: ## remove the environment, caches and build files, but no results
-	rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+clean: ## remove the environments, caches and build files, but no results
+	rm -rf $(VENV) $(BENCH_VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Two stamps, so that a change of pyproject.toml alone installs the package anew and not its dependencies.
@@ -66,4 +70,10 @@ $(VENV)/.requirements: requirements.txt
 $(VENV)/.package: $(VENV)/.requirements pyproject.toml
 	@echo "Installing equipoise into $(VENV)"
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(BENCH_VENV)/.requirements: benchmarks/requirements.txt benchmarks/install.py
+	@echo "Creating $(BENCH_VENV) with the libraries to compare with (a few minutes)"
+	@$(PYTHON) -m venv --clear $(BENCH_VENV)
+	@$(BENCH_VENV)/bin/python benchmarks/install.py benchmarks/requirements.txt
 	@touch $@

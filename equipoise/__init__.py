@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from equipoise import bounds, errors, learners, problems, selectors
 from equipoise.learner import Learner, Proposal
 from equipoise.learners import Ball
+from equipoise.nesting import LinearClass
 from equipoise.portfolio import Decision, Portfolio
 from equipoise.problem import Problem
-from equipoise.selector import Certificate, Choice, Elimination, Selector, Standing
+from equipoise.selector import Certificate, Choice, Elimination, EpochEnd, Selector, Standing
 
 if TYPE_CHECKING:
     from equipoise.experiments.results import load_results
@@ -27,7 +28,9 @@ __all__ = [
     "Choice",
     "Decision",
     "Elimination",
+    "EpochEnd",
     "Learner",
+    "LinearClass",
     "Portfolio",
     "Problem",
     "Proposal",

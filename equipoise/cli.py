@@ -120,6 +120,31 @@ def list_(
 
 
 @app.command()
+def docs(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments.", show_default="all with a page")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Number of processes.", show_default="one per core")] = None,
+    results: Annotated[Path, typer.Option(help="Folder of the runs; what is there is not run again.")] = Path(
+        "results/docs"
+    ),
+    out: Annotated[Path, typer.Option(help="Folder for the pages.")] = Path("docs/experiments"),
+) -> None:
+    """Run experiments with their default settings and write their pages of the documentation."""
+    from equipoise.experiments import EXPERIMENTS
+    from equipoise.experiments.pages import write_page
+
+    pages = {name: experiment for name, experiment in EXPERIMENTS.items() if experiment.setting}
+    for name in names or ():
+        if name not in pages:
+            raise UnknownName("experiment with a page", name, pages)
+    for name in names or pages:
+        arguments = {"jobs": jobs, "out": results / name}
+        for path in write_page(pages[name], _run_with_progress(pages[name], arguments)[0], out):
+            typer.echo(path)
+
+
+@app.command()
 def verify(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A file of eliminations, or the folder of a run.")],
 ) -> None:
@@ -136,6 +161,32 @@ def verify(
         raise typer.Exit(1)
     verdict = f"all {n_records} eliminations proved by their records" if n_records else "no eliminations to verify"
     typer.echo(f"{file}: {verdict}")
+
+
+@app.command()
+def bench(
+    quick: Annotated[bool, typer.Option("--quick", help="See that it works; the times mean nothing.")] = False,
+    yardstick: Annotated[
+        Path | None, typer.Option(help="A bare loop to time as well: measure(dim, arms, rounds, repeats).")
+    ] = None,
+    peers: Annotated[Path, typer.Option(help="Python of the environment of other libraries.")] = Path(
+        ".venv-bench/bin/python"
+    ),
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results.", show_default="docs; none if quick")
+    ] = None,
+) -> None:
+    """Measure the time per round beside plain loops and other libraries."""
+    from equipoise.bench import machine
+
+    if not machine.has_one_thread():
+        words = ["--quick"] * quick + ["--peers", str(peers)]
+        words += ["--yardstick", str(yardstick)] if yardstick else []
+        words += ["--out", str(out)] if out else []
+        machine.start_over_with_one_thread(["bench", *words])
+    from equipoise.bench.command import measure_and_print
+
+    measure_and_print(quick, yardstick, peers, Path("docs") if out is None and not quick else out)
 
 
 def parse_settings(words: Sequence[str]) -> dict[str, Any]:
@@ -196,14 +247,37 @@ def _run_with_progress(experiment: Any, arguments: Mapping[str, Any]) -> tuple[R
 
 
 def _print_results(results: Results, paths: Sequence[Path]) -> None:
+    summary = results.summary
+    seeds = "1 seed" if summary["seeds"] == 1 else f"{summary['seeds']} seeds"
+    typer.echo(f"\n{results.experiment['title']} ({summary['rounds']:,} rounds, {seeds})")
+    for instance in results.instances:
+        typer.echo(f"\n{typer.style(instance, bold=True)}" if instance else "")
+        _print_whole(_table(summary, instance))
+    typer.echo("\nWritten:")
+    for path in paths:
+        typer.echo(f"  {path}")
+
+
+def _print_whole(table: Any) -> None:
+    """No cell is cut, however narrow the terminal or wherever the output goes."""
     from rich.console import Console
+    from rich.measure import Measurement
+
+    console = Console(highlight=False)
+    needed = Measurement.get(console, console.options.update(max_width=1000), table).maximum
+    console.width = max(console.width, needed)
+    console.print(table)
+
+
+def _table(summary: Mapping[str, Any], instance: str) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
-    from equipoise.experiments.tables import COLUMNS, overview
+    from equipoise.experiments.tables import COLUMNS, facts, overview
 
-    summary, rows = results.summary, overview(results.summary)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    rows = overview(summary, instance)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), caption=facts(summary, instance) or None)
+    table.caption_justify = "left"
     table.add_column("", no_wrap=True)
     for column in COLUMNS:
         table.add_column(column, justify="right", no_wrap=True)
@@ -211,12 +285,7 @@ def _print_results(results: Results, paths: Sequence[Path]) -> None:
         if row.kind == "selector" and rows[i - 1].kind == "learner":
             table.add_row()
         table.add_row(*map(escape, (row.name, *row.cells)), style="bold" if row.kind == "selector" else None)
-    seeds = "1 seed" if summary["seeds"] == 1 else f"{summary['seeds']} seeds"
-    typer.echo(f"\n{results.experiment['title']} ({summary['rounds']:,} rounds, {seeds})\n")
-    Console(highlight=False).print(table)
-    typer.echo("\nWritten:")
-    for path in paths:
-        typer.echo(f"  {path}")
+    return table
 
 
 def _entries(kind: str) -> Iterator[tuple[str, str]]:

@@ -47,14 +47,28 @@ def make_radius(
     context_part = 0.0 if contexts == "fixed" else width**2 / 4
     variance = context_part + (width**2 / 4 if noise is None else noise**2)
     if name == "stitched":
-        return Radius(STITCHED, variance, 0.72 * log(5.2 / radius_alpha(n_learners, delta)), scale)
+        return stitched(variance, radius_alpha(n_learners, delta), scale)
     constant = paper_constant(n_learners, delta)
     return Radius(PAPER, 2 * variance * constant**2, log(n_learners / delta), scale)
+
+
+def noise_radius(*, alpha: float, width: float, noise: float | None, scale: float) -> Radius:
+    """How far rewards stray from their expectations given context and action, whatever the contexts: one side alpha."""
+    return stitched(width**2 / 4 if noise is None else noise**2, alpha, scale)
+
+
+def stitched(variance: float, alpha: float, scale: float) -> Radius:
+    return Radius(STITCHED, variance, 0.72 * log(5.2 / alpha), scale)
 
 
 def radius_alpha(n_learners: int, delta: float) -> float:
     """The share of delta of one side of one radius: two sides for each learner and for the pool of all rounds."""
     return delta / (2 * (n_learners + 1))
+
+
+def epoch_alpha(n_epochs: int, delta: float) -> float:
+    """The share of delta of one event in one epoch; the proof has four: noise above and below, potential, plays."""
+    return delta / (4 * n_epochs)
 
 
 def paper_constant(n_learners: int, delta: float) -> float:

@@ -2,6 +2,8 @@
 
 Only `decide` and `learn` are required. `decide` may take just the context and return a bare action; `name` defaults to
 the class name, `accepts` and `offers` to nothing. A learner without `state` and `restore` works but cannot be saved.
+Where a play's share in the observed regret bound is known only afterwards (an episode), a learner that offers "regret"
+leaves it out of its proposals and has `regret_of(outcome)` instead, asked before the outcome is learned.
 """
 
 from __future__ import annotations
@@ -75,15 +77,26 @@ def decider(learner: Any) -> Callable[[Any, np.random.Generator], Proposal]:
         if not callable(getattr(learner, method, None)):
             raise InvalidArgument(f"learner {learner_name(learner)!r} has no {method}(), but must have one")
     decide = learner.decide
-    parameters = inspect.signature(decide).parameters.values()
+    parameters = list(inspect.signature(decide).parameters.values())
     if any(parameter.name == "rng" and parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters):
         return lambda context, rng: as_proposal(decide(context, rng=rng))
-    positional = sum(parameter.kind <= parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
-    if positional >= 2 or any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+    if any(_stands_for_rng(parameter) for parameter in parameters[1:2]):
         # Spelled out, as it is what the learners of the package go through in every round.
         return lambda context, rng: answer if isinstance(answer := decide(context, rng), Proposal) else Proposal(answer)
     return lambda context, rng: as_proposal(decide(context))
 
 
+def _stands_for_rng(second: inspect.Parameter) -> bool:
+    # decide(context, k=5) has a setting there, not a place for the generator.
+    by_position = second.kind in (second.POSITIONAL_ONLY, second.POSITIONAL_OR_KEYWORD, second.VAR_POSITIONAL)
+    return by_position and (second.name == "rng" or second.default in (None, second.empty))
+
+
 def as_proposal(answer: Any) -> Proposal:
     return answer if isinstance(answer, Proposal) else Proposal(answer)
+
+
+def regret_after(learner: Any, proposed: float, outcome: Any) -> float:
+    """What a play adds to the learner's observed regret bound: by its word on the outcome, else as proposed."""
+    judge = getattr(learner, "regret_of", None)
+    return proposed if judge is None or outcome is None else float(judge(outcome))

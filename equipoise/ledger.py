@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from equipoise.errors import UnknownDecision
 from equipoise.records import check_shapes
 
-
 Notes = tuple[float, ...]  # what a selector keeps with a round until the round is closed
 
 
@@ -79,6 +78,10 @@ class Ledger:
     def observe(self, learner: int, ticket: int, regret: float) -> None:
         """Note the regret width of an open play."""
         self._set_regret(self.entry(learner, ticket), regret)
+
+    def note(self, learner: int, ticket: int, notes: Notes) -> None:
+        """Keep numbers with an open play, until its round is closed."""
+        self.entry(learner, ticket).notes = notes
 
     def credit(self, learner: int, ticket: int, reward: float, regret: float) -> None:
         """Note the reward of an open play and book whatever prefix is complete now."""

@@ -26,15 +26,7 @@ from equipoise.archive import pack, unpack
 from equipoise.errors import InvalidArgument, UnknownDecision, UnreadableFile
 from equipoise.learner import Proposal, accepts, decider, learner_name
 from equipoise.saving import described, live_context, plain_context, rebuild_learners, rebuild_selector
-from equipoise.selector import (
-    Certificate,
-    Choice,
-    Elimination,
-    EpochEnd,
-    Standing,
-    check_entitled,
-    credit_in_two_steps,
-)
+from equipoise.selector import Certificate, Choice, Dropped, Standing, check_entitled, credit_in_two_steps
 from equipoise.storage import read_bytes, write_atomic
 from equipoise.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.validation import count, one_of, real
@@ -114,9 +106,8 @@ class Portfolio:
         self._check_credit, self._credit = credit_in_two_steps(selector)
         self.default_reward = None if default_reward is None else self._check_reward(default_reward)
         self._names = [learner_name(learner) for learner in self.learners]
-        self._sharing = {
-            i for i in selector.active if share_data and "off_policy" in accepts(self.learners[i])
-        }
+        candidates = selector.active if share_data else ()
+        self._sharing = {i for i in candidates if "off_policy" in accepts(self.learners[i])}
         if share_data and not self._sharing:
             raise InvalidArgument("share_data is True, but no learner accepts 'off_policy' data")
         self._observed = frozenset(getattr(selector, "observed", ()))
@@ -150,14 +141,15 @@ class Portfolio:
         except BaseException:
             selector.withdraw(choice)
             raise
-        ticket = Ticket(id_, choice, context, _kept(proposal.action), proposal.regret)
+        action = proposal.action
+        ticket = Ticket(id_, choice, context, action if type(action) is int else _kept(action), proposal.regret)
         self._open[id_] = ticket
         if self._queues:
             for j in self._pupils(ticket):
                 if j in self._queues:
                     self._queues[j].append(ticket)
         self._next_id = id_ + 1
-        return Decision(id_, proposal.action, i, self._names[i], choice.probability * proposal.probability)
+        return Decision(id_, action, i, self._names[i], choice.probability * proposal.probability)
 
     def learn(self, decision: Decision | int, reward: float, outcome: Any = None, regret: float | None = None) -> None:
         """Book the reward of a decision; `outcome` stands for the action where more than it is learned from.
@@ -169,7 +161,8 @@ class Portfolio:
         if ticket is None:
             self._ignore_late(id_, reward)
             return
-        new = self._resolve(ticket, *self._check_credit(ticket.choice, reward, regret), _kept(outcome))
+        kept = None if outcome is None else _kept(outcome)
+        new = self._resolve(ticket, *self._check_credit(ticket.choice, reward, regret), kept)
         if new:
             self._announce(new)
 
@@ -286,7 +279,7 @@ class Portfolio:
         self._defaulted.remove(id_)
         logger.info("reward of decision %d came after its deadline and is ignored", id_)
 
-    def _resolve(self, ticket: Ticket, reward: float, regret: float, outcome: Any = None) -> Sequence[Elimination | EpochEnd]:
+    def _resolve(self, ticket: Ticket, reward: float, regret: float, outcome: Any = None) -> Sequence[Dropped]:
         """Teach, book and close a decision, all of it checked; returns the eliminations it brought."""
         n_eliminated = len(self.selector.eliminations)
         ticket.reward, ticket.outcome = reward, outcome
@@ -298,7 +291,9 @@ class Portfolio:
             ticket.reward, ticket.outcome = nan, None
             raise
         del self._open[ticket.id]
-        new: Sequence[Elimination | EpochEnd] = self.selector.eliminations[n_eliminated:]
+        if len(self.selector.eliminations) == n_eliminated:
+            return ()
+        new: Sequence[Dropped] = self.selector.eliminations[n_eliminated:]
         for elimination in new:
             self._retire(elimination.learner.index)
         return new
@@ -345,7 +340,7 @@ class Portfolio:
         if i in self._queues:
             self._queues[i] = deque(ticket for ticket in self._queues[i] if ticket.choice.learner == i)
 
-    def _announce(self, eliminations: Sequence[Elimination | EpochEnd]) -> None:
+    def _announce(self, eliminations: Sequence[Dropped]) -> None:
         for elimination in eliminations:
             for callback in self._callbacks:
                 callback(elimination)

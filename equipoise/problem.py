@@ -9,7 +9,8 @@ import numpy as np
 
 class Problem(Protocol):
     """A source of rounds. A problem may also have `record(learner, action, reward)`, called after every round, for
-    adversaries that look at the history."""
+    adversaries that look at the history, and `play(context, action, rng)`, which gives reward and outcome at once where
+    more than the action is learned from (an episode)."""
 
     name: str
     reward_range: tuple[float, float]  # of the rewards; of the expected rewards where the noise is unbounded
@@ -31,3 +32,11 @@ class Problem(Protocol):
     def config(self) -> dict[str, Any]:
         """The constructor's arguments, as plain data."""
         ...
+
+
+def play(problem: Any, context: Any, action: Any, rng: np.random.Generator) -> tuple[float, Any]:
+    """Reward and outcome of an action; the outcome is None where the action is all there is to learn from."""
+    if hasattr(problem, "play"):
+        reward, outcome = problem.play(context, action, rng)
+        return reward, outcome
+    return problem.respond(context, action, rng), None

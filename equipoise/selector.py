@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument, NotEntitled
 from equipoise.learner import Proposal, accepts, learner_name, offers
-from equipoise.nesting import check_same_classes
+from equipoise.nesting import check_learners
 from equipoise.validation import real
 
 NEEDS = frozenset({"bounds", "proposals", "weight", "snapshots", "nested"})
@@ -113,6 +113,9 @@ class EpochEnd:
     witness: LowerEvidence
 
 
+Dropped = Elimination | EpochEnd
+
+
 @dataclass(frozen=True)
 class Certificate:
     """What the rewards so far prove, with confidence 1 - delta (`learners_delta` more where bounds are the learners'
@@ -168,7 +171,7 @@ class Selector(Protocol):
     name: str
     needs: frozenset[str]  # of {"bounds", "proposals", "weight", "snapshots", "nested"}
     n_learners: int
-    eliminations: list[Elimination] | list[EpochEnd]
+    eliminations: list[Dropped]
 
     @property
     def active(self) -> tuple[int, ...]: ...
@@ -216,7 +219,7 @@ def check_entitled(selector: Any, learners: Sequence[Any]) -> None:
                 f"bound {i} of {selector_name} is Observed, but learner {name!r} offers no 'regret' in its proposals"
             )
     if "nested" in selector.needs:
-        check_same_classes(selector_name, selector.classes, learners)
+        check_learners(selector_name, getattr(selector, "classes", None), learners)
 
 
 def credit_in_two_steps(

@@ -1,8 +1,21 @@
 """Settings that all tests share."""
 
+import os
+
+import pytest
 from hypothesis import settings
 
 # The same examples on every run, so that a failure is never a matter of luck; and no deadline per example, because
 # a busy machine is no fault of the code.
 settings.register_profile("equipoise", derandomize=True, deadline=None)
 settings.load_profile("equipoise")
+
+INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without the compiler, tests of tens of millions of rounds would take days."""
+    if INTERPRETED:
+        for item in items:
+            if item.get_closest_marker("millions_of_rounds"):
+                item.add_marker(pytest.mark.skip(reason="tens of millions of rounds: needs the compiler"))

@@ -1,6 +1,7 @@
 """Made-up seed results in the shape of real ones, so that files, figures and report are tested without a simulator."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +67,7 @@ def seed_result(
         regret = (2 + j) * np.sqrt(recorded) * chances.uniform(0.9, 1.1)
         curves.append(Curve("selector", name, recorded, regret, np.minimum(5 * regret, recorded), plays))
     records = [record_of(seed, selectors[0], learners, 0, rounds - seed)] if eliminate else []
-    return SeedResult(
-        seed,
-        tuple(curves),
-        tuple(records),
-        {f"{curve.kind}:{curve.name}": 0.5 for curve in curves},
-        dict.fromkeys(selectors, False),
-    )
+    return SeedResult(seed, tuple(replace(curve, seconds=0.5) for curve in curves), tuple(records))
 
 
 def finished_run(folder: Path, rounds: int = 1000, seeds: int = 3, **shape: Any) -> Results:

@@ -1,6 +1,7 @@
 """The command line: what it prints, how it exits, and that wrong input gets one line."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from equipoise.cli import main, parse_settings
 from equipoise.errors import InvalidArgument
 from equipoise.experiments import EXPERIMENTS, runner
 from equipoise.experiments.experiment import Experiment, Setup
+from equipoise.experiments.names import command_name
 from equipoise.experiments.results import SeedResult, load_results
 from equipoise.experiments.tables import overview
 from equipoise.learners import LEARNERS
@@ -177,7 +179,7 @@ def test_a_folder_with_other_settings_is_refused(equipoise: Run, simulated: list
 def test_an_interruption_gets_one_line_and_keeps_what_is_finished(
     equipoise: Run, simulated: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finish = runner.simulate_seed
+    finish = vars(runner)["simulate_seed"]
 
     def interrupted(experiment: Any, settings: Any, seed: int, report: Any) -> SeedResult:
         if seed == 1:
@@ -234,12 +236,12 @@ def test_list_shows_everything_registered(equipoise: Run, simulated: list[int]) 
     code, out, err = equipoise("list")
     assert (code, err) == (0, "")
     assert out.count("\n") == 4 + len(EXPERIMENTS) + len(LEARNERS) + len(SELECTORS) + len(PROBLEMS)
-    assert "made-up  A made-up experiment (paper: Nowhere)" in out
+    assert "made-up A made-up experiment (paper: Nowhere)" in " ".join(out.split())
     for kind, registry in (("learners", LEARNERS), ("selectors", SELECTORS), ("problems", PROBLEMS)):
         code, out, err = equipoise("list", kind)
         assert (code, err) == (0, "")
         lines = out.splitlines()
-        assert [line.split()[0].replace("-", "") for line in lines] == sorted(name.lower() for name in registry)
+        assert [line.split()[0] for line in lines] == [command_name(name) for name in sorted(registry)]
         assert all(len(line.split()) > 2 for line in lines)
 
 

@@ -12,13 +12,30 @@ import pytest
 
 import equipoise.problems
 from equipoise.kernel import NATIVE
-from equipoise.problems import PROBLEMS, KArmedBandit, LinearBandit, linear_bandit
+from equipoise.problems import (
+    PROBLEMS,
+    AdversarialBandit,
+    CombinationLock,
+    DisjointLinearBandit,
+    Hiding,
+    KArmedBandit,
+    LinearBandit,
+    LinearMDP,
+    MisspecifiedLinearBandit,
+    Predicting,
+    Punishing,
+    RiverSwim,
+    SequenceBandit,
+    Switching,
+    TableBandit,
+    linear_bandit,
+)
 from equipoise.problems.base import Kernels
 from equipoise.testing import check_problem
 from equipoise.testing.problems import CHECKS, with_native_twins
 
 # Modules of the problems' folder that hold what several problems share.
-SHARED = {"base"}
+SHARED = {"adversaries", "base", "finite_mdp"}
 
 # Every registered class with settings that differ from the defaults.
 SUBJECTS: list[tuple[type[Any], dict[str, Any]]] = [
@@ -26,6 +43,18 @@ SUBJECTS: list[tuple[type[Any], dict[str, Any]]] = [
     (LinearBandit, {"d_max": 4, "d_star": 4, "contexts": "table", "table_size": 3, "noise": "uniform"}),
     (LinearBandit, {"d_max": 3, "d_star": 2, "noise": "uniform", "noise_scale": 1.0}),
     (LinearBandit, {"d_max": 5, "n_actions": 3, "d_star": 2, "contexts": "fixed", "noise": "gaussian"}),
+    (TableBandit, {"features": [[[1.0, 0.5], [0.2, 0.0]], [[0.0, 0.1], [0.3, 0.3]]], "theta": [0.5, 0.8]}),
+    (TableBandit, {"features": [[[0.5], [0.25], [0.0]]], "theta": [2.0], "noise": "gaussian", "noise_scale": 0.3}),
+    (SequenceBandit, {"features": [[[1.0, 0.5], [0.2, 0.0]], [[0.0, 0.1], [0.3, 0.3]]], "theta": [0.5, 0.8]}),
+    (AdversarialBandit, {"d_max": 6, "d_star": 3, "n_actions": 4, "adversary": Switching(3, (1.0, 0.4, 0.0))}),
+    (AdversarialBandit, {"d_max": 4, "d_star": 4, "seed": 2, "adversary": Predicting([1], 0.5, 4), "noise": "uniform"}),
+    (AdversarialBandit, {"d_max": 5, "d_star": 3, "adversary": Punishing([0.2, 1.0], 5), "noise": "gaussian"}),
+    (AdversarialBandit, {"d_max": 7, "d_star": 6, "n_actions": 3, "adversary": Hiding([2, 4, 7], 5)}),
+    (MisspecifiedLinearBandit, {"dim": 3, "misspecification": 0.2, "seed": 4}),
+    (MisspecifiedLinearBandit, {"dim": 2, "misspecification": 0.0, "noise": "uniform", "noise_scale": 0.5}),
+    (DisjointLinearBandit, {"biases": [0.5, 0.4, 0.1], "weights": [[0.2, 0.1], [-0.4, 0.0], [0.0, 0.1]]}),
+    (DisjointLinearBandit, {"biases": [0.3, 0.6], "weights": [[0.1, 0, 0], [0.2, 0, 0]], "noise": "gaussian"}),
+    (DisjointLinearBandit, {"biases": [0.0, 1.0], "weights": [[0.0], [0.0]], "noise": "uniform"}),
     (KArmedBandit, {"means": [0.1, 0.9, 0.4]}),
     (KArmedBandit, {"means": [0.0, 1.0], "noise": "uniform", "noise_scale": 0.5}),
     (KArmedBandit, {"means": [0.3, 0.2, 0.3], "noise": "gaussian", "noise_scale": 2.0}),
@@ -37,8 +66,27 @@ def test_problem_keeps_the_contract(cls: type[Any], settings: dict[str, Any]) ->
     assert len(check_problem(lambda: cls(**settings))) == len(CHECKS)
 
 
+# Those whose rounds are episodes: an action is a policy, and a context offers every policy.
+EPISODIC: list[tuple[type[Any], dict[str, Any]]] = [
+    (LinearMDP, {"n_states": 5, "n_actions": 3, "horizon": 3, "d_max": 6, "d_star": 4, "seed": 5}),
+    (LinearMDP, {"n_states": 4, "n_actions": 2, "horizon": 2, "d_max": 3, "d_star": 3, "misspecification": 0.3}),
+    (RiverSwim, {"n_states": 3, "horizon": 4}),
+    (CombinationLock, {"horizon": 3, "n_actions": 2, "consolation": 0.3, "slip": 0.2, "seed": 5}),
+]
+
+
+@pytest.mark.parametrize(("cls", "settings"), EPISODIC)
+def test_episodic_problem_keeps_the_contract(cls: type[Any], settings: dict[str, Any]) -> None:
+    def policies(problem: Any, context: Any) -> list[Any]:
+        shape = (problem.horizon, problem.n_states)
+        tables = [problem.optimal_policy, *(np.full(shape, action) for action in range(problem.n_actions))]
+        return [tuple(map(tuple, table.tolist())) for table in tables]
+
+    assert len(check_problem(lambda: cls(**settings), policies)) == len(CHECKS) - 3  # matrices and bandit kernels
+
+
 def test_every_registered_problem_is_checked() -> None:
-    assert {cls for cls, _ in SUBJECTS} == set(PROBLEMS.values())
+    assert {cls for cls, _ in (*SUBJECTS, *EPISODIC)} == set(PROBLEMS.values())
     assert {name: cls.__name__ for name, cls in PROBLEMS.items()} == {name: name for name in PROBLEMS}
 
 
@@ -170,6 +218,19 @@ class HandsOutItsTable(Stored):
         return self.kernels.draw(self.params, self.room(), rng)[0]
 
 
+class GoesOnWhenAsked(SequenceBandit):
+    """Its sequence moves with every question, not with every round."""
+
+    def __init__(self, **settings: Any) -> None:
+        rows = [[[1.0, 0.5], [0.2, 0.0]], [[0.0, 0.1], [0.3, 0.3]]]
+        super().__init__(**{"features": rows, "theta": [0.5, 0.8], **settings})
+
+    def observe(self, rng):
+        context = super().observe(rng)
+        super().record(0, 0, 0.0)
+        return context
+
+
 class TakesAnyAction(Sound):
     def _offered(self, action):
         return int(action) % self.n_actions if isinstance(action, int | float) else 0
@@ -199,6 +260,7 @@ OFFENDERS: list[tuple[Any, str]] = [
     (DrawsFromItsOwnGenerator, "the same generator gives the same rounds"),
     (ChangesTheContext, "a round changes neither its context nor later rounds"),
     (HandsOutItsTable, "a round changes neither its context nor later rounds"),
+    (GoesOnWhenAsked, "a round changes neither its context nor later rounds"),
     (TakesAnyAction, "bad actions are refused"),
     (lambda: ForgetsItsSeed(seed=3), "config rebuilds an equal problem"),
     (PaysForOtherActions, "the learner sees the actions that are paid"),
@@ -220,29 +282,40 @@ def test_the_suite_catches_the_offender(offender: Any, sentence: str) -> None:
 COMPILED = "what is compiled draws the same"
 
 
-@pytest.mark.parametrize("fault", ["another number", "one draw more", "another order"])
+def another_number(params: Any, room: Any, rng: np.random.Generator) -> Any:
+    actions, means = linear_bandit.draw(params, room, rng)
+    means[0] += 1e-9
+    return actions, means
+
+
+def one_draw_more(params: Any, room: Any, rng: np.random.Generator) -> Any:
+    drawn = linear_bandit.draw(params, room, rng)
+    rng.random()
+    return drawn
+
+
+def another_order(params: Any, room: Any, rng: np.random.Generator) -> Any:
+    actions, means = linear_bandit.draw(params, room, rng)
+    return actions[::-1].copy(), means
+
+
+FAULTY = {"another number": another_number, "one draw more": one_draw_more, "another order": another_order}
+
+
+@pytest.mark.parametrize("fault", FAULTY)
 def test_the_suite_catches_a_twin_that_differs(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
-    sound = NATIVE[linear_bandit.fill]
-
-    def twin(params: Any, room: Any, rng: np.random.Generator) -> None:
-        sound(params, room, rng)
-        if fault == "another number":
-            room.means[0] += 1e-9
-        elif fault == "one draw more":
-            rng.random()
-        else:
-            room.actions[:] = room.actions[::-1].copy()
-
-    monkeypatch.setitem(NATIVE, linear_bandit.fill, twin)
+    monkeypatch.setitem(NATIVE, linear_bandit.draw, FAULTY[fault])
     with pytest.raises(AssertionError, match=f"^check '{COMPILED}' failed: "):
         check_problem(Sound)
 
 
 def test_native_twins_are_put_in_place() -> None:
     """Of a kernel that calls others and of one that has a twin itself; the module keeps its own."""
-    assert with_native_twins(linear_bandit.draw).__globals__["fill"] is NATIVE[linear_bandit.fill]
-    assert with_native_twins(linear_bandit.fill).__code__ is NATIVE[linear_bandit.fill].__code__
-    assert linear_bandit.draw.__globals__["fill"] is linear_bandit.fill
+    native = NATIVE[linear_bandit.shape_actions].__code__
+    inside = with_native_twins(linear_bandit.draw).__globals__["fill_actions"].__globals__
+    assert inside["shape_actions"].__code__ is native
+    assert with_native_twins(linear_bandit.shape_actions).__code__ is native
+    assert linear_bandit.draw.__globals__["shape_actions"] is linear_bandit.shape_actions
 
 
 def test_every_check_has_its_offender() -> None:

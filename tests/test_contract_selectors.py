@@ -14,18 +14,21 @@ import pytest
 import equipoise.selectors
 from equipoise.bounds import Custom, LinearSqrt, Observed, Power, SqrtLog
 from equipoise.errors import EquipoiseError, UnknownDecision
+from equipoise.nesting import LinearClass
 from equipoise.selector import Choice
-from equipoise.selectors import SELECTORS, BalancedElimination
+from equipoise.selectors import SELECTORS, AdversarialElimination, BalancedElimination, EpochBalancing
 from equipoise.testing import check_selector
 from equipoise.testing.selectors import CHECKS
 from equipoise.testing.world import World, play
 
 # Modules of the selectors' folder that hold what several selectors share.
-SHARED = {"base", "evidence"}
+SHARED = {"base", "epochs", "evidence"}
 
 # Every registered class with settings that differ from the defaults where there are any, and the checks left out.
 REORDERING = "reordering_learners_changes_no_more_than_how_ties_break"
 REBUILDING = "config_rebuilds_an_equal_selector"
+CLASSES = [LinearClass(f"{dim} features", dim, noise=0.01) for dim in (2, 4, 8, 16)]
+UNSPACED = [*CLASSES[:3], LinearClass("too near", 9, noise=0.01), CLASSES[3]]
 SUBJECTS: list[tuple[type[Any], list[Any], dict[str, Any], set[str]]] = [
     (BalancedElimination, [Power(0.01), SqrtLog(0.02, 0.1), LinearSqrt(0.0, 0.03), Observed()], {}, set()),
     (
@@ -37,6 +40,11 @@ SUBJECTS: list[tuple[type[Any], list[Any], dict[str, Any], set[str]]] = [
     (BalancedElimination, [Power(0.1), Power(2.0, 0.7), Power(0.2)], {"noise": 0.3, "reward_range": (0, 4)}, set()),
     (BalancedElimination, [Power(0.3), Power(0.3)], {}, {REORDERING}),
     (BalancedElimination, [Custom(np.log1p, "log"), Power(0.1)], {}, {REORDERING, REBUILDING}),
+    (EpochBalancing, CLASSES, {"delta": 0.3, "seed": 4, "reward_range": (-1.0, 1.0)}, {REORDERING}),
+    (EpochBalancing, CLASSES[1:], {"noise": 0.3, "size": "text", "radius_scale": 0.5}, {REORDERING}),
+    (AdversarialElimination, CLASSES, {"radius_scale": 0.4}, {REORDERING}),
+    (AdversarialElimination, CLASSES, {"noise": 0.4, "size": "theorem", "reward_range": (0, 1)}, {REORDERING}),
+    (AdversarialElimination, UNSPACED, {"radius_scale": 0.4}, {REORDERING}),
 ]
 
 
@@ -181,7 +189,7 @@ class DropsInSilence(Sound):
 
 class ProvesNothing(Sound):
     def _elimination(self, i):
-        elimination = super()._elimination(i)
+        elimination: Any = super()._elimination(i)
         return replace(elimination, learner=replace(elimination.learner, radius=1000.0))
 
 

@@ -13,12 +13,26 @@ import pytest
 
 import equipoise.learners
 from equipoise.learner import Proposal
-from equipoise.learners import LEARNERS, OFUL, UCB, Ball, Constant, EpsilonGreedy, LinearThompson
+from equipoise.learners import (
+    LEARNERS,
+    LSVI_UCB,
+    OFUL,
+    UCB,
+    UCBVI,
+    Ball,
+    Constant,
+    Eleanor,
+    EpsilonGreedy,
+    LinearThompson,
+    QLearning,
+)
+from equipoise.learners.lsvi_ucb import one_hot
 from equipoise.testing import check_learner
 from equipoise.testing.learners import CHECKS, ContextSource, offered_actions
+from tests.episodes import HORIZON, N_ACTIONS, N_STATES, random_trajectory, start_state
 
 # Modules of the learners' folder that hold what several learners share.
-SHARED = {"ball", "base", "finite", "linear", "ridge"}
+SHARED = {"ball", "base", "episodic", "finite", "linear", "ridge"}
 
 # Every registered class with settings that differ from the defaults where there are any, and the contexts it takes.
 SUBJECTS: list[tuple[type[Any], dict[str, Any], ContextSource]] = [
@@ -33,6 +47,16 @@ SUBJECTS: list[tuple[type[Any], dict[str, Any], ContextSource]] = [
     (Constant, {"action": 3}, lambda rng: None),
 ]
 
+# The registered learners of episodes, with settings; contexts and trajectories come from `tests.episodes`.
+FEATURES = one_hot(N_STATES, N_ACTIONS)[:, :, :5].tolist()
+EPISODIC: list[tuple[type[Any], dict[str, Any]]] = [
+    (LSVI_UCB, {"features": FEATURES, "horizon": HORIZON, "episodes": 90, "bonus": 0.1, "misspecification": 0.01}),
+    (LSVI_UCB, {"features": FEATURES, "dim": 3, "horizon": HORIZON, "episodes": 9, "low_switching": True, "name": "x"}),
+    (UCBVI, {"n_states": N_STATES, "n_actions": N_ACTIONS, "horizon": HORIZON, "episodes": 90, "bonus": 0.1}),
+    (QLearning, {"n_states": N_STATES, "n_actions": N_ACTIONS, "horizon": HORIZON, "episodes": 90, "bonus": 0.1}),
+    (Eleanor, {"features": [[[0.6, 0.0], [0.0, 0.8]]] * N_STATES, "horizon": HORIZON, "n_starts": 0, "scale": 0.1}),
+]
+
 
 @pytest.mark.parametrize(("cls", "settings", "contexts"), SUBJECTS)
 def test_learner_keeps_the_contract(cls: type[Any], settings: dict[str, Any], contexts: ContextSource) -> None:
@@ -42,8 +66,15 @@ def test_learner_keeps_the_contract(cls: type[Any], settings: dict[str, Any], co
     assert left_out == (set() if contexts is offered_actions else for_matrices)
 
 
+@pytest.mark.parametrize(("cls", "settings"), EPISODIC)
+def test_learner_of_episodes_keeps_the_contract(cls: type[Any], settings: dict[str, Any]) -> None:
+    proved = check_learner(lambda: cls(**settings), start_state, random_trajectory)
+    left_out = {check.__name__ for check in CHECKS} - {name.replace(" ", "_") for name in proved}
+    assert left_out == {"bad_contexts_are_refused_and_change_nothing", "bad_actions_are_refused_and_change_nothing"}
+
+
 def test_every_registered_learner_is_checked() -> None:
-    assert {cls for cls, _, _ in SUBJECTS} == set(LEARNERS.values())
+    assert {cls for cls, *_ in (*SUBJECTS, *EPISODIC)} == set(LEARNERS.values())
     assert {name: cls.__name__ for name, cls in LEARNERS.items()} == {name: name for name in LEARNERS}
 
 

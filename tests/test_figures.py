@@ -13,7 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from equipoise.experiments.figures import curves_over_seeds, elimination_marks, regret_figure, save_figure
+from equipoise.experiments.figures import regret_figure, save_figure
+from equipoise.experiments.gather import curves_over_seeds, elimination_marks
 from equipoise.experiments.panels import (
     COOL,
     WARM,

@@ -163,7 +163,7 @@ def rewards_of(problem: Any, context: Any, action: int) -> np.ndarray:
 
 BANDITS: list[Callable[..., Any]] = [
     lambda **noise: KArmedBandit([0.3, 0.8], **noise),
-    lambda **noise: LinearBandit(4, 3, 2, contexts="fixed", seed=5, **noise),
+    lambda **noise: LinearBandit(4, 3, 2, contexts="fixed", seed=1, **noise),
 ]
 
 

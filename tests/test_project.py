@@ -29,11 +29,11 @@ MAX_LINES = 400
 # From the ground up. A module or folder may import what stands in its own row or in a row above it, never below it.
 LAYERS = (
     ("errors", "kernel", "streams", "normals", "validation", "records", "confidence", "bounds"),
-    ("learner", "selector", "problem", "ledger", "storage", "archive"),
+    ("learner", "nesting", "selector", "problem", "trajectory", "ledger", "storage", "archive"),
     ("learners", "selectors", "problems"),
     ("saving", "portfolio", "simulate"),
     ("rl", "theory", "experiments"),
-    ("testing", "cli"),
+    ("testing", "bench", "cli"),
 )
 # The package itself re-exports everything, so it stands above all rows: only its version may be imported from below.
 TOP = "equipoise"

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +114,8 @@ def test_content_does_not_depend_on_the_order_of_completion(tmp_path: Path) -> N
         random.Random(attempt).shuffle(seeds)
         for seed in seeds:
             result = seed_result(seed)
-            slower = {key: value + seed + attempt for key, value in result.seconds.items()}
-            run.add(SeedResult(seed, result.curves, result.eliminations, slower, result.violations))
+            slower = tuple(replace(curve, seconds=curve.seconds + seed + attempt) for curve in result.curves)
+            run.add(replace(result, curves=slower))
         run.finish(1.0)
         assert content(run.path) == content(tmp_path / "in order")
 
@@ -319,9 +320,9 @@ def lone(regret: float, violated: bool = False) -> SeedResult:
     """One seed of 100 rounds in which the only learner has no regret."""
     curves = (
         Curve("learner", "best", [100], [0.0]),  # type: ignore[arg-type]  # lists are taken too
-        Curve("selector", "any", [100], [regret], [200.0], [[100]]),  # type: ignore[arg-type]  # likewise
+        Curve("selector", "any", [100], [regret], [200.0], [[100]], violated=violated),  # type: ignore[arg-type]
     )
-    return SeedResult(0, curves, violations={"any": violated})
+    return SeedResult(0, curves)
 
 
 def test_price_has_a_floor_and_a_single_seed_no_standard_error() -> None:

@@ -3,7 +3,8 @@
 Above, cumulative regret over rounds: selectors as thick lines with a band over seeds, learners alone as thin lines,
 each labelled at its end with its final mean. Scales are linear, so that a learner that never learns is a straight line
 and a selector that drops it bends. Below, one column per selector: the share of plays that each learner got, with a
-cross where it was eliminated, and the regret that the selector could certify beside the true one.
+cross where it was eliminated, and the regret that the selector could certify beside the true one. A run of several
+instances has a figure of its own kind, in `instances_figure`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from equipoise.experiments import panels
+from equipoise.experiments.gather import curves_over_seeds, elimination_marks
+from equipoise.experiments.instances_figure import heading, instances_figure
 from equipoise.experiments.results import Results
 from equipoise.storage import write_atomic
 
@@ -66,6 +67,10 @@ def save_figure(figure: Figure, folder: Path) -> str:
 
 def regret_figure(results: Results) -> Figure:
     """The figure of a run; no global setting of Matplotlib is changed."""
+    return instances_figure(results) if len(results.instances) > 1 else _lone_figure(results)
+
+
+def _lone_figure(results: Results) -> Figure:
     from matplotlib.figure import Figure
 
     learners, selectors = curves_over_seeds(results, "learner"), curves_over_seeds(results, "selector")
@@ -77,7 +82,7 @@ def regret_figure(results: Results) -> Figure:
         box = (left / WIDTH, 1 - (top + tall) / layout.height, width / WIDTH, tall / layout.height)
         return figure.add_axes(box, label=label)
 
-    _draw_head(figure, results, layout)
+    heading(figure, results, LEFT)
     panels.draw_regret(axes("regret", LEFT, HEAD, layout.right - LEFT, MAIN), learners, selectors, marks)
     highest = max((panels.highest(selector) for selector in selectors), default=0.0)
     for k, selector in enumerate(selectors):
@@ -128,40 +133,3 @@ def _layout(curves: list[panels.Curves], selectors: list[panels.Curves], marks: 
     block_height = TITLE + notes_height + SHARES + (BETWEEN + CERTIFIED if certified else 0.0)
     height = HEAD + MAIN + BELOW_MAIN + n_rows * (block_height + ROW_GAP) - ROW_GAP + FOOT
     return Layout(height, right, n_columns, column_width, block_height, notes_height, certified)
-
-
-def curves_over_seeds(results: Results, kind: str) -> list[panels.Curves]:
-    """The curves of one kind, each gathered over seeds, in the order of the run."""
-    found, n_learners = [], len(results.summary["learners"])
-    for row in results.summary[f"{kind}s"]:
-        rows = results.curves.filter(kind=kind, curve=row["name"]).sort("seed", "round")
-        rounds = rows["round"].unique().sort().to_numpy()
-        shape = (-1, len(rounds))
-        found.append(
-            panels.Curves(
-                row["name"],
-                rounds,
-                rows["regret"].to_numpy().reshape(shape),
-                None if rows["certified_regret"].null_count() else rows["certified_regret"].to_numpy().reshape(shape),
-                None if rows["plays"].null_count() else np.array(rows["plays"].to_list()).reshape(*shape, n_learners),
-            )
-        )
-    return found
-
-
-def elimination_marks(results: Results, selector: str) -> list[panels.Mark]:
-    """The learners that a selector eliminated in some seed, by median round."""
-    rounds: dict[tuple[int, str], list[int]] = {}
-    for record in results.eliminations.filter(selector=selector).to_dicts():
-        rounds.setdefault((record["learner"]["index"], record["learner"]["name"]), []).append(record["round"])
-    marks = [panels.Mark(index, name, float(np.median(found)), len(found)) for (index, name), found in rounds.items()]
-    return sorted(marks, key=lambda mark: (mark.median_round, mark.learner))
-
-
-def _draw_head(figure: Figure, results: Results, layout: Layout) -> None:
-    n_seeds, rounds = results.summary["seeds"], results.summary["rounds"]
-    seeds = f"mean of {n_seeds} seeds, bands from 10 % to 90 % of seeds" if n_seeds > 1 else "1 seed"
-    title, subtitle = results.experiment["title"], f"{rounds:,} rounds, {seeds}"
-    figure.text(LEFT / WIDTH, 1 - 0.45 / layout.height, title, fontsize=15, fontweight="bold")
-    figure.text(LEFT / WIDTH, 1 - 0.72 / layout.height, subtitle, fontsize=10, color=panels.GREY)
-    panels.draw_line_key(figure, LEFT / WIDTH, 1 - 1.12 / layout.height, crosses=len(results.eliminations) > 0)

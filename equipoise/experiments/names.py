@@ -7,7 +7,7 @@ import re
 
 def command_name(class_name: str) -> str:
     """
-    >>> [command_name(name) for name in ("BalancedElimination", "OFUL", "KArmedBandit", "D3RB", "UCB1", "LinearUCB")]
-    ['balanced-elimination', 'oful', 'k-armed-bandit', 'd3rb', 'ucb1', 'linear-ucb']
+    >>> [command_name(name) for name in ("BalancedElimination", "OFUL", "KArmedBandit", "D3RB", "UCB1", "LSVI_UCB")]
+    ['balanced-elimination', 'oful', 'k-armed-bandit', 'd3rb', 'ucb1', 'lsvi-ucb']
     """
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", class_name).lower()
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", class_name).lower().replace("_", "-")

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 WARM = ("#D55E00", "#000000", "#C2478F", "#E69F00", "#7A3B10", "#8C8C8C")
 COOL = ("#56B4E9", "#0072B2", "#009E73", "#9A8FE0", "#1B2A6B", "#8FD1BE", "#5B7F95")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (3, 1, 1, 1)))  # in turn, once the colours are used up
+WRONG: Any = (0, (1, 1.2))  # dashes of a learner that presumes what is false
 GREY, LIGHT_GREY = "#5A5A5A", "#E4E4E4"
 BAND = (0.1, 0.9)  # quantiles over seeds
 LONGEST_NAME = 28  # characters that fit a label
 MOST_NOTES = 4
 MOST_KEYS = 9  # learners; beyond, the coloured labels of the main panel are the key
 NOTE_SIZE, NOTE_INCHES = 7.5, 0.058  # points; inches a character takes
-LABEL_SPACING, LABEL_SIZE = 0.053, 9.5  # fraction of the height of the axes; points
+LABEL_INCHES, LABEL_GAP, LABEL_SIZE = 0.212, 0.21, 9.5  # from label to label and from axes to label; points
 CROSS: dict[str, Any] = {
     "marker": "X",
     "markersize": 8.5,
@@ -43,6 +44,7 @@ class Curves(NamedTuple):
     regret: NDArray[np.float64]  # (seeds, rounds)
     certified: NDArray[np.float64] | None
     plays: NDArray[np.int64] | None  # (seeds, rounds, learners)
+    wrong: bool = False  # whether what the learner presumes is known to be false
 
 
 class Mark(NamedTuple):
@@ -104,7 +106,8 @@ def draw_regret(
     ends: list[tuple[float, str, Any, str]] = []
     for learner, colour in zip(learners, learner_colours(len(learners)), strict=True):
         mean = learner.regret.mean(axis=0)
-        axes.plot(learner.rounds, mean, color=colour, linewidth=1.5, label=learner.name)
+        dashes = WRONG if learner.wrong else "-"
+        axes.plot(learner.rounds, mean, color=colour, linewidth=1.5, linestyle=dashes, label=learner.name)
         ends.append((float(mean[-1]), end_label(learner), colour, "normal"))
     for k, selector in enumerate(selectors):
         colour, dashes = selector_style(k)
@@ -147,18 +150,19 @@ def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, Any, str]]) -> None
     """The label of each curve to the right of the axes, moved apart where they would overlap."""
     from matplotlib.colors import to_rgb
 
-    top = axes.get_ylim()[1]
+    top, width = axes.get_ylim()[1], axes.get_window_extent().width / axes.figure.dpi
     ordered = sorted(ends, key=lambda end: end[0])
     wanted = [end / top for end, *_ in ordered]
-    spacing = min(LABEL_SPACING, 1.0 / len(ends))
+    inches = axes.get_window_extent().height / axes.figure.dpi
+    spacing = min(LABEL_INCHES / inches, 1.0 / len(ends))
     for (_, label, colour, weight), place, target in zip(ordered, spread(wanted, spacing), wanted, strict=True):
         axes.annotate(
             label,
             xy=(1.0, target),
-            xytext=(1.028, place),
+            xytext=(1.0 + LABEL_GAP / width, place),
             xycoords="axes fraction",
             color=tuple(0.78 * part for part in to_rgb(colour)),  # light colours are hard to read as text
-            fontsize=LABEL_SIZE * spacing / LABEL_SPACING,
+            fontsize=LABEL_SIZE * spacing * inches / LABEL_INCHES,
             fontweight=weight,
             va="center",
             annotation_clip=False,
@@ -188,7 +192,7 @@ def draw_title(axes: Axes, name: str, k: int, lines: Sequence[str], notes_height
     axes.annotate(text, (0, 1), (0, top - 3), va="top", color=GREY, fontsize=NOTE_SIZE, linespacing=1.15, **where)
 
 
-def draw_shares(axes: Axes, selector: Curves, n_learners: int, marks: Sequence[Mark]) -> None:
+def draw_shares(axes: Axes, selector: Curves, n_learners: int, marks: Sequence[Mark], cross_size: float = 8.5) -> None:
     """Who played when, as stacked areas."""
     from matplotlib.ticker import FuncFormatter
 
@@ -201,7 +205,8 @@ def draw_shares(axes: Axes, selector: Curves, n_learners: int, marks: Sequence[M
     for mark in marks:
         upper = float(np.interp(mark.median_round, middles, heights[:, mark.learner]))
         lower = float(np.interp(mark.median_round, middles, heights[:, mark.learner] - shares[:, mark.learner]))
-        axes.plot(mark.median_round, (lower + upper) / 2, color="black", zorder=5, **CROSS)
+        style = {**CROSS, "markersize": cross_size}
+        axes.plot(mark.median_round, (lower + upper) / 2, color="black", zorder=5, **style)
     _rounds_axis(axes, int(selector.rounds[-1]))
     axes.set_ylim(0, 1)
     axes.set_yticks([0, 0.5, 1])
@@ -245,7 +250,7 @@ def draw_certified(axes: Axes, selector: Curves, k: int, top: float, warning: st
         axes.set_title(warning, loc="right", fontsize=8, color="#B00020", fontweight="bold", pad=2)
 
 
-def draw_line_key(figure: Figure, left: float, bottom: float, *, crosses: bool) -> None:
+def draw_line_key(figure: Figure, left: float, bottom: float, *, crosses: bool, wrong: bool) -> None:
     """What the lines of the main panel mean, above it."""
     from matplotlib.lines import Line2D
 
@@ -253,17 +258,21 @@ def draw_line_key(figure: Figure, left: float, bottom: float, *, crosses: bool) 
         Line2D([], [], color=GREY, linewidth=3, label="selector: learns which learner to trust while playing"),
         Line2D([], [], color=GREY, linewidth=1.3, label="learner playing alone"),
     ]
+    if wrong:
+        label = "learner alone, presuming what is false"
+        handles.append(Line2D([], [], color=GREY, linewidth=1.5, linestyle=WRONG, label=label))
     if crosses:
-        handles.append(Line2D([], [], color=GREY, label="a learner is eliminated (median round)", **CROSS))
+        label = "elimination (median round)" if wrong else "a learner is eliminated (median round)"
+        handles.append(Line2D([], [], color=GREY, label=label, **CROSS))
     figure.legend(
         handles=handles,
         loc="lower left",
         bbox_to_anchor=(left, bottom),
         ncols=len(handles),
         frameon=False,
-        fontsize=9,
+        fontsize=9 if len(handles) < 4 else 8.5,
         handlelength=1.8,
-        columnspacing=1.8,
+        columnspacing=1.8 if len(handles) < 4 else 1.0,
         borderaxespad=0.0,
         borderpad=0.0,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from statistics import median
@@ -11,8 +11,8 @@ from typing import Any
 
 from equipoise.experiments.figures import PNG, SVG, regret_figure, save_figure
 from equipoise.experiments.results import CURVES, ELIMINATIONS, EXPERIMENT, SUMMARY, Results
-from equipoise.experiments.summary import PRICE_FLOOR
-from equipoise.experiments.tables import COLUMNS, command_line, overview, plays, with_error
+from equipoise.experiments.summary import PRICE_FLOOR, rows_of
+from equipoise.experiments.tables import COLUMNS, command_line, facts, overview, plays, with_error
 from equipoise.storage import write_atomic
 from equipoise.theory.certificates import elimination_words
 
@@ -35,9 +35,9 @@ def write_report(results: Results, figure_svg: str, path: Path) -> None:
     title = str(results.experiment["title"])
     sections = [
         _head(results, title),
-        ("<h2>Result</h2>", _in_short(results), _overview(results), _explanations(results)),
+        ("<h2>Result</h2>", *_per_instance(results, _in_short, _facts, _overview), _explanations(results)),
         ("<h2>Regret, plays and certificates over time</h2>", _figure(figure_svg, title)),
-        ("<h2>Who played</h2>", _plays(results)),
+        ("<h2>Who played</h2>", _plays_words(), *_per_instance(results, _plays)),
         ("<h2>Certificates</h2>", *_certificates(results)),
         ("<h2>Settings</h2>", _settings(results), "<h2>Run it again</h2>", _again(results)),
     ]
@@ -55,18 +55,26 @@ def _head(results: Results, title: str) -> Iterable[str]:
     )
 
 
-def _in_short(results: Results) -> str:
+def _per_instance(results: Results, *parts: Callable[[Results, str], str]) -> Iterable[str]:
+    """The parts once for each instance, below its name where there are several."""
+    for instance in results.instances:
+        if instance:
+            yield f"<h3>{escape(instance)}</h3>"
+        yield from (part(results, instance) for part in parts)
+
+
+def _in_short(results: Results, instance: str) -> str:
     """The outcome in a sentence or two."""
-    summary = results.summary
-    best = min(summary["learners"], key=lambda row: row["regret_mean"])
-    worst = max(summary["learners"], key=lambda row: row["regret_mean"])
+    summary, learners = results.summary, rows_of(results.summary, "learners", instance)
+    best = min(learners, key=lambda row: row["regret_mean"])
+    worst = max(learners, key=lambda row: row["regret_mean"])
     text = (
         f"After {summary['rounds']:,} rounds the best learner alone, <b>{escape(best['name'])}</b>, has lost "
         f"{_regret(best)}, the worst, {escape(worst['name'])}, {_regret(worst)}. Nobody knows beforehand which is "
         "which."
     )
-    if summary["selectors"]:
-        least = min(summary["selectors"], key=lambda row: row["regret_mean"])
+    if selectors := rows_of(summary, "selectors", instance):
+        least = min(selectors, key=lambda row: row["regret_mean"])
         text += (
             f" The best selector, <b>{escape(least['name'])}</b>, which had to find out while playing, has lost "
             f"{_regret(least)}, a price of {with_error(least['price_mean'], least['price_se'])}."
@@ -78,9 +86,14 @@ def _regret(row: Mapping[str, Any]) -> str:
     return with_error(row["regret_mean"], row["regret_se"])
 
 
-def _overview(results: Results) -> str:
-    rows = [[row.name, *row.cells] for row in overview(results.summary)]
-    return _table(["", *COLUMNS], rows, n_plain=len(results.summary["learners"]))
+def _facts(results: Results, instance: str) -> str:
+    known = facts(results.summary, instance)
+    return f"<p>What no learner is told: {escape(known)}.</p>" if known else ""
+
+
+def _overview(results: Results, instance: str) -> str:
+    rows = [[row.name, *row.cells] for row in overview(results.summary, instance)]
+    return _table(["", *COLUMNS], rows, n_plain=len(rows_of(results.summary, "learners", instance)))
 
 
 def _explanations(results: Results) -> str:
@@ -109,39 +122,46 @@ def _inline(svg: str, title: str) -> str:
     return f'{tag} role="img" aria-label="{label}" style="stroke-linejoin:round;stroke-linecap:butt">{rest}'
 
 
-def _plays(results: Results) -> str:
-    names = [row["name"] for row in results.summary["learners"]]
-    rows = [[row.name, *row.cells] for row in plays(results.summary)]
-    return "<p>Share of all rounds that each learner got, mean over seeds.</p>" + _table(["", *names], rows)
+def _plays_words() -> str:
+    return "<p>Share of all rounds that each learner got, mean over seeds.</p>"
+
+
+def _plays(results: Results, instance: str) -> str:
+    names = [row["name"] for row in rows_of(results.summary, "learners", instance)]
+    return _table(["", *names], [[row.name, *row.cells] for row in plays(results.summary, instance)])
 
 
 def _certificates(results: Results) -> Iterable[str]:
-    records: list[dict[str, Any]] = results.eliminations.to_dicts()
-    if not records:
+    if not len(results.eliminations):
         yield "<p>No learner was eliminated: the rewards contradict no bound.</p>"
         return
-    delta = max(record["delta"] for record in records)
+    delta = max(results.eliminations["delta"])
     yield (
         "<p>A learner is dropped once its own rewards disprove its bound. Every elimination below can be recomputed "
         f"from its record in <code>{ELIMINATIONS}</code> with <code>equipoise verify</code>; with probability at least "
         f"{1 - delta:.4g}, no learner that keeps its bound is ever dropped.</p>"
     )
-    n_seeds = results.summary["seeds"]
+    yield from _per_instance(results, _eliminated)
+
+
+def _eliminated(results: Results, instance: str) -> str:
+    n_seeds, level, parts = results.summary["seeds"], 4 if instance else 3, []
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for record in sorted(records, key=lambda record: record["learner"]["index"]):
+    for record in sorted(results.eliminations_of(instance).to_dicts(), key=lambda record: record["learner"]["index"]):
         groups.setdefault((record["selector"], record["learner"]["name"]), []).append(record)
-    for row in results.summary["selectors"]:
+    for row in rows_of(results.summary, "selectors", instance):
         found = {learner: group for (selector, learner), group in groups.items() if selector == row["name"]}
-        yield f"<h3>{escape(row['name'])}</h3>"
+        parts.append(f"<h{level}>{escape(row['name'])}</h{level}>")
         if not found:
-            yield "<p>No learner was eliminated.</p>"
+            parts.append("<p>No learner was eliminated.</p>")
         for learner, group in found.items():
             rounds = f"{median(record['round'] for record in group):,.0f}"
-            yield (
+            parts.append(
                 f"<p><b>{escape(learner)}</b> was eliminated in {len(group)} of {n_seeds} "
                 f"{'seeds' if n_seeds > 1 else 'seed'}, median round {rounds}. For example:</p>"
                 f"<blockquote>{escape(elimination_words(group[0]))}</blockquote>"
             )
+    return "\n".join(parts)
 
 
 def _settings(results: Results) -> str:
@@ -187,6 +207,7 @@ main { max-width: 62rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .6rem; }
 h2 { font-size: 1.25rem; margin: 2.4rem 0 .6rem; border-top: 1px solid var(--line); padding-top: 1.2rem; }
 h3 { font-size: 1rem; margin: 1.4rem 0 .3rem; }
+h4 { font-size: .92rem; margin: 1rem 0 .2rem; color: var(--quiet); }
 p { max-width: 46rem; margin: .5rem 0; }
 .claim { font-size: 1.1rem; }
 .quiet { color: var(--quiet); font-size: .88rem; }

@@ -6,7 +6,7 @@ Regret is cumulative pseudo-regret, the expected reward lost against the optimum
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ EXPERIMENT, CURVES, ELIMINATIONS, SUMMARY = "experiment.json", "curves.parquet",
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Cumulative regret of one learner alone, or of one selector, in one seed."""
+    """Cumulative regret of one learner alone, or of one selector, in one seed of one instance."""
 
     kind: str  # "learner" or "selector"
     name: str
@@ -35,6 +35,10 @@ class Curve:
     regret: NDArray[np.float64]
     certified: NDArray[np.float64] | None = None  # the certificate's upper bound on the regret; selectors only
     plays: NDArray[np.int64] | None = None  # one row per recorded round, one column per learner; selectors only
+    instance: str = ""  # of the problem; empty where the experiment has one
+    seconds: float = 0.0  # of a single thread, compilation excluded
+    violated: bool = False  # whether a certificate was below the true regret; selectors only
+    well_specified: bool | None = None  # whether what the learner presumes is true, where that is known
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -62,27 +66,44 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class SeedResult:
-    """Everything one seed of a run gives; curves of learners first, in the order of their indices."""
+    """Everything one seed of a run gives; of each instance the curves of learners first, in the order of their
+    indices."""
 
     seed: int
     curves: tuple[Curve, ...]
     eliminations: tuple[dict[str, Any], ...] = ()  # records of `equipoise.theory.certificates`
-    seconds: Mapping[str, float] = field(default_factory=dict)  # by "learner:NAME" and "selector:NAME"
-    violations: Mapping[str, bool] = field(default_factory=dict)  # by selector: a certificate below the true regret
+    facts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by instance, then by name
 
-    def of_kind(self, kind: str) -> tuple[Curve, ...]:
-        return tuple(curve for curve in self.curves if curve.kind == kind)
+    def of_kind(self, kind: str, instance: str = "") -> tuple[Curve, ...]:
+        return tuple(curve for curve in self.curves if curve.kind == kind and curve.instance == instance)
+
+    @property
+    def instances(self) -> tuple[str, ...]:
+        """In the order of the run."""
+        return tuple(dict.fromkeys(curve.instance for curve in self.curves))
 
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """A finished run. `curves` has a row per seed, curve and recorded round; `eliminations` one per record."""
+    """A finished run. `curves` has a row per seed, curve and recorded round; `eliminations` one per record. Both have
+    a column `instance` where the experiment has several instances."""
 
     path: Path
     experiment: dict[str, Any]
     summary: dict[str, Any]
     curves: pl.DataFrame
     eliminations: pl.DataFrame
+
+    @property
+    def instances(self) -> tuple[str, ...]:
+        """In the order of the experiment; a lone instance has no name."""
+        return tuple(self.experiment.get("instances", ("",)))
+
+    def curves_of(self, instance: str) -> pl.DataFrame:
+        return self.curves.filter(instance=instance) if instance else self.curves
+
+    def eliminations_of(self, instance: str) -> pl.DataFrame:
+        return self.eliminations.filter(instance=instance) if instance else self.eliminations
 
 
 def log_rounds(n_rounds: int, per_decade: int = 20) -> NDArray[np.int64]:
@@ -119,19 +140,21 @@ def load_results(folder: str | Path) -> Results:
         curves = pl.read_parquet(path / CURVES)
         lines = (path / ELIMINATIONS).read_text(encoding="utf-8").splitlines()
         records = [json.loads(line) for line in lines]
-        eliminations = pl.DataFrame(records, schema=elimination_schema())
+        has_instances = "instances" in experiment
+        eliminations = pl.DataFrame(records, schema=elimination_schema(records, has_instances))
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         raise _no_finished_run(path, error) from error
-    if dict(curves.schema) != curve_schema():
+    if dict(curves.schema) != curve_schema(has_instances):
         raise UnreadableFile(f"'{path}' holds no finished run: {CURVES} has other columns than expected")
     return Results(path, experiment, summary, curves, eliminations)
 
 
-def curve_schema() -> dict[str, Any]:
+def curve_schema(has_instances: bool) -> dict[str, Any]:
     """Columns of `curves.parquet`; the last two are null for learners."""
     import polars as pl
 
     return {
+        **({"instance": pl.String()} if has_instances else {}),
         "seed": pl.Int64(),
         "kind": pl.String(),
         "curve": pl.String(),
@@ -142,15 +165,19 @@ def curve_schema() -> dict[str, Any]:
     }
 
 
-def elimination_schema() -> dict[str, Any]:
-    """Columns of the data frame of elimination records."""
+def elimination_schema(records: Iterable[Mapping[str, Any]], has_instances: bool) -> dict[str, Any]:
+    """Columns of the data frame of elimination records; those that some records lack are null there."""
     import polars as pl
 
     whole, number, text = pl.Int64(), pl.Float64(), pl.String()
     plays = {"index": whole, "name": text, "plays": whole, "reward_sum": number, "radius": number}
+    learner, witness = {**plays, "regret_bound": number, "mean_upper": number}, {**plays, "mean_lower": number}
+    sums = {"rounds": whole, "reward_sum": number, "regret_bound": number, "radius": number, "mean_upper": number}
+    by_epoch = any("epoch" in record for record in records)
     return {
         "version": whole,
         "selector": text,
+        **({"instance": text} if has_instances else {}),
         "seed": whole,
         "round": whole,
         "delta": number,
@@ -161,8 +188,9 @@ def elimination_schema() -> dict[str, Any]:
         "reward_range": pl.List(number),
         "noise": number,
         "contexts": text,
-        "learner": pl.Struct({**plays, "regret_bound": number, "mean_upper": number}),
-        "witness": pl.Struct({**plays, "mean_lower": number}),
+        "learner": pl.Struct(learner),
+        **({"epoch": pl.Struct(sums)} if by_epoch else {}),
+        "witness": pl.Struct({**witness, "lower_sum": number} if by_epoch else witness),
         "digest": text,
     }
 

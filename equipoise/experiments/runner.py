@@ -15,18 +15,14 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from equipoise.errors import InvalidArgument, UnknownName
-from equipoise.experiments.experiment import Experiment, Setup
+from equipoise.errors import UnknownName
+from equipoise.experiments.experiment import Experiment
 from equipoise.experiments.names import command_name
-from equipoise.experiments.results import Curve, Results, SeedResult, log_rounds
+from equipoise.experiments.results import Results, SeedResult
+from equipoise.experiments.simulation import Report, simulate_seed
 from equipoise.experiments.store import RunFolder
-from equipoise.simulate.tapes import Curves, Tapes, run_on_tapes, why_not_tapes
-from equipoise.theory.certificates import elimination_record
 from equipoise.validation import count
 
-Report = Callable[[str, int], None]  # (what is going on, rounds finished since the last report)
 Progress = Callable[[str, float], None]  # (what is going on, share of the whole run finished since the last call)
 _report: Report = lambda what, rounds: None  # noqa: E731 - replaced in worker processes
 
@@ -54,7 +50,7 @@ def complete_settings(
 def _labels(experiment: Experiment, settings: Mapping[str, Any], wanted: Sequence[str]) -> list[str]:
     """The labels that are wanted, in the experiment's order; the name of a selector stands for all its variants."""
     variants: dict[str, set[str]] = {label: {label} for label in experiment.selectors}
-    for label, selector in experiment.build(settings, 0).selectors.items():
+    for label, selector in experiment.set_up(settings, 0, experiment.instances[0]).selectors.items():
         variants.setdefault(command_name(type(selector).__name__), set()).add(label)
     for name in wanted:
         if name not in variants:
@@ -77,11 +73,14 @@ def run(
     """Run whatever seeds the folder `out` lacks and write its files."""
     settings = complete_settings(experiment, rounds=rounds, seeds=seeds, selectors=selectors, overrides=overrides)
     n_jobs = os.cpu_count() or 1 if jobs is None else count("jobs", jobs)
-    setup = experiment.build(settings, 0)  # refuses impossible settings before anything is written
+    # Building refuses impossible settings before anything is written.
+    setups = [experiment.set_up(settings, 0, instance) for instance in experiment.instances]
     about = {"title": experiment.title, "section": experiment.section, "claim": experiment.claim}
-    folder = RunFolder(out, settings, about)
+    named = {"instances": list(experiment.instances)} if len(experiment.instances) > 1 else {}
+    folder = RunFolder(out, settings, {**about, **named})
     missing = folder.missing()
-    rounds_per_seed = settings["rounds"] * (len(setup.learners) + len(settings["selectors"]))
+    n_curves = sum(len(setup.learners) + len(settings["selectors"]) for setup in setups)
+    rounds_per_seed = settings["rounds"] * n_curves
 
     def tell(what: str, finished_rounds: int) -> None:
         if progress is not None:
@@ -94,55 +93,8 @@ def run(
             folder.add(simulate_seed(experiment, settings, seed, tell))
     else:
         _run_in_parallel(experiment, settings, missing, min(n_jobs, len(missing)), folder, tell)
-    low, high = setup.problem.reward_range
+    low, high = setups[0].problem.reward_range
     return folder.finish(high - low)
-
-
-def simulate_seed(experiment: Experiment, settings: Mapping[str, Any], seed: int, report: Report) -> SeedResult:
-    """One seed: every learner alone and every selector, on the same instance."""
-    setup = experiment.build(settings, seed)
-    chosen = {label: setup.selectors[label] for label in settings["selectors"]}
-    marks = log_rounds(settings["rounds"])
-    names = _learner_names(setup)
-    tapes = Tapes(setup.problem, setup.learners, marks, seed)
-    seconds: dict[str, float] = {}
-    selector_curves: list[Curve] = []
-    records: list[dict[str, Any]] = []
-    violations = {}
-    for label, selector in chosen.items():
-        reason = why_not_tapes(setup.problem, selector, setup.share_data)
-        if reason is not None:
-            raise InvalidArgument(f"{label} cannot run from tapes: {reason}")
-        curves, own_seconds = run_on_tapes(tapes, selector)
-        plays = curves.plays[-1]
-        seconds[f"selector:{label}"] = own_seconds + sum(
-            int(plays[i]) * tapes.seconds_per_play(i) for i in range(len(names))
-        )
-        selector_curves.append(Curve("selector", label, marks, curves.regret, curves.certified, curves.plays))
-        violations[label] = _violated(curves)
-        records += [
-            elimination_record(elimination, selector_label=label, seed=seed, selector=selector, learner_names=names)
-            for elimination in selector.eliminations
-        ]
-        report(f"seed {seed}: {label}", settings["rounds"])
-    learner_curves = []
-    for i, name in enumerate(names):
-        learner_curves.append(Curve("learner", name, marks, tapes.curve(i)))
-        seconds[f"learner:{name}"] = tapes.seconds[i]
-        report(f"seed {seed}: {name}", settings["rounds"])
-    return SeedResult(seed, (*learner_curves, *selector_curves), tuple(records), seconds, violations)
-
-
-def _violated(curves: Curves) -> bool:
-    """Whether the certificate was below the true regret at a recorded round (allowing for rounding in long sums)."""
-    return bool(np.any(curves.certified < curves.regret * (1 - 1e-12)))
-
-
-def _learner_names(setup: Setup) -> list[str]:
-    names = [learner.name for learner in setup.learners]
-    if len(set(names)) != len(names):
-        raise InvalidArgument(f"learners are named {names}, but names must differ: results are kept by name")
-    return names
 
 
 def _run_in_parallel(

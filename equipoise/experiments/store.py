@@ -39,10 +39,11 @@ class RunFolder:
     """A run of `settings` in a folder. Opening it refuses a folder that holds anything else.
 
     `settings` is plain data and has at least "experiment", "rounds" and "seeds"; all but the number of seeds make the
-    identity of the run. `about` (title, section, claim) is written beside it for the reader.
+    identity of the run. `about` (title, section, claim, and the instances where there are several) is written beside
+    it for the reader.
     """
 
-    def __init__(self, path: str | Path, settings: Mapping[str, Any], about: Mapping[str, str]) -> None:
+    def __init__(self, path: str | Path, settings: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         self.path = Path(path)
         self.settings: dict[str, Any] = json.loads(_readable_json(settings))
         # Another release may compute other numbers, so its parts are not taken for this run's.
@@ -133,10 +134,13 @@ def curve_frame(seeds: Sequence[SeedResult]) -> pl.DataFrame:
     """All curves as one data frame: by seed, then in the order of the run, then by round."""
     import polars as pl
 
-    columns: dict[str, list[Any]] = {name: [] for name in curve_schema()}
+    schema = curve_schema(has_instances=seeds[0].instances != ("",))
+    columns: dict[str, list[Any]] = {name: [] for name in schema}
     for seed in seeds:
         for curve in seed.curves:
             n = len(curve.rounds)
+            if "instance" in schema:
+                columns["instance"] += [curve.instance] * n
             columns["seed"] += [seed.seed] * n
             columns["kind"] += [curve.kind] * n
             columns["curve"] += [curve.name] * n
@@ -144,7 +148,7 @@ def curve_frame(seeds: Sequence[SeedResult]) -> pl.DataFrame:
             columns["regret"] += curve.regret.tolist()
             columns["certified_regret"] += [None] * n if curve.certified is None else curve.certified.tolist()
             columns["plays"] += [None] * n if curve.plays is None else curve.plays.tolist()
-    return pl.DataFrame(columns, schema=curve_schema())
+    return pl.DataFrame(columns, schema=schema)
 
 
 def _parquet(frame: pl.DataFrame) -> bytes:
@@ -154,12 +158,13 @@ def _parquet(frame: pl.DataFrame) -> bytes:
 
 
 def _records(seeds: Sequence[SeedResult]) -> list[dict[str, Any]]:
-    order = {curve.name: position for position, curve in enumerate(seeds[0].of_kind("selector"))}
-    return [
-        record
-        for seed in seeds
-        for record in sorted(seed.eliminations, key=lambda r: (order[r["selector"]], r["round"], r["learner"]["index"]))
-    ]
+    selectors = [curve for curve in seeds[0].curves if curve.kind == "selector"]
+    order = {(curve.instance, curve.name): position for position, curve in enumerate(selectors)}
+
+    def place(record: Mapping[str, Any]) -> tuple[int, ...]:
+        return order[record.get("instance", ""), record["selector"]], record["round"], record["learner"]["index"]
+
+    return [record for seed in seeds for record in sorted(seed.eliminations, key=place)]
 
 
 def _identity(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,12 +190,17 @@ def _as_json(result: SeedResult) -> dict[str, Any]:
                 "regret": curve.regret.tolist(),
                 "certified": None if curve.certified is None else curve.certified.tolist(),
                 "plays": None if curve.plays is None else curve.plays.tolist(),
+                "instance": curve.instance,
+                "seconds": float(curve.seconds),
+                "violated": bool(curve.violated),
+                "well_specified": None if curve.well_specified is None else bool(curve.well_specified),
             }
             for curve in result.curves
         ],
         "eliminations": list(result.eliminations),
-        "seconds": {key: float(value) for key, value in result.seconds.items()},
-        "violations": {key: bool(value) for key, value in result.violations.items()},
+        "facts": {
+            instance: {name: float(fact) for name, fact in facts.items()} for instance, facts in result.facts.items()
+        },
     }
 
 
@@ -199,6 +209,5 @@ def _from_json(part: Mapping[str, Any]) -> SeedResult:
         part["seed"],
         tuple(Curve(**curve) for curve in part["curves"]),
         tuple(part["eliminations"]),
-        part["seconds"],
-        part["violations"],
+        part["facts"],
     )

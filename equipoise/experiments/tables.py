@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from equipoise.experiments.summary import rows_of
+
 COLUMNS = ("regret", "price", "eliminated", "violations", "seconds")
 
 
@@ -16,15 +18,13 @@ class Row(NamedTuple):
     cells: tuple[str, ...]  # one per column
 
 
-def overview(summary: Mapping[str, Any]) -> list[Row]:
+def overview(summary: Mapping[str, Any], instance: str = "") -> list[Row]:
     """Learners alone, then selectors, with the figures of `summary.json`; a cell is empty where it has no meaning."""
-    seeds, names = summary["seeds"], [row["name"] for row in summary["learners"]]
-    rows = [
-        Row("learner", row["name"], (_regret(row), "", "", "", _seconds(row["seconds"]))) for row in summary["learners"]
-    ]
-    for row in summary["selectors"]:
-        shares = zip(names, row["eliminated_share"], strict=True)
-        eliminated = [f"{name} {round(share * seeds)}/{seeds}" for name, share in shares if share > 0]
+    learners, seeds = rows_of(summary, "learners", instance), summary["seeds"]
+    rows = [Row("learner", row["name"], (_regret(row), "", "", "", _seconds(row["seconds"]))) for row in learners]
+    for row in rows_of(summary, "selectors", instance):
+        shares = zip(learners, row["eliminated_share"], strict=True)
+        eliminated = [f"{learner['name']} {round(share * seeds)}/{seeds}" for learner, share in shares if share > 0]
         price = with_error(row["price_mean"], row["price_se"])
         violations = f"{row['certificate_violations']} of {seeds}"
         cells = (_regret(row), price, "\n".join(eliminated) or "none", violations, _seconds(row["seconds"]))
@@ -32,12 +32,22 @@ def overview(summary: Mapping[str, Any]) -> list[Row]:
     return rows
 
 
-def plays(summary: Mapping[str, Any]) -> list[Row]:
+def plays(summary: Mapping[str, Any], instance: str = "") -> list[Row]:
     """Mean plays of every learner, as share of the rounds, one row per selector and one cell per learner."""
     return [
         Row("selector", row["name"], tuple(f"{100 * mean / summary['rounds']:.1f} %" for mean in row["plays_mean"]))
-        for row in summary["selectors"]
+        for row in rows_of(summary, "selectors", instance)
     ]
+
+
+def facts(summary: Mapping[str, Any], instance: str = "") -> str:
+    """What the simulation knows and no learner does; empty where nothing is stated."""
+    words = []
+    for fact in rows_of(summary, "facts", instance):
+        least, median, greatest = (f"{fact[key]:.3g}" for key in ("least", "median", "greatest"))
+        spread = "" if least == greatest else f" (median over seeds; {least} to {greatest})"
+        words.append(f"{fact['name']} = {median}{spread}")
+    return ", ".join(words)
 
 
 def with_error(mean: float, error: float | None) -> str:

@@ -6,11 +6,30 @@ from typing import Any
 
 from equipoise.learners.ball import Ball
 from equipoise.learners.constant import Constant
+from equipoise.learners.eleanor import Eleanor
 from equipoise.learners.epsilon_greedy import EpsilonGreedy
 from equipoise.learners.linear_thompson import LinearThompson
+from equipoise.learners.lsvi_ucb import LSVI_UCB
 from equipoise.learners.oful import OFUL
+from equipoise.learners.q_learning import QLearning
 from equipoise.learners.ucb import UCB
+from equipoise.learners.ucbvi import UCBVI
 
-LEARNERS: dict[str, type[Any]] = {cls.__name__: cls for cls in (OFUL, UCB, EpsilonGreedy, LinearThompson, Constant)}
+LEARNERS: dict[str, type[Any]] = {
+    cls.__name__: cls
+    for cls in (OFUL, UCB, EpsilonGreedy, LinearThompson, Constant, LSVI_UCB, UCBVI, QLearning, Eleanor)
+}
 
-__all__ = ["LEARNERS", "OFUL", "UCB", "Ball", "Constant", "EpsilonGreedy", "LinearThompson"]
+__all__ = [
+    "LEARNERS",
+    "LSVI_UCB",
+    "OFUL",
+    "UCB",
+    "UCBVI",
+    "Ball",
+    "Constant",
+    "Eleanor",
+    "EpsilonGreedy",
+    "LinearThompson",
+    "QLearning",
+]

@@ -26,7 +26,15 @@ import numpy as np
 from equipoise.kernel import kernel, native
 from equipoise.learners.base import Kernels
 from equipoise.learners.linear import LinearLearner
-from equipoise.learners.ridge import Array, Ellipsoid, Ridge, ellipsoid_radius, evaluate, most_optimistic, update
+from equipoise.learners.ridge import (
+    Array,
+    Ellipsoid,
+    Ridge,
+    ellipsoid_radius,
+    evaluate,
+    most_optimistic,
+    update_offered,
+)
 
 
 class Params(NamedTuple):
@@ -93,7 +101,7 @@ def _best_for(parameter: Array, rows: Array) -> int:
 
 @kernel
 def learn(params: Params, ridge: Ridge, actions: Array, action: int, reward: float) -> None:
-    update(ridge, actions[action, : params.dim], reward)
+    update_offered(ridge, actions, action, reward)
 
 
 class LinearThompson(LinearLearner):

@@ -26,7 +26,15 @@ from equipoise.learner import Proposal
 from equipoise.learners.ball import Ball, check_ball_action, farthest_point
 from equipoise.learners.base import Kernels
 from equipoise.learners.linear import LinearLearner
-from equipoise.learners.ridge import Array, Ellipsoid, Ridge, ellipsoid_radius, evaluate, most_optimistic, update
+from equipoise.learners.ridge import (
+    Array,
+    Ellipsoid,
+    Ridge,
+    ellipsoid_radius,
+    evaluate,
+    most_optimistic,
+    update_offered,
+)
 from equipoise.validation import non_negative
 
 
@@ -66,7 +74,7 @@ def statement(params: Params, mean: float, half_width: float) -> tuple[float, fl
 
 @kernel
 def learn(params: Params, ridge: Ridge, actions: Array, action: int, reward: float) -> None:
-    update(ridge, actions[action, : params.dim], reward)
+    update_offered(ridge, actions, action, reward)
 
 
 class OFUL(LinearLearner):

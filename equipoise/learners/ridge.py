@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from equipoise.kernel import kernel, native
 
 Array = NDArray[np.float64]
+STEADY = 512  # updates after which means and norms of a fixed action set are computed afresh, against rounding
 BLAS_FROM = 48  # dimension from which a matrix product of the library beats plain loops in compiled code
 
 
@@ -35,7 +36,10 @@ class Scratch(NamedTuple):
     rows: Array  # (K, d)
     images: Array  # (K, d)
     image: Array  # (d,)
-    direction: Array  # (d,)
+    direction: Array  # (d,) Sigma^{-1} a of the last row
+    moved: Array  # (2,) of the last row: the step of theta along direction, and 1 / (1 + ||a||^2)
+    steady: NDArray[np.int64]  # (2,) where the same actions are offered every round: STEADY, and updates left until
+    # means and squared norms are computed afresh; zeros where actions change
 
 
 class Ridge(NamedTuple):
@@ -58,10 +62,18 @@ def open_ridge(dim: int, regularization: float) -> Ridge:
     )
 
 
-def open_scratch(dim: int, n_actions: int) -> Scratch:
-    """Room for up to `n_actions` offered actions; interpreted code needs none."""
-    means, squared_norms, rows, images = ((n_actions,), (n_actions,), (n_actions, dim), (n_actions, dim))
-    return Scratch(*(np.empty(shape) for shape in (means, squared_norms, rows, images, (dim,), (dim,))))
+def open_scratch(dim: int, n_actions: int, same_actions: bool = False) -> Scratch:
+    """Room for up to `n_actions` offered actions, the same in every round or not; interpreted code needs none."""
+    return Scratch(
+        means=np.empty(n_actions),
+        squared_norms=np.empty(n_actions),
+        rows=np.empty((n_actions, dim)),
+        images=np.empty((n_actions, dim)),
+        image=np.empty(dim),
+        direction=np.empty(dim),
+        moved=np.empty(2),
+        steady=np.array([STEADY if same_actions else 0, 0]),
+    )
 
 
 class Ellipsoid(NamedTuple):
@@ -83,6 +95,41 @@ def update(ridge: Ridge, row: Array, reward: float) -> None:
     """Add one row with its reward."""
     ridge.log_determinant[0] += log1p(rank_one(ridge, row, reward))
     ridge.updates[0] += 1
+
+
+@kernel
+def update_offered(ridge: Ridge, actions: Array, action: int, reward: float) -> None:
+    """Add the row of an offered action with its reward, on its first d entries."""
+    ridge.log_determinant[0] += log1p(rank_one_offered(ridge, actions, action, reward))
+    ridge.updates[0] += 1
+    follow(ridge, actions)
+
+
+@kernel
+def rank_one_offered(ridge: Ridge, actions: Array, action: int, reward: float) -> float:
+    """`rank_one` with the row of an offered action."""
+    return rank_one(ridge, actions[action, : len(ridge.theta)], reward)
+
+
+@kernel
+def follow(ridge: Ridge, rows: Array) -> None:
+    """After an update: keep what compiled code remembers of a fixed action set up to date. Interpreted, nothing is."""
+
+
+@native(follow, reassociate=True)
+def _follow(ridge: Ridge, rows: Array) -> None:
+    # O(K d) in place of O(K d^2): with v = Sigma^{-1} a of the row a just added, the mean of x moves by <x, v> times
+    # the step of theta, and its squared norm falls by <x, v>^2 / (1 + ||a||^2).
+    scratch = ridge.scratch
+    if scratch.steady[1] == 0:
+        return
+    for k in range(len(rows)):
+        along = 0.0
+        for i in range(len(ridge.theta)):
+            along += rows[k, i] * scratch.direction[i]
+        scratch.means[k] += scratch.moved[0] * along
+        scratch.squared_norms[k] = max(scratch.squared_norms[k] - scratch.moved[1] * along * along, 0.0)
+    scratch.steady[1] -= 1
 
 
 @kernel
@@ -118,24 +165,25 @@ def most_optimistic(means: Array, squared_norms: Array, radius: float) -> int:
     return int(optimistic.argmax())
 
 
-@native(rank_one, reassociate=True)
-def _rank_one(ridge: Ridge, row: Array, reward: float) -> float:
+@native(rank_one_offered, reassociate=True)
+def _rank_one_offered(ridge: Ridge, actions: Array, action: int, reward: float) -> float:
     factor, theta, image, direction = ridge.factor, ridge.theta, ridge.scratch.image, ridge.scratch.direction
     dim = len(theta)
     error, squared_norm = reward, 0.0
     for i in range(dim):
-        error -= theta[i] * row[i]
+        error -= theta[i] * actions[action, i]
         direction[i] = 0.0
     for j in range(dim):
         entry = 0.0
         for i in range(dim):
-            entry += factor[i, j] * row[i]
+            entry += factor[i, j] * actions[action, i]
         image[j] = entry
         squared_norm += entry * entry
         for i in range(dim):
             direction[i] += entry * factor[i, j]
     scale = 1.0 + squared_norm
     step, shrink = error / scale, 1.0 / (scale + sqrt(scale))
+    ridge.scratch.moved[0], ridge.scratch.moved[1] = step, 1.0 / scale
     for i in range(dim):
         theta[i] += step * direction[i]
     for j in range(dim):
@@ -150,6 +198,9 @@ def _evaluate(ridge: Ridge, rows: Array) -> tuple[Array, Array]:
     factor, theta, scratch = ridge.factor, ridge.theta, ridge.scratch
     dim, n_actions = len(theta), len(rows)
     means, squared_norms = scratch.means[:n_actions], scratch.squared_norms[:n_actions]
+    if scratch.steady[1] > 0:
+        return means, squared_norms
+    scratch.steady[1] = scratch.steady[0]
     for k in range(n_actions):
         mean = squared_norm = 0.0
         for i in range(dim):

@@ -4,10 +4,48 @@ from __future__ import annotations
 
 from typing import Any
 
+from equipoise.problems.adversarial_bandit import AdversarialBandit
+from equipoise.problems.adversaries import Hiding, Predicting, Punishing, Switching
+from equipoise.problems.combination_lock import CombinationLock
+from equipoise.problems.disjoint_linear_bandit import DisjointLinearBandit
 from equipoise.problems.k_armed_bandit import KArmedBandit
 from equipoise.problems.linear_bandit import LinearBandit
+from equipoise.problems.linear_mdp import LinearMDP
+from equipoise.problems.misspecified_linear_bandit import MisspecifiedLinearBandit
+from equipoise.problems.river_swim import RiverSwim
+from equipoise.problems.sequence_bandit import SequenceBandit
 from equipoise.problems.table_bandit import TableBandit
 
-PROBLEMS: dict[str, type[Any]] = {cls.__name__: cls for cls in (KArmedBandit, LinearBandit, TableBandit)}
+PROBLEMS: dict[str, type[Any]] = {
+    cls.__name__: cls
+    for cls in (
+        KArmedBandit,
+        LinearBandit,
+        TableBandit,
+        MisspecifiedLinearBandit,
+        DisjointLinearBandit,
+        AdversarialBandit,
+        SequenceBandit,
+        LinearMDP,
+        RiverSwim,
+        CombinationLock,
+    )
+}
 
-__all__ = ["PROBLEMS", "KArmedBandit", "LinearBandit", "TableBandit"]
+__all__ = [
+    "PROBLEMS",
+    "AdversarialBandit",
+    "CombinationLock",
+    "DisjointLinearBandit",
+    "Hiding",
+    "KArmedBandit",
+    "LinearBandit",
+    "LinearMDP",
+    "MisspecifiedLinearBandit",
+    "Predicting",
+    "Punishing",
+    "RiverSwim",
+    "SequenceBandit",
+    "Switching",
+    "TableBandit",
+]

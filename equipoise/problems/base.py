@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
-from equipoise.validation import count, one_of, positive
+from equipoise.validation import LARGEST, count, one_of, positive
 
 Array = NDArray[np.float64]
 NOISES = ("bernoulli", "uniform", "gaussian")
@@ -22,11 +22,23 @@ BERNOULLI, UNIFORM, GAUSSIAN = 0, 1, 2
 ROUNDING = 1e-9  # by which expected rewards may leave [0, 1]
 
 
+@kernel
+def forget(params: Any, learner: int, action: int, reward: float) -> None:
+    """What was played changes nothing."""
+
+
+@kernel
+def leave(params: Any, room: Any, action: int) -> None:
+    """Every draw is complete."""
+
+
 class Kernels(NamedTuple):
     """The functions of a problem."""
 
     draw: Callable[..., tuple[Array, Array]]  # (params, room, generator) -> offered actions, their expected rewards
     reward: Callable[..., float]  # (noise, mean, generator)
+    record: Callable[..., None] = forget  # (params, learner, action, reward): a round is over
+    complete: Callable[..., None] = leave  # (params, room, action): draw what `draw` left out of one action
 
 
 class Room(NamedTuple):
@@ -34,7 +46,9 @@ class Room(NamedTuple):
 
     actions: Array  # (K, columns)
     means: Array  # (K,)
-    numbers: Array  # (K, columns - 1) for random numbers
+    numbers: Array  # (K, all columns - 1) for random numbers
+    seeds: NDArray[np.uint64]  # (3,) that the rows of numbers are started from
+    n_columns: NDArray[np.int64]  # (1,) how many columns somebody will look at in this round
 
 
 class Noise(NamedTuple):
@@ -71,18 +85,31 @@ def stored(table: Array, table_means: Array, rng: np.random.Generator) -> tuple[
     return table[row], table_means[row]
 
 
-def linear_means(context: Any, shape: tuple[int, ...], theta: Array) -> Array:
-    """Expected rewards that are products of theta with the first features of the offered actions."""
+def numbers(name: str, value: Any, ndim: int) -> Array:
+    """A copy as an array of so many axes, all of it finite and of sane magnitude."""
     try:
-        actions = np.asarray(context, float)
+        array = np.array(value, np.float64, order="C")
     except (TypeError, ValueError):
-        raise InvalidArgument(f"context is {context!r:.80}, but must be a matrix of numbers") from None
-    if actions.shape != shape:
-        raise InvalidArgument(f"context has shape {actions.shape}, but must have {shape}")
-    means: Array = actions[:, : len(theta)].dot(theta)
+        raise InvalidArgument(f"{name} is {value!r:.80}, but must be an array of numbers") from None
+    if array.ndim != ndim:
+        raise InvalidArgument(f"{name} has shape {array.shape}, but must have {ndim} axes")
+    if not np.all(np.abs(array) <= LARGEST):
+        raise InvalidArgument(f"{name} has entries that are not finite or above {LARGEST:g} in magnitude")
+    return array
+
+
+def linear_means(name: str, actions: Any, shape: tuple[int, ...], theta: Array) -> Array:
+    """Expected rewards that are products of theta with the first features of each action; `name` is for complaints."""
+    try:
+        rows = np.asarray(actions, float)
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"{name} is {actions!r:.80}, but must be a matrix of numbers") from None
+    if rows.shape != shape:
+        raise InvalidArgument(f"{name} has shape {rows.shape}, but must have {shape}")
+    means: Array = rows[:, : len(theta)].dot(theta)
     if not (means.min() >= -ROUNDING and means.max() <= 1.0 + ROUNDING):
         raise InvalidArgument(
-            f"context has expected rewards from {means.min():g} to {means.max():g}, but they must lie in [0, 1]"
+            f"{name} has expected rewards from {means.min():g} to {means.max():g}, but they must lie in [0, 1]"
         )
     return means
 
@@ -120,8 +147,14 @@ class KernelProblem:
     def room(self, n_columns: int | None = None) -> Room:
         """Arrays for the first `n_columns` columns of the offered actions (all, if not said)."""
         columns, n_actions = self.n_columns if n_columns is None else n_columns, self.n_actions
-        numbers = np.empty((n_actions, max(columns - 1, 0)))
-        return Room(np.empty((n_actions, columns)), np.empty(n_actions), numbers)
+        numbers = np.empty((n_actions, max(self.n_columns - 1, 0)))
+        actions, means = np.empty((n_actions, columns)), np.empty(n_actions)
+        return Room(actions, means, numbers, np.zeros(3, np.uint64), np.array([columns]))
+
+    @property
+    def same_actions(self) -> bool:
+        """Whether the same actions, with the same features, are offered in every round."""
+        return False
 
     def columns_for(self, learner: Any) -> int:
         """How many columns of the offered actions have to be drawn for a learner that plays alone."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel, native
-from equipoise.normals import fill_normals
+from equipoise.normals import fill_row, start_rows
 from equipoise.problems.base import Array, KernelProblem, Kernels, Room, linear_means, reward, stored
 from equipoise.streams import INSTANCE, generator_at
 from equipoise.validation import count, one_of
@@ -40,32 +40,45 @@ def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, A
     """Offered actions and their expected rewards; fresh ones fill the room, as many columns as it has."""
     if len(params.table) > 0:
         return stored(params.table, params.table_means, rng)
-    fill_normals(room.numbers, rng)
-    fill(params, room, rng)
+    start_rows(room.seeds, rng)
+    fill_actions(params, room, 0, len(room.actions), room.n_columns[0])
     return room.actions, room.means
 
 
 @kernel
-def fill(params: Params, room: Room, rng: np.random.Generator) -> None:
-    """Actions from normal numbers; a row has those of the signal first."""
-    actions, n_signal, d_max = room.actions, params.n_signal, len(params.theta)
-    n_actions, n_columns = actions.shape
-    signal, rest = room.numbers[:, : n_signal - 1], room.numbers[:, n_signal - 1 :]
+def complete(params: Params, room: Room, action: int) -> None:
+    """Draw the columns of one action that `draw` left out."""
+    if len(params.table) == 0:
+        fill_actions(params, room, action, action + 1, len(params.theta))
+
+
+@kernel
+def fill_actions(params: Params, room: Room, first: int, last: int, n_columns: int) -> None:
+    """Actions first..last - 1 from rows of normal numbers, of which those of the signal come first."""
+    n_signal = params.n_signal
+    n_numbers = len(params.theta) - 1 if n_columns > n_signal else n_signal - 1
+    for k in range(first, last):
+        fill_row(room.numbers, k, n_numbers, room.seeds)
+    shape_actions(params, room, first, last, n_numbers)
+
+
+@kernel
+def shape_actions(params: Params, room: Room, first: int, last: int, n_numbers: int) -> None:
+    """Give the parts of each action their lengths, and the action its expected reward."""
+    n_signal, actions = params.n_signal, room.actions[first:last]
+    signal, rest = room.numbers[first:last, : n_signal - 1], room.numbers[first:last, n_signal - 1 : n_numbers]
     actions[:, 0] = 1.0 / sqrt(2.0)
     actions[:, 1:n_signal] = signal * (SIGNAL_NORM / np.sqrt(np.vecdot(signal, signal)))[:, None]
-    if n_columns > n_signal:
-        squared_lengths = np.vecdot(rest, rest)
-        if n_columns < d_max:
-            squared_lengths += rng.chisquare(d_max - n_columns, n_actions)
-        actions[:, n_signal:] = rest * (DISTRACTOR_NORM / np.sqrt(squared_lengths))[:, None]
-    room.means[:] = actions[:, :n_signal].dot(params.theta[:n_signal])
+    if n_numbers >= n_signal:
+        visible = rest[:, : actions.shape[1] - n_signal]
+        actions[:, n_signal:] = visible * (DISTRACTOR_NORM / np.sqrt(np.vecdot(rest, rest)))[:, None]
+    room.means[first:last] = actions[:, :n_signal].dot(params.theta[:n_signal])
 
 
-@native(fill)
-def _fill(params: Params, room: Room, rng: np.random.Generator) -> None:
-    actions, numbers, n_signal, d_max = room.actions, room.numbers, params.n_signal, len(params.theta)
-    n_actions, n_columns = actions.shape
-    for k in range(n_actions):
+@native(shape_actions)
+def _shape_actions(params: Params, room: Room, first: int, last: int, n_numbers: int) -> None:
+    actions, numbers, n_signal = room.actions, room.numbers, params.n_signal
+    for k in range(first, last):
         squared_length = 0.0
         for j in range(1, n_signal):
             squared_length += numbers[k, j - 1] * numbers[k, j - 1]
@@ -76,12 +89,12 @@ def _fill(params: Params, room: Room, rng: np.random.Generator) -> None:
             actions[k, j] = numbers[k, j - 1] * scale
             mean += actions[k, j] * params.theta[j]
         room.means[k] = mean
-        if n_columns > n_signal:
-            squared_length = rng.chisquare(d_max - n_columns) if n_columns < d_max else 0.0
-            for j in range(n_signal, n_columns):
-                squared_length += numbers[k, j - 1] * numbers[k, j - 1]
+        if n_numbers >= n_signal:
+            squared_length = 0.0
+            for j in range(n_signal - 1, n_numbers):
+                squared_length += numbers[k, j] * numbers[k, j]
             scale = DISTRACTOR_NORM / sqrt(squared_length)
-            for j in range(n_signal, n_columns):
+            for j in range(n_signal, actions.shape[1]):
                 actions[k, j] = numbers[k, j - 1] * scale
 
 
@@ -97,7 +110,7 @@ class LinearBandit(KernelProblem):
     ((3, 8), 0.0)
     """
 
-    kernels: ClassVar[Kernels] = Kernels(draw, reward)
+    kernels: ClassVar[Kernels] = Kernels(draw, reward, complete=complete)
 
     def __init__(
         self,
@@ -132,13 +145,17 @@ class LinearBandit(KernelProblem):
             table, table_means = map(np.stack, zip(*drawn, strict=True))
             self.params = empty._replace(table=table, table_means=table_means)
 
+    @property
+    def same_actions(self) -> bool:
+        return self.contexts == "fixed"
+
     def columns_for(self, learner: Any) -> int:
         """Those the learner looks at, and those that make the rewards."""
         return min(self.n_columns, max(getattr(learner, "dim", 0), self.d_star))
 
     def means(self, context: Any) -> Array:
         """The expected rewards of the offered actions."""
-        return linear_means(context, (self.n_actions, self.n_columns), self.params.theta[: self.d_star])
+        return linear_means("context", context, (self.n_actions, self.n_columns), self.params.theta[: self.d_star])
 
     def config(self) -> dict[str, Any]:
         """The constructor's arguments, as plain data."""

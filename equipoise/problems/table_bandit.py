@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
-from equipoise.problems.base import Array, KernelProblem, Kernels, Room, linear_means, reward, stored
-from equipoise.validation import LARGEST
+from equipoise.problems.base import Array, KernelProblem, Kernels, Room, linear_means, numbers, reward, stored
 
 
 class Params(NamedTuple):
@@ -42,7 +41,7 @@ class TableBandit(KernelProblem):
         self, features: ArrayLike, theta: ArrayLike, *, noise: str = "bernoulli", noise_scale: float = 0.1
     ) -> None:
         super().__init__(noise, noise_scale)
-        table, self.theta = _numbers("features", features, 3), _numbers("theta", theta, 1)
+        table, self.theta = numbers("features", features, 3), numbers("theta", theta, 1)
         n_sets, self.n_actions, self.n_columns = table.shape
         if n_sets < 1 or self.n_actions < 2 or self.n_columns < 1:
             raise InvalidArgument(
@@ -52,30 +51,17 @@ class TableBandit(KernelProblem):
             raise InvalidArgument(
                 f"theta has {len(self.theta)} entries, but must have one for each of {self.n_columns} features"
             )
-        means = np.array([linear_means(actions, actions.shape, self.theta) for actions in table])
-        self.params = Params(table, means)
+        means = [linear_means(f"features[{n}]", actions, actions.shape, self.theta) for n, actions in enumerate(table)]
+        self.params = Params(table, np.array(means))
         self.name = f"TableBandit({n_sets} sets, K={self.n_actions}, d={self.n_columns})"
         self._noise_settings = (noise, self.reward_law.scale)
 
     def means(self, context: Any) -> Array:
         """The expected rewards of the offered actions."""
-        return linear_means(context, (self.n_actions, self.n_columns), self.theta)
+        return linear_means("context", context, (self.n_actions, self.n_columns), self.theta)
 
     def config(self) -> dict[str, Any]:
         """The constructor's arguments, as plain data."""
         noise, noise_scale = self._noise_settings
         features, theta = self.params.table.tolist(), self.theta.tolist()
         return {"features": features, "theta": theta, "noise": noise, "noise_scale": noise_scale}
-
-
-def _numbers(name: str, value: Any, ndim: int) -> Array:
-    """A copy as an array of so many axes, all of it finite and of sane magnitude."""
-    try:
-        numbers = np.array(value, np.float64, order="C")
-    except (TypeError, ValueError):
-        raise InvalidArgument(f"{name} is {value!r:.80}, but must be an array of numbers") from None
-    if numbers.ndim != ndim:
-        raise InvalidArgument(f"{name} has shape {numbers.shape}, but must have {ndim} axes")
-    if not np.all(np.abs(numbers) <= LARGEST):
-        raise InvalidArgument(f"{name} has entries that are not finite or above {LARGEST:g} in magnitude")
-    return numbers

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from equipoise.selectors.adversarial_elimination import AdversarialElimination
 from equipoise.selectors.balanced_elimination import BalancedElimination
+from equipoise.selectors.epoch_balancing import EpochBalancing
 
-SELECTORS: dict[str, type[Any]] = {cls.__name__: cls for cls in (BalancedElimination,)}
+SELECTORS: dict[str, type[Any]] = {
+    cls.__name__: cls for cls in (BalancedElimination, EpochBalancing, AdversarialElimination)
+}
 
-__all__ = ["SELECTORS", "BalancedElimination"]
+__all__ = ["SELECTORS", "AdversarialElimination", "BalancedElimination", "EpochBalancing"]

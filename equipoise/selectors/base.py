@@ -22,7 +22,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.learner import Proposal
 from equipoise.ledger import Bookkeeping, Ledger
 from equipoise.records import as_columns, as_records, check_columns, check_shapes, take_columns, take_records
-from equipoise.selector import Certificate, Choice, Elimination, EpochEnd, Evidence, Standing
+from equipoise.selector import Certificate, Choice, Dropped, Elimination, Evidence, Standing
 from equipoise.selectors import evidence
 from equipoise.selectors.evidence import Rules, open_books
 from equipoise.streams import SELECTOR, open_stream, seek
@@ -49,6 +49,7 @@ class BookedSelector:
     name: str
     needs: frozenset[str] = frozenset()
     randomized: ClassVar[bool] = False  # whether choosing draws random numbers
+    worlds: ClassVar[tuple[str, ...]] = ("random", "fixed")  # how contexts may come about
     kernels: ClassVar[Kernels]
 
     def __init__(
@@ -69,7 +70,7 @@ class BookedSelector:
         self.delta = probability("delta", delta)
         self.reward_range = interval("reward_range", reward_range)
         self.noise = None if noise is None else positive("noise", noise)
-        self.contexts = one_of("contexts", contexts, ("random", "fixed"))
+        self.contexts = one_of("contexts", contexts, self.worlds)
         self.radius = radius
         self.radius_scale = positive("radius_scale", radius_scale)
         self.alpha = self._share_of_delta()
@@ -78,10 +79,11 @@ class BookedSelector:
         self.books = self._open_books()
         self.observed = tuple(i for i, bound in enumerate(self.bounds or ()) if isinstance(bound, Observed))
         self._customs = {i: bound for i, bound in enumerate(self.bounds or ()) if isinstance(bound, Custom)}
-        self.eliminations: list[Any] = []  # of `Elimination`, or of `EpochEnd`
+        self.eliminations: list[Any] = []  # what was dropped, all in the form of this selector
         self._stream = open_stream(seed)
         self._draws = 0
-        self._bind()
+        self._pick = partial(self.kernels.choose, self.params, self.kernel_state)
+        self._ledger = Ledger(n_learners, self._bookkeeping(), self._n_notes())
 
     def _share_of_delta(self) -> float:
         """The failure probability of one side of one radius."""
@@ -113,7 +115,7 @@ class BookedSelector:
         """What the kernels take second: a tuple of arrays that they change in place."""
         return self.books
 
-    def _bind(self) -> None:
+    def _bookkeeping(self) -> Bookkeeping:
         params, state, kernels = self.params, self.kernel_state, self.kernels
 
         def close(i: int) -> None:
@@ -127,17 +129,18 @@ class BookedSelector:
             regret = self._increment(i, self.books.accounts[i].booked_plays + 1, regret)
             kernels.book(params, state, i, reward, regret, probability)
 
-        self._ledger = Ledger(
-            self.n_learners,
-            Bookkeeping(
-                open=partial(kernels.open_play, params, state),
-                close=close,
-                rewind=partial(kernels.rewind, params, state),
-                play=play,
-                book=book if self._customs else partial(kernels.book, params, state),
-                pool=partial(kernels.pool, params, state),
-            ),
+        return Bookkeeping(
+            open=partial(kernels.open_play, params, state),
+            close=close,
+            rewind=partial(kernels.rewind, params, state),
+            play=play,
+            book=book if self._customs else partial(kernels.book, params, state),
+            pool=partial(kernels.pool, params, state),
         )
+
+    def _n_notes(self) -> int:
+        """How many numbers are kept with a round until it is closed."""
+        return 0
 
     def _increment(self, i: int, position: int, regret: float) -> float:
         """What play number `position` of learner i adds to its bound; the kernel cannot evaluate a `Custom` one."""
@@ -161,7 +164,7 @@ class BookedSelector:
         if rng is None and self.randomized:
             seek(self._stream, SELECTOR, self._draws)
             rng = self._stream.generator
-        learner, chance = self.kernels.choose(self.params, self.kernel_state, rng)
+        learner, chance = self._pick(rng)
         if learner in self._customs:  # the user's function may break its rule: find out before the play is opened
             self._customs[learner].raw(self.books.accounts[learner].plays + 1)
         self._draws += 1
@@ -289,7 +292,7 @@ class BookedSelector:
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything learned, as arrays."""
         self._ledger.settle()  # so that equal histories have equal states, whenever pending plays were counted
-        books = {}
+        books: dict[str, NDArray[Any]] = {}
         for name, rows in self.books._asdict().items():
             books |= as_columns(name, rows)
         ledger = {f"ledger.{name}": array for name, array in self._ledger.state().items()}
@@ -320,7 +323,7 @@ class BookedSelector:
         for i in sorted(gone, key=lambda i: self.books.accounts[i].eliminated_at):
             self.eliminations.append(self._elimination(i))
 
-    def _elimination(self, i: int) -> Elimination | EpochEnd:
+    def _elimination(self, i: int) -> Dropped:
         account = self.books.accounts[i]
 
         def proof(index: int, plays: int, rewards: float, regret_bound: float) -> Evidence:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from equipoise.bounds import SUMMED, Bound, admissible, bound_code
 from equipoise.confidence import Radius, radius_sum
@@ -81,6 +81,16 @@ class Books(NamedTuple):
     pool: list[Pool]  # one row
 
 
+class Accounts(Protocol):
+    """Books that keep at least these rows."""
+
+    @property
+    def accounts(self) -> list[Account]: ...
+
+    @property
+    def pool(self) -> list[Pool]: ...
+
+
 def open_books(bounds: Sequence[Bound]) -> Books:
     return Books([Account(*bound_code(bound)) for bound in bounds], [Pool()])
 
@@ -122,7 +132,7 @@ def play(rules: Rules, books: Books, i: int, position: int, regret: float) -> No
 
 
 @kernel
-def book(rules: Rules, books: Books, i: int, reward: float, regret: float) -> None:
+def book(rules: Rules, books: Accounts, i: int, reward: float, regret: float) -> None:
     """Extend learner i's resolved prefix by one play."""
     account = books.accounts[i]
     account.booked_plays += 1
@@ -139,9 +149,11 @@ def book(rules: Rules, books: Books, i: int, reward: float, regret: float) -> No
     radius = radius_sum(rules.radius, n)
     account.mean_lower = (account.rewards - radius) / n
     account.mean_upper = (account.rewards + account.booked_bound + radius) / n
-    account.least_upper = min(account.least_upper, account.mean_upper)
+    if account.mean_upper < account.least_upper:
+        account.least_upper = account.mean_upper
     pooled = books.pool[0]
-    pooled.best_lower = max(pooled.best_lower, account.mean_lower)
+    if account.mean_lower > pooled.best_lower:
+        pooled.best_lower = account.mean_lower
 
 
 @kernel
@@ -165,7 +177,7 @@ def is_active(rules: Rules, books: Books, i: int) -> bool:
 
 
 @kernel
-def rounds_made(books: Books) -> int:
+def rounds_made(books: Accounts) -> int:
     rounds = 0
     for i in range(len(books.accounts)):
         rounds += books.accounts[i].plays

@@ -75,12 +75,15 @@ def learn_chain(kernels: tuple[Any, ...]) -> Any:
 
 
 @cache
-def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...]) -> Any:
-    """The driver for the kernels of a problem, a selector and the groups of learners."""
-    draw, reward_of = map(compiled, problem)
-    choose, open_play, book = map(compiled, (selector.choose, selector.open_play, selector.book))
-    rewind, pool, certify, is_active = map(
-        compiled, (selector.rewind, selector.pool, selector.certify, selector.is_active)
+def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...], asks_all: bool) -> Any:
+    """The driver for the kernels of a problem, a selector and the groups of learners; `asks_all` if every active
+    learner proposes in every round."""
+    draw, reward_of, record, complete = map(compiled, (problem.draw, problem.reward, problem.record, problem.complete))
+    choose, open_play, book, rewind = map(
+        compiled, (selector.choose, selector.open_play, selector.book, selector.rewind)
+    )
+    pool, close_round, certify, is_active = map(
+        compiled, (selector.pool, selector.close_round, selector.certify, selector.is_active)
     )
     decide, learn = decide_chain(learners), learn_chain(learners)
 
@@ -96,32 +99,48 @@ def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...]) -> Any:
         marks: Rounds,
         curves: Curves,
     ) -> None:
-        """`places` has a row (group, member, shares) per learner; `shares` ones learn from every round."""
+        """`places` has a row (group, member, shares, columns) per learner: where to find it, whether it learns from
+        every round, and how many columns of the actions it needs to decide."""
         problem_params, noise, room = source
-        generator, n_learners = stream.generator, len(places)
+        generator, n_learners, n_columns = stream.generator, len(places), room.actions.shape[1]
         plays = np.zeros(n_learners, np.int64)
-        rounds = marks[-1] if len(marks) else 0
+        lowers, regrets = np.full(n_learners, np.nan), np.full(n_learners, np.nan)
+        rounds, shares = marks[-1] if len(marks) else 0, places[:, 2].any()
         for t in range(1, rounds + 1):
             seek(stream, SELECTOR, t)
             i, probability = choose(params, state, generator)
             seek(stream, CONTEXTS, t)
+            room.n_columns[0] = n_columns if asks_all else places[i, 3]
             actions, means = draw(problem_params, room, generator)
+            if asks_all:
+                for j in range(n_learners):
+                    if j != i and is_active(params, state, j):
+                        seek(stream, LEARNERS + j, t)
+                        _, lowers[j], regrets[j], _ = decide(
+                            places[j, 0], places[j, 1], learner_params, memories, actions, generator
+                        )
             seek(stream, LEARNERS + i, t)
-            action, _, regret, _ = decide(places[i, 0], places[i, 1], learner_params, memories, actions, generator)
+            action, lower, regret, _ = decide(places[i, 0], places[i, 1], learner_params, memories, actions, generator)
             seek(stream, REWARDS, t)
             reward = reward_of(noise, means[action], generator)
             open_play(params, state, i)
             plays[i] += 1
+            if shares:
+                complete(problem_params, room, action)
             for j in range(n_learners):
                 if j == i or (places[j, 2] == 1 and is_active(params, state, j)):
                     learn(places[j, 0], places[j, 1], learner_params, memories, actions, action, reward)
             book(params, state, i, reward, regret, probability)
             rewind(params, state, i)
             pool(params, state, reward)
+            if asks_all:
+                lowers[i], regrets[i] = lower, regret
+                close_round(params, state, i, reward, regret, lowers, regrets)
             best = means[0]
             for k in range(1, len(means)):
                 best = max(best, means[k])
             progress.regret[0] += best - means[action]
+            record(problem_params, i, action, reward)
             if t == marks[progress.next_mark[0]]:
                 mark = progress.next_mark[0]
                 curves.regret[mark] = progress.regret[0]
@@ -170,18 +189,15 @@ def run_portfolio(problem: Any, portfolio: Portfolio, marks: Rounds) -> tuple[Cu
 def _run_compiled(
     problem: Any, learners: Sequence[Any], selector: Any, marks: Rounds, seed: int, share_data: bool
 ) -> tuple[Curves, float]:
-    kernels = tuple(dict.fromkeys(learner.kernels for learner in learners))
-    groups = [[learner for learner in learners if learner.kernels == kernel] for kernel in kernels]
-    places = np.array(
-        [_place(learner, kernels, groups, share_data) for learner in learners],
-        np.int64,
-    )
+    groups = _groups(learners)
+    kernels = tuple(group[0].kernels for group in groups)
+    places = np.array([_place(learner, groups, problem, share_data) for learner in learners], np.int64)
     learner_params = tuple(tuple(learner.params for learner in group) for group in groups)
-    memories = tuple(tuple(native_memory(learner, problem.n_actions) for learner in group) for group in groups)
+    memories = tuple(tuple(native_memory(learner, problem) for learner in group) for group in groups)
     source = (problem.params, problem.reward_law, problem.room())
     params, state = selector.to_arrays()
     curves = open_curves(len(marks), len(learners))
-    driver = joint_driver(problem.kernels, selector.kernels, kernels)
+    driver = joint_driver(problem.kernels, selector.kernels, kernels, "proposals" in selector.needs)
     place = (source, params, state, learner_params, memories, places, open_stream(seed), open_progress())
     driver(*place, marks[:0], curves)  # compiles before the clock starts
     start = perf_counter()
@@ -191,7 +207,16 @@ def _run_compiled(
     return curves, seconds
 
 
-def _place(learner: Any, kernels: tuple[Any, ...], groups: list[list[Any]], share_data: bool) -> tuple[int, int, int]:
-    group = kernels.index(learner.kernels)
-    member = next(k for k, other in enumerate(groups[group]) if other is learner)
-    return group, member, int(share_data and "off_policy" in accepts(learner))
+def _groups(learners: Sequence[Any]) -> list[list[Any]]:
+    """Learners by algorithm."""
+    algorithms = dict.fromkeys(learner.kernels for learner in learners)
+    return [[learner for learner in learners if learner.kernels == kernels] for kernels in algorithms]
+
+
+def _place(learner: Any, groups: list[list[Any]], problem: Any, share_data: bool) -> tuple[int, int, int, int]:
+    for group, members in enumerate(groups):
+        for member, other in enumerate(members):
+            if other is learner:
+                shares = int(share_data and "off_policy" in accepts(learner))
+                return group, member, shares, problem.columns_for(learner)
+    raise ValueError(f"{learner.name} is in no group")

@@ -21,9 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.learner import Proposal, decider
+from equipoise.learner import Proposal, decider, regret_after
 from equipoise.learners import ridge
+from equipoise.problem import play
 from equipoise.simulate.compiler import compiled
+from equipoise.simulate.episodes import can_compile_episodes, episode_recorder, episode_source
 from equipoise.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, open_stream, seek
 
 Array = NDArray[np.float64]
@@ -167,11 +169,12 @@ def record_interpreted(
         seek(stream, LEARNERS + index, n)
         proposal = decide(context, generator)
         seek(stream, REWARDS + index, n)
-        reward = problem.respond(context, proposal.action, generator)
+        reward, outcome = play(problem, context, proposal.action, generator)
         gap = problem.gap(context, proposal.action)
-        learner.learn(context, proposal.action, reward)
+        regret = regret_after(learner, proposal.regret, outcome)
+        learner.learn(context, proposal.action if outcome is None else outcome, reward)
         if n < len(tape):
-            tape[n] = reward, gap, proposal.regret
+            tape[n] = reward, gap, regret
         progress.regret[0] += gap
         if n + 1 == marks[progress.next_mark[0]]:
             curve[progress.next_mark[0]] = progress.regret[0]
@@ -252,17 +255,23 @@ class Tapes:
     def _play(self, i: int, until: int, tape: Array) -> None:
         learner, problem, progress = self.learners[i], self.problem, self._progress[i]
         place = (self._stream, i, tape, progress, until, self.marks, self._curves[i])
-        if not can_compile(problem, learner):
-            start = perf_counter()
-            record_interpreted(problem, learner, *place)
+        if can_compile(problem, learner):
+            record = partial(
+                recorder(problem.kernels.draw, problem.kernels.reward, *learner.kernels),
+                (problem.params, problem.reward_law, problem.room(problem.columns_for(learner))),
+                learner.params,
+                native_memory(learner, problem),
+            )
+        elif can_compile_episodes(problem, learner):
+            record = partial(
+                episode_recorder(*problem.episode_kernels, learner.take_in), *episode_source(problem, learner)
+            )
         else:
-            record = recorder(*problem.kernels, *learner.kernels)
-            source = (problem.params, problem.reward_law, problem.room(problem.columns_for(learner)))
-            memory = native_memory(learner, problem.n_actions)
-            if progress.done[0] == 0:  # compile before the clock starts
-                record(source, learner.params, memory, *place[:4], 0, *place[5:])
-            start = perf_counter()
-            record(source, learner.params, memory, *place)
+            record = partial(record_interpreted, problem, learner)
+        if progress.done[0] == 0:  # compile before the clock starts
+            record(*place[:4], 0, *place[5:])
+        start = perf_counter()
+        record(*place)
         self.seconds[i] += perf_counter() - start
 
 
@@ -271,10 +280,11 @@ def can_compile(*parts: Any) -> bool:
     return all(hasattr(part, "kernels") and not getattr(part, "has_custom_bounds", False) for part in parts)
 
 
-def native_memory(learner: Any, n_actions: int) -> Any:
+def native_memory(learner: Any, problem: Any) -> Any:
     """The learner's own arrays, with scratch room for compiled code."""
     if hasattr(learner.memory, "scratch"):
-        return learner.memory._replace(scratch=ridge.open_scratch(learner.dim, n_actions))
+        scratch = ridge.open_scratch(learner.dim, problem.n_actions, problem.same_actions)
+        return learner.memory._replace(scratch=scratch)
     return learner.memory
 
 

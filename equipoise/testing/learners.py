@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.learner import ACCEPTS, OFFERS, Proposal, accepts, decider, learner_name, offers
+from equipoise.learner import ACCEPTS, OFFERS, Proposal, accepts, decider, learner_name, offers, regret_after
 from equipoise.learners import Ball
 from equipoise.testing.proving import always, prove, require_refusal
 
@@ -33,14 +33,16 @@ N_ROUNDS_FOR_MEMORY = 300
 ABSURD = (nan, inf, -inf, 1e155)
 
 ContextSource = Callable[[np.random.Generator], Any]
+OutcomeSource = Callable[[Any, Any, np.random.Generator], Any]
 State = dict[str, NDArray[Any]]
 
 
 class Subject(NamedTuple):
-    """What is checked: fresh learners, all made alike, and the contexts they are shown."""
+    """What is checked: fresh learners, all made alike, the contexts they are shown and what comes of their actions."""
 
     make: Callable[[], Any]
     contexts: ContextSource
+    outcomes: OutcomeSource
 
 
 class Example(NamedTuple):
@@ -50,14 +52,19 @@ class Example(NamedTuple):
     context: Any
 
 
-def check_learner(factory: Callable[[], Any], context_source: ContextSource | None = None) -> list[str]:
+def check_learner(
+    factory: Callable[[], Any],
+    context_source: ContextSource | None = None,
+    outcome_source: OutcomeSource | None = None,
+) -> list[str]:
     """Prove what holds for every learner, or raise an AssertionError that says which check failed and how.
 
     `factory` makes a fresh learner, each time with the same settings. `context_source` makes a context from a random
     generator; unless given, contexts are matrices of 2 to 6 offered actions with 8 features and norms of at most 1.
-    Rewards lie in [0, 1]. Returns the names of the checks that were run.
+    `outcome_source` makes what is learned from, of a context, an action and a generator, where that is more than the
+    action itself. Rewards lie in [0, 1]. Returns the names of the checks that were run.
     """
-    subject = Subject(factory, context_source or offered_actions)
+    subject = Subject(factory, context_source or offered_actions, outcome_source or (lambda _, action, __: action))
     return prove(CHECKS, subject, lambda: Example(factory(), context_at(subject, 0)))
 
 
@@ -94,10 +101,13 @@ def proposals_are_well_formed(subject: Subject) -> None:
 
 def declared_offers_are_filled_in(subject: Subject) -> None:
     learner = subject.make()
-    for _, proposal in play(subject, learner):
+    for t, (context, proposal) in enumerate(play(subject, learner)):
+        told = {
+            "lower": proposal.lower,
+            "regret": regret_after(learner, proposal.regret, outcome_at(subject, context, proposal, t)),
+        }
         for word in sorted(offers(learner)):
-            number = float(getattr(proposal, word))
-            require(np.isfinite(number), f"it offers {word!r}, but a proposal has {word} = {number}")
+            require(np.isfinite(told[word]), f"it offers {word!r}, but a play has {word} = {told[word]}")
 
 
 def deciding_changes_nothing(subject: Subject) -> None:
@@ -116,7 +126,7 @@ def the_same_seed_gives_the_same_run(subject: Subject) -> None:
         context, proposal = decision_at(subject, one, t)
         require_same_proposal(proposal, decision_at(subject, other, t)[1], f"of two equal learners in round {t}")
         for learner in (one, other):
-            learner.learn(context, proposal.action, reward_at(t))
+            learner.learn(context, outcome_at(subject, context, proposal, t), reward_at(t))
 
 
 def instances_share_nothing(subject: Subject) -> None:
@@ -135,13 +145,11 @@ def inputs_are_neither_kept_nor_changed(subject: Subject) -> None:
         context, proposal = decision_at(subject, learner, t)
         expected = decision_at(subject, control, t)[1]
         require_same_proposal(expected, proposal, "after earlier inputs were overwritten")
-        action, reward = proposal.action, reward_at(t)
-        control.learn(context_at(subject, t), expected.action, reward)
+        action, reward = outcome_at(subject, context, proposal, t), reward_at(t)
+        untouched = outcome_at(subject, context, expected, t)
+        control.learn(context_at(subject, t), untouched, reward)
         learner.learn(context, action, reward)
-        for what, given, original in (
-            ("context", context, context_at(subject, t)),
-            ("action", action, expected.action),
-        ):
+        for what, given, original in (("context", context, context_at(subject, t)), *parts(action, untouched)):
             if isinstance(given, np.ndarray):
                 require(np.array_equal(given, original), f"decide() or learn() changed the {what} it was given")
                 given *= -1
@@ -214,8 +222,9 @@ def bad_rewards_are_refused_and_change_nothing(subject: Subject) -> None:
     play(subject, learner)
     before = saved(learner)
     context, proposal = decision_at(subject, learner, 0)
+    outcome = outcome_at(subject, context, proposal, 0)
     for bad in (*ABSURD, None, "1"):
-        require_refusal(partial(learner.learn, context, proposal.action, bad), f"a reward of {bad!r}")
+        require_refusal(partial(learner.learn, context, outcome, bad), f"a reward of {bad!r}")
     require_same_state(before, learner, "after refusing rewards")
 
 
@@ -275,6 +284,17 @@ def decision_at(subject: Subject, learner: Any, t: int) -> tuple[Any, Proposal]:
     return context, decider(learner)(context, generator(t, 1))
 
 
+def outcome_at(subject: Subject, context: Any, proposal: Proposal, t: int) -> Any:
+    return subject.outcomes(context, proposal.action, generator(t, 3))
+
+
+def parts(outcome: Any, original: Any) -> list[tuple[str, Any, Any]]:
+    """What is learned from, piece by piece: an action is one piece, an episode has several."""
+    if isinstance(outcome, tuple):
+        return [("outcome", piece, kept) for piece, kept in zip(outcome, original, strict=True)]
+    return [("action", outcome, original)]
+
+
 def reward_at(t: int) -> float:
     return float(generator(t, 2).random())
 
@@ -284,7 +304,7 @@ def play(subject: Subject, learner: Any, start: int = 0, stop: int = N_ROUNDS) -
     rounds = []
     for t in range(start, stop):
         context, proposal = decision_at(subject, learner, t)
-        learner.learn(context, proposal.action, reward_at(t))
+        learner.learn(context, outcome_at(subject, context, proposal, t), reward_at(t))
         rounds.append((context, proposal))
     return rounds
 

@@ -66,6 +66,7 @@ def some_offered_action_has_no_gap_and_none_a_negative_one(subject: Subject) -> 
         gaps = [problem.gap(context, action) for action in subject.offered(problem, context)]
         require(min(gaps) == 0.0, f"gaps are {gaps} in round {t}: the least must be 0")
         require(max(gaps) <= (high - low) * (1 + 1e-9), f"gaps are {gaps} in round {t}, more than {high - low}")
+        end_round(problem, t)
 
 
 def rewards_are_finite_and_keep_to_the_range(subject: Subject) -> None:
@@ -76,6 +77,7 @@ def rewards_are_finite_and_keep_to_the_range(subject: Subject) -> None:
             require(type(reward) is float and isfinite(reward), f"reward is {reward!r}, not a finite float")
             kept = problem.noise is not None or low <= reward <= high
             require(kept, f"reward is {reward!r}, outside reward_range {problem.reward_range}")
+        end_round(problem, t)
 
 
 def mean_rewards_differ_by_the_gaps_and_lie_in_the_range(subject: Subject) -> None:
@@ -105,6 +107,8 @@ def the_same_generator_gives_the_same_rounds(subject: Subject) -> None:
         require(equal(*contexts), f"contexts of two equal problems differ in round {t}")
         rewards = rewards_at(subject, one, t), rewards_at(subject, other, t)
         require(rewards[0] == rewards[1], f"rewards of two equal problems differ in round {t}: {rewards}")
+        end_round(one, t)
+        end_round(other, t)
 
 
 def a_round_changes_neither_its_context_nor_later_rounds(subject: Subject) -> None:
@@ -112,6 +116,7 @@ def a_round_changes_neither_its_context_nor_later_rounds(subject: Subject) -> No
     for t in range(N_ROUNDS):
         context, original = context_at(problem, t), context_at(untouched, t)
         require(equal(context, original), f"the context of round {t} depends on what was done with earlier ones")
+        context_at(problem, t + 1)  # asking again moves nothing either
         for action in subject.offered(problem, context):
             gap = problem.gap(context, action)
             problem.respond(context, action, generator(t, 1))
@@ -119,6 +124,8 @@ def a_round_changes_neither_its_context_nor_later_rounds(subject: Subject) -> No
             require(problem.gap(context, action) == gap, f"the gap of action {action} changed when it was played")
         if isinstance(context, np.ndarray):
             context *= -1.0
+        end_round(problem, t)
+        end_round(untouched, t)
 
 
 def bad_actions_are_refused(subject: Subject) -> None:
@@ -142,6 +149,8 @@ def config_rebuilds_an_equal_problem(subject: Subject) -> None:
         require(same, f"a problem rebuilt from config() has other rewards in round {t}")
         gaps = [gaps_at(subject, which, t) for which in (problem, rebuilt)]
         require(gaps[0] == gaps[1], f"a problem rebuilt from config() has other gaps in round {t}")
+        end_round(problem, t)
+        end_round(rebuilt, t)
 
 
 def what_is_compiled_draws_the_same(subject: Subject) -> None:
@@ -157,6 +166,7 @@ def what_is_compiled_draws_the_same(subject: Subject) -> None:
                 near = expected.shape == seen.shape and np.allclose(expected, seen, rtol=0.0, atol=1e-12)
                 require(near, f"{what} with {n_columns} columns are {expected}, but {seen} as they are compiled")
             require(rngs[0].random() == rngs[1].random(), "what is compiled draws more or fewer random numbers")
+            end_round(problem, t)
 
 
 def the_learner_sees_the_actions_that_are_paid(subject: Subject) -> None:
@@ -169,6 +179,7 @@ def the_learner_sees_the_actions_that_are_paid(subject: Subject) -> None:
         gaps = gaps_at(subject, problem, t)
         near = np.allclose(gaps, means.max() - means, rtol=0.0, atol=1e-12)
         require(near, f"gaps are {gaps} in round {t}, but {means.max() - means} by the kernel")
+        end_round(problem, t)
 
 
 def has_matrix_contexts(problem: Any) -> bool:
@@ -198,6 +209,12 @@ def context_at(problem: Any, t: int) -> Any:
     return problem.observe(generator(t, 0))
 
 
+def end_round(problem: Any, t: int) -> None:
+    """Tell a problem that looks at the history who played: two learners in turn, and later only the second."""
+    if hasattr(problem, "record"):
+        problem.record(1 if t > N_ROUNDS // 2 else t % 2, 0, float(t % 2))
+
+
 def rewards_at(subject: Subject, problem: Any, t: int) -> list[float]:
     context, rng = context_at(problem, t), generator(t, 1)
     return [problem.respond(context, action, rng) for action in subject.offered(problem, context)]
@@ -214,5 +231,5 @@ def with_native_twins(function: Callable[..., Any]) -> Callable[..., Any]:
     scope = dict(implementation.__globals__)
     for name, thing in implementation.__globals__.items():
         if isinstance(thing, FunctionType) and thing.__module__ == function.__module__:
-            scope[name] = NATIVE.get(thing, thing)
+            scope[name] = FunctionType(NATIVE.get(thing, thing).__code__, scope)
     return FunctionType(implementation.__code__, scope)

@@ -27,9 +27,13 @@ class World(NamedTuple):
 
     def reward(self, selector: Any, choice: Choice) -> float:
         low, high = reward_range(selector)
-        place = self.places[choice.learner]
-        level = 0.8 if place % 2 == 0 else 0.0
-        return low + (high - low) * (level + 0.2 * float(generator(place, choice.play, 0).random()))
+        more = 0.2 * float(generator(self.places[choice.learner], choice.play, 0).random())
+        return self.lower(selector, choice.learner) + (high - low) * more
+
+    def lower(self, selector: Any, learner: int) -> float:
+        """What every reward of the learner exceeds."""
+        low, high = reward_range(selector)
+        return low + (high - low) * (0.8 if self.places[learner] % 2 == 0 else 0.0)
 
     def regret(self, selector: Any, choice: Choice) -> float:
         low, high = reward_range(selector)
@@ -59,9 +63,9 @@ def open_round(world: World, selector: Any, t: int) -> Choice:
 def observe(world: World, selector: Any, choice: Choice) -> None:
     """Tell the selector what was proposed: by the chosen learner, and by every active one if it asks for that."""
     asked = {choice.learner, *(selector.active if "proposals" in selector.needs else ())}
-    low, _ = reward_range(selector)
     regret = world.regret(selector, choice)
-    selector.observe(choice, {i: Proposal(0, lower=low, regret=regret) for i in sorted(asked)})
+    proposals = {i: Proposal(0, lower=world.lower(selector, i), regret=regret) for i in sorted(asked)}
+    selector.observe(choice, proposals)
 
 
 def credit(world: World, selector: Any, choice: Choice) -> None:

@@ -1,0 +1,10 @@
+"""Settings of the documented examples."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def run_examples_in_a_folder_of_their_own(request: pytest.FixtureRequest) -> None:
+    """Documented examples may write files, but not into the repository."""
+    if isinstance(request.node, pytest.DoctestItem):
+        request.getfixturevalue("monkeypatch").chdir(request.getfixturevalue("tmp_path"))

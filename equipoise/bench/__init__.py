@@ -1,0 +1,1 @@
+"""How fast this package is, beside what else there is: `equipoise bench`."""

@@ -1,0 +1,68 @@
+"""Runs the whole benchmark and gives its figures as plain data."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from equipoise.bench import contest, linucb, machine, peers, runs, starts
+from equipoise.bench.linucb import contender_row
+from equipoise.bench.peers import ROOT
+from equipoise.bench.scale import Scale
+
+VERSION = 1  # of the file of figures
+Progress = Callable[[str], None]
+
+
+def run(scale: Scale, *, yardstick: Path | None, python: Path, progress: Progress) -> dict[str, Any]:
+    """`yardstick` is a bare loop from outside, `python` the interpreter of the environment of the other libraries."""
+    facts, start = machine.facts(), perf_counter()
+    loops = ROOT / "benchmarks"
+    contest_rows = contend(scale, loops if (loops / "bare_loop.py").is_file() else None, yardstick, python, progress)
+    figures: list[dict[str, Any]] = []
+    for measure in (
+        runs.nested_figures,
+        runs.selector_figures,
+        runs.horizon_figures,
+        runs.step_figures,
+        starts.start_figures,
+    ):
+        for row in measure(scale):
+            figures.append(row)
+            progress(f"{row['group']}: {row['name']}")
+    return {
+        "version": VERSION,
+        "scale": scale.name,
+        "machine": facts,
+        "seconds": round(perf_counter() - start),
+        "contest": contest_rows,
+        "figures": figures,
+    }
+
+
+def contend(
+    scale: Scale, loops: Path | None, yardstick: Path | None, python: Path, progress: Progress
+) -> list[dict[str, Any]]:
+    """A line per contender of the LinUCB contest."""
+    entries = linucb.entries(loops, yardstick)
+    rows = [contender_row(entry.name, entry.runs) for entry in entries]
+    with tempfile.TemporaryDirectory() as folder:
+        files = {}
+        for shape in scale.shapes:
+            progress(f"LinUCB with d = {shape.dim}, K = {shape.n_actions}")
+            problems = [linucb.make_problem(shape.dim, shape.n_actions, seed) for seed in range(scale.repeats)]
+            instances = [
+                (problem, linucb.make_rounds(problem, shape.rounds, seed)) for seed, problem in enumerate(problems)
+            ]
+            for row, result in zip(rows, linucb.measure_shape(entries, shape, instances, scale), strict=True):
+                row["results"].append(result)
+            files[shape] = [Path(folder) / f"{shape.dim}-{shape.n_actions}-{seed}.npz" for seed in range(scale.repeats)]
+            for (_, rounds), path in zip(instances, files[shape], strict=True):
+                contest.save(rounds, path)
+        for adapter in [] if loops is None else peers.adapters(loops):
+            progress(f"LinUCB by {adapter.stem}")
+            rows.append(peers.measure_peer(python, adapter, files, scale.timeout))
+    return rows

@@ -1,0 +1,118 @@
+"""One seed of an experiment: on each instance, every learner alone and every selector.
+
+Selectors run from tapes wherever that has the law of a joint run, and jointly with fresh learners elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.bounds import Power
+from equipoise.errors import InvalidArgument
+from equipoise.experiments.experiment import Experiment, Setup
+from equipoise.experiments.results import Curve, SeedResult, log_rounds
+from equipoise.selectors import BalancedElimination
+from equipoise.simulate.joint import run_jointly
+from equipoise.simulate.tapes import Curves, Tapes, run_on_tapes, why_not_tapes
+from equipoise.theory.certificates import elimination_record
+
+Report = Callable[[str, int], None]  # (what is going on, rounds finished since the last report)
+
+
+def simulate_seed(experiment: Experiment, settings: Mapping[str, Any], seed: int, report: Report) -> SeedResult:
+    """Everything one seed gives, from complete settings."""
+    curves: list[Curve] = []
+    records: list[dict[str, Any]] = []
+    facts: dict[str, Mapping[str, float]] = {}
+    for instance in experiment.instances:
+        world = _open(experiment, settings, seed, instance)
+        where = f"seed {seed}, {instance}" if instance else f"seed {seed}"
+        selector_curves = []
+        for label in settings["selectors"]:
+            curve, eliminations = _run_selector(world, label)
+            selector_curves.append(curve)
+            records += eliminations
+            report(f"{where}: {label}", settings["rounds"])
+        alone = []
+        for i, name in enumerate(world.names):
+            alone.append(_play_alone(world, i))
+            report(f"{where}: {name}", settings["rounds"])
+        curves += [*_learner_curves(world, alone), *selector_curves]
+        if found := world.setup.facts():
+            facts[instance] = found
+    return SeedResult(seed, tuple(curves), tuple(records), facts)
+
+
+class _World(NamedTuple):
+    """One seed of one instance."""
+
+    setup: Setup
+    fresh: Callable[[], Setup]  # the same again, untouched
+    names: list[str]  # of the learners
+    tapes: Tapes
+    marks: NDArray[np.int64]
+    seed: int
+    instance: str
+
+
+def _open(experiment: Experiment, settings: Mapping[str, Any], seed: int, instance: str) -> _World:
+    def fresh() -> Setup:
+        return experiment.set_up(settings, seed, instance)
+
+    setup, marks = fresh(), log_rounds(settings["rounds"])
+    names = [learner.name for learner in setup.learners]
+    if len(set(names)) != len(names):
+        raise InvalidArgument(f"learners are named {names}, but names must differ: results are kept by name")
+    return _World(setup, fresh, names, Tapes(setup.problem, setup.learners, marks, seed), marks, seed, instance)
+
+
+def _run_selector(world: _World, label: str) -> tuple[Curve, list[dict[str, Any]]]:
+    """The curve of a selector and the records of what it eliminated."""
+    setup, tapes, marks, seed = world.setup, world.tapes, world.marks, world.seed
+    selector, shared = setup.selectors[label], label in setup.shared
+    if why_not_tapes(setup.problem, selector, shared) is None:
+        run, seconds = run_on_tapes(tapes, selector)
+        seconds += sum(int(run.plays[-1, i]) * tapes.seconds_per_play(i) for i in range(len(world.names)))
+    else:
+        fresh = world.fresh()  # the learners on tape have learned already
+        selector = fresh.selectors[label]
+        run, seconds = run_jointly(fresh.problem, fresh.learners, selector, marks, seed, share_data=shared)
+    certified = None if np.isnan(run.certified).all() else run.certified
+    curve = Curve(
+        "selector", label, marks, run.regret, certified, run.plays, world.instance, seconds, violated=_violated(run)
+    )
+    about = {"selector_label": label, "seed": seed, "selector": selector, "instance": world.instance}
+    return curve, [elimination_record(gone, learner_names=world.names, **about) for gone in selector.eliminations]
+
+
+def _violated(run: Curves) -> bool:
+    """Whether the certificate was below the true regret at a recorded round (allowing for rounding in long sums)."""
+    return bool(np.any(run.certified < run.regret * (1 - 1e-12)))
+
+
+def _play_alone(world: _World, i: int) -> tuple[NDArray[np.float64], float]:
+    """Regret and seconds of learner i alone."""
+    if getattr(world.setup.problem, "iid", True):
+        return world.tapes.curve(i), world.tapes.seconds[i]
+    # Contexts that depend on what is played are not on tape, so the learner plays for a selector without a choice: all
+    # its other learners are out from the start.
+    setup = world.fresh()
+    problem, n_learners = setup.problem, len(setup.learners)
+    only = BalancedElimination([Power(1.0)] * n_learners, reward_range=problem.reward_range, noise=problem.noise)
+    for j, account in enumerate(only.books.accounts):
+        account.active = j == i
+    run, seconds = run_jointly(problem, setup.learners, only, world.marks, world.seed)
+    return run.regret, seconds
+
+
+def _learner_curves(world: _World, alone: list[tuple[NDArray[np.float64], float]]) -> list[Curve]:
+    known = world.setup.well_specified
+    true = [None] * len(alone) if known is None else known()
+    return [
+        Curve("learner", name, world.marks, regret, instance=world.instance, seconds=seconds, well_specified=holds)
+        for name, (regret, seconds), holds in zip(world.names, alone, true, strict=True)
+    ]

@@ -1,0 +1,78 @@
+"""OFUL that is told the truth and keeps the score of its own ellipsoid, for simulation only.
+
+It decides and learns as OFUL does. After every update it compares the distance ||theta - theta*|| in the norm of Sigma
+with the unscaled radius beta and keeps the largest ratio so far: the smallest kappa for which the ellipsoids of radius
+kappa beta would have contained theta* throughout.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.kernel import kernel
+from equipoise.learners import OFUL
+from equipoise.learners.base import Kernels
+from equipoise.learners.oful import Params, decide
+from equipoise.learners.ridge import Array, Scratch, ellipsoid_radius, update_offered
+
+
+class Memory(NamedTuple):
+    """The regression as in `Ridge`, and what is needed to judge it."""
+
+    factor: Array
+    theta: Array
+    log_determinant: Array
+    updates: NDArray[np.int64]
+    scratch: Scratch
+    truth: Array  # (d,) theta*
+    surprise: Array  # (d,) sum of a (reward - <theta*, a>) - lambda theta*, which is Sigma (theta - theta*)
+    greatest_ratio: Array  # (1,)
+
+
+@kernel
+def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float) -> None:
+    update_offered(memory, actions, action, reward)  # type: ignore[arg-type]  # it has all that a Ridge has
+    dim = len(memory.theta)
+    error = reward
+    for i in range(dim):
+        error -= actions[action, i] * memory.truth[i]
+    for i in range(dim):
+        memory.surprise[i] += actions[action, i] * error
+    judge(params, memory)
+
+
+@kernel
+def judge(params: Params, memory: Memory) -> None:
+    """Keep the ratio of the distance to the radius if it is the largest so far."""
+    squared_distance = 0.0
+    for i in range(len(memory.theta)):
+        squared_distance += (memory.theta[i] - memory.truth[i]) * memory.surprise[i]
+    radius = ellipsoid_radius(params.ellipsoid, memory)  # type: ignore[arg-type]  # likewise
+    memory.greatest_ratio[0] = max(memory.greatest_ratio[0], sqrt(max(squared_distance, 0.0)) / radius)
+
+
+class WatchedOFUL(OFUL):
+    """OFUL on `truth` = theta*, with the settings of `OFUL`."""
+
+    kernels: ClassVar[Kernels] = Kernels(decide, learn)
+
+    def __init__(self, truth: Array, **settings: Any) -> None:
+        super().__init__(len(truth), **settings)
+        known = np.array(truth, float)
+        watched: tuple[Any, ...] = (*self.memory, known, -self.regularization * known, np.zeros(1))
+        self.memory: Any = Memory(*watched)
+        judge(self.params, self.memory)
+
+    def learn(self, context: Any, action: Any, reward: float, weight: float = 1.0) -> None:
+        """As OFUL, with the score kept."""
+        actions, position = self.check_offered(context, action)
+        learn(self.params, self.memory, actions, position, self.check_reward(reward, weight))
+
+    @property
+    def greatest_ratio(self) -> float:
+        """The largest ||theta - theta*|| / beta so far, in the norm of Sigma."""
+        return float(self.memory.greatest_ratio[0])

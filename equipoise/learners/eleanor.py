@@ -1,0 +1,213 @@
+"""ELEANOR: optimism over all steps at once, for processes whose values are only nearly linear.
+
+Per episode it maximises the value of the start state over parameters tb_h = th_h + xi_h, th_h the least-squares fit of
+r + max_a phi tb_{h+1} and xi_h in an ellipsoid of radius sqrt(alpha_h) = sqrt(beta_h) + eps sqrt(k) in the norm of
+Sigma_h, and plays greedily. The regret is of order sum_h d sqrt(K) + sum_h sqrt(d) eps K, eps the inherent Bellman
+error.
+
+Reference: Zanette, Lazaric, Kochenderfer and Brunskill (2020), "Learning near optimal policies with low inherent
+Bellman error", algorithm 1 and theorem 1.
+Symbols: xi_h = sqrt(alpha_h) F_h u_h with Sigma_h^{-1} = F_h F_h^T and ||u_h|| <= 1; eps misspecification.
+Solver. No efficient method is known. With the greedy actions fixed the program is linear in u and separates: one
+adjoint pass gives g_h, the gradient in tb_h, and u_h = F_h^T g_h / ||F_h^T g_h||. That is repeated with the new greedy
+actions, from several starts and for every first action, and the best point ever seen is polished by a projected direct
+search. For H = 1 the first pass is exact and ELEANOR is OFUL with radius sqrt(beta) + eps sqrt(k). For H > 1 the solver
+is *local*: the value found may be below the optimum, so optimism, and with it the theorem, is not guaranteed.
+Departures: the bound on ||tb_h||, which makes the fixed-action program a cone program, is left out (this keeps
+optimism); beta_h has the form of OFUL's for targets in [0, H - h + 1], and `scale` stands for what covering adds. There
+is no observed regret bound, as values are not clipped.
+"""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.bounds import LinearSqrt
+from equipoise.learner import Proposal
+from equipoise.learners.episodic import Array, EpisodicLearner, Table
+from equipoise.learners.lsvi_ucb import check_features
+from equipoise.streams import generator_at
+from equipoise.trajectory import Trajectory
+from equipoise.validation import count, non_negative, positive
+
+MOST_PASSES = 12  # of the fixed-action program from one start; it need not settle
+
+
+class Memory(NamedTuple):
+    factors: Array  # (H, d, d) F_h
+    reward_sums: Array  # (H, d)
+    successor_sums: Array  # (H, S, d)
+    log_determinants: Array  # (H,)
+    rows: NDArray[np.int64]  # (H,) number of rows in Sigma_h
+
+
+class Program(NamedTuple):
+    """The program of one episode as arrays."""
+
+    rows: Array  # (S, A, d)
+    maps: Array  # (H, S, d) what a value in each state adds to th_h
+    offsets: Array  # (H, d) what the rewards make of th_h
+    ellipsoids: Array  # (H, d, d) sqrt(alpha_h) F_h
+
+    def values(self, directions: Array) -> tuple[Array, Table, Array]:
+        """(S,) values of step 1, (H, S) greedy actions and (H, d) parameters, exactly, at a point u."""
+        horizon, n_states = self.maps.shape[:2]
+        values, every_state = np.zeros(n_states), np.arange(n_states)
+        policy, parameters = np.empty((horizon, n_states), np.int64), np.empty((horizon, self.rows.shape[2]))
+        for h in reversed(range(horizon)):
+            parameters[h] = self.offsets[h] + values @ self.maps[h] + self.ellipsoids[h] @ directions[h]
+            of_actions = self.rows @ parameters[h]
+            policy[h] = of_actions.argmax(1)
+            values = of_actions[every_state, policy[h]]
+        return values, policy, parameters
+
+    def maximiser(self, policy: Table, row: Array) -> Array:
+        """The best point u with the greedy actions fixed; `row` holds the features of the first action."""
+        gradient, directions = row, np.zeros_like(self.offsets)
+        for h in range(len(directions)):
+            image = self.ellipsoids[h].T @ gradient
+            length = sqrt(float(image @ image))
+            directions[h] = image / length if length > 0.0 else 0.0
+            if h + 1 < len(directions):
+                weights = self.maps[h] @ gradient
+                gradient = weights @ self.rows[np.arange(len(weights)), policy[h + 1]]
+        return directions
+
+    def solve(self, start: int, starts: list[Array], finest_step: float) -> Array:
+        """The best point found: fixed-action passes from every start and first action, then direct search."""
+        found = []
+        for first in starts:
+            best, best_value = first, float(self.values(first)[0][start])
+            for row in self.rows[start]:
+                point = first
+                for _ in range(MOST_PASSES):
+                    point, before = self.maximiser(self.values(point)[1], row), point
+                    value = float(self.values(point)[0][start])
+                    if value > best_value:
+                        best, best_value = point, value
+                    if np.allclose(point, before, rtol=0.0, atol=1e-9):
+                        break
+            found.append((best_value, best))
+        if len(self.maps) == 1:
+            return max(found, key=lambda pair: pair[0])[1]
+        return max((self.polish(start, point, finest_step) for _, point in found), key=lambda pair: pair[0])[1]
+
+    def polish(self, start: int, point: Array, finest_step: float) -> tuple[float, Array]:
+        """Projected direct search along the coordinates of all u_h, with steps halved when nothing gains."""
+        best, step = float(self.values(point)[0][start]), 0.5
+        while step > finest_step:
+            gained = False
+            for h, i in np.ndindex(point.shape):
+                for sign in (step, -step):
+                    trial = point.copy()
+                    trial[h, i] += sign
+                    trial[h] /= max(1.0, sqrt(float(trial[h] @ trial[h])))
+                    value = float(self.values(trial)[0][start])
+                    if value > best:
+                        best, point, gained = value, trial, True
+            step = step if gained else step / 2
+        return best, point
+
+
+class Eleanor(EpisodicLearner):
+    """ELEANOR on the first `dim` of the features (S, A, d) of a finite process; for H > 1 its solver is local.
+
+    `misspecification` is eps, `norm_bound` bounds the parameters of values in [0, 1], `n_starts` is the number of
+    random starts of the solver beside the plain least-squares one, `finest_step` where its direct search stops.
+
+    >>> learner = Eleanor([[[1.0, 0.0], [0.0, 1.0]]], horizon=1)
+    >>> learner.decide(0).action.tolist()
+    [[0]]
+    """
+
+    offers = frozenset()
+    memory: Memory
+
+    def __init__(
+        self,
+        features: Any,
+        dim: int | None = None,
+        *,
+        horizon: int,
+        misspecification: float = 0.0,
+        norm_bound: float = 1.0,
+        scale: float = 1.0,
+        delta: float = 0.01,
+        n_starts: int = 2,
+        finest_step: float = 1e-4,
+        name: str | None = None,
+    ) -> None:
+        self.features = check_features(features)
+        n_states, n_actions, n_columns = self.features.shape
+        self.dim = n_columns if dim is None else count("dim", dim, most=n_columns)
+        self.misspecification = non_negative("misspecification", misspecification)
+        self.norm_bound = positive("norm_bound", norm_bound)
+        self.scale = positive("scale", scale)
+        self.n_starts = count("n_starts", n_starts, least=0)
+        self.finest_step = positive("finest_step", finest_step)
+        default_name = f"ELEANOR(d={self.dim}, eps={self.misspecification:.3g})"
+        super().__init__(n_states, n_actions, horizon, delta=delta, default_name=default_name, name=name)
+        self._rows = np.ascontiguousarray(self.features[:, :, : self.dim])
+        self.memory = Memory(
+            np.tile(np.eye(self.dim), (self.horizon, 1, 1)),
+            np.zeros((self.horizon, self.dim)),
+            np.zeros((self.horizon, n_states, self.dim)),
+            np.zeros(self.horizon),
+            np.zeros(self.horizon, np.int64),
+        )
+
+    def decide(self, context: Any, rng: np.random.Generator | None = None) -> Proposal:
+        """The greedy policy of the most optimistic parameters for this start state, as far as the solver finds them."""
+        start, program = self.check_state(context), self.program()
+        return Proposal(program.values(program.solve(start, self._starts(), self.finest_step))[1])
+
+    def radii(self) -> Array:
+        """(H,) sqrt(alpha_h)."""
+        left = np.arange(self.horizon, 0.0, -1.0)
+        log_term = 2 * log(self.horizon / self.delta)
+        own = left * (0.5 * np.sqrt(self.memory.log_determinants + log_term) + self.norm_bound)
+        radii: Array = self.scale * own + self.misspecification * np.sqrt(self.memory.rows)
+        return radii
+
+    def program(self) -> Program:
+        """The program of the next episode."""
+        memory = self.memory
+        inverses = memory.factors @ memory.factors.transpose(0, 2, 1)
+        maps = memory.successor_sums @ inverses
+        offsets = np.einsum("hij,hj->hi", inverses, memory.reward_sums)
+        return Program(self._rows, maps, offsets, self.radii()[:, None, None] * memory.factors)
+
+    def _starts(self) -> list[Array]:
+        shape = (self.n_starts, self.horizon, self.dim)
+        drawn = generator_at(0, int(self.memory.rows[0])).standard_normal(shape)
+        drawn /= np.linalg.norm(drawn, axis=-1, keepdims=True)
+        return [np.zeros(shape[1:]), *drawn]
+
+    def learn_checked(self, trajectory: Trajectory) -> None:
+        memory, (states, actions, rewards) = self.memory, trajectory
+        for h in range(len(states)):
+            row = self._rows[states[h], actions[h]]
+            image = memory.factors[h].T @ row
+            squared_norm = float(image @ image)
+            ratio = 1.0 + squared_norm
+            memory.factors[h] -= np.outer(memory.factors[h] @ image, image) / (ratio + sqrt(ratio))
+            memory.log_determinants[h] += log(ratio)
+            memory.rows[h] += 1
+            memory.reward_sums[h] += rewards[h] * row
+            if h + 1 < len(states):
+                memory.successor_sums[h, states[h + 1]] += row
+
+
+def paper_bound(dim: int, *, horizon: int, misspecification: float, constant: float = 1.0) -> LinearSqrt:
+    """C H d sqrt(n) + C H sqrt(d) eps n, section "Linear Bandits and MDPs with Unknown Approximation Error".
+
+    >>> paper_bound(4, horizon=2, misspecification=0.5)
+    LinearSqrt(slope=2.0, coefficient=8.0)
+    """
+    scale = positive("constant", constant) * count("horizon", horizon)
+    d = count("dim", dim)
+    return LinearSqrt(scale * sqrt(d) * non_negative("misspecification", misspecification), scale * d)

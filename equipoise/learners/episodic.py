@@ -1,0 +1,147 @@
+"""What the learners of finite episodic decision processes have in common: policies, trajectories, observed regret.
+
+A round is an episode of H steps from a start state, which is the context. The proposed action is a policy, a table of
+H x S action indices, and what is learned from is the trajectory. Rewards of steps lie in [0, 1].
+
+Observed regret bound. The values of an optimistic learner satisfy D_h <= min(H - h + 1, 2 b_h + E D_{h+1}) for the
+loss D_h of its policy from step h on, b_h the bonus of what it does there (Q_h is clipped at H - h + 1). So the regret
+of an episode is at most the expectation of X = sum_h min(H - h + 1, 2 b_h) along its own trajectory. With S(n) the sum
+of the realised X over n episodes and B = H (H + 1) / 2 their greatest value, each of
+    S(n) + 0.85 B sqrt(n (ln ln 2n + 0.72 ln(5.2 / alpha))) and (x S(n) + B ln(1 / alpha)) / (1 - exp(-x)), x = 1/2,
+bounds the sum of the expectations for all n at once with probability 1 - alpha: the first is a stitched Hoeffding
+boundary, the second follows from exp(-x y) <= 1 - (1 - exp(-x)) y on [0, 1]. The bound is the smaller, each with half
+of alpha. X is not clipped at H: the expectation of a clipped X may be less than the regret.
+
+With a bias of at most iota in one backup, 2 b_h becomes 2 b_h + 2 iota and every H - h + 1 grows by the factor 1 +
+iota.
+
+References: Howard, Ramdas, McAuliffe and Sekhon (2021), "Time-uniform, nonparametric, nonasymptotic confidence
+sequences", eq. (2) (the stitched boundary); Jin, Yang, Wang and Jordan (2020), "Provably efficient reinforcement
+learning with linear function approximation", lemma B.5 (optimism and one-step error).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import exp, log, sqrt
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InvalidArgument
+from equipoise.kernel import kernel
+from equipoise.learner import Proposal
+from equipoise.learners.base import KernelLearner
+from equipoise.trajectory import Trajectory, as_indices, as_step_rewards, check_lengths
+from equipoise.validation import count, probability
+
+Array = NDArray[np.float64]
+Table = NDArray[np.int64]  # (H, S)
+X = 0.5
+
+
+@kernel
+def observed_bound(episodes: int, width_sum: float, greatest: float, alpha: float) -> float:
+    """What the regret of `episodes` episodes is at most, given the sum of their realised widths."""
+    if episodes == 0:
+        return 0.0
+    share = alpha / 2.0
+    deviation = 0.85 * greatest * sqrt(episodes * (log(log(2.0 * episodes)) + 0.72 * log(5.2 / share)))
+    return min(width_sum + deviation, (X * width_sum + greatest * log(1.0 / share)) / (1.0 - exp(-X)))
+
+
+@kernel
+def width_of(memory: Any, states: Table) -> float:
+    """What an episode of the planned policy may have lost, realised along its states."""
+    total = 0.0
+    for h in range(len(states)):
+        total += memory.widths[h, states[h]]
+    return total
+
+
+@kernel
+def book_width(memory: Any, states: Table, greatest: float, alpha: float) -> float:
+    """Count an episode and its width; returns what it adds to the observed bound."""
+    before = observed_bound(memory.episodes[0], memory.width_sum[0], greatest, alpha)
+    memory.episodes[0] += 1
+    memory.width_sum[0] += width_of(memory, states)
+    return observed_bound(memory.episodes[0], memory.width_sum[0], greatest, alpha) - before
+
+
+class EpisodicLearner(KernelLearner):
+    """A learner of finite episodic processes: what it is told of episodes is checked here, once."""
+
+    def __init__(
+        self, n_states: int, n_actions: int, horizon: int, *, delta: float, default_name: str, name: str | None
+    ) -> None:
+        self.n_states = count("n_states", n_states, most=1_000_000)
+        self.n_actions = count("n_actions", n_actions, most=1_000_000)
+        self.horizon = count("horizon", horizon, most=1_000_000)
+        self.delta = probability("delta", delta)
+        super().__init__(default_name=default_name, name=name)
+
+    def learn(self, context: Any, action: Any, reward: float, weight: float = 1.0) -> None:
+        """Take in a trajectory; `reward` is its return in whatever units the selector has and is only checked."""
+        trajectory = self.check_trajectory(action)
+        start = self.check_state(context)
+        if trajectory.states[0] != start:
+            raise InvalidArgument(f"trajectory starts in {trajectory.states[0]}, but its context is {start}")
+        self.check_reward(reward, weight)
+        self.learn_checked(trajectory)
+
+    def learn_checked(self, trajectory: Trajectory) -> None:
+        """Take in a trajectory of arrays."""
+        raise NotImplementedError  # an abstract method
+
+    def check_trajectory(self, trajectory: Any) -> Trajectory:
+        """The trajectory as arrays, or what is wrong with it."""
+        states, actions, rewards = check_lengths(trajectory, self.horizon)
+        return Trajectory(
+            as_indices("states of the trajectory", states, self.n_states),
+            as_indices("actions of the trajectory", actions, self.n_actions),
+            as_step_rewards(rewards),
+        )
+
+    def check_state(self, state: Any) -> int:
+        """The start state of an episode."""
+        return count("context", state, least=0, most=self.n_states - 1)
+
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, as plain data."""
+        settings = super().config()
+        return {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in settings.items()}
+
+
+class PlanningLearner(EpisodicLearner):
+    """An episodic learner that plans one policy for all start states after every episode.
+
+    `memory` has `policy` (H, S), the plan of the next episode, and `widths` (H, S), what the plan may lose at each step
+    and state beyond what is lost later (nan where the learner cannot tell); `episodes` and `width_sum` add up the own
+    episodes. Half of `delta` is for the plans to be optimistic, half for the observed bound. That bound is asked for in
+    the order of the plays: an episode has to be learned before the next one is judged.
+    """
+
+    offers = frozenset({"regret"})
+    take_in: ClassVar[Callable[..., None]]  # kernel (params, memory, states, actions, rewards): learn and plan anew
+
+    @property
+    def greatest_width(self) -> float:
+        """B: the greatest width of an episode."""
+        return self.horizon * (self.horizon + 1) / 2
+
+    def decide(self, context: Any, rng: np.random.Generator | None = None) -> Proposal:
+        """The planned policy, whatever the start state."""
+        self.check_state(context)
+        return Proposal(self.memory.policy.copy())
+
+    def learn_checked(self, trajectory: Trajectory) -> None:
+        book_width(self.memory, trajectory.states, self.greatest_width, self.delta / 2)
+        type(self).take_in(self.params, self.memory, *trajectory)
+
+    def regret_of(self, outcome: Any) -> float:
+        """What an episode of the planned policy adds to the observed regret bound; ask before it is learned."""
+        width = width_of(self.memory, self.check_trajectory(outcome).states)
+        before, width_sum, alpha = int(self.memory.episodes[0]), float(self.memory.width_sum[0]), self.delta / 2
+        after = observed_bound(before + 1, width_sum + width, self.greatest_width, alpha)
+        return float(after - observed_bound(before, width_sum, self.greatest_width, alpha))

@@ -1,0 +1,107 @@
+"""Q-learning with optimistic bonuses: the model-free baseline for finite episodic decision processes.
+
+Every Q_h(s, a) starts at H. The t-th visit moves it by the rate (H + 1) / (H + t) towards reward plus next value plus a
+bonus of order sqrt(H^3 / t); the policy is greedy. An episode costs O(H A) and the memory is one table.
+
+Reference: Jin, Allen-Zhu, Bubeck and Jordan (2018), "Is Q-learning provably efficient?", algorithm 1 (UCB-Hoeffding)
+and theorem 1. Symbols: c bonus, iota log_term = ln(S A T / p).
+Departure: Q_h starts and is clipped at H - h + 1 in place of H. There is no observed regret bound: what an estimate is
+still off by depends on every value it was ever moved towards.
+"""
+
+from __future__ import annotations
+
+from math import log, nan, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.bounds import Power
+from equipoise.kernel import kernel
+from equipoise.learners.episodic import Array, PlanningLearner, Table
+from equipoise.validation import count, positive, probability
+
+
+class Params(NamedTuple):
+    scale: float  # c sqrt(H^3 iota)
+
+
+class Memory(NamedTuple):
+    values: Array  # (H, S, A) Q
+    visits: NDArray[np.int64]  # (H, S, A)
+    policy: Table  # (H, S)
+    widths: Array  # (H, S) nan: there is no observed bound
+    episodes: NDArray[np.int64]  # (1,)
+    width_sum: Array  # (1,)
+
+
+@kernel
+def take_in(params: Params, memory: Memory, states: Table, actions: Table, rewards: Array) -> None:
+    horizon = len(memory.policy)
+    for h in range(len(states)):
+        state, action = states[h], actions[h]
+        memory.visits[h, state, action] += 1
+        visits = memory.visits[h, state, action]
+        target = rewards[h] + params.scale / sqrt(visits)
+        if h + 1 < len(states):
+            successor = states[h + 1]
+            target += min(memory.values[h + 1, successor, memory.policy[h + 1, successor]], float(horizon - h - 1))
+        rate = (horizon + 1.0) / (horizon + visits)
+        memory.values[h, state, action] += rate * (target - memory.values[h, state, action])
+        best = 0
+        for other in range(1, memory.values.shape[2]):
+            if memory.values[h, state, other] > memory.values[h, state, best]:
+                best = other
+        memory.policy[h, state] = best
+
+
+class QLearning(PlanningLearner):
+    """Optimistic Q-learning; `episodes` is the number of episodes it is made for.
+
+    >>> QLearning(n_states=2, n_actions=2, horizon=3, episodes=100).name
+    'Q-learning(c=1)'
+    """
+
+    offers = frozenset()
+    take_in = staticmethod(take_in)
+    memory: Memory
+
+    def __init__(
+        self,
+        n_states: int,
+        n_actions: int,
+        *,
+        horizon: int,
+        episodes: int,
+        bonus: float = 1.0,
+        delta: float = 0.01,
+        name: str | None = None,
+    ) -> None:
+        self.episodes = count("episodes", episodes)
+        self.bonus = positive("bonus", bonus)
+        default_name = f"Q-learning(c={self.bonus:g})"
+        super().__init__(n_states, n_actions, horizon, delta=delta, default_name=default_name, name=name)
+        steps = self.n_states * self.n_actions * self.episodes * self.horizon
+        self.params = Params(self.bonus * sqrt(self.horizon**3 * log(steps / self.delta)))
+        shape = (self.horizon, self.n_states, self.n_actions)
+        left = np.arange(self.horizon, 0.0, -1.0)[:, None, None]
+        self.memory = Memory(
+            left * np.ones(shape),
+            np.zeros(shape, np.int64),
+            np.zeros(shape[:2], np.int64),
+            np.full(shape[:2], nan),
+            np.zeros(1, np.int64),
+            np.zeros(1),
+        )
+
+
+def paper_bound(n_states: int, n_actions: int, *, horizon: int, episodes: int, delta: float = 0.01) -> Power:
+    """sqrt(H^4 S A T iota), T = H n: theorem 1 without its absolute constant.
+
+    >>> paper_bound(6, 2, horizon=20, episodes=1000).exponent
+    0.5
+    """
+    steps, pairs = count("horizon", horizon), count("n_states", n_states) * count("n_actions", n_actions)
+    log_term = log(pairs * steps * count("episodes", episodes) / probability("delta", delta))
+    return Power(sqrt(steps**5 * pairs * log_term))

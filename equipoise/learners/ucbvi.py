@@ -1,0 +1,148 @@
+"""UCBVI: optimistic value iteration on counts, for finite episodic decision processes without features.
+
+Backwards in h, Q_h(s, a) = mean reward + mean next value + bonus over the visits of (h, s, a), at most H - h + 1, which
+is also the value of what was never tried; the policy is greedy. An episode costs O(H S^2 A), whatever the number of
+past episodes.
+
+Reference: Azar, Osband and Munos (2017), "Minimax regret bounds for reinforcement learning", algorithms 1-3 with the
+Chernoff-Hoeffding bonus 7 H L / sqrt(N), L = ln(5 S A T / delta), and theorem 1.
+Departures: rewards are estimated like transitions; counts are kept for each step, as nothing says that all steps are
+alike; the 7 is a setting.
+"""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.bounds import Power
+from equipoise.kernel import kernel, native
+from equipoise.learners.episodic import Array, PlanningLearner, Table
+from equipoise.validation import count, positive, probability
+
+
+class Params(NamedTuple):
+    scale: float  # bonus of the first visit
+
+
+class Memory(NamedTuple):
+    visits: Array  # (H, S, A)
+    reward_sums: Array  # (H, S, A)
+    successors: Array  # (H, S, A, S) visits that led to a state
+    policy: Table  # (H, S)
+    widths: Array  # (H, S)
+    episodes: NDArray[np.int64]  # (1,)
+    width_sum: Array  # (1,)
+
+
+@kernel
+def take_in(params: Params, memory: Memory, states: Table, actions: Table, rewards: Array) -> None:
+    """Learn from the steps of an episode, then plan the next one."""
+    for h in range(len(states)):
+        memory.visits[h, states[h], actions[h]] += 1.0
+        memory.reward_sums[h, states[h], actions[h]] += rewards[h]
+        if h + 1 < len(states):
+            memory.successors[h, states[h], actions[h], states[h + 1]] += 1.0
+    plan(params, memory)
+
+
+@kernel
+def plan(params: Params, memory: Memory) -> None:
+    horizon, n_states = memory.policy.shape
+    values = np.zeros(n_states)
+    for h in range(horizon - 1, -1, -1):
+        plan_step(params, memory, h, float(horizon - h), values)
+
+
+@kernel
+def plan_step(params: Params, memory: Memory, h: int, left: float, values: Array) -> None:
+    """Policy and widths of step h; `values` are those of the next step and become those of this one."""
+    visits, every_state = memory.visits[h], np.arange(len(values))
+    counted = np.maximum(visits, 1.0)
+    bonuses = np.where(visits > 0.0, params.scale / np.sqrt(counted), left)
+    means = (memory.reward_sums[h] + memory.successors[h].dot(values)) / counted
+    optimistic = np.minimum(means + bonuses, left)
+    memory.policy[h] = optimistic.argmax(1)
+    values[:] = optimistic[every_state, memory.policy[h]]
+    memory.widths[h] = np.minimum(2.0 * bonuses[every_state, memory.policy[h]], left)
+
+
+@native(plan_step)
+def _plan_step(params: Params, memory: Memory, h: int, left: float, values: Array) -> None:
+    n_states, n_actions = memory.visits[h].shape
+    current = np.zeros(n_states)
+    for state in range(n_states):
+        best = -1.0
+        for action in range(n_actions):
+            visits = memory.visits[h, state, action]
+            bonus, mean = left, 0.0
+            if visits > 0.0:
+                mean = memory.reward_sums[h, state, action]
+                for successor in range(n_states):
+                    mean += memory.successors[h, state, action, successor] * values[successor]
+                mean /= visits
+                bonus = params.scale / sqrt(visits)
+            optimistic = min(mean + bonus, left)
+            if optimistic > best:
+                best = optimistic
+                memory.policy[h, state] = action
+                memory.widths[h, state] = min(2.0 * bonus, left)
+        current[state] = best
+    for state in range(n_states):
+        values[state] = current[state]
+
+
+class UCBVI(PlanningLearner):
+    """Optimistic value iteration on counts; `episodes` is the number of episodes it is made for.
+
+    >>> learner = UCBVI(n_states=2, n_actions=2, horizon=3, episodes=100)
+    >>> learner.decide(0).action.shape
+    (3, 2)
+    """
+
+    take_in = staticmethod(take_in)
+    memory: Memory
+
+    def __init__(
+        self,
+        n_states: int,
+        n_actions: int,
+        *,
+        horizon: int,
+        episodes: int,
+        bonus: float = 7.0,
+        delta: float = 0.01,
+        name: str | None = None,
+    ) -> None:
+        self.episodes = count("episodes", episodes)
+        self.bonus = positive("bonus", bonus)
+        default_name = f"UCBVI(c={self.bonus:g})"
+        super().__init__(n_states, n_actions, horizon, delta=delta, default_name=default_name, name=name)
+        steps = self.n_states * self.n_actions * self.episodes * self.horizon
+        self.params = Params(self.bonus * self.horizon * log(5 * steps / (self.delta / 2)))
+        shape = (self.horizon, self.n_states, self.n_actions)
+        self.memory = Memory(
+            np.zeros(shape),
+            np.zeros(shape),
+            np.zeros((*shape, self.n_states)),
+            np.zeros(shape[:2], np.int64),
+            np.zeros(shape[:2]),
+            np.zeros(1, np.int64),
+            np.zeros(1),
+        )
+        plan(self.params, self.memory)
+
+
+def paper_bound(n_states: int, n_actions: int, *, horizon: int, episodes: int, delta: float = 0.01) -> Power:
+    """20 H L sqrt(S A T), T = H n: the leading term of theorem 1, with S states in each of H steps.
+
+    >>> paper_bound(6, 2, horizon=20, episodes=1000).exponent
+    0.5
+    """
+    steps = count("horizon", horizon)
+    pairs = steps * count("n_states", n_states) * count("n_actions", n_actions)
+    log_term = log(5 * pairs * count("episodes", episodes) / probability("delta", delta))
+    return Power(20 * steps * log_term * sqrt(pairs * steps))

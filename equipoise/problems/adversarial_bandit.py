@@ -1,0 +1,93 @@
+"""A nested linear bandit whose contexts are an adversary's.
+
+The adversary takes the fresh action sets of `LinearBandit` and scales them or hides features of them, depending on the
+number of the round and on who was played before: `adversaries` has the kinds. Expected rewards stay linear in the first
+d* features, so learners that look at these are well specified on every sequence; but rounds are no longer alike, and
+what one learner earned in its rounds says nothing about what another could have earned in others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from equipoise.kernel import kernel
+from equipoise.problems import adversaries, linear_bandit
+from equipoise.problems.adversaries import Adversary, History, Rule, n_hidden, open_history, scale_of
+from equipoise.problems.base import Array, Kernels, Room, reward
+from equipoise.problems.linear_bandit import LinearBandit
+from equipoise.validation import count
+
+
+class Params(NamedTuple):
+    bandit: linear_bandit.Params
+    theta: Array  # of the bandit
+    rule: Rule
+    history: History
+
+
+@kernel
+def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Fresh actions and their expected rewards, scaled and with features hidden."""
+    linear_bandit.draw(params.bandit, room, rng)
+    scale, hidden = scale_of(params.rule, params.history), n_hidden(params.rule, params.history, params.bandit.n_signal)
+    for k in range(len(room.means)):
+        for j in range(1, hidden):
+            room.means[k] -= room.actions[k, j] * params.theta[j]
+            room.actions[k, j] = 0.0
+        room.means[k] *= scale
+        for j in range(room.actions.shape[1]):
+            room.actions[k, j] *= scale
+    return room.actions, room.means
+
+
+@kernel
+def record(params: Params, learner: int, action: int, reward: float) -> None:
+    adversaries.record(params.rule, params.history, learner)
+
+
+class AdversarialBandit(LinearBandit):
+    """`LinearBandit` with fresh contexts that the `adversary` has changed: one of `equipoise.problems.adversaries`.
+
+    Asking for a context moves nothing; the adversary learns who was played through `record`, after every round.
+
+    >>> from equipoise.problems.adversaries import Switching
+    >>> problem = AdversarialBandit(4, 2, 3, adversary=Switching(period=1, scales=(1.0, 0.0)))
+    >>> rich = problem.observe(np.random.default_rng(0))
+    >>> problem.record(learner=0, action=0, reward=1.0)
+    >>> bool(rich.any()), bool(problem.observe(np.random.default_rng(0)).any())
+    (True, False)
+    """
+
+    kernels: ClassVar[Kernels] = Kernels(draw, reward, record)
+    iid: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        d_max: int = 32,
+        d_star: int = 8,
+        n_actions: int = 10,
+        *,
+        adversary: Adversary | Mapping[str, Any],
+        noise: str = "bernoulli",
+        noise_scale: float = 0.1,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(d_max, d_star, n_actions, noise=noise, noise_scale=noise_scale, seed=seed)
+        self.adversary = adversaries.from_json(adversary)
+        self.name = f"{type(self.adversary).__name__} contexts(d*={self.d_star} of {self.n_columns}, K={n_actions})"
+        self.params = Params(self.params, self.params.theta, self.adversary.rule(), open_history())
+
+    def record(self, learner: int, action: Any, reward: float) -> None:
+        """A round is over: the adversary learns who played."""
+        self.kernels.record(self.params, count("learner", learner, least=0), action, reward)
+
+    def columns_for(self, learner: Any) -> int:
+        return self.n_columns
+
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, as plain data."""
+        shared = {key: value for key, value in super().config().items() if key not in ("contexts", "table_size")}
+        return {**shared, "adversary": adversaries.to_json(self.adversary)}

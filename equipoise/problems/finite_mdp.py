@@ -1,0 +1,213 @@
+"""Episodic decision processes with finitely many states and actions, whose values are known exactly.
+
+A round is an episode of H steps. The context is the start state, drawn independently each time; the action is a policy,
+a table of H x S action indices; the reward is the return, in [0, H] because steps pay Bernoulli rewards. Backward
+induction gives the optimal values and the value of any policy, so the regret of an episode is exact: it is the expected
+loss from the start state, free of the luck of the trajectory.
+
+Reference: Puterman (1994), "Markov decision processes", section 4.5 (backward induction).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import fsum
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InvalidArgument
+from equipoise.kernel import kernel, native
+from equipoise.trajectory import Trajectory, as_indices
+from equipoise.validation import count
+
+Array = NDArray[np.float64]
+Table = NDArray[np.int64]  # (H, S) a policy
+
+
+class Params(NamedTuple):
+    """The process as arrays; rows of the flattened ones are state * A + action."""
+
+    rewards: Array  # (H, S A)
+    transitions: Array  # (H, S A, S)
+    cumulative: Array  # (H, S A, S) of the transitions
+    cumulative_start: Array  # (S,)
+    optimal_values: Array  # (H + 1, S)
+    first_rows: NDArray[np.int64]  # (S,) state * A
+
+
+class EpisodeKernels(NamedTuple):
+    """The functions of an episodic problem."""
+
+    start: Callable[..., int]  # (params, generator) -> start state
+    roll_out: Callable[..., None]  # (params, policy, states, actions, rewards, generator), states[0] being the start
+    loss: Callable[..., float]  # (params, policy, state) -> the policy's expected loss from there
+
+
+@kernel
+def start(params: Params, rng: np.random.Generator) -> int:
+    return find(params.cumulative_start, rng.random())
+
+
+@kernel
+def roll_out(
+    params: Params, policy: Table, states: Table, actions: Table, rewards: Array, rng: np.random.Generator
+) -> None:
+    """Fill in the steps of an episode that starts in states[0]."""
+    horizon, state = len(policy), states[0]
+    for step in range(horizon):
+        states[step], actions[step] = state, policy[step, state]
+        rewards[step], state = advance(params, step, params.first_rows[state] + policy[step, state], rng)
+
+
+@kernel
+def advance(params: Params, step: int, row: int, rng: np.random.Generator) -> tuple[float, int]:
+    """Reward and next state of one step; `row` stands for state and action."""
+    reward = 1.0 if rng.random() < params.rewards[step, row] else 0.0
+    return reward, find(params.cumulative[step, row], rng.random())
+
+
+@kernel
+def find(cumulative: Array, number: float) -> int:
+    """The first position whose cumulative probability is above a number."""
+    return int(cumulative.searchsorted(number, "right"))
+
+
+@native(find)
+def _find(cumulative: Array, number: float) -> int:
+    low, high = 0, len(cumulative)
+    while low < high:
+        middle = (low + high) // 2
+        if cumulative[middle] <= number:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def loss(params: Params, policy: Table, state: int) -> float:
+    """What a policy loses against the optimum from a start state, in expectation."""
+    return float(params.optimal_values[0, state] - evaluate(params, policy)[state])
+
+
+@kernel
+def evaluate(params: Params, policy: Table) -> Array:
+    """The expected return of a policy from every start state."""
+    values = np.zeros(len(params.first_rows))
+    for step in range(len(policy) - 1, -1, -1):
+        values = action_values(params, step, values)[params.first_rows + policy[step]]
+    return values
+
+
+@kernel
+def action_values(params: Params, step: int, next_values: Array) -> Array:
+    """(S A,) expected returns from a step on. One product for optimum and evaluation alike: an optimal policy then has
+    a loss of exactly 0."""
+    values: Array = params.transitions[step].dot(next_values)
+    values += params.rewards[step]
+    return values
+
+
+@native(evaluate)
+def _evaluate(params: Params, policy: Table) -> Array:
+    n_states = len(params.first_rows)
+    values, earlier = np.zeros(n_states), np.zeros(n_states)
+    for step in range(len(policy) - 1, -1, -1):
+        for state in range(n_states):
+            row = params.first_rows[state] + policy[step, state]
+            value = params.rewards[step, row]
+            for successor in range(n_states):
+                value += params.transitions[step, row, successor] * values[successor]
+            earlier[state] = value
+        values, earlier = earlier, values
+    return values
+
+
+class FiniteMDP:
+    """Base of the finite decision processes; subclasses make the arrays.
+
+    `rewards` (H, S, A) are expected rewards of steps in [0, 1], `transitions` (H, S, A, S) and `start` (S,)
+    probabilities, `features` (S, A, d) what learners with features see of a state and an action, of norm at most 1.
+    """
+
+    name: str
+    iid: ClassVar[bool] = True  # start states are independent and identically distributed
+    noise: ClassVar[float | None] = None  # returns keep to the range
+    episode_kernels: ClassVar[EpisodeKernels] = EpisodeKernels(start, roll_out, loss)
+
+    def __init__(self, name: str, rewards: Array, transitions: Array, start: Array, features: Array) -> None:
+        self.name = name
+        self.rewards, self.transitions, self.start, self.features = rewards, transitions, start, features
+        self.horizon, self.n_states, self.n_actions = rewards.shape
+        self.reward_range = (0.0, float(self.horizon))
+        flat = np.ascontiguousarray(transitions).reshape(self.horizon, -1, self.n_states)
+        self.params = Params(
+            np.ascontiguousarray(rewards).reshape(self.horizon, -1),
+            flat,
+            _cumulative(flat),
+            _cumulative(start),
+            np.zeros((self.horizon + 1, self.n_states)),
+            np.arange(self.n_states) * self.n_actions,
+        )
+        self.optimal_policy = self._solve()
+
+    @property
+    def optimal_values(self) -> Array:
+        """(H + 1, S) greatest expected returns from each step and state on."""
+        return self.params.optimal_values
+
+    def observe(self, rng: np.random.Generator) -> int:
+        """The start state of the next episode."""
+        return start(self.params, rng)
+
+    def play(self, context: int, action: Any, rng: np.random.Generator) -> tuple[float, Trajectory]:
+        """Return and trajectory of an episode under a policy."""
+        state, policy = self.check_state(context), self.check_policy(action)
+        states, actions, rewards = *np.empty((2, self.horizon), np.int64), np.empty(self.horizon)
+        states[0] = state
+        roll_out(self.params, policy, states, actions, rewards, rng)
+        return fsum(rewards), Trajectory(states, actions, rewards)
+
+    def respond(self, context: int, action: Any, rng: np.random.Generator) -> float:
+        """The return of an episode under a policy."""
+        return self.play(context, action, rng)[0]
+
+    def gap(self, context: int, action: Any) -> float:
+        """What a policy loses against the optimum from the start state, in expectation."""
+        return loss(self.params, self.check_policy(action), self.check_state(context))
+
+    def optimal_value(self, state: int) -> float:
+        """The greatest expected return from a start state."""
+        return float(self.optimal_values[0, self.check_state(state)])
+
+    def policy_value(self, policy: Any) -> Array:
+        """The expected return of a policy from every start state."""
+        return evaluate(self.params, self.check_policy(policy))
+
+    def check_policy(self, policy: Any) -> Table:
+        """The policy as a table of actions, one row per step and one column per state."""
+        shape = (self.horizon, self.n_states)
+        if np.shape(policy) != shape:
+            raise InvalidArgument(f"policy has shape {np.shape(policy)}, but must have {shape}: steps and states")
+        return as_indices("policy", policy, self.n_actions)
+
+    def check_state(self, state: Any) -> int:
+        return count("state", state, least=0, most=self.n_states - 1)
+
+    def _solve(self) -> Table:
+        """Fill in the optimal values and return an optimal policy."""
+        policy, values = np.empty((self.horizon, self.n_states), np.int64), self.params.optimal_values
+        for step in reversed(range(self.horizon)):
+            of_actions = action_values(self.params, step, values[step + 1]).reshape(self.n_states, self.n_actions)
+            policy[step] = of_actions.argmax(1)
+            values[step] = of_actions.max(1)
+        return policy
+
+
+def _cumulative(probabilities: Array) -> Array:
+    """Cumulative sums whose last entry is exactly 1, so that no number drawn from [0, 1) lies beyond it."""
+    sums: Array = probabilities.cumsum(-1)
+    sums /= sums[..., -1:].copy()
+    return sums

@@ -1,0 +1,116 @@
+"""A bandit whose expected rewards are linear but for a term of size eps*, placed where it misleads most.
+
+Each round offers one of two menus, equally likely. Both have two actions per axis j = 1..d-1, (1/sqrt(2), +x e_j) and
+(1/sqrt(2), -x e_j), with x = 0.1 on the near menu and x = 0.7 on the far one. The expected reward is <theta, a> plus an
+error of size eps*: it raises the slope along each axis on the far menu and lowers it, beyond eps* = 0.1 |slope| even
+turns it round, on the near one. The far actions outweigh the near ones in a regression, so a learner that trusts the
+linear model fits the far menu and plays the worst near actions for ever; one that doubts it by enough finds the best.
+theta is (sqrt(2)/2, slopes), slopes from 0.05 to 0.35 in random order with random signs.
+
+eps* is the distance of the expected rewards to the linear functions, the least there is: along an axis the error has
+the signs -, +, -, + at -0.7, -0.1, 0.1, 0.7, so by Chebyshev's alternation theorem no affine function comes closer.
+Reference: Pacchiano, Dann, Gentile and Bartlett (2020), section "Linear Bandits and MDPs with Unknown Approximation
+Error", where eps* is the absolute approximation error of expected rewards.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from equipoise.errors import InvalidArgument
+from equipoise.kernel import kernel
+from equipoise.problems.base import Array, KernelProblem, Kernels, Room, reward, stored
+from equipoise.streams import INSTANCE, generator_at
+from equipoise.validation import count, real
+
+NEAR, FAR = 0.1, 0.7
+LEAST_SLOPE, GREATEST_SLOPE = 0.05, 0.35
+MOST = 0.25  # for a greater error expected rewards would leave [0, 1]
+
+
+class Params(NamedTuple):
+    table: Array  # (2, K, d) the near menu and the far one
+    table_means: Array  # (2, K)
+
+
+@kernel
+def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, Array]:
+    """One of the menus and its expected rewards."""
+    return stored(params.table, params.table_means, rng)
+
+
+class MisspecifiedLinearBandit(KernelProblem):
+    """A linear bandit in `dim` dimensions that errs by `misspecification` = eps*; `seed` fixes theta.
+
+    >>> problem = MisspecifiedLinearBandit(dim=3, misspecification=0.1)
+    >>> linear = problem.params.table @ problem.theta
+    >>> round(float(abs(problem.params.table_means - linear).max()), 12)
+    0.1
+    """
+
+    kernels: ClassVar[Kernels] = Kernels(draw, reward)
+
+    def __init__(
+        self,
+        dim: int = 4,
+        misspecification: float = 0.1,
+        *,
+        noise: str = "gaussian",
+        noise_scale: float = 0.1,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(noise, noise_scale)
+        self.n_columns = count("dim", dim, least=2, most=1000)
+        self.misspecification = real("misspecification", misspecification)
+        if not 0.0 <= self.misspecification <= MOST:
+            raise InvalidArgument(f"misspecification is {misspecification!r}, but must lie in [0, {MOST}]")
+        self.seed = count("seed", seed, least=0)
+        self.n_actions = 2 * (self.n_columns - 1)
+        self.name = f"MisspecifiedLinearBandit(d={self.n_columns}, eps*={self.misspecification:g})"
+        self._noise_settings = (noise, self.reward_law.scale)
+        self.theta = draw_theta(self.n_columns, generator_at(self.seed, INSTANCE))
+        table = np.stack([_menu(self.n_columns, NEAR), _menu(self.n_columns, FAR)])
+        towards_theta = np.sign(table[:, :, 1:] @ self.theta[1:])
+        errors = self.misspecification * np.array([[-1.0], [1.0]]) * towards_theta
+        self.params = Params(table, table @ self.theta + errors)
+
+    @property
+    def norm(self) -> float:
+        """||theta|| of the nearest linear function."""
+        return float(np.linalg.norm(self.theta))
+
+    def means(self, context: Any) -> Array:
+        """The expected rewards of the offered actions."""
+        for menu, means in zip(*self.params, strict=True):
+            if np.array_equal(context, menu):
+                offered: Array = means
+                return offered
+        raise InvalidArgument(f"context is {context!r:.80}, but must be one of the two menus of {self.name}")
+
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, as plain data."""
+        noise, noise_scale = self._noise_settings
+        return {
+            "dim": self.n_columns,
+            "misspecification": self.misspecification,
+            "noise": noise,
+            "noise_scale": noise_scale,
+            "seed": self.seed,
+        }
+
+
+def draw_theta(dim: int, rng: np.random.Generator) -> Array:
+    """The linear part of a random instance."""
+    slopes = rng.permutation(np.linspace(LEAST_SLOPE, GREATEST_SLOPE, dim - 1))
+    signs = np.where(rng.random(dim - 1) < 0.5, -1.0, 1.0)
+    return np.concatenate([[sqrt(2.0) / 2], signs * slopes])
+
+
+def _menu(dim: int, distance: float) -> Array:
+    """Both actions of every axis, axis by axis."""
+    steps = np.repeat(np.eye(dim - 1), 2, axis=0) * distance
+    steps[1::2] *= -1.0
+    return np.column_stack([np.full(len(steps), 1 / sqrt(2.0)), steps])

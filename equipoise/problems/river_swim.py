@@ -1,0 +1,60 @@
+"""RiverSwim: a chain whose poor end pays a little at once and whose rich end pays only those who swim upstream.
+
+Action 0 drifts left for certain; action 1 swims right and mostly stays where it is. The leftmost state pays 0.005 for
+drifting, the rightmost 1 for swimming, all else nothing. Episodes start at the left end, so a learner that does not
+explore settles for the small reward.
+
+Reference: Strehl and Littman (2008), "An analysis of model-based interval estimation for Markov decision processes",
+section 5; probabilities as in Osband, Russo and Van Roy (2013), "(More) efficient reinforcement learning via posterior
+sampling", figure 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from equipoise.learners.lsvi_ucb import one_hot
+from equipoise.problems.finite_mdp import FiniteMDP
+from equipoise.validation import count
+
+LEFT, RIGHT = 0, 1
+SMALL_REWARD = 0.005
+
+
+class RiverSwim(FiniteMDP):
+    """A river of `n_states` states; features are one-hot.
+
+    >>> problem = RiverSwim(n_states=3, horizon=8)
+    >>> bool(problem.optimal_policy[0, 0] == RIGHT)
+    True
+    """
+
+    def __init__(self, n_states: int = 6, horizon: int = 20) -> None:
+        n, steps = count("n_states", n_states, least=2, most=10_000), count("horizon", horizon, most=10_000)
+        transitions, rewards = np.zeros((n, 2, n)), np.zeros((n, 2))
+        for state in range(n):
+            transitions[state, LEFT, max(state - 1, 0)] = 1.0
+            forward, stay = (0.35, 0.6) if state > 0 else (0.6, 0.4)
+            if state == n - 1:
+                forward, stay = 0.0, 0.6
+            transitions[state, RIGHT, state] = stay
+            if state < n - 1:
+                transitions[state, RIGHT, state + 1] = forward
+            if state > 0:
+                transitions[state, RIGHT, state - 1] = 1.0 - stay - forward
+        rewards[0, LEFT], rewards[n - 1, RIGHT] = SMALL_REWARD, 1.0
+        start = np.zeros(n)
+        start[0] = 1.0
+        super().__init__(
+            f"RiverSwim(S={n}, H={steps})",
+            np.broadcast_to(rewards, (steps, n, 2)),
+            np.broadcast_to(transitions, (steps, n, 2, n)),
+            start,
+            one_hot(n, 2),
+        )
+
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, as plain data."""
+        return {"n_states": self.n_states, "horizon": self.horizon}

@@ -1,0 +1,58 @@
+"""A linear bandit on a sequence of action sets of your own, offered in their order and from the start again after the
+last: logged contexts as they came, or an adversary's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.kernel import kernel
+from equipoise.problems.base import Array, Kernels, Room, reward
+from equipoise.problems.table_bandit import TableBandit
+
+
+class Params(NamedTuple):
+    table: Array  # (n, K, d)
+    table_means: Array  # (n, K)
+    rounds: NDArray[np.int64]  # (1,) that are over
+
+
+@kernel
+def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, Array]:
+    """The next action set of the sequence and its expected rewards."""
+    place = params.rounds[0] % len(params.table)
+    return params.table[place], params.table_means[place]
+
+
+@kernel
+def record(params: Params, learner: int, action: int, reward: float) -> None:
+    params.rounds[0] += 1
+
+
+class SequenceBandit(TableBandit):
+    """`features` holds action sets of K actions with d features each, in their order; the rest is as in `TableBandit`.
+
+    The sequence moves on when a round is over, which `record` tells; asking for a context moves nothing.
+
+    >>> problem = SequenceBandit([[[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.0, 0.5]]], theta=[0.2, 0.7])
+    >>> problem.record(learner=0, action=0, reward=1.0)
+    >>> problem.observe(np.random.default_rng(0)).tolist()
+    [[0.5, 0.5], [0.0, 0.5]]
+    """
+
+    kernels: ClassVar[Kernels] = Kernels(draw, reward, record)
+    iid: ClassVar[bool] = False
+
+    def __init__(
+        self, features: ArrayLike, theta: ArrayLike, *, noise: str = "bernoulli", noise_scale: float = 0.1
+    ) -> None:
+        super().__init__(features, theta, noise=noise, noise_scale=noise_scale)
+        self.params = Params(self.params.table, self.params.table_means, np.zeros(1, np.int64))
+        self.name = f"SequenceBandit({len(self.params.table)} sets, K={self.n_actions}, d={self.n_columns})"
+
+    def record(self, learner: int, action: Any, reward: float) -> None:
+        """A round is over: the next action set is on."""
+        self.kernels.record(self.params, learner, action, reward)

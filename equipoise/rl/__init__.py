@@ -1,0 +1,14 @@
+"""Reinforcement learning: the finite decision processes as gymnasium environments, and portfolios on any environment.
+
+Importing this module imports gymnasium; learners and problems of finite processes live in `equipoise.learners` and
+`equipoise.problems`.
+"""
+
+from __future__ import annotations
+
+from equipoise.rl.environments import CombinationLock, LinearMDP, RiverSwim
+from equipoise.rl.feature_lsvi import FeatureLSVI
+from equipoise.rl.running import Episodes, Scale, run
+from equipoise.trajectory import Trajectory
+
+__all__ = ["CombinationLock", "Episodes", "FeatureLSVI", "LinearMDP", "RiverSwim", "Scale", "Trajectory", "run"]

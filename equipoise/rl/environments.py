@@ -1,0 +1,59 @@
+"""The finite decision processes of `equipoise.problems` as gymnasium environments.
+
+Each class is both: a `gymnasium.Env` to step through and a problem that knows its optimal values, so the regret of
+whatever plays in it is exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+
+from equipoise import problems
+from equipoise.errors import InvalidArgument
+from equipoise.problems.finite_mdp import FiniteMDP, advance
+from equipoise.validation import count
+
+
+class FiniteEnv(gymnasium.Env[Any, Any], FiniteMDP):
+    """Stepping through a finite decision process; observations and actions are indices, an episode has H steps."""
+
+    def __init__(self, *sizes: Any, **settings: Any) -> None:
+        super().__init__(*sizes, **settings)
+        self.observation_space = gymnasium.spaces.Discrete(self.n_states)
+        self.action_space = gymnasium.spaces.Discrete(self.n_actions)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        """Begin an episode in a random start state."""
+        super().reset(seed=seed)
+        self._step, self._state = 0, self.observe(self.np_random)
+        return self._state, {}
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        """Take one step; the episode terminates with the last one."""
+        if getattr(self, "_step", self.horizon) == self.horizon:
+            raise InvalidArgument("step() was called without an episode under way, but must come after reset()")
+        chosen = count("action", action, least=0, most=self.n_actions - 1)
+        row = self._state * self.n_actions + chosen
+        reward, self._state = advance(self.params, self._step, row, self.np_random)
+        self._step += 1
+        return self._state, reward, self._step == self.horizon, False, {}
+
+
+class LinearMDP(FiniteEnv, problems.LinearMDP):
+    """`equipoise.problems.LinearMDP` as an environment.
+
+    >>> env = LinearMDP(seed=3)
+    >>> state, _ = env.reset(seed=0)
+    >>> env.optimal_value(state) > 2.0
+    True
+    """
+
+
+class RiverSwim(FiniteEnv, problems.RiverSwim):
+    """`equipoise.problems.RiverSwim` as an environment."""
+
+
+class CombinationLock(FiniteEnv, problems.CombinationLock):
+    """`equipoise.problems.CombinationLock` as an environment."""

@@ -1,0 +1,77 @@
+"""Regret bound balancing and elimination with adversarial contexts.
+
+The learners' classes contain each other. Epoch balancing runs over all of them; when an epoch ends, some class is
+false, and as every class contains those before it, so is the smallest: that learner is dropped and the next epoch runs
+over the rest, with the learners as they are and new sums. The last learner plays on alone; should the test fail even
+then, no learner is consistent with the rewards, and the certificate says so.
+
+Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
+Bandits and RL", Algorithm 3.
+Symbols: those of `epochs`; s the smallest active learner, M n_learners.
+Departures: those of `epoch_balancing`, delta being split over the M epochs. Learners are first filtered from the top so
+that 2 z_i <= z_{i+1} (the paper's remark before its regret theorem): those left out are never asked. A round that was
+chosen before its epoch ended and whose reward came afterwards counts in no epoch.
+
+>>> from equipoise.learners import OFUL
+>>> selector = AdversarialElimination.for_learners([OFUL(dim) for dim in (2, 4, 6, 8)])
+>>> selector.active, selector.left_out
+((0, 1, 3), (2,))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from equipoise.kernel import kernel
+from equipoise.nesting import well_spaced
+from equipoise.selectors.base import Kernels
+from equipoise.selectors.epoch_balancing import EpochBalancing, book, choose
+from equipoise.selectors.epochs import EpochBooks, add_round, begin_epoch, certify, smallest_active, test
+from equipoise.selectors.evidence import Rules
+
+
+@kernel
+def close_round(
+    rules: Rules,
+    books: EpochBooks,
+    i: int,
+    reward: float,
+    regret: float,
+    lowers: Sequence[float],
+    regrets: Sequence[float],
+) -> None:
+    """Add a round to the epoch; if it ends, drop the smallest learner and begin the next."""
+    add_round(rules, books, reward, regret, lowers, regrets)
+    first = smallest_active(books)
+    if books.ends[first].ended_at == 0 and test(rules, books, first) and first < len(books.ends) - 1:
+        account = books.accounts[first]
+        account.active = False
+        account.eliminated_at = books.ends[first].ended_at
+        books.pool[0].eliminated += 1
+        begin_epoch(rules, books)
+
+
+class AdversarialElimination(EpochBalancing):
+    """Algorithm 3 of the paper; the arguments are those of `EpochBalancing`.
+
+    With probability 1 - delta, and if the confidence sets of the learners hold, no learner is dropped whose class
+    contains the truth.
+    """
+
+    name = "Adversarial elimination"
+    kernels: ClassVar[Kernels] = Kernels(choose, book, close_round=close_round, certify=certify)
+
+    @property
+    def left_out(self) -> tuple[int, ...]:
+        """The learners that the filter leaves out."""
+        return tuple(i for i, kept in enumerate(well_spaced(self.sizes)) if not kept)
+
+    def _n_epochs(self) -> int:
+        return self.n_learners
+
+    def _open_books(self) -> EpochBooks:
+        books = super()._open_books()
+        for account, kept in zip(books.accounts, well_spaced(self.sizes), strict=True):
+            account.active = kept
+        return books

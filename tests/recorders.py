@@ -1,0 +1,127 @@
+"""Learners and a selector that do next to nothing, so that tests see what a portfolio does with them."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise import Choice, Decision, Elimination, Portfolio, Proposal
+from equipoise.bounds import Power
+from equipoise.problems import LinearBandit
+from equipoise.selectors import BalancedElimination
+
+
+def saved(portfolio: Portfolio) -> bytes:
+    """Everything there is to know about a portfolio, as bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        portfolio.save(Path(folder, "portfolio"))
+        return Path(folder, "portfolio").read_bytes()
+
+
+class Recorder:
+    """Plays its own number and keeps what it is taught; raises as often as `failures` says, before it learns."""
+
+    offers = frozenset({"regret"})
+
+    def __init__(self, number: int = 0, *, accepts: set[str] | None = None, regret: float = 0.25) -> None:
+        self.name = f"Recorder({number})"
+        self.number, self.regret = number, regret
+        self.accepts = frozenset(accepts or ())
+        self.lessons: list[tuple[Any, Any, float]] = []
+        self.failures = {"decide": 0, "learn": 0}
+
+    def decide(self, context: Any) -> Proposal:
+        self.fail("decide")
+        return Proposal(self.number, regret=self.regret)
+
+    def learn(self, context: Any, action: Any, reward: float) -> None:
+        self.fail("learn")
+        self.lessons.append((context, action, reward))
+
+    def fail(self, where: str) -> None:
+        if self.failures[where] > 0:
+            self.failures[where] -= 1
+            raise RuntimeError(f"no luck in {where}")
+
+    @property
+    def rewards(self) -> list[float]:
+        return [reward for *_, reward in self.lessons]
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {"rewards": np.array(self.rewards)}
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        self.lessons = [(None, None, reward) for reward in state["rewards"].tolist()]
+
+
+def recorders(n: int = 2, bound: Any = None, **settings: Any) -> Portfolio:
+    """A portfolio of recorders with equal bounds: they take turns."""
+    selector = BalancedElimination([bound or Power(1.0)] * n)
+    accepts = {"off_policy"} if settings.get("share_data") else set()
+    return Portfolio([Recorder(i, accepts=accepts) for i in range(n)], selector, **settings)
+
+
+def rewards_of(portfolio: Portfolio) -> list[list[float]]:
+    return [learner.rewards for learner in portfolio.learners]
+
+
+class FirstActionFiveLines:
+    def decide(self, context):
+        return 0
+
+    def learn(self, context, action, reward):
+        pass
+
+
+class RoundRobin:
+    """A selector of a user's own, with nothing but the contract's methods."""
+
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, n: int) -> None:
+        self.plays, self.totals = [0] * n, [0.0] * n
+        self.eliminations: list[Elimination] = []
+        self.observed_proposals: list[set[int]] = []
+
+    @property
+    def active(self) -> tuple[int, ...]:
+        return tuple(range(len(self.plays)))
+
+    def choose(self, rng=None):
+        learner = sum(self.plays) % len(self.plays)
+        self.plays[learner] += 1
+        return Choice(learner, self.plays[learner], 1.0)
+
+    def observe(self, choice, proposals):
+        self.observed_proposals.append(set(proposals))
+
+    def credit(self, choice, reward, regret=None):
+        self.totals[choice.learner] += reward
+
+    def withdraw(self, choice):
+        self.plays[choice.learner] -= 1
+
+
+def play(portfolio: Portfolio, rounds: int, problem_seed: int = 0) -> list[tuple[Any, ...]]:
+    """Decisions and rewards of a run on a linear bandit."""
+    problem, rng = LinearBandit(4, 2, 3), np.random.default_rng(problem_seed)
+    log: list[tuple[Any, ...]] = []
+    for _ in range(rounds):
+        context = problem.observe(rng)
+        decision = portfolio.decide(context)
+        reward = problem.respond(context, decision.action, rng)
+        portfolio.learn(decision, reward)
+        log.append((decision.learner, decision.action, str(decision.probability), reward))
+    return log
+
+
+def eliminating(share_data: bool = False, bound: Any = None) -> Iterator[tuple[Portfolio, Decision, float]]:
+    """A portfolio whose second learner earns nothing and is soon eliminated: each decision before its reward."""
+    selector = BalancedElimination([bound or Power(0.01)] * 2)
+    learners = [Recorder(i, accepts={"off_policy"}, regret=0.0) for i in range(2)]
+    portfolio = Portfolio(learners, selector, share_data=share_data)
+    while True:
+        decision = portfolio.decide(None)
+        yield portfolio, decision, 1.0 - decision.learner

@@ -1,0 +1,184 @@
+"""What the documentation says is there: examples that run, commands and targets that exist, links that lead somewhere.
+
+The code in README.md and docs/ runs as doctests; this file checks what a doctest cannot see.
+"""
+
+import ast
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from equipoise.bounds import BOUNDS
+from equipoise.cli import app
+from equipoise.confidence import RADII
+from equipoise.experiments import EXPERIMENTS
+from equipoise.learners import LEARNERS
+from equipoise.problems import PROBLEMS
+from equipoise.selectors import SELECTORS
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+REGISTERED = [*LEARNERS, *SELECTORS, *PROBLEMS, *EXPERIMENTS, *BOUNDS]
+
+# Files beside the algorithms that have nothing to cite, and why.
+WITHOUT_REFERENCE = {
+    "learners/__init__.py": "registry",
+    "learners/base.py": "what learners share",
+    "learners/finite.py": "what learners share",
+    "learners/linear.py": "what learners share",
+    "learners/constant.py": "always the same action",
+    "selectors/__init__.py": "registry",
+    "selectors/base.py": "what selectors share",
+}
+ALGORITHM_FILES = sorted(
+    path for folder in ("learners", "selectors") for path in (ROOT / "equipoise" / folder).glob("*.py")
+)
+
+
+def page_id(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def shell_lines(page: str) -> Iterator[list[str]]:
+    """The commands of a page's shell blocks, as words, without comments."""
+    for block in re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            if words := shlex.split(line, comments=True):
+                yield words
+
+
+def commands(page: str) -> Iterator[list[str]]:
+    """All commands of a page: those of its shell blocks, and those that stand between backticks in its text."""
+    yield from shell_lines(page)
+    for code in re.findall(r"(?<!`)`((?:make|equipoise|python) [^`\n]+)`", page):
+        yield shlex.split(code)
+
+
+def headings(page: str) -> set[str]:
+    """The anchors of a page's headings, as hosts of Markdown make them."""
+    titles = re.findall(r"^#+ (.+)$", page, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def broken_links(path: Path, page: str) -> list[str]:
+    """The links of a page to files or headings that do not exist; addresses of the web are not looked up."""
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", page):
+        if re.match(r"https?://", link):
+            continue
+        target, _, anchor = link.partition("#")
+        file = (path.parent / target).resolve() if target else path
+        lost = not file.exists() or not file.is_relative_to(ROOT)
+        if lost or (anchor and anchor not in headings(page if file == path else text_of(file))):
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize("path", PAGES, ids=page_id)
+def test_every_internal_link_resolves(path: Path) -> None:
+    assert broken_links(path, text_of(path)) == []
+
+
+def test_broken_links_are_found() -> None:
+    page = """# A title: here
+    [a](#a-title-here) [b](#none) [c](CONTRIBUTING.md) [d](none.md) [e](https://none.invalid) [f](docs/guide.md#none)
+    """
+    assert broken_links(ROOT / "README.md", page) == ["#none", "none.md", "docs/guide.md#none"]
+
+
+def test_the_readme_links_every_page() -> None:
+    readme = text_of(ROOT / "README.md")
+    linked = {link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", readme)}
+    assert {page_id(path) for path in PAGES} - linked == {"README.md"}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=page_id)
+def test_make_targets_and_files_in_commands_exist(path: Path) -> None:
+    targets = set(re.findall(r"^([a-z]+):", text_of(ROOT / "Makefile"), re.MULTILINE))
+    for words in commands(text_of(path)):
+        if words[0] == "make":
+            wanted = {word for word in words[1:] if "=" not in word}
+            assert wanted <= targets, f"{' '.join(words)}: no such target"
+        for word in words:
+            if word.endswith(".py"):
+                assert (ROOT / word).is_file(), f"{' '.join(words)}: no such file"
+
+
+def test_the_readme_names_the_two_commands() -> None:
+    assert list(shell_lines(text_of(ROOT / "README.md")))[:2] == [["make", "demo"], ["make", "test"]]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=page_id)
+def test_commands_of_the_command_line_exist(path: Path) -> None:
+    group = typer.main.get_group(app)
+    for words in commands(text_of(path)):
+        if words[0] == "equipoise":
+            command = group.commands.get(words[1])
+            assert command is not None, f"{' '.join(words)}: no such command"
+            options = {option for parameter in command.params for option in parameter.opts}
+            assert {word for word in words if word.startswith("--")} <= options, " ".join(words)
+            if words[1] == "run":
+                assert set(words[2:3]) <= set(EXPERIMENTS), " ".join(words)
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+def test_everything_registered_is_documented(name: str) -> None:
+    assert f"`{name}`" in text_of(ROOT / "docs" / "algorithms.md")
+
+
+@pytest.mark.parametrize("name", RADII)
+def test_every_radius_is_documented(name: str) -> None:
+    assert f'`radius="{name}"`' in text_of(ROOT / "docs" / "algorithms.md")
+
+
+@pytest.mark.parametrize("path", ALGORITHM_FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_every_algorithm_states_its_reference(path: Path) -> None:
+    """A docstring has a line "Reference: authors (year), ...", unless the table above says why it has not."""
+    docstring = ast.get_docstring(ast.parse(text_of(path))) or ""
+    cited = re.search(r"^References?: .*?\(\d{4}\)", docstring, re.MULTILINE | re.DOTALL) is not None
+    assert cited != (f"{path.parent.name}/{path.name}" in WITHOUT_REFERENCE)
+
+
+def test_every_file_without_a_reference_exists() -> None:
+    assert [name for name in WITHOUT_REFERENCE if not (ROOT / "equipoise" / name).is_file()] == []
+
+
+def run_example(name: str, *arguments: str) -> str:
+    program = [sys.executable, "-W", "error", str(ROOT / "examples" / name), *arguments]
+    return subprocess.run(program, capture_output=True, text=True, check=True, timeout=120).stdout
+
+
+def test_the_examples_are_those_tested_here() -> None:
+    tested = {"own_learner.py", "feature_selection.py", "gymnasium_frozenlake.py"}
+    assert {path.name for path in (ROOT / "examples").glob("*.py")} == tested
+
+
+def test_own_learner_drops_the_learner_that_cannot_tell_visitors_apart() -> None:
+    shown = run_example("own_learner.py", "20000")
+    assert "'same for all' is out" in shown
+    assert shown.count(" is out") == 1
+    assert "With confidence 0.95" in shown
+
+
+def test_feature_selection_resumes_and_draws(tmp_path: Path) -> None:
+    shown = run_example("feature_selection.py", "600", str(tmp_path / "new"))
+    plays = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) plays", shown)]
+    assert sum(plays) == 600
+    assert (tmp_path / "new" / "feature_selection.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_frozen_lake_is_played_by_four_learners_and_drawn(tmp_path: Path) -> None:
+    picture = tmp_path / "lake.png"
+    printed = run_example("gymnasium_frozenlake.py", "--episodes", "150", "--picture", str(picture))
+    assert all(name in printed for name in ("UCBVI, printed", "UCBVI, small", "Q-learning", "LSVI-UCB"))
+    assert picture.stat().st_size > 10_000
