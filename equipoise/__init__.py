@@ -9,9 +9,10 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from equipoise import bounds, errors, learners, problems, selectors
+from equipoise import bounds, errors, learners, selectors
 from equipoise.learner import Learner, Proposal
 from equipoise.learners import Ball
 from equipoise.nesting import LinearClass
@@ -20,6 +21,7 @@ from equipoise.problem import Problem
 from equipoise.selector import Certificate, Choice, Elimination, EpochEnd, Selector, Standing
 
 if TYPE_CHECKING:
+    from equipoise import problems
     from equipoise.experiments.results import load_results
 
 __all__ = [
@@ -46,7 +48,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Experiments bring the compiler along, which nobody who serves decisions should have to wait for.
+    # Whoever serves decisions should wait neither for problems to simulate nor for the compiler.
+    if name == "problems":
+        return import_module("equipoise.problems")
     if name == "load_results":
         from equipoise.experiments.results import load_results
 

@@ -13,6 +13,7 @@ from equipoise.experiments.results import Curve, Results, SeedResult, log_rounds
 from equipoise.experiments.store import RunFolder
 from equipoise.selector import Elimination, Evidence
 from equipoise.selectors import BalancedElimination
+from equipoise.storage import digest
 from equipoise.theory.certificates import elimination_record
 
 LEARNERS = ("small", "right", "large")
@@ -50,7 +51,30 @@ def seed_result(
     learners: Sequence[str] = LEARNERS,
     selectors: Sequence[str] = SELECTORS,
     eliminate: bool = True,
+    instances: Sequence[str] = ("",),
 ) -> SeedResult:
+    """One seed, with facts and true and false presumptions where there are several instances."""
+    curves, records = [], []
+    for position, instance in enumerate(instances):
+        found, eliminations = _curves(seed, rounds, learners, selectors, eliminate)
+        for i, curve in enumerate(found):
+            named = replace(curve, seconds=0.5, instance=instance, regret=(1 + position) * curve.regret)
+            known = curve.kind == "learner" and len(instances) > 1
+            curves.append(replace(named, well_specified=i > 0) if known else named)
+        records += [sealed({**record, "instance": instance}) if instance else record for record in eliminations]
+    facts = {instance: {"size*": 0.5 + 0.1 * seed} for instance in instances if instance}
+    return SeedResult(seed, tuple(curves), tuple(records), facts)
+
+
+def sealed(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with the digest it needs."""
+    content = {key: value for key, value in record.items() if key != "digest"}
+    return {**content, "digest": digest(content)}
+
+
+def _curves(
+    seed: int, rounds: int, learners: Sequence[str], selectors: Sequence[str], eliminate: bool
+) -> tuple[list[Curve], list[dict[str, Any]]]:
     """Linear regret for the first learner and root-like for the others; the first selector drops the first learner."""
     recorded = log_rounds(rounds)
     chances = np.random.default_rng([seed, rounds, len(learners)])
@@ -67,12 +91,13 @@ def seed_result(
         regret = (2 + j) * np.sqrt(recorded) * chances.uniform(0.9, 1.1)
         curves.append(Curve("selector", name, recorded, regret, np.minimum(5 * regret, recorded), plays))
     records = [record_of(seed, selectors[0], learners, 0, rounds - seed)] if eliminate else []
-    return SeedResult(seed, tuple(replace(curve, seconds=0.5) for curve in curves), tuple(records))
+    return curves, records
 
 
 def finished_run(folder: Path, rounds: int = 1000, seeds: int = 3, **shape: Any) -> Results:
     """A finished run folder of made-up results."""
-    run = RunFolder(folder, settings(rounds, seeds), ABOUT)
+    named = {"instances": list(shape["instances"])} if "instances" in shape else {}
+    run = RunFolder(folder, settings(rounds, seeds), {**ABOUT, **named})
     for seed in run.missing():
         run.add(seed_result(seed, rounds, **shape))
     return run.finish(reward_width=1.0)

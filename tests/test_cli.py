@@ -1,7 +1,6 @@
 """The command line: what it prints, how it exits, and that wrong input gets one line."""
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
