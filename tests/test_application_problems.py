@@ -37,7 +37,7 @@ def distance_to_linear(actions: np.ndarray, means: np.ndarray) -> float:
         b_ub=np.concatenate([means, -means]),
         bounds=[(None, None)] * dim + [(0, None)],
     )
-    assert result.success
+    assert result.success and result.fun is not None
     return float(result.fun)
 
 
