@@ -128,8 +128,10 @@ def test_every_shape_is_drawn_inside_the_page_without_overlap(tmp_path: Path, sh
     labels = [text for axes in figure.axes if str(axes.get_label()).startswith("regret") for text in axes.texts]
     for artist in [*figure.legends, *figure.texts, *labels]:
         # Of a label the text alone: its pointer starts at the axes.
-        pointed = isinstance(artist, mpl.text.Annotation)
-        extent = mpl.text.Text.get_window_extent(artist, renderer) if pointed else artist.get_window_extent(renderer)
+        if isinstance(artist, mpl.text.Annotation):
+            extent = mpl.text.Text.get_window_extent(artist, renderer)
+        else:
+            extent = artist.get_window_extent(renderer)
         assert page.x0 <= extent.x0 and extent.x1 <= page.x1, artist
         assert page.y0 <= extent.y0 and extent.y1 <= page.y1, artist
         assert not any(extent.overlaps(box) for box in boxes), artist
