@@ -19,7 +19,7 @@ from equipoise.learners.ridge import (
     most_optimistic,
     open_ridge,
     open_scratch,
-    rank_one,
+    rank_one_offered,
     update,
 )
 
@@ -138,7 +138,7 @@ def run_through_module(dim: int, actions: Array, rewards: Array) -> tuple[Ridge,
     for offered, reward in zip(actions, rewards, strict=True):
         means, squared_norms = (numbers.copy() for numbers in ridge_module.evaluate(ridge, offered))
         chosen = ridge_module.most_optimistic(means, squared_norms, 1.3)
-        ridge_module.update(ridge, offered[chosen, :dim], reward)
+        ridge_module.update_offered(ridge, offered, chosen, reward)
         seen.append((chosen, means, squared_norms))
     return ridge, seen
 
@@ -152,7 +152,7 @@ def test_native_twins_agree_with_the_interpreted_kernels(
     actions, rewards = unit_rows(rng, n * 6, n_columns).reshape(n, 6, n_columns), rng.random(n)
     interpreted, seen = run_through_module(dim, actions, rewards)
     use_native_twins(monkeypatch)
-    assert ridge_module.rank_one is not rank_one
+    assert ridge_module.rank_one_offered is not rank_one_offered
     native, seen_native = run_through_module(dim, actions, rewards)
     for (chosen, means, squared_norms), (twin_chosen, twin_means, twin_norms) in zip(seen, seen_native, strict=True):
         assert chosen == twin_chosen
