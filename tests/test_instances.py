@@ -135,6 +135,7 @@ def test_every_shape_is_drawn_inside_the_page_without_overlap(tmp_path: Path, sh
         assert page.x0 <= extent.x0 and extent.x1 <= page.x1, artist
         assert page.y0 <= extent.y0 and extent.y1 <= page.y1, artist
         assert not any(extent.overlaps(box) for box in boxes), artist
+    boxes += [text.get_window_extent(renderer) for text in figure.texts if text.get_text()]
     for a in range(len(boxes)):
         for b in range(a):
             assert not boxes[a].overlaps(boxes[b])
@@ -143,7 +144,7 @@ def test_every_shape_is_drawn_inside_the_page_without_overlap(tmp_path: Path, sh
 def test_figure_has_a_row_for_each_instance_and_marks_what_is_presumed_wrongly(tmp_path: Path) -> None:
     figure = drawn(tmp_path)
     written = texts(figure)
-    assert {*INSTANCES, "nobody is told: size* = 0.6 (median over seeds; 0.5 to 0.7)", "eliminates 1 of 3"} <= set(
+    assert {*INSTANCES, "what nobody is told: size* = 0.6 (median over seeds; 0.5 to 0.7)", "eliminates 1 of 3"} <= set(
         written
     )
     assert "learner alone, presuming what is false" in written

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Inches.
 WIDTH, LEFT, RIGHT = 11.0, 0.85, 0.2
-HEAD, TITLE, ROW, BETWEEN, FOOT = 1.3, 0.42, 2.75, 0.55, 0.5
+HEAD, TITLE, FACT, ROW, BETWEEN, FOOT = 1.3, 0.42, 0.16, 2.75, 0.55, 0.5
 SHARES, SHARE_GAP, SHARE_TITLE, SHARES_LEFT = 2.75, 0.24, 0.36, 0.6
 PER_LINE = 2  # small panels beside each other
 CHARACTER = 0.09  # of a label
@@ -34,6 +34,7 @@ class Row(NamedTuple):
     learners: list[panels.Curves]
     selectors: list[panels.Curves]
     marks: list[list[panels.Mark]]
+    known: str  # what nobody is told, in words
 
 
 def heading(figure: Figure, results: Results, left: float, *, wrong: bool = False) -> None:
@@ -53,7 +54,8 @@ def instances_figure(results: Results) -> Figure:
     from matplotlib.figure import Figure
 
     rows = [_gathered(results, instance) for instance in results.instances]
-    height = HEAD + len(rows) * (TITLE + ROW + BETWEEN) - BETWEEN + FOOT
+    title = TITLE + (FACT if any(row.known for row in rows) else 0.0)
+    height = HEAD + len(rows) * (title + ROW + BETWEEN) - BETWEEN + FOOT
     figure = Figure(figsize=(WIDTH, height), facecolor="white")
     longest = max(len(panels.end_label(curve)) for row in rows for curve in (*row.learners, *row.selectors))
     shares = SHARES if any(row.selectors for row in rows) else 0.0
@@ -65,11 +67,12 @@ def instances_figure(results: Results) -> Figure:
 
     heading(figure, results, LEFT, wrong=any(curve.wrong for row in rows for curve in row.learners))
     for k, row in enumerate(rows):
-        top = HEAD + k * (TITLE + ROW + BETWEEN)
+        top = HEAD + k * (title + ROW + BETWEEN)
         figure.text(LEFT / WIDTH, 1 - (top + 0.26) / height, row.instance, fontsize=11.5, fontweight="bold")
-        main = axes(f"regret: {row.instance}", LEFT, top + TITLE, main_width, ROW)
-        _draw_main(main, row, facts(results.summary, row.instance), last=k == len(rows) - 1)
-        for position, (left, below, wide, tall) in enumerate(_places(len(row.selectors))):
+        figure.text(LEFT / WIDTH, 1 - (top + 0.46) / height, row.known, fontsize=9, color=panels.GREY)
+        main = axes(f"regret: {row.instance}", LEFT, top + title, main_width, ROW)
+        _draw_main(main, row, last=k == len(rows) - 1)
+        for position, (left, below, wide, tall) in enumerate(_places(len(row.selectors), title + ROW)):
             label = f"plays of {row.selectors[position].name}: {row.instance}"
             _draw_shares(axes(label, left, top + below, wide, tall), row, position, results.summary["seeds"])
     return figure
@@ -79,26 +82,25 @@ def _gathered(results: Results, instance: str) -> Row:
     learners = curves_over_seeds(results, "learner", instance)
     selectors = curves_over_seeds(results, "selector", instance)
     marks = [elimination_marks(results, selector.name, instance) for selector in selectors]
-    return Row(instance, learners, selectors, marks)
+    known = facts(results.summary, instance)
+    return Row(instance, learners, selectors, marks, f"what nobody is told: {known}" if known else "")
 
 
-def _draw_main(axes: Any, row: Row, known: str, *, last: bool) -> None:
+def _draw_main(axes: Any, row: Row, *, last: bool) -> None:
     panels.draw_regret(axes, row.learners, row.selectors, row.marks)
     axes.set_xlabel("rounds" if last else "", fontsize=9)
     axes.set_ylabel("cumulative regret", fontsize=9)
     axes.tick_params(labelsize=8.5)
-    if known:
-        axes.set_title(f"nobody is told: {known}", loc="right", fontsize=9, color=panels.GREY, pad=6)
 
 
-def _places(n_selectors: int) -> list[tuple[float, float, float, float]]:
+def _places(n_selectors: int, row_height: float) -> list[tuple[float, float, float, float]]:
     """(left, below the top of the row, width, height) of the small panels."""
     n_columns = min(PER_LINE, n_selectors)
     n_lines = ceil(n_selectors / PER_LINE)
     if not n_selectors:
         return []
     wide = (SHARES - SHARE_GAP * (n_columns - 1)) / n_columns
-    tall = (TITLE + ROW - n_lines * SHARE_TITLE - SHARE_GAP * (n_lines - 1)) / n_lines
+    tall = (row_height - n_lines * SHARE_TITLE - SHARE_GAP * (n_lines - 1)) / n_lines
     places = []
     for position in range(n_selectors):
         line, column = divmod(position, PER_LINE)
