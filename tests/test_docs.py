@@ -32,6 +32,7 @@ WITHOUT_REFERENCE = {
     "learners/base.py": "what learners share",
     "learners/finite.py": "what learners share",
     "learners/linear.py": "what learners share",
+    "learners/selecting.py": "what learners share",
     "learners/constant.py": "always the same action",
     "selectors/__init__.py": "registry",
     "selectors/base.py": "what selectors share",
