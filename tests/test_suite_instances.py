@@ -55,7 +55,7 @@ def test_the_own_plays_of_the_best_learner_of_the_trap_look_poor() -> None:
     """Taught by 2,000 rounds of the best single action, whose mean is 0.7, it explores all others by itself, though the
     optimum of 0.85 is its own and nobody else's."""
     world = INSTANCES["exploration-trap"].set_up(0)
-    problem, looking, rng = world.problem, world.learners[1], np.random.default_rng(0)
+    problem, looking, rng = world.problem, world.learners[-1], np.random.default_rng(0)
     for _ in range(2000):
         context = problem.observe(rng)
         looking.learn(context, 0, problem.respond(context, 0, rng))

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from equipoise.bounds import Bound, Observed, Power
-from equipoise.experiments.confidence import ladder
 from equipoise.experiments.context_or_not import CONTEXT_OR_NOT
 from equipoise.experiments.experiment import Experiment
 from equipoise.experiments.linear_mdp import LINEAR_MDP
@@ -81,7 +80,9 @@ class Instance:
 def _as_experiment(experiment: Experiment, settings: Mapping[str, Any], seed: int) -> World:
     setup = experiment.build(settings, seed)
     scaled = setup.selectors["balanced-scaled"]
-    return World(setup.problem, setup.learners, scaled.bounds, scaled.contexts)
+    kept = settings.get("learners", range(len(setup.learners)))
+    learners, bounds = (tuple(row[i] for i in kept) for row in (setup.learners, scaled.bounds))
+    return World(setup.problem, learners, bounds, scaled.contexts)
 
 
 def _from_experiment(
@@ -92,16 +93,10 @@ def _from_experiment(
 
 
 def _confidence(settings: Mapping[str, Any], seed: int) -> World:
-    dim, kappas = settings["dim"], ladder(settings["kappa_min"])
-    problem = LinearBandit(
-        dim,
-        dim,
-        settings["n_actions"],
-        contexts="fixed",
-        noise="gaussian",
-        noise_scale=settings["noise_scale"],
-        seed=seed,
-    )
+    dim, kappas, n_actions = settings["dim"], settings["kappas"], settings["n_actions"]
+    noise = {"noise": "gaussian", "noise_scale": settings["noise_scale"]}
+    # One fixed set of actions. As a table of one it runs on the drivers that are compiled for changing ones.
+    problem = LinearBandit(dim, dim, n_actions, contexts="table", table_size=1, **noise, seed=seed)
     learners = tuple(
         OFUL(dim, norm_bound=NORM_BOUND, regularization=0.01, scale=kappa, name=f"kappa {kappa:g}") for kappa in kappas
     )
@@ -136,17 +131,23 @@ def _exploration_trap(settings: Mapping[str, Any], seed: int) -> World:
     weights = np.zeros((n_actions, n_attributes))
     weights[:2, -1] = settings["effect"], -settings["effect"]
     problem = DisjointLinearBandit(biases, weights)
-    dim = problem.n_columns
+    n_seen = [0, 1, n_attributes]
+    known = {"norm_bound": problem.norm, "scale": settings["oful_scale"]}
     learners = (
         UCB(n_actions, name="UCB, no context"),
-        OFUL(dim, norm_bound=problem.norm, scale=settings["oful_scale"], name="OFUL, all attributes"),
+        *(
+            OFUL(n_actions * (1 + n), **known, name=f"OFUL, {n} attributes" if n > 1 else "OFUL, 1 attribute")
+            for n in n_seen[1:]
+        ),
     )
-    scaled = tuple(Power(settings["bound_scale"] * sqrt(d / n_actions)) for d in (n_actions, dim))
-    return World(problem, learners, scaled)
+    return World(problem, learners, tuple(Power(settings["bound_scale"] * sqrt(1 + n)) for n in n_seen))
 
 
-_SMALL = {"d_max": 16, "n_actions": 10}
-_CONFIDENCE = {"dim": 16, "n_actions": 20, "kappa_min": 0.03125}
+# Compiled drivers depend on the algorithms and on how many learners there are of each, so all instances with OFUL alone
+# have four of them and run on one.
+_SMALL = {"d_max": 16, "n_actions": 5}
+_CONFIDENCE = {"dim": 8, "n_actions": 20, "kappas": [1.0, 0.25, 0.0625, 0.015625]}
+_EVERY_OTHER: dict[str, Any] = {"learners": [1, 3, 5, 7]}  # of the ladder of presumed errors
 
 _ALL = (
     _from_experiment(
@@ -199,6 +200,7 @@ _ALL = (
         "Exactly linear rewards: the least doubt is best.",
         "tuning",
         instance="exactly linear",
+        **_EVERY_OTHER,
     ),
     _from_experiment(
         MISSPECIFICATION,
@@ -206,6 +208,7 @@ _ALL = (
         "Rewards far from linear: too little doubt loses for ever.",
         "report",
         instance="far from linear",
+        **_EVERY_OTHER,
     ),
     Instance(
         "confidence-quiet",
