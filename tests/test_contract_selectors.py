@@ -16,7 +16,23 @@ from equipoise.bounds import Custom, LinearSqrt, Observed, Power, SqrtLog
 from equipoise.errors import EquipoiseError, UnknownDecision
 from equipoise.nesting import LinearClass
 from equipoise.selector import Choice
-from equipoise.selectors import SELECTORS, AdversarialElimination, BalancedElimination, EpochBalancing
+from equipoise.selectors import (
+    D3RB,
+    ED2RB,
+    EXP3,
+    SELECTORS,
+    UCB1,
+    AdversarialElimination,
+    BalancedElimination,
+    DynamicBalancing,
+    EpochBalancing,
+    ExploreCommitExploit,
+    GreedyMean,
+    Oracle,
+    RateAdaptive,
+    RegretBalancing,
+    Uniform,
+)
 from equipoise.testing import check_selector
 from equipoise.testing.selectors import CHECKS
 from equipoise.testing.world import World, play
@@ -29,7 +45,7 @@ REORDERING = "reordering_learners_changes_no_more_than_how_ties_break"
 REBUILDING = "config_rebuilds_an_equal_selector"
 CLASSES = [LinearClass(f"{dim} features", dim, noise=0.01) for dim in (2, 4, 8, 16)]
 UNSPACED = [*CLASSES[:3], LinearClass("too near", 9, noise=0.01), CLASSES[3]]
-SUBJECTS: list[tuple[type[Any], list[Any], dict[str, Any], set[str]]] = [
+SUBJECTS: list[tuple[type[Any], Any, dict[str, Any], set[str]]] = [
     (BalancedElimination, [Power(0.01), SqrtLog(0.02, 0.1), LinearSqrt(0.0, 0.03), Observed()], {}, set()),
     (
         BalancedElimination,
@@ -45,14 +61,34 @@ SUBJECTS: list[tuple[type[Any], list[Any], dict[str, Any], set[str]]] = [
     (AdversarialElimination, CLASSES, {"radius_scale": 0.4}, {REORDERING}),
     (AdversarialElimination, CLASSES, {"noise": 0.4, "size": "theorem", "reward_range": (0, 1)}, {REORDERING}),
     (AdversarialElimination, UNSPACED, {"radius_scale": 0.4}, {REORDERING}),
+    (RegretBalancing, [Power(0.3), SqrtLog(0.2, 0.1), Observed()], {"delta": 0.1}, set()),
+    (RegretBalancing, [Power(0.2), Power(0.5)], {"reward_range": (-3.0, -1.0), "noise": 0.3}, set()),
+    (DynamicBalancing, [Power(0.01), LinearSqrt(0.0, 0.02), Observed()], {}, set()),
+    (DynamicBalancing, [Power(0.1), Power(0.3)], {"scales": (1.0, 0.5), "biases": (0.1, 0.0)}, set()),
+    (D3RB, 3, {"d_min": 0.3, "reward_range": (-2.0, 3.0)}, set()),
+    (D3RB, 2, {"contexts": "fixed", "radius": "paper", "radius_scale": 0.5}, set()),
+    (ED2RB, 3, {"d_min": 0.2, "reward_range": (-2.0, 3.0)}, set()),
+    (ED2RB, 2, {"contexts": "fixed", "delta": 0.2}, set()),
+    (ExploreCommitExploit, [Power(0.03), Power(0.02), Power(0.04)], {"radius_scale": 0.5, "seed": 2}, {REORDERING}),
+    (ExploreCommitExploit, [Observed(), Power(0.2)], {"noise": 0.2}, {REORDERING}),
+    (RateAdaptive, 3, {"reward_range": (-2.0, 3.0), "seed": 5}, {REORDERING}),
+    (RateAdaptive, 2, {"noise": 0.3}, {REORDERING}),
+    (Uniform, 3, {"delta": 0.1, "reward_range": (-2.0, 3.0), "seed": 5}, {REORDERING}),
+    (Uniform, 2, {"noise": 0.3, "contexts": "fixed", "radius": "paper"}, {REORDERING}),
+    (GreedyMean, 3, {"reward_range": (-2.0, 3.0)}, set()),
+    (UCB1, 3, {"reward_range": (-2.0, 3.0)}, set()),
+    (UCB1, 4, {"exploration": 4.0, "noise": 0.3}, set()),
+    (EXP3, 3, {"reward_range": (-2.0, 3.0), "horizon": 500}, {REORDERING}),
+    (EXP3, 4, {"noise": 0.3, "seed": 3}, {REORDERING}),
+    (Oracle, 3, {"best": 2, "reward_range": (-2.0, 3.0)}, {REORDERING}),
 ]
 
 
-@pytest.mark.parametrize(("cls", "bounds", "settings", "left_out"), SUBJECTS)
+@pytest.mark.parametrize(("cls", "learners", "settings", "left_out"), SUBJECTS)
 def test_selector_keeps_the_contract(
-    cls: type[Any], bounds: list[Any], settings: dict[str, Any], left_out: set[str]
+    cls: type[Any], learners: Any, settings: dict[str, Any], left_out: set[str]
 ) -> None:
-    proved = check_selector(lambda: cls(bounds, **settings))
+    proved = check_selector(lambda: cls(learners, **settings))
     assert {name.replace(" ", "_") for name in proved} == {check.__name__ for check in CHECKS} - left_out
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -112,6 +114,20 @@ def test_a_tape_extended_in_pieces_is_the_tape_recorded_at_once() -> None:
     pieces.extend(0)
     pieces.extend(0)
     np.testing.assert_array_equal(pieces.curve(0), whole.curve(0))
+
+
+def test_a_driver_leaves_the_ownership_of_arrays_as_it_was() -> None:
+    """Drivers do not count references; a count that went down would free arrays in use."""
+    problem, learner = LinearBandit(8, 4), OFUL(4)
+    arrays = [*problem.params[:1], *learner.memory[:4]]
+    before = [sys.getrefcount(array) for array in arrays]
+    tapes = Tapes(problem, [learner], log_rounds(500), 0)
+    tapes.curve(0)
+    run_on_tapes(tapes, BalancedElimination([Power(1.0)]))
+    tapes = None  # type: ignore[assignment]
+    gc.collect()
+    assert [sys.getrefcount(array) for array in arrays] == before
+    assert learner.memory.updates[0] == 500
 
 
 def test_equal_learners_have_different_tapes() -> None:

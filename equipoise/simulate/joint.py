@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from equipoise.learner import accepts
 from equipoise.portfolio import Portfolio
-from equipoise.simulate.compiler import compiled
+from equipoise.simulate.compiler import compiled, driver
 from equipoise.simulate.tapes import (
     Curves,
     Progress,
@@ -149,7 +149,7 @@ def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...], asks_al
                     curves.plays[mark, j] = plays[j]
                 progress.next_mark[0] += 1
 
-    return compiled(drive)
+    return driver(drive)
 
 
 def run_jointly(

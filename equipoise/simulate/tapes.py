@@ -25,7 +25,7 @@ from equipoise.errors import EquipoiseError
 from equipoise.learner import Proposal, decider, regret_after
 from equipoise.learners import ridge
 from equipoise.problem import play
-from equipoise.simulate.compiler import compiled
+from equipoise.simulate.compiler import compiled, driver
 from equipoise.simulate.episodes import can_compile_episodes, episode_recorder, episode_source
 from equipoise.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, open_stream, seek
 
@@ -101,7 +101,7 @@ def recorder(draw: Any, reward_of: Any, decide: Any, learn: Any) -> Any:
                 progress.next_mark[0] += 1
         progress.done[0] = until
 
-    return compiled(record)
+    return driver(record)
 
 
 @cache
@@ -148,7 +148,7 @@ def replayer(choose: Any, open_play: Any, book: Any, rewind: Any, pool: Any, cer
         progress.done[0] = rounds
         return -1
 
-    return compiled(replay)
+    return driver(replay)
 
 
 def record_interpreted(
