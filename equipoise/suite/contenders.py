@@ -38,24 +38,60 @@ def _settings(world: World) -> dict[str, Any]:
     }
 
 
-def _with_bounds(name: str, kind: str) -> Builder:
+def _with_bounds(name: str, kind: str = "scaled") -> Builder:
     return lambda world, rounds: SELECTORS[name](getattr(world, kind), **_settings(world))
+
+
+def _without_bounds(name: str, **constants: Any) -> Builder:
+    return lambda world, rounds: SELECTORS[name](len(world.learners), **_settings(world), **constants)
+
+
+def _told_the_horizon(name: str) -> Builder:
+    return lambda world, rounds: SELECTORS[name](len(world.learners), horizon=rounds, **_settings(world))
 
 
 _ALL = (
     Contender(
         "balanced-scaled",
         "BalancedElimination",
-        "scaled bounds, stitched radius, δ = 0.05",
+        "scaled bounds, stitched radius",
         True,
-        _with_bounds("BalancedElimination", "scaled"),
+        _with_bounds("BalancedElimination"),
     ),
     Contender(
         "balanced-observed",
         "BalancedElimination",
-        "observed bounds, stitched radius, δ = 0.05",
+        "observed bounds, stitched radius",
         True,
         _with_bounds("BalancedElimination", "observed"),
     ),
+    Contender("regret-balancing", "RegretBalancing", "scaled bounds", True, _with_bounds("RegretBalancing")),
+    Contender(
+        "dynamic-balancing",
+        "DynamicBalancing",
+        "scaled bounds, v = 1, b = 0, stitched radius",
+        True,
+        _with_bounds("DynamicBalancing"),
+    ),
+    Contender("d3rb", "D3RB", "d_min = 1, stitched radius", True, _without_bounds("D3RB")),
+    Contender("ed2rb", "ED2RB", "d_min = 1, stitched radius", True, _without_bounds("ED2RB")),
+    Contender(
+        "explore-commit-exploit",
+        "ExploreCommitExploit",
+        "ECE-style: scaled bounds, explores with probability t^(-1/3)",
+        False,
+        _with_bounds("ExploreCommitExploit"),
+    ),
+    Contender(
+        "rate-adaptive",
+        "RateAdaptive",
+        "Bibaut-style: explores with probability t^(-1/3)",
+        False,
+        _without_bounds("RateAdaptive"),
+    ),
+    Contender("ucb1", "UCB1", "mean + w √(ln t / (2 n))", False, _without_bounds("UCB1")),
+    Contender("exp3", "EXP3", "η = √(2 ln M / (M T))", False, _told_the_horizon("EXP3")),
+    Contender("greedy-mean", "GreedyMean", "highest mean reward so far", False, _without_bounds("GreedyMean")),
+    Contender("uniform", "Uniform", "any learner, equally likely", False, _without_bounds("Uniform")),
 )
 CONTENDERS = {contender.label: contender for contender in _ALL}

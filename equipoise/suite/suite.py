@@ -42,6 +42,10 @@ class Outcome:
     scores: Mapping[str, Scores]  # by table
     rows: Mapping[str, Mapping[tuple[str, str], list[Row]]]  # by table, then by label and instance: one row per seed
 
+    def rows_of(self, table: str, label: str) -> list[Row]:
+        """All rows of a selector."""
+        return [row for (other, _), rows in self.rows[table].items() if other == label for row in rows]
+
     @property
     def is_whole(self) -> bool:
         """Whether nothing was left out or shortened."""
