@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -94,7 +95,7 @@ def run(
     arguments = {
         "rounds": rounds,
         "seeds": seeds,
-        "selectors": None if selectors is None else [part.strip() for part in selectors.split(",")],
+        "selectors": _parts(selectors),
         "jobs": jobs,
         "out": out or Path("results") / name,
         "overrides": parse_settings(settings or []),
@@ -164,6 +165,39 @@ def verify(
 
 
 @app.command()
+def suite(
+    selectors: Annotated[
+        str | None, typer.Option(help="Selectors to run, separated by commas.", show_default="all")
+    ] = None,
+    instances: Annotated[str | None, typer.Option(help="Instances, separated by commas.", show_default="all")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds.", show_default="20; 2 if quick")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Number of processes.", show_default="one per core")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="See that it works; the prices mean nothing.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for tapes and results.", show_default="results/suite[-quick]")
+    ] = None,
+    docs: Annotated[
+        Path | None, typer.Option(help="Folder for the page.", show_default="docs; none if something was left out")
+    ] = None,
+) -> None:
+    """Run every selector on the same instances, or go on with that, and write the leaderboard."""
+    from equipoise.suite.report import publish
+    from equipoise.suite.suite import run_suite
+
+    folder = out or Path("results") / ("suite-quick" if quick else "suite")
+    wanted = {"instances": _parts(instances), "selectors": _parts(selectors)}
+    with _progress_bar() as progress:
+        outcome = run_suite(out=folder, **wanted, seeds=seeds, jobs=jobs, quick=quick, progress=progress)
+        progress("drawing", 0.0)
+        paths = publish(outcome, folder, docs or (Path("docs") if outcome.is_whole else None))
+    _print_suite(outcome, paths)
+
+
+def _parts(words: str | None) -> list[str] | None:
+    return None if words is None else [part.strip() for part in words.split(",")]
+
+
+@app.command()
 def bench(
     quick: Annotated[bool, typer.Option("--quick", help="See that it works; the times mean nothing.")] = False,
     yardstick: Annotated[
@@ -213,7 +247,9 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(name)  # NaN and infinities are no JSON
 
 
-def _run_with_progress(experiment: Any, arguments: Mapping[str, Any]) -> tuple[Results, list[Path]]:
+@contextmanager
+def _progress_bar() -> Iterator[Callable[[str, float], None]]:
+    """A function that tells what is going on and the share of the whole finished since it was last called."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -223,9 +259,6 @@ def _run_with_progress(experiment: Any, arguments: Mapping[str, Any]) -> tuple[R
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
-
-    from equipoise.experiments.report import publish
-    from equipoise.experiments.runner import run as run_experiment
 
     console = Console(stderr=True)
     columns = (
@@ -237,10 +270,14 @@ def _run_with_progress(experiment: Any, arguments: Mapping[str, Any]) -> tuple[R
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=1.0, what="starting")
+        yield lambda what, share: bar.update(task, advance=share, what=what)
 
-        def progress(what: str, share: float) -> None:
-            bar.update(task, advance=share, what=what)
 
+def _run_with_progress(experiment: Any, arguments: Mapping[str, Any]) -> tuple[Results, list[Path]]:
+    from equipoise.experiments.report import publish
+    from equipoise.experiments.runner import run as run_experiment
+
+    with _progress_bar() as progress:
         results = run_experiment(experiment, progress=progress, **arguments)
         progress("drawing", 0.0)
         return results, publish(results)
@@ -253,6 +290,30 @@ def _print_results(results: Results, paths: Sequence[Path]) -> None:
     for instance in results.instances:
         typer.echo(f"\n{typer.style(instance, bold=True)}" if instance else "")
         _print_whole(_table(summary, instance))
+    _print_paths(paths)
+
+
+def _print_suite(outcome: Any, paths: Sequence[Path]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from equipoise.suite.report import in_short
+    from equipoise.suite.tables import TITLES, leaders
+
+    for name in outcome.scores:
+        (_, *head), *rows = leaders(outcome, name)
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column("", no_wrap=True)
+        for column in head:
+            table.add_column(column, justify="right", no_wrap=True)
+        for cells in rows:
+            table.add_row(*map(escape, cells))
+        typer.echo(f"\n{typer.style(TITLES[name], bold=True)}\n{in_short(outcome, name)}\n")
+        _print_whole(table)
+    _print_paths(paths)
+
+
+def _print_paths(paths: Sequence[Path]) -> None:
     typer.echo("\nWritten:")
     for path in paths:
         typer.echo(f"  {path}")

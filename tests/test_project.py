@@ -32,7 +32,7 @@ LAYERS = (
     ("learner", "nesting", "selector", "problem", "trajectory", "ledger", "storage", "archive"),
     ("learners", "selectors", "problems"),
     ("saving", "portfolio", "simulate"),
-    ("rl", "theory", "experiments"),
+    ("rl", "theory", "experiments", "suite"),
     ("testing", "bench", "cli"),
 )
 # The package itself re-exports everything, so it stands above all rows: only its version may be imported from below.
