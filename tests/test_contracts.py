@@ -25,6 +25,7 @@ from equipoise.learners import (
     EpsilonGreedy,
     LinearThompson,
     QLearning,
+    Scheduled,
 )
 from equipoise.learners.lsvi_ucb import one_hot
 from equipoise.testing import check_learner
@@ -43,6 +44,8 @@ SUBJECTS: list[tuple[type[Any], dict[str, Any], ContextSource]] = [
     (EpsilonGreedy, {"arms": 7, "epsilon": 0.3, "seed": 5}, offered_actions),
     (EpsilonGreedy, {"arms": 3, "epsilon": 1.0}, lambda rng: None),
     (LinearThompson, {"dim": 4, "scale": 0.2, "regularization": 2.0, "seed": 5}, offered_actions),
+    (Scheduled, {"family": "power", "coefficient": 2.0, "shape": 0.5, "gap": 0.3}, offered_actions),
+    (Scheduled, {"family": "linear-sqrt", "coefficient": 1.0, "shape": 0.1}, lambda rng: None),
     (Constant, {"action": 1}, offered_actions),
     (Constant, {"action": 3}, lambda rng: None),
 ]

@@ -33,6 +33,7 @@ WITHOUT_REFERENCE = {
     "learners/finite.py": "what learners share",
     "learners/linear.py": "what learners share",
     "learners/constant.py": "always the same action",
+    "learners/scheduled.py": "its regret is set, not learned",
     "selectors/__init__.py": "registry",
     "selectors/base.py": "what selectors share",
 }

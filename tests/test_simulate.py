@@ -14,7 +14,7 @@ from equipoise import Portfolio, Proposal
 from equipoise.bounds import Custom, Observed, Power
 from equipoise.experiments.results import log_rounds
 from equipoise.kernel import NATIVE
-from equipoise.learners import LEARNERS, OFUL, UCB, Constant, EpsilonGreedy, LinearThompson
+from equipoise.learners import LEARNERS, OFUL, UCB, Constant, EpsilonGreedy, LinearThompson, Scheduled
 from equipoise.normals import fill_row, start_rows
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selectors import BalancedElimination
@@ -33,6 +33,7 @@ KERNEL_LEARNERS: dict[str, Callable[[], Any]] = {
     "EpsilonGreedy": partial(EpsilonGreedy, 5, epsilon=0.1),
     "LinearThompson": partial(LinearThompson, 3, norm_bound=1.1),
     "Constant": partial(Constant, 2),
+    "Scheduled": partial(Scheduled, "power", 1.0, 0.5),
 }
 
 

@@ -12,12 +12,13 @@ from equipoise.learners.linear_thompson import LinearThompson
 from equipoise.learners.lsvi_ucb import LSVI_UCB
 from equipoise.learners.oful import OFUL
 from equipoise.learners.q_learning import QLearning
+from equipoise.learners.scheduled import Scheduled
 from equipoise.learners.ucb import UCB
 from equipoise.learners.ucbvi import UCBVI
 
 LEARNERS: dict[str, type[Any]] = {
     cls.__name__: cls
-    for cls in (OFUL, UCB, EpsilonGreedy, LinearThompson, Constant, LSVI_UCB, UCBVI, QLearning, Eleanor)
+    for cls in (OFUL, UCB, EpsilonGreedy, LinearThompson, Constant, LSVI_UCB, UCBVI, QLearning, Eleanor, Scheduled)
 }
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "EpsilonGreedy",
     "LinearThompson",
     "QLearning",
+    "Scheduled",
 ]
