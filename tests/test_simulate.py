@@ -28,6 +28,7 @@ from equipoise.learners import (
     LinearThompson,
     MisspecificationAdaptive,
     ModCB,
+    Scheduled,
     SquareCB,
 )
 from equipoise.normals import fill_row, start_rows
@@ -54,6 +55,7 @@ KERNEL_LEARNERS: dict[str, Callable[[], Any]] = {
     "ALBNorm": partial(ALBNorm, 3, first_epoch=50, norm_bound=4.0),
     "ALBDim": partial(ALBDim, 5, first_phase=100),
     "MisspecificationAdaptive": partial(MisspecificationAdaptive, 3, arms=5, rounds=ROUNDS),
+    "Scheduled": partial(Scheduled, "power", 1.0, 0.5),
 }
 
 
