@@ -30,11 +30,8 @@ from equipoise.learners import (
     MisspecificationAdaptive,
     ModCB,
     QLearning,
-<<<<<<< HEAD
-    SquareCB,
-=======
     Scheduled,
->>>>>>> theory
+    SquareCB,
 )
 from equipoise.learners.lsvi_ucb import one_hot
 from equipoise.testing import check_learner
@@ -53,7 +50,6 @@ SUBJECTS: list[tuple[type[Any], dict[str, Any], ContextSource]] = [
     (EpsilonGreedy, {"arms": 7, "epsilon": 0.3, "seed": 5}, offered_actions),
     (EpsilonGreedy, {"arms": 3, "epsilon": 1.0}, lambda rng: None),
     (LinearThompson, {"dim": 4, "scale": 0.2, "regularization": 2.0, "seed": 5}, offered_actions),
-<<<<<<< HEAD
     (SquareCB, {"dim": 4, "scale": 3.0, "misspecification": 0.1, "seed": 5}, offered_actions),
     (ModCB, {"dims": [2, 4, 7], "exploration": 0.2, "noise": 0.3, "seed": 5}, offered_actions),
     (OSOM, {"arms": 6, "dim": 5, "delta": 0.1}, offered_actions),
@@ -61,10 +57,8 @@ SUBJECTS: list[tuple[type[Any], dict[str, Any], ContextSource]] = [
     (ALBNorm, {"dim": 3, "first_epoch": 7, "reward_range": (-1.0, 1.0)}, offered_actions),
     (ALBDim, {"dim": 5, "first_phase": 16, "seed": 5}, offered_actions),
     (MisspecificationAdaptive, {"dim": 5, "arms": 6, "rounds": 500, "seed": 5}, offered_actions),
-=======
     (Scheduled, {"family": "power", "coefficient": 2.0, "shape": 0.5, "gap": 0.3}, offered_actions),
     (Scheduled, {"family": "linear-sqrt", "coefficient": 1.0, "shape": 0.1}, lambda rng: None),
->>>>>>> theory
     (Constant, {"action": 1}, offered_actions),
     (Constant, {"action": 3}, lambda rng: None),
 ]
