@@ -319,6 +319,15 @@ def test_explore_commit_exploit_commits_after_a_switch() -> None:
     assert learners[rejected.round :] == [1] * (until - rejected.round)
 
 
+def test_explore_commit_exploit_listens_to_more_complex_learners_only() -> None:
+    selector = ExploreCommitExploit([Power(0.01), Power(0.02), Power(0.03)], seed=1)
+    play(selector, [0.0, 1.0, 1.0], 500)
+    assert selector.current == 1 and selector.books.commitment[0].until < 500
+    selector.books.accounts[0].mean_lower = 2.0  # as if the rejected learner had proved the impossible
+    play(selector, [0.0, 1.0, 1.0], 10)
+    assert selector.current == 1
+
+
 def test_the_oracle_plays_the_best_alone() -> None:
     selector = Oracle(4, best=2)
     assert play(selector, [0.1, 0.2, 0.3, 0.4], 20) == [2] * 20
