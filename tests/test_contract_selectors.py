@@ -30,6 +30,7 @@ from equipoise.selectors import (
     GreedyMean,
     Oracle,
     RateAdaptive,
+    RealizedBalancing,
     RegretBalancing,
     Uniform,
 )
@@ -65,6 +66,14 @@ SUBJECTS: list[tuple[type[Any], Any, dict[str, Any], set[str]]] = [
     (RegretBalancing, [Power(0.2), Power(0.5)], {"reward_range": (-3.0, -1.0), "noise": 0.3}, set()),
     (DynamicBalancing, [Power(0.01), LinearSqrt(0.0, 0.02), Observed()], {}, set()),
     (DynamicBalancing, [Power(0.1), Power(0.3)], {"scales": (1.0, 0.5), "biases": (0.1, 0.0)}, set()),
+    (RealizedBalancing, 3, {"reward_range": (-2.0, 3.0)}, set()),
+    (RealizedBalancing, 2, {"contexts": "fixed", "radius": "bernstein", "slack": 1.0, "floor": 0.1}, set()),
+    (
+        RealizedBalancing,
+        3,
+        {"bounds": [Power(0.01), LinearSqrt(0.0, 0.02), Observed()], "radius_scale": 0.2, "radius": "paper"},
+        set(),
+    ),
     (D3RB, 3, {"d_min": 0.3, "reward_range": (-2.0, 3.0)}, set()),
     (D3RB, 2, {"contexts": "fixed", "radius": "paper", "radius_scale": 0.5}, set()),
     (ED2RB, 3, {"d_min": 0.2, "reward_range": (-2.0, 3.0)}, set()),
