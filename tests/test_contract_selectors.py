@@ -30,6 +30,7 @@ from equipoise.selectors import (
     GreedyMean,
     Oracle,
     RateAdaptive,
+    RealizedBalancing,
     RegretBalancing,
     Uniform,
 )
@@ -64,6 +65,14 @@ SUBJECTS: list[tuple[type[Any], Any, dict[str, Any], set[str]]] = [
     (RegretBalancing, [Power(0.3), SqrtLog(0.2, 0.1), Observed()], {"delta": 0.1}, set()),
     (DynamicBalancing, [Power(0.01), LinearSqrt(0.0, 0.02), Observed()], {}, set()),
     (DynamicBalancing, [Power(0.1), Power(0.3)], {"scales": (1.0, 0.5), "biases": (0.1, 0.0)}, set()),
+    (RealizedBalancing, 3, {"reward_range": (-2.0, 3.0)}, set()),
+    (RealizedBalancing, 2, {"contexts": "fixed", "radius": "bernstein", "slack": 1.0, "floor": 0.1}, set()),
+    (
+        RealizedBalancing,
+        3,
+        {"bounds": [Power(0.01), LinearSqrt(0.0, 0.02), Observed()], "radius_scale": 0.2, "radius": "paper"},
+        set(),
+    ),
     (D3RB, 3, {"d_min": 0.3, "reward_range": (-2.0, 3.0)}, set()),
     (ED2RB, 2, {"d_min": 0.2, "contexts": "fixed", "radius": "paper"}, set()),
     (ExploreCommitExploit, [Power(0.03), Power(0.02), Power(0.04)], {"radius_scale": 0.5, "seed": 2}, {REORDERING}),
