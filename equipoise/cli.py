@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -175,6 +176,32 @@ def verify(
 
 
 @app.command()
+def audit(
+    quick: Annotated[bool, typer.Option("--quick", help="Few runs of few subjects, in seconds.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Number of processes.", show_default="one per core")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("results/audit"),
+) -> None:
+    """Check what theory promises against simulation, where the truth is known; exits with 1 if a claim fails."""
+    from equipoise.audit.command import run as run_audit
+    from equipoise.audit.report import control_words, publish, summary_rows, verdict_words
+
+    with _progress_bar() as progress:
+        found = run_audit(quick=quick, jobs=jobs, progress=progress)
+    _print_whole(_summary_table(list(summary_rows(found))))
+    for row in found.broken:
+        low, high = row.interval
+        _complain(f"{row.subject}: {row.claim}: {row.violations} of {row.runs} runs, [{low:.3f}, {high:.3f}]")
+    typer.echo("\nControls, each of which must be caught:")
+    for words in control_words(found):
+        typer.echo(f"  {words}")
+    typer.echo(f"\n{verdict_words(found)}\n\nWritten:")
+    for path in publish(found, out):
+        typer.echo(f"  {path}")
+    if not found.passed:
+        raise typer.Exit(1)
+
+
+@app.command()
 def bench(
     quick: Annotated[bool, typer.Option("--quick", help="See that it works; the times mean nothing.")] = False,
     yardstick: Annotated[
@@ -224,7 +251,9 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(name)  # NaN and infinities are no JSON
 
 
-def _run_with_progress(experiment: Any, arguments: Mapping[str, Any]) -> tuple[Results, list[Path]]:
+@contextmanager
+def _progress_bar() -> Iterator[Callable[[str, float], None]]:
+    """A function (what is going on, share of the whole finished since the last call) behind a bar on the terminal."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -234,9 +263,6 @@ def _run_with_progress(experiment: Any, arguments: Mapping[str, Any]) -> tuple[R
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
-
-    from equipoise.experiments.report import publish
-    from equipoise.experiments.runner import run as run_experiment
 
     console = Console(stderr=True)
     columns = (
@@ -248,10 +274,14 @@ def _run_with_progress(experiment: Any, arguments: Mapping[str, Any]) -> tuple[R
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=1.0, what="starting")
+        yield lambda what, share: bar.update(task, advance=share, what=what)
 
-        def progress(what: str, share: float) -> None:
-            bar.update(task, advance=share, what=what)
 
+def _run_with_progress(experiment: Any, arguments: Mapping[str, Any]) -> tuple[Results, list[Path]]:
+    from equipoise.experiments.report import publish
+    from equipoise.experiments.runner import run as run_experiment
+
+    with _progress_bar() as progress:
         results = run_experiment(experiment, progress=progress, **arguments)
         progress("drawing", 0.0)
         return results, publish(results)
@@ -296,6 +326,18 @@ def _table(summary: Mapping[str, Any], instance: str) -> Any:
         if row.kind == "selector" and rows[i - 1].kind == "learner":
             table.add_row()
         table.add_row(*map(escape, (row.name, *row.cells)), style="bold" if row.kind == "selector" else None)
+    return table
+
+
+def _summary_table(rows: Sequence[Sequence[str]]) -> Any:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("claim", "", "subjects", "violated", "largest share", "verdict"):
+        table.add_column(column, no_wrap=True)
+    for row in rows:
+        table.add_row(*map(escape, row), style=None if row[-1] == "holds" else "bold red")
     return table
 
 

@@ -70,7 +70,7 @@ class GapBandit(KernelProblem):
     def optimum(self) -> float:
         """The expectation over contexts of the best expected reward."""
         rich, poor, share, _ = self.params
-        return share * rich + (1 - share) * poor
+        return float(share * rich + (1 - share) * poor)
 
     def means(self, context: Any) -> Array:
         """The expected rewards of the two actions."""
