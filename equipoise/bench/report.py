@@ -37,7 +37,7 @@ SELECTION = (
     "Everyone plays the same {rounds:,} rounds, a seed per repeat. A round has a context of two parts a and b and "
     "{n_actions} actions; expected rewards are linear in a with weights of each action's own, b is noise, and rewards "
     "lie in [0, 1]. Three feature maps are on offer: the action alone, which is too small, with a, which is right, and "
-    "with a and b, which learns more slowly. Who runs LinUCB runs it with width {width} and ridge {ridge:g}. Regret is "
+    "with a and b, which has more to learn. Who runs LinUCB runs it with width {width} and ridge {ridge:g}. Regret is "
     "the average of a round, ± half a 95 % interval over seeds."
 )
 
