@@ -123,23 +123,34 @@ def list_(
 @app.command()
 def docs(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments.", show_default="all with a page")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Experiments, or guarantees.", show_default="all with a page"),
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Number of processes.", show_default="one per core")] = None,
     results: Annotated[Path, typer.Option(help="Folder of the runs; what is there is not run again.")] = Path(
         "results/docs"
     ),
     out: Annotated[Path, typer.Option(help="Folder for the pages.")] = Path("docs/experiments"),
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Numbers of the guarantees; may be repeated.")
+    ] = None,
 ) -> None:
     """Run experiments with their default settings and write their pages of the documentation."""
     from equipoise.experiments import EXPERIMENTS
     from equipoise.experiments.pages import write_page
+    from equipoise.storage import write_atomic
+    from equipoise.theory.tables import page
 
     pages = {name: experiment for name, experiment in EXPERIMENTS.items() if experiment.setting}
     for name in names or ():
-        if name not in pages:
-            raise UnknownName("experiment with a page", name, pages)
-    for name in names or pages:
+        if name not in (*pages, "guarantees"):
+            raise UnknownName("experiment with a page", name, (*pages, "guarantees"))
+    for name in names or (*pages, "guarantees"):
+        if name == "guarantees":
+            path = out.parent / "guarantees.md"
+            write_atomic(path, page(parse_settings(settings or [])).encode())
+            typer.echo(path)
+            continue
         arguments = {"jobs": jobs, "out": results / name}
         for path in write_page(pages[name], _run_with_progress(pages[name], arguments)[0], out):
             typer.echo(path)

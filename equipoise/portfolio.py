@@ -166,6 +166,34 @@ class Portfolio:
         if new:
             self._announce(new)
 
+    def withdraw(self, decision: Decision | int) -> None:
+        """Take back an open decision whose round did not happen: its play does not count and nobody learns from it.
+
+        The id is not given out again. Should a learner raise over a later round that waited for this one, its error
+        passes through; the decision is withdrawn all the same, and the lesson is tried again with the learner's next.
+        """
+        id_ = decision.id if isinstance(decision, Decision) else decision
+        ticket = self._open.get(id_) if type(id_) is int else self._find(id_)
+        if ticket is None:
+            raise UnknownDecision(self._why_closed(id_))
+        if ticket.taught:
+            raise InvalidArgument(
+                f"decision {id_} was learned from by {self._names[min(ticket.taught)]!r}, "
+                "but only a round that nobody has learned from can be withdrawn: call learn() again"
+            )
+        n_eliminated = len(self.selector.eliminations)
+        self.selector.withdraw(ticket.choice)
+        del self._open[ticket.id]
+        waiting = [i for i, queue in self._queues.items() if ticket in queue]
+        for i in waiting:
+            self._queues[i].remove(ticket)
+        new = self._retire_new(n_eliminated)
+        try:
+            for i in waiting:
+                self._teach_in_order(i)
+        finally:
+            self._announce(new)
+
     def certificate(self) -> Certificate:
         """What the rewards so far prove, with confidence 1 - delta - the learners' own deltas."""
         claims = [getattr(self.learners[i], "delta", 0.0) for i in sorted(self._observed)]
@@ -233,7 +261,8 @@ class Portfolio:
                     "context": plain_context(ticket.context, ticket.id),
                     "action": ticket.action,
                     "regret": ticket.regret,
-                    "outcome": ticket.outcome,
+                    # A trajectory is saved as the plain tuple that learners take as well.
+                    "outcome": tuple(ticket.outcome) if isinstance(ticket.outcome, tuple) else ticket.outcome,
                     "reward": ticket.reward,
                     "taught": sorted(ticket.taught),
                     "open": ticket.id in self._open,
@@ -273,11 +302,14 @@ class Portfolio:
 
     def _ignore_late(self, id_: int, reward: float) -> None:
         if id_ not in self._defaulted:
-            what = "already has its reward" if 0 < id_ < self._next_id else "was never given out"
-            raise UnknownDecision(f"decision {id_} {what}")
+            raise UnknownDecision(self._why_closed(id_))
         self._check_reward(reward)
         self._defaulted.remove(id_)
         logger.info("reward of decision %d came after its deadline and is ignored", id_)
+
+    def _why_closed(self, id_: int) -> str:
+        given_out = 0 < id_ < self._next_id
+        return f"decision {id_} {'already has its reward or was withdrawn' if given_out else 'was never given out'}"
 
     def _resolve(self, ticket: Ticket, reward: float, regret: float, outcome: Any = None) -> Sequence[Dropped]:
         """Teach, book and close a decision, all of it checked; returns the eliminations it brought."""
@@ -291,8 +323,10 @@ class Portfolio:
             ticket.reward, ticket.outcome = nan, None
             raise
         del self._open[ticket.id]
-        if len(self.selector.eliminations) == n_eliminated:
-            return ()
+        return () if len(self.selector.eliminations) == n_eliminated else self._retire_new(n_eliminated)
+
+    def _retire_new(self, n_eliminated: int) -> Sequence[Dropped]:
+        """Retire whoever was eliminated after the first so many; returns those eliminations."""
         new: Sequence[Dropped] = self.selector.eliminations[n_eliminated:]
         for elimination in new:
             self._retire(elimination.learner.index)

@@ -42,8 +42,8 @@ class Standing(NamedTuple):
     mean_reward: float
     mean_radius: float
     mean_bound: float
-    mean_lower: float  # mean_reward - mean_radius: the optimum is not below this
-    mean_upper: float  # mean_reward + mean_radius + mean_bound: the optimum is not above this if the bound is true
+    mean_lower: float  # at least mean_reward - mean_radius: the optimum is not below this
+    mean_upper: float  # at most mean_reward + mean_radius + mean_bound: if the bound is true, the optimum is not above
     active: bool
 
 
@@ -55,7 +55,8 @@ class Evidence:
     plays: int
     reward_sum: float
     regret_bound: float
-    radius: float
+    radius: float  # of the side that the proof needs: above the mean of the learner, below that of the witness
+    spread: float = 0.0  # of the rewards around their running mean, a sum of squares
 
     @property
     def mean_lower(self) -> float:

@@ -16,7 +16,21 @@ from equipoise import Portfolio, Proposal
 from equipoise.bounds import Custom, Observed, Power
 from equipoise.experiments.results import log_rounds
 from equipoise.kernel import NATIVE
-from equipoise.learners import LEARNERS, OFUL, UCB, Constant, EpsilonGreedy, LinearThompson
+from equipoise.learners import (
+    LEARNERS,
+    OFUL,
+    OSOM,
+    UCB,
+    ALBDim,
+    ALBNorm,
+    Constant,
+    EpsilonGreedy,
+    LinearThompson,
+    MisspecificationAdaptive,
+    ModCB,
+    Scheduled,
+    SquareCB,
+)
 from equipoise.normals import fill_row, start_rows
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selectors import BalancedElimination
@@ -35,6 +49,13 @@ KERNEL_LEARNERS: dict[str, Callable[[], Any]] = {
     "EpsilonGreedy": partial(EpsilonGreedy, 5, epsilon=0.1),
     "LinearThompson": partial(LinearThompson, 3, norm_bound=1.1),
     "Constant": partial(Constant, 2),
+    "SquareCB": partial(SquareCB, 3, norm_bound=1.1),
+    "ModCB": partial(ModCB, [1, 3, 5], norm_bound=1.1, delta=0.2),
+    "OSOM": partial(OSOM, 5, dim=3, norm_bound=1.1),
+    "ALBNorm": partial(ALBNorm, 3, first_epoch=50, norm_bound=4.0),
+    "ALBDim": partial(ALBDim, 5, first_phase=100),
+    "MisspecificationAdaptive": partial(MisspecificationAdaptive, 3, arms=5, rounds=ROUNDS),
+    "Scheduled": partial(Scheduled, "power", 1.0, 0.5),
 }
 
 

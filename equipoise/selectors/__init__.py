@@ -15,6 +15,7 @@ from equipoise.selectors.explore_commit_exploit import ExploreCommitExploit
 from equipoise.selectors.greedy_mean import GreedyMean
 from equipoise.selectors.oracle import Oracle
 from equipoise.selectors.rate_adaptive import RateAdaptive
+from equipoise.selectors.realized_balancing import RealizedBalancing
 from equipoise.selectors.regret_balancing import RegretBalancing
 from equipoise.selectors.ucb1 import UCB1
 from equipoise.selectors.uniform import Uniform
@@ -25,6 +26,7 @@ SELECTORS: dict[str, type[Any]] = {
         BalancedElimination,
         EpochBalancing,
         AdversarialElimination,
+        RealizedBalancing,
         RegretBalancing,
         DynamicBalancing,
         D3RB,
@@ -53,6 +55,7 @@ __all__ = [
     "GreedyMean",
     "Oracle",
     "RateAdaptive",
+    "RealizedBalancing",
     "RegretBalancing",
     "Uniform",
 ]

@@ -62,8 +62,8 @@ class BalancedElimination(BookedSelector):
     `bounds` has one candidate bound per learner. `delta` is the selector's own failure probability; learners spend
     theirs separately. Rewards lie in `reward_range`; with sub-Gaussian `noise` (its factor) the range concerns
     expected rewards and a reward only has to be finite. `contexts="fixed"` says that contexts and action sets never
-    change, which narrows the radius. `radius` is "stitched" or "paper"; `radius_scale` multiplies it, and below 1
-    voids every certificate.
+    change, which narrows the radius. `radius` is "stitched", "paper" or "bernstein" (narrow where rewards vary little,
+    for bounded rewards only); `radius_scale` multiplies it, and below 1 voids every certificate.
     """
 
     name = "Balanced elimination"

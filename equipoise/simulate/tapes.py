@@ -310,10 +310,17 @@ def can_compile(*parts: Any) -> bool:
 
 def native_memory(learner: Any, problem: Any) -> Any:
     """The learner's own arrays, with scratch room for compiled code."""
-    if hasattr(learner.memory, "scratch"):
-        scratch = ridge.open_scratch(learner.dim, problem.n_actions, problem.same_actions)
-        return learner.memory._replace(scratch=scratch)
-    return learner.memory
+    return _with_scratch(learner.memory, problem.n_actions, problem.same_actions)
+
+
+def _with_scratch(memory: Any, n_actions: int, same_actions: bool) -> Any:
+    if isinstance(memory, ridge.Ridge):
+        return memory._replace(scratch=ridge.open_scratch(len(memory.theta), n_actions, same_actions))
+    if not isinstance(memory, tuple):
+        return memory
+    # A learner with regressions inside shows them masked or weighted actions: not the same ones in every round.
+    parts = [_with_scratch(part, n_actions, False) for part in memory]
+    return type(memory)(*parts) if hasattr(memory, "_fields") else tuple(parts)
 
 
 def run_on_tapes(tapes: Tapes, selector: Any) -> tuple[Curves, float]:

@@ -8,9 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-import equipoise
-
-PACKAGE = Path(equipoise.__file__).parent
+PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def code_digest(modules: Iterable[str]) -> str:
