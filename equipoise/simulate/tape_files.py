@@ -29,7 +29,7 @@ def save_tapes(tapes: Tapes, path: Path, key: str) -> None:
 def load_tapes(tapes: Tapes, path: Path, key: str) -> bool:
     """Put on fresh tapes what a file holds; whether there was one that fits."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as source, np.load(source, allow_pickle=False) as file:
             if int(file["format"]) != FORMAT or str(file["key"]) != key:
                 return False
             tapes.restore({name: file[name] for name in file.files})
