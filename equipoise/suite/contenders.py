@@ -52,6 +52,13 @@ def _told_the_horizon(name: str) -> Builder:
 
 _ALL = (
     Contender(
+        "realized-balancing",
+        "RealizedBalancing",
+        "no bounds, all settings by default",
+        True,
+        _without_bounds("RealizedBalancing"),
+    ),
+    Contender(
         "balanced-scaled",
         "BalancedElimination",
         "scaled bounds, stitched radius",
