@@ -8,6 +8,7 @@ TEST_JOBS ?= auto
 LOCK_FLAGS ?=
 BENCH_FLAGS ?=
 SUITE_FLAGS ?=
+AUDIT_FLAGS ?=
 
 VENV := .venv
 BENCH_VENV := .venv-bench
@@ -23,7 +24,7 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint interpreted bounds bench suite lock clean
+.PHONY: help venv demo test lint interpreted bounds bench suite audit lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -33,6 +34,9 @@ demo: venv ## run the nested experiment; figure and report go to OUT (ROUNDS, SE
 
 test: lint ## lint, then run all tests and documented examples in parallel (TEST_JOBS)
 	$(RUN) pytest -n $(TEST_JOBS)
+
+audit: venv ## check what theory promises against simulation; report goes to results/audit (some minutes)
+	$(EQUIPOISE) audit $(AUDIT_FLAGS)
 
 lint: venv ## check style, format and types
 	$(RUN) ruff check .

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +15,7 @@ import typer
 
 from equipoise import __version__
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
+from equipoise.terminal import print_results, print_suite, print_whole, progress_bar, summary_table
 
 if TYPE_CHECKING:
     from equipoise.experiments.results import Results
@@ -101,7 +101,7 @@ def run(
         "overrides": parse_settings(settings or []),
     }
     results, paths = _run_with_progress(EXPERIMENTS[name], arguments)
-    _print_results(results, paths)
+    print_results(results, paths)
 
 
 @app.command("list")
@@ -197,15 +197,41 @@ def suite(
 
     folder = out or Path("results") / ("suite-quick" if quick else "suite")
     wanted = {"instances": _parts(instances), "selectors": _parts(selectors)}
-    with _progress_bar() as progress:
+    with progress_bar() as progress:
         outcome = run_suite(out=folder, **wanted, seeds=seeds, jobs=jobs, quick=quick, progress=progress)
         progress("drawing", 0.0)
         paths = publish(outcome, folder, docs or (Path("docs") if outcome.is_whole else None))
-    _print_suite(outcome, paths)
+    print_suite(outcome, paths)
 
 
 def _parts(words: str | None) -> list[str] | None:
     return None if words is None else [part.strip() for part in words.split(",")]
+
+
+@app.command()
+def audit(
+    quick: Annotated[bool, typer.Option("--quick", help="Few runs of few subjects, in seconds.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Number of processes.", show_default="one per core")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("results/audit"),
+) -> None:
+    """Check what theory promises against simulation, where the truth is known; exits with 1 if a claim fails."""
+    from equipoise.audit.command import run as run_audit
+    from equipoise.audit.report import control_words, publish, summary_rows, verdict_words
+
+    with progress_bar() as progress:
+        found = run_audit(quick=quick, jobs=jobs, progress=progress)
+    print_whole(summary_table(list(summary_rows(found))))
+    for row in found.broken:
+        low, high = row.interval
+        _complain(f"{row.subject}: {row.claim}: {row.violations} of {row.runs} runs, [{low:.3f}, {high:.3f}]")
+    typer.echo("\nControls, each of which must be caught:")
+    for words in control_words(found):
+        typer.echo(f"  {words}")
+    typer.echo(f"\n{verdict_words(found)}\n\nWritten:")
+    for path in publish(found, out):
+        typer.echo(f"  {path}")
+    if not found.passed:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -258,106 +284,14 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(name)  # NaN and infinities are no JSON
 
 
-@contextmanager
-def _progress_bar() -> Iterator[Callable[[str, float], None]]:
-    """A function that tells what is going on and the share of the whole finished since it was last called."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    console = Console(stderr=True)
-    columns = (
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[what]}"),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=1.0, what="starting")
-        yield lambda what, share: bar.update(task, advance=share, what=what)
-
-
 def _run_with_progress(experiment: Any, arguments: Mapping[str, Any]) -> tuple[Results, list[Path]]:
     from equipoise.experiments.report import publish
     from equipoise.experiments.runner import run as run_experiment
 
-    with _progress_bar() as progress:
+    with progress_bar() as progress:
         results = run_experiment(experiment, progress=progress, **arguments)
         progress("drawing", 0.0)
         return results, publish(results)
-
-
-def _print_results(results: Results, paths: Sequence[Path]) -> None:
-    summary = results.summary
-    seeds = "1 seed" if summary["seeds"] == 1 else f"{summary['seeds']} seeds"
-    typer.echo(f"\n{results.experiment['title']} ({summary['rounds']:,} rounds, {seeds})")
-    for instance in results.instances:
-        typer.echo(f"\n{typer.style(instance, bold=True)}" if instance else "")
-        _print_whole(_table(summary, instance))
-    _print_paths(paths)
-
-
-def _print_suite(outcome: Any, paths: Sequence[Path]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    from equipoise.suite.report import in_short
-    from equipoise.suite.tables import TITLES, leaders
-
-    for name in outcome.scores:
-        (_, *head), *rows = leaders(outcome, name)
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        table.add_column("", no_wrap=True)
-        for column in head:
-            table.add_column(column, justify="right", no_wrap=True)
-        for cells in rows:
-            table.add_row(*map(escape, cells))
-        typer.echo(f"\n{typer.style(TITLES[name], bold=True)}\n{in_short(outcome, name)}\n")
-        _print_whole(table)
-    _print_paths(paths)
-
-
-def _print_paths(paths: Sequence[Path]) -> None:
-    typer.echo("\nWritten:")
-    for path in paths:
-        typer.echo(f"  {path}")
-
-
-def _print_whole(table: Any) -> None:
-    """No cell is cut, however narrow the terminal or wherever the output goes."""
-    from rich.console import Console
-    from rich.measure import Measurement
-
-    console = Console(highlight=False)
-    needed = Measurement.get(console, console.options.update(max_width=1000), table).maximum
-    console.width = max(console.width, needed)
-    console.print(table)
-
-
-def _table(summary: Mapping[str, Any], instance: str) -> Any:
-    from rich.markup import escape
-    from rich.table import Table
-
-    from equipoise.experiments.tables import COLUMNS, facts, overview
-
-    rows = overview(summary, instance)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), caption=facts(summary, instance) or None)
-    table.caption_justify = "left"
-    table.add_column("", no_wrap=True)
-    for column in COLUMNS:
-        table.add_column(column, justify="right", no_wrap=True)
-    for i, row in enumerate(rows):
-        if row.kind == "selector" and rows[i - 1].kind == "learner":
-            table.add_row()
-        table.add_row(*map(escape, (row.name, *row.cells)), style="bold" if row.kind == "selector" else None)
-    return table
 
 
 def _entries(kind: str) -> Iterator[tuple[str, str]]:

@@ -33,7 +33,8 @@ LAYERS = (
     ("learners", "selectors", "problems"),
     ("saving", "portfolio", "simulate"),
     ("rl", "theory", "experiments", "suite"),
-    ("testing", "bench", "cli"),
+    ("testing", "bench", "audit"),
+    ("terminal", "cli"),
 )
 # The package itself re-exports everything, so it stands above all rows: only its version may be imported from below.
 TOP = "equipoise"
