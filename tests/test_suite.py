@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from equipoise.cli import main
 from equipoise.suite.contenders import CONTENDERS, ORACLE
 from equipoise.suite.instances import INSTANCES
-from equipoise.suite.suite import QUICK_INSTANCES, QUICK_SEEDS
+from equipoise.suite.suite import QUICK_INSTANCES, QUICK_ROUNDS, QUICK_SEEDS
 
 SMALL = ("--instances", "ucb-width-noisy,slow-start", "--selectors", "ucb1,exp3")
 
@@ -53,13 +54,11 @@ def test_files_agree_with_each_other(whole: tuple[Path, subprocess.CompletedProc
     folder, run = whole
     figures = json.loads((folder / "suite.json").read_text(encoding="utf-8"))
     rows = [row for row in rows_in(folder).values() if row["instance"] == "nested-middle" and not row["shared"]]
-    (learners, *_), regrets = (
-        zip(*[row["regrets"] for row in rows if row["selector"] == "learners"], strict=True),
-        [row["regret"] for row in rows if row["selector"] == "ucb1"],
-    )
-    assert len(learners) == len(regrets) == QUICK_SEEDS
-    means = [sum(row["regrets"][i] for row in rows if row["selector"] == "learners") / QUICK_SEEDS for i in range(4)]
-    expected = sum(regrets) / QUICK_SEEDS / max(min(means), 0.25 * 300**0.5)
+    alone = [row["regrets"] for row in rows if row["selector"] == "learners"]
+    regrets = [row["regret"] for row in rows if row["selector"] == "ucb1"]
+    assert len(alone) == len(regrets) == QUICK_SEEDS
+    means = [sum(regrets_of_one) / QUICK_SEEDS for regrets_of_one in zip(*alone, strict=True)]
+    expected = sum(regrets) / QUICK_SEEDS / max(min(means), 0.25 * QUICK_ROUNDS**0.5)
     assert figures["tables"]["alone"]["prices"]["ucb1"]["nested-middle"] == pytest.approx(expected)
     leader = next(place for place in figures["tables"]["alone"]["leaderboard"] if place["label"] != ORACLE)
     shown = f"{leader['price']['value']:.2f}"
@@ -125,16 +124,21 @@ def test_a_second_selector_uses_the_tapes_of_the_first(tmp_path: Path) -> None:
         (("--jobs", "-1"), "jobs is -1, but must"),
     ],
 )
-def test_wrong_input_is_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
-    run = suite(*words, folder=tmp_path / "out")
-    assert run.returncode == 2
-    assert run.stderr.startswith(f"equipoise: {message}")
-    assert run.stderr.count("\n") == 1
+def test_wrong_input_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["suite", "--quick", "--out", str(tmp_path / "out"), *words])
+    complaint = capsys.readouterr().err
+    assert end.value.code == 2
+    assert complaint.startswith(f"equipoise: {message}")
+    assert complaint.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("in the way")
-    run = suite(folder=tmp_path / "file")
-    assert run.returncode == 2
-    assert "cannot be made" in run.stderr
+    with pytest.raises(SystemExit) as end:
+        main(["suite", "--quick", "--out", str(tmp_path / "file")])
+    assert end.value.code == 2
+    assert "cannot be made" in capsys.readouterr().err

@@ -23,7 +23,7 @@ class Contender:
     label: str
     selector: str  # name in the registry
     constants: str  # in words
-    guaranteed: bool  # whether a regret bound is proved for learners as in the suite
+    guaranteed: bool  # whether its publication proves a regret bound for learners as in the suite
     build: Builder
     can_share: bool = True  # whether it may run while learners learn from each other's rounds
 
@@ -52,6 +52,13 @@ def _told_the_horizon(name: str) -> Builder:
 
 _ALL = (
     Contender(
+        "realized-balancing",
+        "RealizedBalancing",
+        "no bounds, all settings by default",
+        True,
+        _without_bounds("RealizedBalancing"),
+    ),
+    Contender(
         "balanced-scaled",
         "BalancedElimination",
         "scaled bounds, stitched radius",
@@ -78,15 +85,15 @@ _ALL = (
     Contender(
         "explore-commit-exploit",
         "ExploreCommitExploit",
-        "ECE-style: scaled bounds, explores with probability t^(-1/3)",
-        False,
+        "ECE-style: scaled bounds, explores with probability t^(-1/3), a schedule of our own",
+        True,
         _with_bounds("ExploreCommitExploit"),
     ),
     Contender(
         "rate-adaptive",
         "RateAdaptive",
-        "Bibaut-style: explores with probability t^(-1/3)",
-        False,
+        "Bibaut-style: explores with probability t^(-1/3), a schedule of our own",
+        True,
         _without_bounds("RateAdaptive"),
     ),
     Contender("ucb1", "UCB1", "mean + w √(ln t / (2 n))", False, _without_bounds("UCB1")),

@@ -124,7 +124,8 @@ def explanations(outcome: Outcome) -> list[str]:
         "the runs of selectors that give one. Seconds are single-thread time of all runs, compilation excluded.",
         f"All selectors have failure probability δ = {DELTA:g} where they take one and are told the range of the "
         "rewards, the noise where it is not bounded, and whether contexts change. Constants are those published and "
-        "the same on all instances. Proved: whether a regret bound is known for learners such as these.",
+        "the same on all instances. Proved: whether the publication of a method proves a regret bound for learners "
+        "such as these.",
         "Tuning half: the instances and first half of the seeds on which selectors may have been tuned. Report half: "
         "the other instances with the other seeds.",
     ]

@@ -26,7 +26,7 @@ from equipoise.validation import count
 
 LOG, TAPES = "results.jsonl", "tapes"
 SEEDS = 20
-QUICK_INSTANCES, QUICK_ROUNDS, QUICK_SEEDS = ("nested-middle", "ucb-width-noisy", "exploration-trap"), 300, 2
+QUICK_INSTANCES, QUICK_ROUNDS, QUICK_SEEDS = ("nested-middle", "ucb-width-noisy", "exploration-trap"), 100, 2
 TABLES = ("alone", "shared")  # each learner learns from its own plays, or from all rounds it can use
 Progress = Callable[[str, float], None]  # (what is going on, share of the whole run finished since the last call)
 
