@@ -16,7 +16,7 @@ from equipoise.bounds import Custom, LinearSqrt, Observed, Power, SqrtLog
 from equipoise.errors import EquipoiseError, UnknownDecision
 from equipoise.nesting import LinearClass
 from equipoise.selector import Choice
-from equipoise.selectors import SELECTORS, AdversarialElimination, BalancedElimination, EpochBalancing
+from equipoise.selectors import SELECTORS, AdversarialElimination, BalancedElimination, EpochBalancing, Uniform
 from equipoise.testing import check_selector
 from equipoise.testing.selectors import CHECKS
 from equipoise.testing.world import World, play
@@ -29,7 +29,7 @@ REORDERING = "reordering_learners_changes_no_more_than_how_ties_break"
 REBUILDING = "config_rebuilds_an_equal_selector"
 CLASSES = [LinearClass(f"{dim} features", dim, noise=0.01) for dim in (2, 4, 8, 16)]
 UNSPACED = [*CLASSES[:3], LinearClass("too near", 9, noise=0.01), CLASSES[3]]
-SUBJECTS: list[tuple[type[Any], list[Any], dict[str, Any], set[str]]] = [
+SUBJECTS: list[tuple[type[Any], Any, dict[str, Any], set[str]]] = [
     (BalancedElimination, [Power(0.01), SqrtLog(0.02, 0.1), LinearSqrt(0.0, 0.03), Observed()], {}, set()),
     (
         BalancedElimination,
@@ -45,14 +45,16 @@ SUBJECTS: list[tuple[type[Any], list[Any], dict[str, Any], set[str]]] = [
     (AdversarialElimination, CLASSES, {"radius_scale": 0.4}, {REORDERING}),
     (AdversarialElimination, CLASSES, {"noise": 0.4, "size": "theorem", "reward_range": (0, 1)}, {REORDERING}),
     (AdversarialElimination, UNSPACED, {"radius_scale": 0.4}, {REORDERING}),
+    (Uniform, 3, {"delta": 0.1, "reward_range": (-2.0, 3.0), "seed": 5}, {REORDERING}),
+    (Uniform, 2, {"noise": 0.3, "contexts": "fixed", "radius": "paper"}, {REORDERING}),
 ]
 
 
-@pytest.mark.parametrize(("cls", "bounds", "settings", "left_out"), SUBJECTS)
+@pytest.mark.parametrize(("cls", "learners", "settings", "left_out"), SUBJECTS)
 def test_selector_keeps_the_contract(
-    cls: type[Any], bounds: list[Any], settings: dict[str, Any], left_out: set[str]
+    cls: type[Any], learners: Any, settings: dict[str, Any], left_out: set[str]
 ) -> None:
-    proved = check_selector(lambda: cls(bounds, **settings))
+    proved = check_selector(lambda: cls(learners, **settings))
     assert {name.replace(" ", "_") for name in proved} == {check.__name__ for check in CHECKS} - left_out
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import isnan, nan
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,9 @@ from equipoise.ledger import Bookkeeping, Ledger
 from equipoise.records import as_columns, as_records, check_columns, check_shapes, take_columns, take_records
 from equipoise.selector import Certificate, Choice, Dropped, Elimination, Evidence, Standing
 from equipoise.selectors import evidence
-from equipoise.selectors.evidence import Rules, open_books
+from equipoise.selectors.evidence import Rules, open_books, open_books_without_bounds
 from equipoise.streams import SELECTOR, open_stream, seek
-from equipoise.validation import interval, non_negative, one_of, positive, probability, real
+from equipoise.validation import count, interval, non_negative, one_of, positive, probability, real
 
 
 class Kernels(NamedTuple):
@@ -43,12 +43,25 @@ class Kernels(NamedTuple):
     is_active: Callable[..., bool] = evidence.is_active  # (i)
 
 
+class Settings(TypedDict, total=False):
+    """What every selector over random or fixed contexts may be told; `BalancedElimination` says what it means."""
+
+    delta: float
+    reward_range: tuple[float, float]
+    noise: float | None
+    contexts: str
+    radius: str
+    radius_scale: float
+
+
 class BookedSelector:
     """A selector that keeps the books of `evidence`."""
 
     name: str
     needs: frozenset[str] = frozenset()
     randomized: ClassVar[bool] = False  # whether choosing draws random numbers
+    readmits: ClassVar[bool] = False  # whether a learner that is not active may become so again
+    per_learner: ClassVar[tuple[str, ...]] = ("bounds",)  # settings with one entry for each learner
     worlds: ClassVar[tuple[str, ...]] = ("random", "fixed")  # how contexts may come about
     kernels: ClassVar[Kernels]
 
@@ -57,15 +70,15 @@ class BookedSelector:
         n_learners: int,
         bounds: Sequence[Bound] | None,
         *,
-        delta: float,
-        reward_range: tuple[float, float],
-        noise: float | None,
-        contexts: str,
-        radius: str,
-        radius_scale: float,
+        delta: float = 0.05,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        noise: float | None = None,
+        contexts: str = "random",
+        radius: str = "stitched",
+        radius_scale: float = 1.0,
         seed: int = 0,
     ) -> None:
-        self.n_learners = n_learners
+        self.n_learners = count("n_learners", n_learners)
         self.bounds = None if bounds is None else tuple(bounds)
         self.delta = probability("delta", delta)
         self.reward_range = interval("reward_range", reward_range)
@@ -80,7 +93,8 @@ class BookedSelector:
         self.observed = tuple(i for i, bound in enumerate(self.bounds or ()) if isinstance(bound, Observed))
         self._customs = {i: bound for i, bound in enumerate(self.bounds or ()) if isinstance(bound, Custom)}
         self.eliminations: list[Any] = []  # what was dropped, all in the form of this selector
-        self._stream = open_stream(seed)
+        self.seed = count("seed", seed, least=0, most=2**64 - 1)
+        self._stream = open_stream(self.seed)
         self._draws = 0
         self._pick = partial(self.kernels.choose, self.params, self.kernel_state)
         self._ledger = Ledger(n_learners, self._bookkeeping(), self._n_notes())
@@ -102,8 +116,9 @@ class BookedSelector:
         )
 
     def _open_books(self) -> Any:
-        # Learners without a candidate bound are booked as if their bound were whatever they report.
-        return open_books(self.bounds or [Observed()] * self.n_learners)
+        if self.bounds is None:
+            return open_books_without_bounds(self.n_learners, self.rules.width)
+        return open_books(self.bounds)
 
     @property
     def params(self) -> Any:
@@ -261,27 +276,31 @@ class BookedSelector:
 
     def config(self) -> dict[str, Any]:
         """The constructor's arguments, as plain data."""
+        learners: dict[str, Any] = {"n_learners": self.n_learners}
+        if self.bounds is not None:
+            learners = {"bounds": [bounds_module.to_json(bound) for bound in self.bounds]}
         return {
-            "bounds": None if self.bounds is None else [bounds_module.to_json(bound) for bound in self.bounds],
+            **learners,
             "delta": self.delta,
             "reward_range": list(self.reward_range),
             "noise": self.noise,
             "contexts": self.contexts,
             "radius": self.radius,
             "radius_scale": self.radius_scale,
+            **({"seed": self.seed} if self.randomized else {}),
         }
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """The selector that `config` describes, in its initial state."""
         settings = {**config, "reward_range": tuple(config["reward_range"])}
-        if config["bounds"] is not None:
+        if config.get("bounds") is not None:
             settings["bounds"] = [bounds_module.from_json(bound) for bound in config["bounds"]]
         return cls(**settings)
 
     def to_arrays(self) -> tuple[Any, Any]:
         """Params and state as arrays, for compiled code; the state is a copy."""
-        return self.rules, type(self.books)(*map(as_records, self.books))
+        return self.params, type(self.books)(*map(as_records, self.books))
 
     def from_arrays(self, state: Any) -> None:
         """Take on a state that compiled code has worked on, all of whose plays are resolved."""

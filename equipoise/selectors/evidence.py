@@ -1,9 +1,10 @@
-"""What the resolved plays of each learner prove: the books that selectors with candidate bounds keep.
+"""What the resolved plays of each learner prove: the books that selectors keep, with candidate bounds or without.
 
 For each learner an account holds plays n_i, summed rewards U_i and its admissible bound R_i twice: over all plays made
 (what is balanced) and over the longest resolved prefix of plays (what is tested). On the event of the radius D, for
 all n at once, |n_i mu* - U_i - Reg_i| <= D(n_i); so mu* >= (U_i - D)/n_i, and mu* <= (U_i + R_i + D)/n_i if the bound
-of i is true. `eliminate` is the test of Algorithm 1; `certify` bounds the optimum and the regret of all rounds.
+of i is true. A learner without a candidate bound is booked with w n, which is true of everybody. `eliminate` is the
+test of Algorithm 1; `certify` bounds the optimum and the regret of all rounds.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL", Algorithm 1 and its lemma on mu*. Departures: no test while an active learner is unplayed (the paper
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple, Protocol
 
-from equipoise.bounds import SUMMED, Bound, admissible, bound_code
+from equipoise.bounds import POWER, SUMMED, Bound, admissible, bound_code
 from equipoise.confidence import Radius, radius_sum
 from equipoise.kernel import kernel
 
@@ -81,6 +82,22 @@ class Books(NamedTuple):
     pool: list[Pool]  # one row
 
 
+class Limits(Protocol):
+    """Rules that say at least what `Rules` does."""
+
+    @property
+    def radius(self) -> Radius: ...
+
+    @property
+    def low(self) -> float: ...
+
+    @property
+    def high(self) -> float: ...
+
+    @property
+    def width(self) -> float: ...
+
+
 class Accounts(Protocol):
     """Books that keep at least these rows."""
 
@@ -95,6 +112,10 @@ def open_books(bounds: Sequence[Bound]) -> Books:
     return Books([Account(*bound_code(bound)) for bound in bounds], [Pool()])
 
 
+def open_books_without_bounds(n_learners: int, width: float) -> Books:
+    return Books([Account(POWER, width, 1.0) for _ in range(n_learners)], [Pool()])
+
+
 @kernel
 def add(total: float, carry: float, amount: float) -> tuple[float, float]:
     """Kahan's compensated addition of `amount` to a total with its carry."""
@@ -104,13 +125,13 @@ def add(total: float, carry: float, amount: float) -> tuple[float, float]:
 
 
 @kernel
-def open_play(rules: Rules, books: Books, i: int) -> None:
+def open_play(rules: Limits, books: Accounts, i: int) -> None:
     """Learner i was chosen."""
     books.accounts[i].plays += 1
 
 
 @kernel
-def rewind(rules: Rules, books: Books, i: int) -> None:
+def rewind(rules: Limits, books: Accounts, i: int) -> None:
     """Set what is balanced of learner i back to its resolved prefix."""
     account = books.accounts[i]
     account.increments = account.booked_increments
@@ -119,7 +140,7 @@ def rewind(rules: Rules, books: Books, i: int) -> None:
 
 
 @kernel
-def play(rules: Rules, books: Books, i: int, position: int, regret: float) -> None:
+def play(rules: Limits, books: Accounts, i: int, position: int, regret: float) -> None:
     """Balance learner i as having made its play number `position`; an unknown regret counts the full width."""
     account = books.accounts[i]
     if account.bound_kind == SUMMED:
@@ -132,7 +153,7 @@ def play(rules: Rules, books: Books, i: int, position: int, regret: float) -> No
 
 
 @kernel
-def book(rules: Rules, books: Accounts, i: int, reward: float, regret: float) -> None:
+def book(rules: Limits, books: Accounts, i: int, reward: float, regret: float) -> None:
     """Extend learner i's resolved prefix by one play."""
     account = books.accounts[i]
     account.booked_plays += 1
@@ -157,7 +178,13 @@ def book(rules: Rules, books: Accounts, i: int, reward: float, regret: float) ->
 
 
 @kernel
-def pool(rules: Rules, books: Books, reward: float) -> None:
+def book_only(rules: Limits, books: Accounts, i: int, reward: float, regret: float, probability: float) -> None:
+    """Book one reward and draw no conclusion; for selectors that look at the accounts when they choose."""
+    book(rules, books, i, reward, regret)
+
+
+@kernel
+def pool(rules: Limits, books: Accounts, reward: float) -> None:
     """Extend the resolved prefix of all rounds by one round."""
     pooled = books.pool[0]
     pooled.plays += 1
@@ -166,13 +193,19 @@ def pool(rules: Rules, books: Books, reward: float) -> None:
 
 @kernel
 def close_round(
-    rules: Rules, books: Books, i: int, reward: float, regret: float, lowers: Sequence[float], regrets: Sequence[float]
+    rules: Limits,
+    books: Accounts,
+    i: int,
+    reward: float,
+    regret: float,
+    lowers: Sequence[float],
+    regrets: Sequence[float],
 ) -> None:
     """What all learners proposed in a round counts for nothing in these books."""
 
 
 @kernel
-def is_active(rules: Rules, books: Books, i: int) -> bool:
+def is_active(rules: Limits, books: Accounts, i: int) -> bool:
     return books.accounts[i].active
 
 
@@ -185,7 +218,7 @@ def rounds_made(books: Accounts) -> int:
 
 
 @kernel
-def eliminate(books: Books) -> None:
+def eliminate(books: Accounts) -> None:
     """Drop every active learner whose upper mean lies strictly below the greatest lower mean of an active one."""
     n_learners = len(books.accounts)
     witness, best_lower, least_upper = 0, -inf, inf
@@ -218,7 +251,7 @@ def eliminate(books: Books) -> None:
 
 
 @kernel
-def certify(rules: Rules, books: Books) -> tuple[float, float, float, float, bool]:
+def certify(rules: Limits, books: Accounts) -> tuple[float, float, float, float, bool]:
     """(optimum_lower, optimum_upper, regret_lower, regret_upper, consistent) over all rounds, as in `Certificate`."""
     pooled = books.pool[0]
     rounds, resolved, pool_radius = rounds_made(books), pooled.plays, 0.0
