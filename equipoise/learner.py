@@ -76,6 +76,11 @@ def offers(learner: Any) -> frozenset[str]:
     return cast(frozenset[str], getattr(learner, "offers", frozenset()))
 
 
+def can_be_restored(learner: Any) -> bool:
+    """Whether the learner can be saved and its policies kept."""
+    return all(callable(getattr(learner, method, None)) for method in ("state", "restore"))
+
+
 def decider(learner: Any) -> Callable[[Any, np.random.Generator], Proposal]:
     """`learner.decide` as a function of context and generator that always returns a `Proposal`."""
     for method in ("decide", "learn"):

@@ -25,6 +25,7 @@ import numpy as np
 from equipoise.archive import pack, unpack
 from equipoise.errors import InvalidArgument, UnknownDecision, UnreadableFile
 from equipoise.learner import Proposal, accepts, decider, learner_name
+from equipoise.policies import KeptPolicies
 from equipoise.saving import described, live_context, plain_context, rebuild_learners, rebuild_selector
 from equipoise.selector import Certificate, Choice, Dropped, Standing, check_entitled, credit_in_two_steps
 from equipoise.storage import read_bytes, write_atomic
@@ -48,7 +49,7 @@ class Decision(NamedTuple):
 class Ticket:
     """An open decision. `reward` is nan until it is known, `taught` holds the learners that learned from it."""
 
-    __slots__ = ("action", "choice", "context", "id", "outcome", "regret", "reward", "taught")
+    __slots__ = ("action", "choice", "context", "id", "others", "outcome", "regret", "reward", "taught")
 
     def __init__(self, id_: int, choice: Choice, context: Any, action: Any, regret: float) -> None:
         self.id = id_
@@ -56,6 +57,7 @@ class Ticket:
         self.context = context
         self.action = action
         self.regret = regret  # as proposed; nan where the learner did not say
+        self.others: dict[int, Any] = {}  # what those proposed who are told, with weight 0, that they did not play
         self.outcome: Any = None
         self.reward = nan
         self.taught: set[int] = set()
@@ -111,7 +113,14 @@ class Portfolio:
         if share_data and not self._sharing:
             raise InvalidArgument("share_data is True, but no learner accepts 'off_policy' data")
         self._observed = frozenset(getattr(selector, "observed", ()))
-        self._all_proposals = "proposals" in selector.needs
+        self._weighted = "weight" in selector.needs
+        self._smoothed = "snapshots" in selector.needs
+        if share_data and (self._weighted or self._smoothed):
+            raise InvalidArgument(
+                f"share_data is True, but {learner_name(selector)} tells each learner of its own rounds in its own way"
+            )
+        self._kept = KeptPolicies()
+        self._all_proposals = self._weighted or "proposals" in selector.needs
         self._stream = open_stream(self.seed)
         self._next_id = 1
         self._open: dict[int, Ticket] = {}
@@ -133,7 +142,8 @@ class Portfolio:
         choice = selector.choose(self._stream.generator)
         i = choice.learner
         try:
-            proposal = self._propose(i, context, id_)
+            propose = partial(self._propose, i, context, id_)
+            proposal = propose() if choice.snapshot is None else self._kept.play(i, self.learners[i], propose)
             proposals = {i: proposal}
             if self._all_proposals:
                 proposals |= {j: self._propose(j, context, id_) for j in selector.active if j != i}
@@ -143,6 +153,10 @@ class Portfolio:
             raise
         action = proposal.action
         ticket = Ticket(id_, choice, context, action if type(action) is int else _kept(action), proposal.regret)
+        if self._weighted:
+            ticket.others = {j: _kept(other.action) for j, other in proposals.items() if j != i}
+        elif self._smoothed and selector.keeps(choice):
+            self._kept.keep(i, self.learners[i])
         self._open[id_] = ticket
         if self._queues:
             for j in self._pupils(ticket):
@@ -226,12 +240,14 @@ class Portfolio:
             "next_id": self._next_id,
             "defaulted": sorted(self._defaulted),
             "sharing": sorted(self._sharing),
+            "kept": self._kept.state(),
             "tickets": [
                 {
                     "id": ticket.id,
                     "choice": tuple(ticket.choice),
                     "context": plain_context(ticket.context, ticket.id),
                     "action": ticket.action,
+                    "others": sorted(ticket.others.items()),
                     "regret": ticket.regret,
                     "outcome": ticket.outcome,
                     "reward": ticket.reward,
@@ -249,11 +265,13 @@ class Portfolio:
         self._next_id = saved["next_id"]
         self._defaulted = set(saved["defaulted"])
         self._sharing = set(saved["sharing"])
+        self._kept.restore(saved.get("kept", []))
         tickets = {}
         for row in saved["tickets"]:
             context = live_context(row["context"])
             ticket = Ticket(row["id"], Choice(*row["choice"]), context, row["action"], row["regret"])
             ticket.outcome, ticket.reward, ticket.taught = row["outcome"], row["reward"], set(row["taught"])
+            ticket.others = dict(row.get("others", []))
             tickets[ticket.id] = ticket
             if row["open"]:
                 self._open[ticket.id] = ticket
@@ -301,6 +319,8 @@ class Portfolio:
     def _pupils(self, ticket: Ticket) -> tuple[int, ...]:
         """The learners that learn from this round."""
         own, teach = ticket.choice.learner, ticket.choice.teach
+        if self._weighted:
+            return tuple(sorted({own, *ticket.others}))
         if not self._sharing:
             return (own,) if teach else ()
         return tuple(sorted(self._sharing | {own} if teach else self._sharing - {own}))
@@ -314,7 +334,12 @@ class Portfolio:
     def _teach(self, i: int, ticket: Ticket) -> None:
         if i not in ticket.taught:
             learned = ticket.action if ticket.outcome is None else ticket.outcome
-            self.learners[i].learn(ticket.context, learned, ticket.reward)
+            if not self._weighted:
+                self.learners[i].learn(ticket.context, learned, ticket.reward)
+            elif i == ticket.choice.learner:
+                self.learners[i].learn(ticket.context, learned, ticket.reward, 1.0 / ticket.choice.probability)
+            else:
+                self.learners[i].learn(ticket.context, ticket.others[i], 0.0, 0.0)
             ticket.taught.add(i)
 
     def _book_defaults(self, deadline: int) -> None:

@@ -16,13 +16,23 @@ from equipoise.bounds import Custom, LinearSqrt, Observed, Power, SqrtLog
 from equipoise.errors import EquipoiseError, UnknownDecision
 from equipoise.nesting import LinearClass
 from equipoise.selector import Choice
-from equipoise.selectors import SELECTORS, AdversarialElimination, BalancedElimination, EpochBalancing, Uniform
+from equipoise.selectors import (
+    SELECTORS,
+    UCBC,
+    AdversarialElimination,
+    BalancedElimination,
+    Corral,
+    EpochBalancing,
+    StochasticCorral,
+    TsallisCorral,
+    Uniform,
+)
 from equipoise.testing import check_selector
 from equipoise.testing.selectors import CHECKS
 from equipoise.testing.world import World, play
 
 # Modules of the selectors' folder that hold what several selectors share.
-SHARED = {"base", "epochs", "evidence"}
+SHARED = {"base", "drawn", "epochs", "evidence", "exp3p", "log_barrier"}
 
 # Every registered class with settings that differ from the defaults where there are any, and the checks left out.
 REORDERING = "reordering_learners_changes_no_more_than_how_ties_break"
@@ -47,6 +57,12 @@ SUBJECTS: list[tuple[type[Any], Any, dict[str, Any], set[str]]] = [
     (AdversarialElimination, UNSPACED, {"radius_scale": 0.4}, {REORDERING}),
     (Uniform, 3, {"delta": 0.1, "reward_range": (-2.0, 3.0), "seed": 5}, {REORDERING}),
     (Uniform, 2, {"noise": 0.3, "contexts": "fixed", "radius": "paper"}, {REORDERING}),
+    (Corral, 3, {"horizon": 400, "reward_range": (-2.0, 3.0), "eta": 0.1, "delta": 0.1, "seed": 5}, {REORDERING}),
+    (TsallisCorral, 3, {"horizon": 400, "reward_range": (-2.0, 3.0), "contexts": "fixed", "seed": 5}, {REORDERING}),
+    (StochasticCorral, 3, {"horizon": 400, "reward_range": (-2.0, 3.0), "eta": 0.05, "seed": 5}, {REORDERING}),
+    (StochasticCorral, 3, {"horizon": 400, "master": "exp3p", "floor": 0.05, "delta": 0.1}, {REORDERING}),
+    (UCBC, [Power(0.1), Observed(), Power(0.3)], {"horizon": 400, "reward_range": (-2.0, 3.0)}, set()),
+    (UCBC, [Power(0.1), Observed()], {"horizon": 400, "copies": 3, "delta": 0.1, "contexts": "fixed"}, {REORDERING}),
 ]
 
 

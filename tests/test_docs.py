@@ -35,6 +35,7 @@ WITHOUT_REFERENCE = {
     "learners/constant.py": "always the same action",
     "selectors/__init__.py": "registry",
     "selectors/base.py": "what selectors share",
+    "selectors/drawn.py": "what selectors share",
     "selectors/uniform.py": "draws learners at random",
 }
 ALGORITHM_FILES = sorted(

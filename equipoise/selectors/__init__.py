@@ -6,7 +6,11 @@ from typing import Any
 
 from equipoise.selectors.adversarial_elimination import AdversarialElimination
 from equipoise.selectors.balanced_elimination import BalancedElimination
+from equipoise.selectors.corral import Corral
 from equipoise.selectors.epoch_balancing import EpochBalancing
+from equipoise.selectors.stochastic_corral import StochasticCorral
+from equipoise.selectors.tsallis_corral import TsallisCorral
+from equipoise.selectors.ucbc import UCBC
 from equipoise.selectors.uniform import Uniform
 
 SELECTORS: dict[str, type[Any]] = {
@@ -16,13 +20,21 @@ SELECTORS: dict[str, type[Any]] = {
         EpochBalancing,
         AdversarialElimination,
         Uniform,
+        Corral,
+        StochasticCorral,
+        TsallisCorral,
+        UCBC,
     )
 }
 
 __all__ = [
     "SELECTORS",
+    "UCBC",
     "AdversarialElimination",
     "BalancedElimination",
+    "Corral",
     "EpochBalancing",
+    "StochasticCorral",
+    "TsallisCorral",
     "Uniform",
 ]
