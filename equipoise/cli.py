@@ -122,7 +122,8 @@ def list_(
 @app.command()
 def docs(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments.", show_default="all with a page")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Experiments, or entitlement.", show_default="all with a page"),
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Number of processes.", show_default="one per core")] = None,
     results: Annotated[Path, typer.Option(help="Folder of the runs; what is there is not run again.")] = Path(
@@ -130,15 +131,22 @@ def docs(
     ),
     out: Annotated[Path, typer.Option(help="Folder for the pages.")] = Path("docs/experiments"),
 ) -> None:
-    """Run experiments with their default settings and write their pages of the documentation."""
+    """Run experiments with their default settings and write their pages of the documentation.
+
+    The page entitlement says what selectors demand and learners offer.
+    """
+    from equipoise import entitlement
     from equipoise.experiments import EXPERIMENTS
     from equipoise.experiments.pages import write_page
 
     pages = {name: experiment for name, experiment in EXPERIMENTS.items() if experiment.setting}
     for name in names or ():
-        if name not in pages:
+        if name not in (*pages, "entitlement"):
             raise UnknownName("experiment with a page", name, pages)
-    for name in names or pages:
+    if not names or "entitlement" in names:
+        entitlement.write_page(out.parent / "entitlement.md")
+        typer.echo(out.parent / "entitlement.md")
+    for name in pages if not names else [name for name in names if name in pages]:
         arguments = {"jobs": jobs, "out": results / name}
         for path in write_page(pages[name], _run_with_progress(pages[name], arguments)[0], out):
             typer.echo(path)

@@ -225,7 +225,10 @@ def check_entitled(selector: Any, learners: Sequence[Any]) -> None:
             )
     _check_copies(selector_name, getattr(selector, "copies", 1), learners)
     if "nested" in selector.needs:
-        check_learners(selector_name, getattr(selector, "classes", None), learners)
+        try:
+            check_learners(selector_name, getattr(selector, "classes", None), learners)
+        except NotEntitled as refusal:
+            raise NotEntitled(f"{selector_name} needs learners of nested classes: {refusal}") from None
 
 
 def _check_copies(selector_name: str, copies: int, learners: Sequence[Any]) -> None:

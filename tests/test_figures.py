@@ -22,6 +22,7 @@ from equipoise.experiments.panels import (
     learner_colours,
     notes,
     play_shares,
+    readable,
     selector_style,
     short,
     spread,
@@ -213,3 +214,14 @@ def test_notes_are_cut_to_fit() -> None:
     (line,) = notes([Mark(0, "a very long name of a learner", 5.0, 1)], 1, inches=2.0)
     assert line == "× a very…arner: 1/1 seeds, round 5"
     assert short("abcdefghij", 5) == "ab…ij"
+
+
+def test_long_numbers_on_axes_are_written_short() -> None:
+    assert [readable(value) for value in (0.0, 0.25, 12_500.0, 999_999.0, 2_500_000.0, 1e7)] == [
+        "0",
+        "0.25",
+        "12,500",
+        "999,999",
+        "2.5M",
+        "10M",
+    ]

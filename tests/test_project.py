@@ -31,7 +31,7 @@ LAYERS = (
     ("errors", "kernel", "streams", "normals", "validation", "records", "confidence", "bounds"),
     ("learner", "nesting", "selector", "problem", "trajectory", "ledger", "policies", "storage", "archive"),
     ("learners", "selectors", "problems"),
-    ("saving", "portfolio", "simulate"),
+    ("saving", "portfolio", "simulate", "entitlement"),
     ("rl", "theory", "experiments"),
     ("testing", "bench", "cli"),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,7 +16,20 @@ from equipoise import Portfolio, Proposal
 from equipoise.bounds import Custom, Observed, Power
 from equipoise.experiments.results import log_rounds
 from equipoise.kernel import NATIVE
-from equipoise.learners import LEARNERS, OFUL, UCB, Constant, EpsilonGreedy, LinearThompson
+from equipoise.learners import (
+    LEARNERS,
+    OFUL,
+    OSOM,
+    UCB,
+    ALBDim,
+    ALBNorm,
+    Constant,
+    EpsilonGreedy,
+    LinearThompson,
+    MisspecificationAdaptive,
+    ModCB,
+    SquareCB,
+)
 from equipoise.normals import fill_row, start_rows
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selectors import BalancedElimination
@@ -33,6 +48,12 @@ KERNEL_LEARNERS: dict[str, Callable[[], Any]] = {
     "EpsilonGreedy": partial(EpsilonGreedy, 5, epsilon=0.1),
     "LinearThompson": partial(LinearThompson, 3, norm_bound=1.1),
     "Constant": partial(Constant, 2),
+    "SquareCB": partial(SquareCB, 3, norm_bound=1.1),
+    "ModCB": partial(ModCB, [1, 3, 5], norm_bound=1.1, delta=0.2),
+    "OSOM": partial(OSOM, 5, dim=3, norm_bound=1.1),
+    "ALBNorm": partial(ALBNorm, 3, first_epoch=50, norm_bound=4.0),
+    "ALBDim": partial(ALBDim, 5, first_phase=100),
+    "MisspecificationAdaptive": partial(MisspecificationAdaptive, 3, arms=5, rounds=ROUNDS),
 }
 
 
@@ -112,6 +133,20 @@ def test_a_tape_extended_in_pieces_is_the_tape_recorded_at_once() -> None:
     pieces.extend(0)
     pieces.extend(0)
     np.testing.assert_array_equal(pieces.curve(0), whole.curve(0))
+
+
+def test_a_driver_leaves_the_ownership_of_arrays_as_it_was() -> None:
+    """Drivers do not count references; a count that went down would free arrays in use."""
+    problem, learner = LinearBandit(8, 4), OFUL(4)
+    arrays = [*problem.params[:1], *learner.memory[:4]]
+    before = [sys.getrefcount(array) for array in arrays]
+    tapes = Tapes(problem, [learner], log_rounds(500), 0)
+    tapes.curve(0)
+    run_on_tapes(tapes, BalancedElimination([Power(1.0)]))
+    tapes = None  # type: ignore[assignment]
+    gc.collect()
+    assert [sys.getrefcount(array) for array in arrays] == before
+    assert learner.memory.updates[0] == 500
 
 
 def test_equal_learners_have_different_tapes() -> None:

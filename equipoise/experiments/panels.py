@@ -126,12 +126,17 @@ def draw_regret(
     _label_ends(axes, ends)
 
 
+def readable(value: float) -> str:
+    """A number on an axis; millions as 2.5M, since ten digits would not fit beside it."""
+    return f"{value / 1e6:,.10g}M" if abs(value) >= 1e6 else f"{value:,.10g}"
+
+
 def _frame(axes: Axes, last_round: int, top: float) -> None:
     from matplotlib.ticker import FuncFormatter
 
     _rounds_axis(axes, last_round)
     axes.set_ylim(0, 1.08 * top or 1.0)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
     axes.grid(True, color=LIGHT_GREY, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
@@ -143,7 +148,7 @@ def _rounds_axis(axes: Axes, last_round: int) -> None:
     inches = axes.get_window_extent().width / axes.figure.dpi
     axes.set_xlim(0, last_round)
     axes.xaxis.set_major_locator(MaxNLocator(max(2, int(1.2 * inches)), steps=[1, 2, 5, 10], integer=True))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
 
 
 def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, Any, str]]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import index
 from typing import Any, ClassVar, NamedTuple
 
@@ -106,13 +106,22 @@ class KernelLearner:
         self._draws = int(state["draws"][0])
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        # Nested tuples are scratch room of compiled code and hold nothing between calls.
-        return {name: value for name, value in self.memory._asdict().items() if isinstance(value, np.ndarray)}
+        return dict(_arrays_of(self.memory))
 
     def _own_generator(self) -> np.random.Generator:
         seek(self._stream, LEARNERS, self._draws)
         self._draws += 1
         return self._stream.generator
+
+
+def _arrays_of(memory: tuple[Any, ...], prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
+    """The arrays of a memory under the names of their fields, those of tuples within it as "field.name"."""
+    names = getattr(memory, "_fields", None) or range(len(memory))
+    for name, value in zip(names, memory, strict=True):
+        if isinstance(value, np.ndarray):
+            yield f"{prefix}{name}", value
+        elif isinstance(value, tuple) and name != "scratch":  # room of compiled code, which holds nothing for long
+            yield from _arrays_of(value, f"{prefix}{name}.")
 
 
 def check_index(action: Any, n_actions: int) -> int:

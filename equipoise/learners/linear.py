@@ -24,7 +24,7 @@ class LinearLearner(KernelLearner):
     A context is a K x d matrix of actions, d >= dim, with row norms at most `action_bound`; K may change every round.
     """
 
-    accepts = frozenset({"off_policy", "weight"})
+    accepts = frozenset({"off_policy"})
     offers = frozenset({"lower", "regret"})
     memory: Ridge
 

@@ -117,6 +117,7 @@ class LinearThompson(LinearLearner):
     is given none.
     """
 
+    accepts = frozenset({"off_policy", "weight"})
     randomized = True
     kernels: ClassVar[Kernels] = Kernels(decide, learn, learn_weighted)
 

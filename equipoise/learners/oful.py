@@ -96,6 +96,7 @@ class OFUL(LinearLearner):
     2
     """
 
+    accepts = frozenset({"off_policy", "weight"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn, learn_weighted)
 
     def __init__(

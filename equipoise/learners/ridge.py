@@ -180,6 +180,26 @@ def evaluate(ridge: Ridge, rows: Array) -> tuple[Array, Array]:
 
 
 @kernel
+def predict(ridge: Ridge, rows: Array) -> Array:
+    """For each row its estimate <theta, a>, on its first d entries."""
+    means: Array = rows[:, : len(ridge.theta)].dot(ridge.theta)
+    return means
+
+
+@kernel
+def restart(ridge: Ridge, regularization: float) -> None:
+    """Forget all rows."""
+    ridge.factor[:, :] = 0.0
+    for i in range(len(ridge.theta)):
+        ridge.factor[i, i] = 1.0 / sqrt(regularization)
+    ridge.theta[:] = 0.0
+    ridge.log_determinant[0] = 0.0
+    ridge.updates[0] = 0
+    ridge.weights[:] = 0.0
+    ridge.scratch.steady[1] = 0
+
+
+@kernel
 def most_optimistic(means: Array, squared_norms: Array, radius: float) -> int:
     """The first row of greatest mean + radius * norm."""
     optimistic = np.sqrt(squared_norms)
@@ -215,6 +235,17 @@ def _rank_one_offered(ridge: Ridge, actions: Array, action: int, reward: float, 
         for i in range(dim):
             factor[i, j] -= entry * direction[i]
     return squared_norm
+
+
+@native(predict, reassociate=True)
+def _predict(ridge: Ridge, rows: Array) -> Array:
+    means = ridge.scratch.means[: len(rows)]
+    for k in range(len(rows)):
+        mean = 0.0
+        for i in range(len(ridge.theta)):
+            mean += ridge.theta[i] * rows[k, i]
+        means[k] = mean
+    return means
 
 
 @native(evaluate, reassociate=True)

@@ -23,18 +23,17 @@ the lower index), so the balancing lemma is untouched; the radius has explicit c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import inf
 from typing import ClassVar
 
 import numpy as np
 
-from equipoise.bounds import BOUNDS, Bound
-from equipoise.errors import InvalidArgument
+from equipoise.bounds import Bound
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import BookedSelector, Kernels
-from equipoise.selectors.evidence import Books, Rules
+from equipoise.selectors.base import BookedSelector, Kernels, check_bounds
+from equipoise.selectors.evidence import Books, Rules, comes_first
 
 
 @kernel
@@ -44,7 +43,7 @@ def choose(rules: Rules, books: Books, rng: np.random.Generator) -> tuple[int, f
     for i in range(len(books.accounts)):
         account = books.accounts[i]
         bound, plays = account.regret_bound, account.plays
-        if account.active and (bound < least_bound or (bound == least_bound and plays < fewest_plays)):
+        if account.active and comes_first(bound, plays, least_bound, fewest_plays):
             chosen, least_bound, fewest_plays = i, bound, plays
     return chosen, 1.0
 
@@ -82,14 +81,7 @@ class BalancedElimination(BookedSelector):
         radius: str = "stitched",
         radius_scale: float = 1.0,
     ) -> None:
-        if not isinstance(bounds, Iterable):
-            raise InvalidArgument(f"bounds is {bounds!r}, but must have one bound per learner")
-        candidates = tuple(bounds)
-        if not candidates:
-            raise InvalidArgument("bounds is empty, but must have one bound per learner")
-        for bound in candidates:
-            if not isinstance(bound, tuple(BOUNDS.values())):
-                raise InvalidArgument(f"bounds has {bound!r}, but every entry must be one of {', '.join(BOUNDS)}")
+        candidates = check_bounds(bounds)
         super().__init__(
             len(candidates),
             candidates,

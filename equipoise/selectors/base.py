@@ -7,7 +7,7 @@ validates, holds both and forwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import isnan, nan
 from typing import Any, ClassVar, NamedTuple, Self, TypedDict
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise import bounds as bounds_module
-from equipoise.bounds import Bound, Custom, Observed
+from equipoise.bounds import BOUNDS, Bound, Custom, Observed
 from equipoise.confidence import Radius, make_radius, radius_alpha, radius_sum
 from equipoise.errors import InvalidArgument
 from equipoise.learner import Proposal
@@ -53,6 +53,19 @@ class Settings(TypedDict, total=False):
     contexts: str
     radius: str
     radius_scale: float
+
+
+def check_bounds(bounds: Any) -> tuple[Bound, ...]:
+    """One candidate bound per learner, or what is wrong with them."""
+    if not isinstance(bounds, Iterable):
+        raise InvalidArgument(f"bounds is {bounds!r}, but must have one bound per learner")
+    candidates = tuple(bounds)
+    if not candidates:
+        raise InvalidArgument("bounds is empty, but must have one bound per learner")
+    for bound in candidates:
+        if not isinstance(bound, tuple(BOUNDS.values())):
+            raise InvalidArgument(f"bounds has {bound!r}, but every entry must be one of {', '.join(BOUNDS)}")
+    return candidates
 
 
 class BookedSelector:
@@ -172,7 +185,8 @@ class BookedSelector:
 
     @property
     def active(self) -> tuple[int, ...]:
-        return tuple(i for i, account in enumerate(self.books.accounts) if account.active)
+        is_active, params, state = self.kernels.is_active, self.params, self.kernel_state
+        return tuple(i for i in range(self.n_learners) if is_active(params, state, i))
 
     def choose(self, rng: np.random.Generator | None = None) -> Choice:
         """The learner that plays this round; opens a play."""
@@ -235,7 +249,7 @@ class BookedSelector:
 
     def standing(self) -> list[Standing]:
         """How every learner stands; nan where a learner has no resolved play."""
-        rows = []
+        rows, active = [], self.active
         for i, account in enumerate(self.books.accounts):
             n = account.booked_plays
             rows.append(
@@ -248,7 +262,7 @@ class BookedSelector:
                     mean_bound=account.booked_bound / n if n else nan,
                     mean_lower=account.mean_lower if n else nan,
                     mean_upper=account.mean_upper if n else nan,
-                    active=account.active,
+                    active=i in active,
                 )
             )
         return rows

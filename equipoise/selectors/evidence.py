@@ -230,6 +230,21 @@ def rounds_made(books: Accounts) -> int:
 
 
 @kernel
+def comes_first(value: float, plays: int, least: float, fewest: int) -> bool:
+    """Whether a learner is chosen before the best one so far: the smaller value, then fewer plays, then the order."""
+    return value < least or (value == least and plays < fewest)
+
+
+@kernel
+def greatest_lower(books: Accounts) -> float:
+    """The greatest mean lower bound that any learner has now; -inf while nothing is resolved."""
+    greatest = -inf
+    for j in range(len(books.accounts)):
+        greatest = max(greatest, books.accounts[j].mean_lower)
+    return greatest
+
+
+@kernel
 def eliminate(books: Accounts) -> None:
     """Drop every active learner whose upper mean lies strictly below the greatest lower mean of an active one."""
     n_learners = len(books.accounts)
@@ -246,20 +261,25 @@ def eliminate(books: Accounts) -> None:
                 witness, best_lower = j, account.mean_lower
     if least_upper >= best_lower:
         return
-    proof = books.accounts[witness]
     for i in range(n_learners):
-        account = books.accounts[i]
-        if account.active and account.mean_upper < best_lower:
-            account.active = False
-            books.pool[0].eliminated += 1
-            account.eliminated_at = rounds_made(books)
-            account.proof_plays = account.booked_plays
-            account.proof_rewards = account.rewards
-            account.proof_bound = account.booked_bound
-            account.witness = witness
-            account.witness_plays = proof.booked_plays
-            account.witness_rewards = proof.rewards
-            account.witness_bound = proof.booked_bound
+        if books.accounts[i].active and books.accounts[i].mean_upper < best_lower:
+            drop(books, i, witness)
+
+
+@kernel
+def drop(books: Accounts, i: int, witness: int) -> None:
+    """Eliminate learner i and note the proof: its upper mean lies below the lower mean of the witness."""
+    account, proof = books.accounts[i], books.accounts[witness]
+    account.active = False
+    books.pool[0].eliminated += 1
+    account.eliminated_at = rounds_made(books)
+    account.proof_plays = account.booked_plays
+    account.proof_rewards = account.rewards
+    account.proof_bound = account.booked_bound
+    account.witness = witness
+    account.witness_plays = proof.booked_plays
+    account.witness_rewards = proof.rewards
+    account.witness_bound = proof.booked_bound
 
 
 @kernel

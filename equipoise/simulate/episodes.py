@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.learners.episodic import book_width
-from equipoise.simulate.compiler import compiled
+from equipoise.simulate.compiler import compiled, driver
 from equipoise.streams import CONTEXTS, REWARDS, Stream, seek
 
 Array = NDArray[np.float64]
@@ -60,7 +60,7 @@ def episode_recorder(start: Any, roll_out: Any, loss: Any, take_in: Any) -> Any:
                 progress.next_mark[0] += 1
         progress.done[0] = until
 
-    return compiled(record)
+    return driver(record)
 
 
 def can_compile_episodes(problem: Any, learner: Any) -> bool:

@@ -20,7 +20,7 @@ from equipoise.learner import accepts
 from equipoise.portfolio import Portfolio
 from equipoise.selector import check_entitled
 from equipoise.selectors.evidence import KEEP, REPLAY, TEACH
-from equipoise.simulate.compiler import compiled
+from equipoise.simulate.compiler import compiled, driver
 from equipoise.simulate.packing import copy, pack
 from equipoise.simulate.tapes import (
     Curves,
@@ -188,7 +188,7 @@ def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...], demands
                     curves.plays[mark, j] = plays[j]
                 progress.next_mark[0] += 1
 
-    return compiled(drive)
+    return driver(drive)
 
 
 def run_jointly(

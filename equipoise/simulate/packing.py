@@ -51,4 +51,4 @@ def _placed(memory: Any, row: NDArray[np.int64], used: list[int]) -> Any:
         used[0] += len(words)
         flat = words.view(np.uint8)[: part.nbytes].view(part.dtype)
         parts.append(flat.reshape(part.shape, order="C" if part.flags.c_contiguous else "F"))
-    return type(memory)(*parts)
+    return type(memory)(*parts) if hasattr(memory, "_fields") else tuple(parts)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from equipoise.learner import Proposal, decider, regret_after
 from equipoise.learners import ridge
 from equipoise.problem import play
-from equipoise.simulate.compiler import compiled
+from equipoise.simulate.compiler import compiled, driver
 from equipoise.simulate.episodes import can_compile_episodes, episode_recorder, episode_source
 from equipoise.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, open_stream, seek
 
@@ -100,7 +100,7 @@ def recorder(draw: Any, reward_of: Any, decide: Any, learn: Any) -> Any:
                 progress.next_mark[0] += 1
         progress.done[0] = until
 
-    return compiled(record)
+    return driver(record)
 
 
 @cache
@@ -147,7 +147,7 @@ def replayer(choose: Any, open_play: Any, book: Any, rewind: Any, pool: Any, cer
         progress.done[0] = rounds
         return -1
 
-    return compiled(replay)
+    return driver(replay)
 
 
 def record_interpreted(
@@ -282,10 +282,17 @@ def can_compile(*parts: Any) -> bool:
 
 def native_memory(learner: Any, problem: Any) -> Any:
     """The learner's own arrays, with scratch room for compiled code."""
-    if hasattr(learner.memory, "scratch"):
-        scratch = ridge.open_scratch(learner.dim, problem.n_actions, problem.same_actions)
-        return learner.memory._replace(scratch=scratch)
-    return learner.memory
+    return _with_scratch(learner.memory, problem.n_actions, problem.same_actions)
+
+
+def _with_scratch(memory: Any, n_actions: int, same_actions: bool) -> Any:
+    if isinstance(memory, ridge.Ridge):
+        return memory._replace(scratch=ridge.open_scratch(len(memory.theta), n_actions, same_actions))
+    if not isinstance(memory, tuple):
+        return memory
+    # A learner with regressions inside shows them masked or weighted actions: not the same ones in every round.
+    parts = [_with_scratch(part, n_actions, False) for part in memory]
+    return type(memory)(*parts) if hasattr(memory, "_fields") else tuple(parts)
 
 
 def run_on_tapes(tapes: Tapes, selector: Any) -> tuple[Curves, float]:
