@@ -12,17 +12,19 @@ from equipoise.bounds import Power
 from equipoise.errors import NotEntitled
 from equipoise.experiments.results import log_rounds
 from equipoise.learners import OFUL, UCB, EpsilonGreedy, SquareCB
-from equipoise.problems import KArmedBandit, LinearBandit
+from equipoise.problems import KArmedBandit, TableBandit
 from equipoise.selectors import UCBC, Corral, StochasticCorral, TsallisCorral
-from equipoise.simulate.joint import run_jointly, run_portfolio
+from equipoise.simulate.joint import grouped, run_jointly, run_portfolio
 from equipoise.simulate.packing import arrays, pack
 
 ROUNDS = 300
 
 
 def linear() -> tuple[Any, list[Any]]:
-    # Dimensions at which no two actions have the same norm, so that no decision hangs on the last digit.
-    return LinearBandit(8, 4, 5, noise="uniform"), [OFUL(2), OFUL(3), OFUL(6), OFUL(6, scale=0.1)]
+    # No two actions have the same norm, so that no decision hangs on the last digit.
+    features = np.random.default_rng(0).uniform(0.0, 0.5, (50, 3, 4))
+    problem = TableBandit(features, theta=[0.5, 0.3, 0.4, 0.2])
+    return problem, [OFUL(2), OFUL(3), OFUL(4), OFUL(4, scale=0.1)]
 
 
 def finite() -> tuple[Any, list[Any]]:
@@ -63,7 +65,13 @@ def test_compiled_runs_are_those_of_a_portfolio(case: str) -> None:
 
 def test_a_joint_run_refuses_what_a_portfolio_refuses() -> None:
     with pytest.raises(NotEntitled, match=r"Corral needs learners that accept importance weights, but 'SquareCB"):
-        run_jointly(LinearBandit(8, 4, 5), [OFUL(2), SquareCB(2)], Corral(2, horizon=9), log_rounds(9), 0)
+        run_jointly(linear()[0], [OFUL(2), SquareCB(2)], Corral(2, horizon=9), log_rounds(9), 0)
+
+
+def test_learners_of_one_algorithm_are_grouped_apart_if_their_arrays_are_laid_out_differently() -> None:
+    """A matrix of one entry is another type to the compiler than a larger one in the order of columns."""
+    small, large, larger = OFUL(1), OFUL(2), OFUL(3)
+    assert grouped([large, small, larger, UCB(2)])[:2] == [[large, larger], [small]]
 
 
 def test_packed_memories_are_equal_and_lie_in_their_rows() -> None:

@@ -21,7 +21,7 @@ from equipoise.portfolio import Portfolio
 from equipoise.selector import check_entitled
 from equipoise.selectors.evidence import KEEP, REPLAY, TEACH
 from equipoise.simulate.compiler import compiled, driver
-from equipoise.simulate.packing import copy, pack
+from equipoise.simulate.packing import arrays, copy, pack
 from equipoise.simulate.tapes import (
     Curves,
     Progress,
@@ -229,7 +229,7 @@ def run_portfolio(problem: Any, portfolio: Portfolio, marks: Rounds) -> tuple[Cu
 def _run_compiled(
     problem: Any, learners: Sequence[Any], selector: Any, marks: Rounds, seed: int, share_data: bool
 ) -> tuple[Curves, float]:
-    groups = _groups(learners)
+    groups = grouped(learners)
     kernels = tuple(group[0].kernels for group in groups)
     places = np.array([_place(learner, groups, problem, share_data) for learner in learners], np.int64)
     learner_params = tuple(tuple(learner.params for learner in group) for group in groups)
@@ -261,10 +261,11 @@ def _by_group(memories: Sequence[Any], places: NDArray[np.int64]) -> tuple[tuple
     return tuple(tuple(memories[int(i)] for i in np.flatnonzero(places[:, 0] == group)) for group in groups)
 
 
-def _groups(learners: Sequence[Any]) -> list[list[Any]]:
-    """Learners by algorithm."""
-    algorithms = dict.fromkeys(learner.kernels for learner in learners)
-    return [[learner for learner in learners if learner.kernels == kernels] for kernels in algorithms]
+def grouped(learners: Sequence[Any]) -> list[list[Any]]:
+    """Learners by algorithm, and by how their arrays are laid out, which is part of their type in compiled code."""
+    layouts = [tuple(array.flags.c_contiguous for array in arrays(learner.memory)) for learner in learners]
+    kinds = [(learner.kernels, layout) for learner, layout in zip(learners, layouts, strict=True)]
+    return [[learners[i] for i, own in enumerate(kinds) if own == kind] for kind in dict.fromkeys(kinds)]
 
 
 def _place(learner: Any, groups: list[list[Any]], problem: Any, share_data: bool) -> tuple[int, int, int, int]:
