@@ -49,6 +49,7 @@ class Kernels(NamedTuple):
     close_round: Callable[..., None] = evidence.close_round  # (i, reward, regret, lowers, regrets), in round order
     certify: Callable[..., Any] = evidence.certify
     is_active: Callable[..., bool] = evidence.is_active  # (i)
+    stage: Callable[..., int] = evidence.stage  # (i, probability, generator) right after choose -> TEACH, KEEP, REPLAY
 
 
 class Settings(TypedDict, total=False):
