@@ -205,6 +205,20 @@ class Portfolio:
         rows: list[Standing] = self.selector.standing()
         return rows
 
+    def words(self) -> str:
+        """Certificate and standing as sentences."""
+        certificate = self.certificate()
+        lines = [certificate.words(self._names)]
+        for row, proved in zip(self.standing(), certificate.learner_regret_lowers, strict=True):
+            lost = f" It has lost at least {proved:.4g}." if certificate.valid and proved > 0 else ""
+            lines.append(row.words(self._names[row.learner]) + lost)
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Certificate and standing as plain data."""
+        rows = [{"name": self._names[row.learner], **row.to_json()} for row in self.standing()]
+        return {"certificate": self.certificate().to_json(), "standing": rows}
+
     @property
     def pending(self) -> tuple[int, ...]:
         """The ids of the decisions that have no reward yet."""

@@ -291,9 +291,10 @@ def test_quick_run_writes_every_part(tmp_path: Path) -> None:
     assert len(groups) == 5
     assert all(row["least"] <= row["median"] <= row["greatest"] for row in data["figures"])
     text = (out / "benchmarks.md").read_text(encoding="utf-8")
-    assert [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")][1:] == groups
+    titles = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
+    assert titles[1:] == [report.SELECTION_TITLE, *groups]
     assert all(f"- {name}: not installed" in text for name in LIBRARIES)
-    assert all(f"| {name} |" in text for name in own)
+    assert all(f"| {name} |" in text for name in (*own, *feature_maps.ENTRIES))
     assert "quick run" in text and str(tmp_path) not in text
     assert (out / "benchmarks.png").read_bytes().startswith(b"\x89PNG")
     assert run.stdout.count("written/benchmarks.") == 3

@@ -39,10 +39,12 @@ def stitched_width(noise: float, alpha: float, n: int) -> float:
 def naive_run(theta: Array, rounds: int, seed: int, noise: float, delta: float) -> tuple[list[int], int | None]:
     """Decisions and the round of the switch, everything recomputed from stored rounds."""
     history: list[tuple[int, Array, float]] = []
+    offers: list[Array] = []
     rng, decisions, switched, excess = np.random.default_rng(seed), [], None, 0.0
     share = delta / 3
     for t in range(rounds):
         actions = contexts(rng)[: 2 + t % 2]
+        offers.append(actions)
         rows = np.array([np.concatenate([np.eye(ARMS)[k], actions[k]]) for k in range(len(actions))])
         played = np.array([row for _, row, _ in history]).reshape(-1, ARMS + DIM)
         rewards = np.array([reward for _, _, reward in history])
@@ -62,7 +64,9 @@ def naive_run(theta: Array, rounds: int, seed: int, noise: float, delta: float) 
         decisions.append(action)
         reward = reward_of(means_of(theta, actions)[action], rng)
         if not linear:
-            context_rows = np.array([np.concatenate([np.zeros(ARMS), row]) for row in actions])
+            seen = [[offer[k] for offer in offers if len(offer) > k] for k in range(len(actions))]
+            centered = [row - np.mean(mine, axis=0) for row, mine in zip(actions, seen, strict=True)]
+            context_rows = np.array([np.concatenate([np.zeros(ARMS), row]) for row in centered])
             spans = beta * np.sqrt(np.einsum("ki,ij,kj->k", context_rows, np.linalg.inv(sigma), context_rows))
             if np.isfinite(uppers).all():
                 optimistic = float((np.array(uppers) + context_rows @ center + spans).max())

@@ -9,6 +9,7 @@ the second right, the third larger than need be. Rewards lie in [0, 1], as some 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import sqrt
 from statistics import mean
 from typing import Any
@@ -53,14 +54,15 @@ def portfolio(*, share_data: bool) -> Contender:
     return PortfolioSteps(Portfolio([make_learner(dim) for dim in DIMS], selector, share_data=share_data))
 
 
-ENTRIES: dict[str, tuple[str, Callable[[int], Contender]]] = {
-    "equipoise": ("RealizedBalancing over OFUL on each map", lambda seed: portfolio(share_data=False)),
-    "equipoise, shared data": (
-        "the same, every OFUL learning from every round",
-        lambda seed: portfolio(share_data=True),
-    ),
+def alone(dim: int) -> Contender:
+    return LearnerSteps(make_learner(dim))
+
+
+ENTRIES: dict[str, tuple[str, Callable[[], Contender]]] = {
+    "equipoise": ("RealizedBalancing over OFUL on each map", partial(portfolio, share_data=False)),
+    "equipoise, shared data": ("the same, every OFUL learning from every round", partial(portfolio, share_data=True)),
     **{
-        f"{words} alone": (f"OFUL on {words}, {dim} features", lambda seed, dim=dim: LearnerSteps(make_learner(dim)))
+        f"{words} alone": (f"OFUL on {words}, {dim} features", partial(alone, dim))
         for words, dim in zip(("no context", "a", "a and b"), DIMS, strict=True)
     },
 }
@@ -75,8 +77,8 @@ def measure(rounds: Sequence[Rounds], scale: Scale) -> list[dict[str, Any]]:
     rows, shape = [], shape_of(scale)
     for name, (words, make) in ENTRIES.items():
         micros, regrets = [], []
-        for seed, each in enumerate(rounds):
-            seconds, actions = play(each, make(seed))
+        for each in rounds:
+            seconds, actions = play(each, make())
             micros.append(seconds / scale.map_rounds * 1e6)
             regrets.append(average_regret(each, actions))
         rows.append(contender_row(name, words, results=[shape_result(shape, micros, regrets)]))

@@ -8,7 +8,7 @@ plays optimistic least squares for good.
 Reference: Chatterji, Muthukumar and Bartlett (2020), "OSOM: a simultaneously optimal algorithm for multi-armed and
 linear contextual bandits", algorithm 1.
 Symbols: g_s reward, i_s arm played, m_k and u_k upper end and half-width of UCB's interval for arm k, c_k and w_k
-center and half-width of the regression's interval for <a_k, theta*>, D(t) radius of the summed noise.
+center and half-width of the regression's interval for <a_k - mean of a_k, theta*>, D(t) radius of the summed noise.
 "-style": accumulating the optimistic reward of the linear policy minus that of UCB is the paper's idea; the threshold,
 whose exact form could not be compared, is our own and observed, not worst case. Switch after round t if
 
@@ -17,8 +17,9 @@ whose exact form could not be compared, is our own and observed, not worst case.
 If theta* = 0 and all intervals hold, c_k + w_k <= 2 w_k, m_k <= m_{i_s} <= mu_{i_s} + 2 u_{i_s}, and g_s strays from
 mu_{i_s} by D(t) in all: the learner never switches, with probability 1 - delta (a third for each of UCB, regression and
 noise). As long as it has not switched, its regret is at most the sum of 2 u + 2 max w plus twice D(t), of order
-sqrt(t) if contexts have mean zero and vary in all directions, as the paper assumes. The regression is on rewards minus
-the middle of their range, which intercepts make up for.
+sqrt(t) if contexts vary in all directions, as the paper assumes. It also assumes contexts of mean zero; here the mean
+features of each arm so far are subtracted instead, as what they earn is part of what UCB sees. The regression is on
+rewards minus the middle of their range, which intercepts make up for.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.confidence import Radius, radius_sum, stitched
-from equipoise.kernel import kernel
+from equipoise.kernel import kernel, native
 from equipoise.learners import ucb
 from equipoise.learners.base import Kernels
 from equipoise.learners.ridge import (
@@ -57,6 +58,8 @@ class Params(NamedTuple):
 class Memory(NamedTuple):
     plain: ucb.Memory  # of the arms
     ridge: Ridge  # over (mu, theta)
+    offers: NDArray[np.int64]  # (arms,) how often each arm was offered
+    mean_features: Array  # (arms, d) over those offers
     excess: Array  # (1,) what the optimistic rewards of the linear policy exceed those of UCB and its allowance by
     linear: NDArray[np.int64]  # (1,) 1 once the learner has switched
 
@@ -76,7 +79,8 @@ def decide(
 @kernel
 def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float) -> None:
     if memory.linear[0] == 0:
-        memory.excess[0] += excess_of(params, memory, actions, action, reward)
+        rows = deviations(memory, actions)
+        memory.excess[0] += excess_of(params, memory, rows, action, reward)
         ucb.learn(params.ucb, memory.plain, actions, action, reward)
         if memory.excess[0] > radius_sum(params.noise, memory.ridge.updates[0] + 1):
             memory.linear[0] = 1
@@ -85,10 +89,30 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 
 
 @kernel
-def excess_of(params: Params, memory: Memory, actions: Array, action: int, reward: float) -> float:
-    """The round's term of the sum; none while some offered arm is unplayed."""
-    rows = with_intercepts(actions, params.arms, params.dim)
-    rows[:, : params.arms] = 0.0
+def deviations(memory: Memory, actions: Array) -> Array:
+    """Take note of the offered features; returns by how much they deviate from their arms' means, behind zeros."""
+    n_actions, (arms, dim) = len(actions), memory.mean_features.shape
+    means, offers = memory.mean_features[:n_actions], memory.offers[:n_actions]
+    offers += 1
+    means += (actions[:, :dim] - means) / offers[:, None]
+    return np.hstack((np.zeros((n_actions, arms)), actions[:, :dim] - means))
+
+
+@native(deviations)
+def _deviations(memory: Memory, actions: Array) -> Array:
+    arms, dim = memory.mean_features.shape
+    rows = np.zeros((len(actions), arms + dim))
+    for k in range(len(actions)):
+        memory.offers[k] += 1
+        for j in range(dim):
+            memory.mean_features[k, j] += (actions[k, j] - memory.mean_features[k, j]) / memory.offers[k]
+            rows[k, arms + j] = actions[k, j] - memory.mean_features[k, j]
+    return rows
+
+
+@kernel
+def excess_of(params: Params, memory: Memory, rows: Array, action: int, reward: float) -> float:
+    """The round's term of the sum, of the deviations of the offered features; none while an offered arm is unplayed."""
     means, squared_norms = evaluate(memory.ridge, rows)
     radius = ellipsoid_radius(params.ellipsoid, memory.ridge)
     optimistic, widest = -inf, 0.0
@@ -155,6 +179,8 @@ class OSOM(SelectingLearner):
         self.memory: Any = Memory(
             plain.memory,
             open_ridge(self.arms + self.dim, self.regularization),
+            np.zeros(self.arms, np.int64),
+            np.zeros((self.arms, self.dim)),
             np.zeros(1),
             np.zeros(1, np.int64),
         )

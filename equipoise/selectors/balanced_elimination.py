@@ -24,6 +24,7 @@ the lower index), so the balancing lemma is untouched; the radius has explicit c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 from typing import ClassVar
 
@@ -31,6 +32,8 @@ import numpy as np
 
 from equipoise.bounds import Bound
 from equipoise.kernel import kernel
+from equipoise.outlook import next_elimination
+from equipoise.selector import Certificate
 from equipoise.selectors import evidence
 from equipoise.selectors.base import BookedSelector, Kernels, check_bounds
 from equipoise.selectors.evidence import Books, Rules, comes_first
@@ -92,3 +95,8 @@ class BalancedElimination(BookedSelector):
             radius=radius,
             radius_scale=radius_scale,
         )
+
+    def certificate(self) -> Certificate:
+        """What the rewards booked so far prove, and when the next learner would go at the present means."""
+        outlook = next_elimination(self.standing(), self.bounds or (), self.rules.radius, self.rules.width)
+        return replace(super().certificate(), next_elimination=outlook)
