@@ -42,7 +42,7 @@ def test_everyone_entitled_runs_everywhere(whole: tuple[Path, subprocess.Complet
     figures = json.loads((folder / "suite.json").read_text(encoding="utf-8"))
     assert [instance["name"] for instance in figures["instances"]] == [n for n in INSTANCES if n in QUICK_INSTANCES]
     alone, shared = figures["tables"]["alone"]["prices"], figures["tables"]["shared"]["prices"]
-    assert set(alone) == {*CONTENDERS, ORACLE}
+    assert set(alone) == {*CONTENDERS, ORACLE} - {"misspecification-adaptive"}  # for which there is no instance here
     assert set(shared) == {ORACLE, *(label for label, contender in CONTENDERS.items() if contender.can_share)}
     assert set(alone["uniform"]) == set(QUICK_INSTANCES)
     assert set(shared["uniform"]) == {"nested-middle", "exploration-trap"}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from equipoise.learner import Proposal
+from equipoise.learners import LEARNERS
 from equipoise.selectors import SELECTORS
 from equipoise.simulate.tape_files import load_tapes, save_tapes
 from equipoise.simulate.tapes import Tapes
@@ -123,7 +124,8 @@ def test_every_selector_takes_part_or_says_why_not() -> None:
         "EpochBalancing": "its guarantee is for a single epoch of adversarial contexts",
         "AdversarialElimination": "made for contexts that an adversary chooses",
     }
-    assert {contender.selector for contender in CONTENDERS.values()} == set(SELECTORS) - set(absent)
+    assert {each.selector for each in CONTENDERS.values() if not each.whole} == set(SELECTORS) - set(absent)
+    assert {each.selector for each in CONTENDERS.values() if each.whole} < set(LEARNERS)
 
 
 def test_a_log_survives_half_a_line_and_passes_over_altered_ones(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 A selector that tapes allow is run on the tapes of an instance and seed, all such selectors in one go; the tapes are
 kept on disk. Shared data, importance weights, snapshots and questions to every learner need a joint run, one selector
-on one instance for all seeds in one go.
+on one instance for all seeds in one go. A learner that selects a model inside itself plays alone in their place.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from equipoise.experiments.simulation import run_from_tapes, violates
 from equipoise.selector import check_entitled
 from equipoise.simulate.joint import run_jointly
 from equipoise.simulate.tape_files import load_tapes, save_tapes
-from equipoise.simulate.tapes import Curves, Tapes, can_compile, why_not_tapes
+from equipoise.simulate.tapes import Curves, Tapes, can_compile, open_curves, why_not_tapes
 from equipoise.storage import digest
 from equipoise.suite.contenders import CONTENDERS
 from equipoise.suite.instances import INSTANCES, World
@@ -42,7 +42,7 @@ class Task:
     seeds: tuple[int, ...]
     labels: tuple[str, ...]
     shared: bool
-    on_tapes: bool
+    way: str  # "tapes", "joint" or "alone"
 
     @property
     def n_runs(self) -> int:
@@ -60,17 +60,19 @@ def drivers_of(task: Task) -> str:
     world = _first_seed(task.instance, task.rounds)
     draw = getattr(getattr(world.problem, "kernels", None), "draw", type(world.problem))
     algorithms = [type(learner).__name__ for learner in world.learners]
-    return f"{draw.__module__} {algorithms} {'tapes' if task.on_tapes else task.labels}"
+    return f"{draw.__module__} {algorithms} {'tapes' if task.way == 'tapes' else task.labels}"
 
 
 @cache
 def way_of(instance: str, rounds: int, label: str, shared: bool) -> str | None:
-    """How a selector runs on an instance: "tapes", "joint", or None if it is not entitled to it."""
+    """How a contender runs on an instance: "tapes", "joint", "alone", or None if it is not entitled to it."""
     world, contender = _first_seed(instance, rounds), CONTENDERS[label]
     if shared and not (world.can_share and contender.can_share):
         return None
     try:
         selector = contender.build(world, rounds)
+        if contender.whole:
+            return "alone"
         check_entitled(selector, world.learners)
     except NotEntitled:
         return None
@@ -84,10 +86,11 @@ def way_of(instance: str, rounds: int, label: str, shared: bool) -> str | None:
 def _basis(instance: str, rounds: int, label: str, shared: bool) -> str:
     """What a result depends on beside the seed: settings and code."""
     world = _first_seed(instance, rounds)
-    parts = [world.problem, *world.learners]
+    contender = CONTENDERS.get(label)  # none of the tapes and of the learners on them
+    parts = [world.problem, *(() if contender and contender.whole else world.learners)]
     modules = {"equipoise.simulate.tapes"}
-    if label not in ("tapes", LEARNERS):
-        parts.append(CONTENDERS[label].build(world, rounds))
+    if contender:
+        parts.append(contender.build(world, rounds))
         modules |= {"equipoise.simulate.joint"} if way_of(instance, rounds, label, shared) == "joint" else set()
     modules |= {type(part).__module__ for part in parts}
     return digest(
@@ -109,9 +112,9 @@ def key_of(instance: str, rounds: int, label: str, shared: bool, seed: int) -> s
 
 def perform(task: Task, tape_folder: Path) -> list[Row]:
     """Run a task; the results by row."""
-    if task.on_tapes:
+    if task.way == "tapes":
         return [row for seed in task.seeds for row in _perform_on_tapes(task, seed, tape_folder)]
-    return [_perform_jointly(task, seed) for seed in task.seeds]
+    return [(_perform_jointly if task.way == "joint" else _perform_alone)(task, seed) for seed in task.seeds]
 
 
 def _perform_on_tapes(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]:
@@ -138,6 +141,17 @@ def _perform_jointly(task: Task, seed: int) -> Row:
     selector, marks = CONTENDERS[label].build(world, task.rounds), log_rounds(task.rounds)
     run = run_jointly(world.problem, world.learners, selector, marks, seed, share_data=task.shared)
     return _result(task, label, seed, *run)
+
+
+def _perform_alone(task: Task, seed: int) -> Row:
+    (label,) = task.labels
+    world = INSTANCES[task.instance].set_up(seed, task.rounds)
+    marks, learner = log_rounds(task.rounds), CONTENDERS[label].build(world, task.rounds)
+    tapes = Tapes(world.problem, [learner], marks, seed)
+    run = open_curves(len(marks), 1)
+    run.regret[:] = tapes.curve(0)
+    run.plays[:, 0] = marks
+    return _result(task, label, seed, run, tapes.seconds[0])
 
 
 def _about(task: Task, label: str, seed: int) -> Row:
@@ -177,9 +191,10 @@ def plan(
         for seed in seeds:
             wanted = tuple(label for label in taped if seed in lacking[label])
             if wanted:
-                tasks.append(Task(name, length, (seed,), wanted, shared=False, on_tapes=True))
+                tasks.append(Task(name, length, (seed,), wanted, shared=False, way="tapes"))
         for shared in (False, True):
             for label in labels:
-                if way_of(name, length, label, shared) == "joint" and (left := missing(label, shared)):
-                    tasks.append(Task(name, length, tuple(left), (label,), shared=shared, on_tapes=False))
+                way = way_of(name, length, label, shared)
+                if way in ("joint", "alone") and (left := missing(label, shared)):
+                    tasks.append(Task(name, length, tuple(left), (label,), shared, way))
     return tasks

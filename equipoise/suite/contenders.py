@@ -2,6 +2,8 @@
 
 Where a selector needs candidate bounds it gets the scaled ones of the instance, or those that learners observe of
 themselves. All get the same failure probability, the range of the rewards and the law of the noise as far as they ask.
+Learners that select a model inside themselves take part, in place of learners and selector, where they are made for
+the question that the instance asks.
 """
 
 from __future__ import annotations
@@ -10,22 +12,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from equipoise.errors import NotEntitled
+from equipoise.learners import OSOM, ALBDim, MisspecificationAdaptive, ModCB
+from equipoise.problems import DisjointLinearBandit, LinearBandit, MisspecifiedLinearBandit
 from equipoise.selectors import SELECTORS
 from equipoise.suite.instances import World
 
 DELTA = 0.05
 ORACLE = "oracle"  # the best learner alone; not run, but read off the learners' own curves
-Builder = Callable[[World, int], Any]  # (one seed of an instance, rounds) -> selector
+Builder = Callable[[World, int], Any]  # (one seed of an instance, rounds) -> selector, or learner in its place
 
 
 @dataclass(frozen=True)
 class Contender:
     label: str
-    selector: str  # name in the registry
+    selector: str  # name in the registry of selectors, or of learners
     constants: str  # in words
     guaranteed: bool  # whether its publication proves a regret bound for learners as in the suite
     build: Builder
     can_share: bool = True  # whether it may run while learners learn from each other's rounds
+    whole: bool = False  # whether it is no selector but a learner that needs none
 
 
 def _settings(world: World) -> dict[str, Any]:
@@ -48,6 +54,42 @@ def _without_bounds(name: str, **constants: Any) -> Builder:
 
 def _told_the_horizon(name: str) -> Builder:
     return lambda world, rounds: SELECTORS[name](len(world.learners), horizon=rounds, **_settings(world))
+
+
+def _known(world: World) -> dict[str, Any]:
+    """What a linear learner is told, as the learners of the instance are."""
+    largest = world.learners[-1]
+    return {"norm_bound": largest.norm_bound, "noise": largest.noise, "delta": DELTA}
+
+
+def _demand(holds: bool, name: str, problem: str) -> None:
+    if not holds:
+        raise NotEntitled(f"{name} is made for {problem}")
+
+
+def _modcb(world: World, rounds: int) -> Any:
+    dims = [getattr(learner, "dim", 0) for learner in world.learners]
+    _demand(isinstance(world.problem, LinearBandit) and len(set(dims)) == len(dims), "ModCB", "nested features")
+    return ModCB(dims, **_known(world))
+
+
+def _alb_dim(world: World, rounds: int) -> Any:
+    dims = [getattr(learner, "dim", 0) for learner in world.learners]
+    _demand(isinstance(world.problem, LinearBandit) and len(set(dims)) == len(dims), "ALB-Dim", "nested features")
+    return ALBDim(max(dims), **_known(world))
+
+
+def _osom(world: World, rounds: int) -> Any:
+    problem = world.problem
+    _demand(isinstance(problem, DisjointLinearBandit), "OSOM", "attributes that may matter or not")
+    return OSOM(problem.n_actions, dim=problem.n_columns, **_known(world))
+
+
+def _misspecification_adaptive(world: World, rounds: int) -> Any:
+    problem = world.problem
+    _demand(isinstance(problem, MisspecifiedLinearBandit), "MisspecificationAdaptive", "nearly linear rewards")
+    norm_bound = _known(world)["norm_bound"]
+    return MisspecificationAdaptive(problem.n_columns, arms=problem.n_actions, rounds=rounds, norm_bound=norm_bound)
 
 
 _ALL = (
@@ -100,5 +142,17 @@ _ALL = (
     Contender("exp3", "EXP3", "η = √(2 ln M / (M T))", False, _told_the_horizon("EXP3")),
     Contender("greedy-mean", "GreedyMean", "highest mean reward so far", False, _without_bounds("GreedyMean")),
     Contender("uniform", "Uniform", "any learner, equally likely", False, _without_bounds("Uniform")),
+    Contender("modcb", "ModCB", "κ = 1/3", True, _modcb, can_share=False, whole=True),
+    Contender("alb-dim", "ALBDim", "ALB-Dim-style: first phase of 2,500 rounds", True, _alb_dim, False, True),
+    Contender("osom", "OSOM", "OSOM-style: threshold of our own", True, _osom, can_share=False, whole=True),
+    Contender(
+        "misspecification-adaptive",
+        "MisspecificationAdaptive",
+        "Foster-et-al.-style: rates of the publication's order",
+        True,
+        _misspecification_adaptive,
+        can_share=False,
+        whole=True,
+    ),
 )
 CONTENDERS = {contender.label: contender for contender in _ALL}

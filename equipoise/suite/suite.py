@@ -81,7 +81,7 @@ def run_suite(
     progress(f"{n_runs:,} runs to do" if n_runs else "all is known", 0.0 if n_runs else 1.0)
     for task, rows in work_through(tasks, tape_folder, n_jobs):
         log.add(rows)
-        who = f"{len(task.labels)} on tapes" if task.on_tapes else task.labels[0]
+        who = f"{len(task.labels)} on tapes" if task.way == "tapes" else task.labels[0]
         progress(f"{task.instance}: {who}", task.n_runs / n_runs)
     return _gather(names, rounds, n_seeds, log)
 
