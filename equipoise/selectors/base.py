@@ -219,6 +219,7 @@ class BookedSelector:
         """Take in what the chosen learner proposed."""
         if choice.learner not in proposals:
             raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {choice.learner}")
+        self._ledger.entry(choice.learner, choice.play)  # raises what is wrong with a ticket that is not open
         if choice.learner in self.observed:
             regret = self._check_regret(proposals[choice.learner].regret)
             self._ledger.observe(choice.learner, choice.play, regret)
