@@ -26,10 +26,11 @@ from equipoise.archive import pack, unpack
 from equipoise.errors import InvalidArgument, UnknownDecision, UnreadableFile
 from equipoise.learner import Proposal, accepts, decider, learner_name
 from equipoise.policies import KeptPolicies
-from equipoise.saving import described, live_context, plain_context, rebuild_learners, rebuild_selector
-from equipoise.selector import Certificate, Choice, Dropped, Standing, check_entitled, credit_in_two_steps
+from equipoise.saving import described, rebuild_learners, rebuild_selector
+from equipoise.selector import Certificate, Dropped, Standing, check_entitled, credit_in_two_steps
 from equipoise.storage import read_bytes, write_atomic
 from equipoise.streams import LEARNERS, SELECTOR, open_stream, seek
+from equipoise.tickets import Ticket
 from equipoise.validation import count, one_of, real
 
 logger = logging.getLogger("equipoise")
@@ -44,23 +45,6 @@ class Decision(NamedTuple):
     learner: int  # index of the learner that proposed the action
     learner_name: str
     probability: float  # with which this learner was chosen and picked this action; nan if the learner cannot tell
-
-
-class Ticket:
-    """An open decision. `reward` is nan until it is known, `taught` holds the learners that learned from it."""
-
-    __slots__ = ("action", "choice", "context", "id", "others", "outcome", "regret", "reward", "taught")
-
-    def __init__(self, id_: int, choice: Choice, context: Any, action: Any, regret: float) -> None:
-        self.id = id_
-        self.choice = choice
-        self.context = context
-        self.action = action
-        self.regret = regret  # as proposed; nan where the learner did not say
-        self.others: dict[int, Any] = {}  # what those proposed who are told, with weight 0, that they did not play
-        self.outcome: Any = None
-        self.reward = nan
-        self.taught: set[int] = set()
 
 
 class Portfolio:
@@ -143,7 +127,8 @@ class Portfolio:
         i = choice.learner
         try:
             propose = partial(self._propose, i, context, id_)
-            proposal = propose() if choice.snapshot is None else self._kept.play(i, self.learners[i], propose)
+            replayed = choice.snapshot
+            proposal = propose() if replayed is None else self._kept.play(i, replayed, self.learners[i], propose)
             proposals = {i: proposal}
             if self._all_proposals:
                 proposals |= {j: self._propose(j, context, id_) for j in selector.active if j != i}
@@ -155,8 +140,8 @@ class Portfolio:
         ticket = Ticket(id_, choice, context, action if type(action) is int else _kept(action), proposal.regret)
         if self._weighted:
             ticket.others = {j: _kept(other.action) for j, other in proposals.items() if j != i}
-        elif self._smoothed and selector.keeps(choice):
-            self._kept.keep(i, self.learners[i])
+        elif self._smoothed and (number := selector.keeps(choice)) is not None:
+            self._kept.keep(i, number, self.learners[i])
         self._open[id_] = ticket
         if self._queues:
             for j in self._pupils(ticket):
@@ -180,6 +165,34 @@ class Portfolio:
         if new:
             self._announce(new)
 
+    def withdraw(self, decision: Decision | int) -> None:
+        """Take back an open decision whose round did not happen: its play does not count and nobody learns from it.
+
+        The id is not given out again. Should a learner raise over a later round that waited for this one, its error
+        passes through; the decision is withdrawn all the same, and the lesson is tried again with the learner's next.
+        """
+        id_ = decision.id if isinstance(decision, Decision) else decision
+        ticket = self._open.get(id_) if type(id_) is int else self._find(id_)
+        if ticket is None:
+            raise UnknownDecision(self._why_closed(id_))
+        if ticket.taught:
+            raise InvalidArgument(
+                f"decision {id_} was learned from by {self._names[min(ticket.taught)]!r}, "
+                "but only a round that nobody has learned from can be withdrawn: call learn() again"
+            )
+        n_eliminated = len(self.selector.eliminations)
+        self.selector.withdraw(ticket.choice)
+        del self._open[ticket.id]
+        waiting = [i for i, queue in self._queues.items() if ticket in queue]
+        for i in waiting:
+            self._queues[i].remove(ticket)
+        new = self._retire_new(n_eliminated)
+        try:
+            for i in waiting:
+                self._teach_in_order(i)
+        finally:
+            self._announce(new)
+
     def certificate(self) -> Certificate:
         """What the rewards so far prove, with confidence 1 - delta - the learners' own deltas."""
         claims = [getattr(self.learners[i], "delta", 0.0) for i in sorted(self._observed)]
@@ -190,6 +203,20 @@ class Portfolio:
         """How every learner stands."""
         rows: list[Standing] = self.selector.standing()
         return rows
+
+    def words(self) -> str:
+        """Certificate and standing as sentences."""
+        certificate = self.certificate()
+        lines = [certificate.words(self._names)]
+        for row, proved in zip(self.standing(), certificate.learner_regret_lowers, strict=True):
+            lost = f" It has lost at least {proved:.4g}." if certificate.valid and proved > 0 else ""
+            lines.append(row.words(self._names[row.learner]) + lost)
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Certificate and standing as plain data."""
+        rows = [{"name": self._names[row.learner], **row.to_json()} for row in self.standing()]
+        return {"certificate": self.certificate().to_json(), "standing": rows}
 
     @property
     def pending(self) -> tuple[int, ...]:
@@ -242,18 +269,7 @@ class Portfolio:
             "sharing": sorted(self._sharing),
             "kept": self._kept.state(),
             "tickets": [
-                {
-                    "id": ticket.id,
-                    "choice": tuple(ticket.choice),
-                    "context": plain_context(ticket.context, ticket.id),
-                    "action": ticket.action,
-                    "others": sorted(ticket.others.items()),
-                    "regret": ticket.regret,
-                    "outcome": ticket.outcome,
-                    "reward": ticket.reward,
-                    "taught": sorted(ticket.taught),
-                    "open": ticket.id in self._open,
-                }
+                {**ticket.to_row(), "open": ticket.id in self._open}
                 for ticket in sorted(tickets.values(), key=lambda ticket: ticket.id)
             ],
             "queues": [(i, [ticket.id for ticket in queue]) for i, queue in sorted(self._queues.items())],
@@ -266,15 +282,8 @@ class Portfolio:
         self._defaulted = set(saved["defaulted"])
         self._sharing = set(saved["sharing"])
         self._kept.restore(saved.get("kept", []))
-        tickets = {}
-        for row in saved["tickets"]:
-            context = live_context(row["context"])
-            ticket = Ticket(row["id"], Choice(*row["choice"]), context, row["action"], row["regret"])
-            ticket.outcome, ticket.reward, ticket.taught = row["outcome"], row["reward"], set(row["taught"])
-            ticket.others = dict(row.get("others", []))
-            tickets[ticket.id] = ticket
-            if row["open"]:
-                self._open[ticket.id] = ticket
+        tickets = {row["id"]: Ticket.from_row(row) for row in saved["tickets"]}
+        self._open = {row["id"]: tickets[row["id"]] for row in saved["tickets"] if row["open"]}
         for i, ids in saved["queues"]:
             self._queues[i].extend(tickets[id_] for id_ in ids)
 
@@ -291,11 +300,14 @@ class Portfolio:
 
     def _ignore_late(self, id_: int, reward: float) -> None:
         if id_ not in self._defaulted:
-            what = "already has its reward" if 0 < id_ < self._next_id else "was never given out"
-            raise UnknownDecision(f"decision {id_} {what}")
+            raise UnknownDecision(self._why_closed(id_))
         self._check_reward(reward)
         self._defaulted.remove(id_)
         logger.info("reward of decision %d came after its deadline and is ignored", id_)
+
+    def _why_closed(self, id_: int) -> str:
+        given_out = 0 < id_ < self._next_id
+        return f"decision {id_} {'already has its reward or was withdrawn' if given_out else 'was never given out'}"
 
     def _resolve(self, ticket: Ticket, reward: float, regret: float, outcome: Any = None) -> Sequence[Dropped]:
         """Teach, book and close a decision, all of it checked; returns the eliminations it brought."""
@@ -309,8 +321,10 @@ class Portfolio:
             ticket.reward, ticket.outcome = nan, None
             raise
         del self._open[ticket.id]
-        if len(self.selector.eliminations) == n_eliminated:
-            return ()
+        return () if len(self.selector.eliminations) == n_eliminated else self._retire_new(n_eliminated)
+
+    def _retire_new(self, n_eliminated: int) -> Sequence[Dropped]:
+        """Retire whoever was eliminated after the first so many; returns those eliminations."""
         new: Sequence[Dropped] = self.selector.eliminations[n_eliminated:]
         for elimination in new:
             self._retire(elimination.learner.index)
@@ -332,15 +346,7 @@ class Portfolio:
             queue.popleft()
 
     def _teach(self, i: int, ticket: Ticket) -> None:
-        if i not in ticket.taught:
-            learned = ticket.action if ticket.outcome is None else ticket.outcome
-            if not self._weighted:
-                self.learners[i].learn(ticket.context, learned, ticket.reward)
-            elif i == ticket.choice.learner:
-                self.learners[i].learn(ticket.context, learned, ticket.reward, 1.0 / ticket.choice.probability)
-            else:
-                self.learners[i].learn(ticket.context, ticket.others[i], 0.0, 0.0)
-            ticket.taught.add(i)
+        ticket.teach(i, self.learners[i], self._weighted)
 
     def _book_defaults(self, deadline: int) -> None:
         while self._open:

@@ -30,6 +30,7 @@ from equipoise.learners import (
     MisspecificationAdaptive,
     ModCB,
     QLearning,
+    Scheduled,
     SquareCB,
 )
 from equipoise.learners.lsvi_ucb import one_hot
@@ -56,6 +57,8 @@ SUBJECTS: list[tuple[type[Any], dict[str, Any], ContextSource]] = [
     (ALBNorm, {"dim": 3, "first_epoch": 7, "reward_range": (-1.0, 1.0)}, offered_actions),
     (ALBDim, {"dim": 5, "first_phase": 16, "seed": 5}, offered_actions),
     (MisspecificationAdaptive, {"dim": 5, "arms": 6, "rounds": 500, "seed": 5}, offered_actions),
+    (Scheduled, {"family": "power", "coefficient": 2.0, "shape": 0.5, "gap": 0.3}, offered_actions),
+    (Scheduled, {"family": "linear-sqrt", "coefficient": 1.0, "shape": 0.1}, lambda rng: None),
     (Constant, {"action": 1}, offered_actions),
     (Constant, {"action": 3}, lambda rng: None),
 ]

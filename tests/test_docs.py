@@ -34,6 +34,7 @@ WITHOUT_REFERENCE = {
     "learners/linear.py": "what learners share",
     "learners/selecting.py": "what learners share",
     "learners/constant.py": "always the same action",
+    "learners/scheduled.py": "its regret is set, not learned",
     "selectors/__init__.py": "registry",
     "selectors/base.py": "what selectors share",
     "selectors/drawn.py": "what selectors share",

@@ -21,7 +21,7 @@ def test_a_reward_is_booked_once(ticket: Callable[[Decision], Any]) -> None:
     decision = portfolio.decide(None)
     portfolio.learn(decision, 0.5)
     before = saved(portfolio)
-    with pytest.raises(UnknownDecision, match=r"^decision 1 already has its reward$"):
+    with pytest.raises(UnknownDecision, match=r"^decision 1 already has its reward or was withdrawn$"):
         portfolio.learn(ticket(decision), 0.5)
     assert saved(portfolio) == before
 

@@ -110,6 +110,21 @@ def test_polish_never_loses_value() -> None:
         assert np.linalg.norm(polished, axis=-1).max() <= 1 + 1e-9
 
 
+@pytest.mark.parametrize("norm_bound", [1.0, 0.25])
+def test_norms_of_the_plan_are_reported_against_their_bound(norm_bound: float) -> None:
+    """Against the parameters of the plan, fitted anew to its own values; a point of the plan before any data is known:
+    all of it is optimism, the radius in every direction of one feature."""
+    learner, start = instance(3, dim=2)
+    program = learner.program()
+    values, _, parameters = program.values(program.solve(start, learner._starts(), learner.finest_step))
+    ratios = [float(np.sqrt((parameters[h] ** 2).sum())) / (2 - h) for h in range(2)]
+    assert learner.norm_ratio(start) == pytest.approx(max(ratios))
+    assert values[start] == pytest.approx((learner.features[start] @ parameters[0]).max())
+    fresh = Eleanor([[[1.0]]], horizon=2, norm_bound=norm_bound)
+    first, second = fresh.radii()
+    assert fresh.norm_ratio(0) == pytest.approx(max(first / (2 * norm_bound), second / norm_bound))
+
+
 def test_paper_bound_is_the_printed_formula() -> None:
     assert eleanor.paper_bound(9, horizon=3, misspecification=0.1, constant=2.0) == LinearSqrt(2 * 3 * 3 * 0.1, 54.0)
 

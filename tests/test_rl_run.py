@@ -9,7 +9,7 @@ import pytest
 
 from equipoise import Portfolio, rl
 from equipoise.bounds import Bound, Observed, Power
-from equipoise.errors import InvalidArgument
+from equipoise.errors import InvalidArgument, StoreConflict
 from equipoise.learners import LSVI_UCB, UCBVI, QLearning
 from equipoise.learners.lsvi_ucb import one_hot
 from equipoise.selectors import BalancedElimination
@@ -194,21 +194,98 @@ BOX = gymnasium.spaces.Box(-1.0, 1.0, (1,))
     ],
 )
 def test_what_does_not_fit_is_refused_and_nothing_is_learned(env: Any, portfolio: Portfolio, message: str) -> None:
+    before = [part.state() for part in (*portfolio.learners, portfolio.selector)]
     with pytest.raises(InvalidArgument) as caught:
         rl.run(env, portfolio, 3)
     assert message in str(caught.value)
-    assert all(np.isnan(standing.mean_reward) for standing in portfolio.standing())
-    for learner in portfolio.learners:
-        episodes = learner.memory.episodes[0] if hasattr(learner, "memory") else learner._n_episodes
-        assert episodes == 0
+    assert portfolio.pending == () and all(standing.plays == 0 for standing in portfolio.standing())
+    after = [part.state() for part in (*portfolio.learners, portfolio.selector)]
+    for old, new in zip(before, after, strict=True):
+        assert old.keys() == new.keys() and all(np.array_equal(old[name], new[name], equal_nan=True) for name in old)
 
 
 def test_step_rewards_that_learners_cannot_take_are_refused_with_nothing_learned() -> None:
-    """A return within its range, made of steps that are not: the learner refuses and the decision stays open."""
+    """A return within its range, made of steps that are not: the learner refuses and the decision is taken back."""
     portfolio = on_features()
     with pytest.raises(InvalidArgument, match=r"step of reward 1\.\d+, but rewards of steps must lie in \[0, 1\]"):
         rl.run(Corridor(pay=4.0), portfolio, 1, return_range=(0.0, 8.0))
-    assert portfolio.pending == (1,) and portfolio.learners[0]._n_episodes == 0
+    assert portfolio.pending == () and portfolio.learners[0]._n_episodes == 0
+    assert [standing.plays for standing in portfolio.standing()] == [0, 0]
+
+
+def test_a_run_goes_on_after_a_refused_episode_as_if_it_had_never_begun() -> None:
+    """The same episodes with and without one in the middle that is too long."""
+    runs = []
+    for interrupted in (False, True):
+        portfolio = on_features()
+        rl.run(Corridor(), portfolio, 30, seed=0)
+        if interrupted:
+            with pytest.raises(InvalidArgument, match="episode goes on after 4 steps"):
+                rl.run(Corridor(n_steps=5), portfolio, 1)
+        runs.append(rl.run(Corridor(), portfolio, 30, seed=1))
+    assert all(np.array_equal(one, other, equal_nan=True) for one, other in zip(*runs, strict=True))
+
+
+def test_an_episode_that_somebody_has_learned_from_stays_open() -> None:
+    """It did happen, and is only not booked: the error is the learner's own."""
+
+    class Walk:
+        accepts = frozenset({"off_policy"})
+
+        def __init__(self, fails: bool) -> None:
+            self.fails, self.lessons = fails, 0
+
+        def decide(self, context):
+            return lambda step, observation: 1
+
+        def learn(self, context, action, reward):
+            if self.fails:
+                raise RuntimeError("no luck")
+            self.lessons += 1
+
+    learners = [Walk(False), Walk(True)]
+    portfolio = Portfolio(learners, BalancedElimination([Power(1.0)] * 2, reward_range=(0.0, 4.0)), share_data=True)
+    with pytest.raises(RuntimeError, match="no luck"):
+        rl.run(Corridor(), portfolio, 1, horizon=4)
+    assert portfolio.pending == (1,) and learners[0].lessons == 1
+
+
+@pytest.mark.parametrize("low_switching", [False, True])
+def test_a_portfolio_on_a_feature_map_is_saved_and_goes_on_exactly(low_switching: bool, tmp_path: Any) -> None:
+    portfolio = on_features(low_switching=low_switching)
+    rl.run(Corridor(), portfolio, 40, seed=0)
+    portfolio.save(tmp_path / "portfolio")
+    with pytest.raises(
+        StoreConflict, match=r"'c=0\.1' is a FeatureLSVI, which is not part of equipoise: pass learners="
+    ):
+        Portfolio.load(tmp_path / "portfolio")
+    used = on_features(low_switching=low_switching).learners
+    rl.run(Corridor(), Portfolio(used, BalancedElimination([Observed()] * 2, reward_range=(0.0, 4.0))), 60, seed=9)
+    for learners in (on_features(low_switching=low_switching).learners, used):
+        other = Portfolio.load(tmp_path / "portfolio", learners=learners)
+        for one, two in zip(portfolio.learners, other.learners, strict=True):
+            old, new = one.state(), two.state()
+            assert old.keys() == new.keys() and all(np.array_equal(old[name], new[name]) for name in old)
+    one, two = rl.run(Corridor(), portfolio, 40, seed=1), rl.run(Corridor(), other, 40, seed=1)
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(one, two, strict=True))
+
+
+def test_another_feature_map_than_the_saved_one_is_refused(tmp_path: Any) -> None:
+    portfolio = on_features()
+    portfolio.save(tmp_path / "portfolio")
+    with pytest.raises(StoreConflict, match=r"is a FeatureLSVI with .*<lambda>.*, but the saved one .*corners"):
+        Portfolio.load(
+            tmp_path / "portfolio", learners=on_features(lambda observation, action: [1.0, 0, 0, 0]).learners
+        )
+
+
+@pytest.mark.parametrize("change", [{"rows": np.zeros((4, 2, 4))}, {"n_episodes": np.array([201])}])
+def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(change: dict[str, Any]) -> None:
+    learner = on_features().learners[0]
+    before = learner.state()
+    with pytest.raises(InvalidArgument, match=r"state rows has shape|n_episodes is 201"):
+        learner.restore({**before, **change})
+    assert all(np.array_equal(array, before[name]) for name, array in learner.state().items())
 
 
 def test_learners_of_unknown_or_different_horizons_need_one_to_be_named() -> None:

@@ -31,6 +31,7 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
         table_size=settings["table_size"],
         noise=settings["noise"],
         noise_scale=settings["noise_scale"],
+        signal=settings["signal"],
         seed=seed,
     )
     dims = nested_dims(settings["d_max"])
@@ -79,6 +80,7 @@ NESTED = Experiment(
         "table_size": 200,
         "noise": "bernoulli",
         "noise_scale": 0.1,
+        "signal": 1.0,
         "bound_scale": 0.25,
         "delta": 0.05,
         "radius": "stitched",

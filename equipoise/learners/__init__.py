@@ -17,6 +17,7 @@ from equipoise.learners.modcb import ModCB
 from equipoise.learners.oful import OFUL
 from equipoise.learners.osom import OSOM
 from equipoise.learners.q_learning import QLearning
+from equipoise.learners.scheduled import Scheduled
 from equipoise.learners.square_cb import SquareCB
 from equipoise.learners.ucb import UCB
 from equipoise.learners.ucbvi import UCBVI
@@ -39,6 +40,7 @@ LEARNERS: dict[str, type[Any]] = {
         UCBVI,
         QLearning,
         Eleanor,
+        Scheduled,
     )
 }
 
@@ -59,5 +61,6 @@ __all__ = [
     "MisspecificationAdaptive",
     "ModCB",
     "QLearning",
+    "Scheduled",
     "SquareCB",
 ]

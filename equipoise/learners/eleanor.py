@@ -14,8 +14,8 @@ actions, from several starts and for every first action, and the best point ever
 search. For H = 1 the first pass is exact and ELEANOR is OFUL with radius sqrt(beta) + eps sqrt(k). For H > 1 the solver
 is *local*: the value found may be below the optimum, so optimism, and with it the theorem, is not guaranteed.
 Departures: the bound on ||tb_h||, which makes the fixed-action program a cone program, is left out (this keeps
-optimism); beta_h has the form of OFUL's for targets in [0, H - h + 1], and `scale` stands for what covering adds. There
-is no observed regret bound, as values are not clipped.
+optimism), and `norm_ratio` says how far a plan exceeds it; beta_h has the form of OFUL's for targets in [0, H - h + 1],
+and `scale` stands for what covering adds. There is no observed regret bound, as values are not clipped.
 """
 
 from __future__ import annotations
@@ -164,6 +164,16 @@ class Eleanor(EpisodicLearner):
         """The greedy policy of the most optimistic parameters for this start state, as far as the solver finds them."""
         start, program = self.check_state(context), self.program()
         return Proposal(program.values(program.solve(start, self._starts(), self.finest_step))[1])
+
+    def norm_ratio(self, context: Any) -> float:
+        """max_h ||tb_h|| / ((H - h + 1) norm_bound) of the plan for a start state.
+
+        Above 1 the plan uses parameters that the theorem, whose bound on them is left out here, does not admit.
+        """
+        start, program = self.check_state(context), self.program()
+        parameters = program.values(program.solve(start, self._starts(), self.finest_step))[2]
+        left = np.arange(self.horizon, 0.0, -1.0)
+        return float((np.linalg.norm(parameters, axis=1) / (left * self.norm_bound)).max())
 
     def radii(self) -> Array:
         """(H,) sqrt(alpha_h)."""

@@ -53,7 +53,9 @@ class Memory(NamedTuple):
 def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> tuple[int, float, float, float]:
     mixture = np.zeros(len(actions))
     for m in range(len(memory.weights)):
-        mixture += memory.weights[m] * level_probabilities(params, memory, m, actions)
+        probabilities = level_probabilities(params, memory, m, actions)
+        for k in range(len(actions)):
+            mixture[k] += memory.weights[m] * probabilities[k]
     action = drawn(mixture, rng.random())
     return action, -inf, nan, min(float(mixture[action]), 1.0)
 

@@ -8,7 +8,9 @@ in the states they led to are stored and Lambda_h^{-1} moves by rank one. A plan
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import log, sqrt
 from typing import Any
 
@@ -19,38 +21,43 @@ from equipoise.errors import InvalidArgument
 from equipoise.learner import Proposal
 from equipoise.learners.episodic import observed_bound
 from equipoise.learners.lsvi_ucb import DOUBLED, SLACK, add_row
+from equipoise.records import check_shapes
 from equipoise.trajectory import as_indices, as_step_rewards, check_lengths
 from equipoise.validation import count, positive, probability, real, text
 
 Array = NDArray[np.float64]
 
 
+@dataclass(frozen=True, eq=False)
 class FeaturePolicy:
     """A greedy policy over a feature map: a function of step and observation."""
 
-    def __init__(self, features: Callable[[Any], Array], weights: Array, inverses: Array, radius: float) -> None:
-        self._features, self._weights, self._inverses, self._radius = features, weights, inverses, radius
+    features: Callable[[Any], Array]
+    weights: Array  # (H, d)
+    inverses: Array  # (H, d, d)
+    radius: float
 
     def __call__(self, step: int, observation: Any) -> int:
-        return int(self.values(step, self._features(observation)).argmax())
+        return int(self.values(step, self.features(observation)).argmax())
 
     def values(self, step: int, rows: Array) -> Array:
         """Optimistic values of the actions whose features are the rows; further axes in front are allowed."""
-        left = float(len(self._weights) - step)
-        optimistic: Array = rows @ self._weights[step] + self.bonuses(step, rows)
+        left = float(len(self.weights) - step)
+        optimistic: Array = rows @ self.weights[step] + self.bonuses(step, rows)
         return np.minimum(np.maximum(optimistic, 0.0), left)
 
     def bonuses(self, step: int, rows: Array) -> Array:
-        squared_norms = ((rows @ self._inverses[step]) * rows).sum(-1)
-        widths: Array = self._radius * np.sqrt(np.maximum(squared_norms, 0.0))
+        squared_norms = ((rows @ self.inverses[step]) * rows).sum(-1)
+        widths: Array = self.radius * np.sqrt(np.maximum(squared_norms, 0.0))
         return widths
 
 
 class FeatureLSVI:
     """LSVI-UCB on `features(observation, action)`, vectors of `dim` entries with norms of at most 1.
 
-    A map that gives anything else is refused where it does, and nothing is learned. It cannot be saved, as its features
-    are a function. `episodes` is the number of episodes it has room for.
+    A map that gives anything else is refused where it does, and nothing is learned. `episodes` is the number of
+    episodes it has room for. A function cannot be written to a file: settings name it, and `Portfolio.load` is passed a
+    learner newly made with the same one.
     """
 
     accepts: frozenset[str] = frozenset()
@@ -115,6 +122,45 @@ class FeatureLSVI:
         self._n_episodes = n + 1
         if not self.low_switching or (self._log_determinants - self._planned).max() >= DOUBLED:
             self._policy = self._plan()
+
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, as plain data; the feature map by name."""
+        settings = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        named = self.features if hasattr(self.features, "__qualname__") else type(self.features)
+        return {**settings, "features": f"{named.__module__}.{named.__qualname__}"}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything learned, as arrays."""
+        arrays = {name: array.copy() for name, array in self._arrays(self._n_episodes).items()}
+        return {**arrays, "n_episodes": np.array([self._n_episodes]), "width_sum": np.array([self._width_sum])}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Take on a state that `state` returned; any other is refused and changes nothing."""
+        check_shapes(state, {"n_episodes": (1,), "width_sum": (1,)})
+        n = count("n_episodes", int(state["n_episodes"][0]), least=0, most=self.episodes)
+        check_shapes(state, {name: array.shape for name, array in self._arrays(n).items()})
+        self._n_episodes, self._width_sum = n, float(state["width_sum"][0])
+        self._policy = replace(
+            self._policy, weights=np.empty_like(self._policy.weights), inverses=self._inverses.copy()
+        )
+        for array in self._arrays(self.episodes).values():
+            array.fill(0.0)
+        for name, array in self._arrays(n).items():
+            array[...] = state[name]
+
+    def _arrays(self, n_episodes: int) -> dict[str, Array]:
+        """What is kept after so many episodes, to read and to write."""
+        return {
+            "inverses": self._inverses,
+            "log_determinants": self._log_determinants,
+            "planned": self._planned,
+            "policy_weights": self._policy.weights,
+            "policy_inverses": self._policy.inverses,
+            "rows": self._rows[:, :n_episodes],
+            "rewards": self._rewards[:, :n_episodes],
+            "next_rows": self._next_rows[:, :n_episodes],
+            "goes_on": self._goes_on[:, :n_episodes],
+        }
 
     def regret_of(self, outcome: Any) -> float:
         """What an episode of the planned policy adds to the observed regret bound; ask before it is learned."""

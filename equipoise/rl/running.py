@@ -12,6 +12,7 @@ environments are; where somebody chooses them by what was played before, the gua
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from math import isnan, nan
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.errors import InvalidArgument
+from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.learner import learner_name, regret_after
 from equipoise.portfolio import Portfolio
 from equipoise.trajectory import Trajectory
@@ -72,7 +73,7 @@ def run(
     `horizon` is the greatest number of steps, by default that of the learners; `return_range` by default (0, horizon),
     as learners of this package take rewards of steps in [0, 1] (rescale others with gymnasium's TransformReward). An
     episode that is too long, has a return outside the range or that a learner refuses raises; nothing is learned from
-    it, and its decision stays open in the portfolio.
+    it, and its decision is withdrawn: the portfolio is as if the episode had never begun.
     """
     n_episodes, first_action = count("episodes", episodes), _check_spaces(env, portfolio)
     steps = _horizon(portfolio) if horizon is None else count("horizon", horizon)
@@ -84,12 +85,17 @@ def run(
         observation, _ = env.reset(seed=count("seed", seed, least=0)) if n == 0 else env.reset()
         start = _plain(observation)
         decision = portfolio.decide(start)
-        trajectory = _roll_out(env, decision.action, start, steps, first_action)
-        total_reward = trajectory.total_reward
-        reward = scale.reward(total_reward)
-        regret = regret_after(portfolio.learners[decision.learner], nan, trajectory)
-        gap = gap_of(start, decision.action)
-        portfolio.learn(decision, reward, outcome=trajectory, regret=scale.regret(regret))
+        try:
+            trajectory = _roll_out(env, decision.action, start, steps, first_action)
+            total_reward = trajectory.total_reward
+            reward = scale.reward(total_reward)
+            regret = regret_after(portfolio.learners[decision.learner], nan, trajectory)
+            gap = gap_of(start, decision.action)
+            portfolio.learn(decision, reward, outcome=trajectory, regret=scale.regret(regret))
+        except BaseException:
+            with suppress(EquipoiseError):  # one that somebody has learned from already cannot be taken back
+                portfolio.withdraw(decision)
+            raise
         for column, value in zip(
             results, (total_reward, reward, len(trajectory.rewards), decision.learner, gap), strict=True
         ):

@@ -16,6 +16,7 @@ from equipoise.selectors.explore_commit_exploit import ExploreCommitExploit
 from equipoise.selectors.greedy_mean import GreedyMean
 from equipoise.selectors.oracle import Oracle
 from equipoise.selectors.rate_adaptive import RateAdaptive
+from equipoise.selectors.realized_balancing import RealizedBalancing
 from equipoise.selectors.regret_balancing import RegretBalancing
 from equipoise.selectors.stochastic_corral import StochasticCorral
 from equipoise.selectors.tsallis_corral import TsallisCorral
@@ -29,6 +30,7 @@ SELECTORS: dict[str, type[Any]] = {
         BalancedElimination,
         EpochBalancing,
         AdversarialElimination,
+        RealizedBalancing,
         RegretBalancing,
         DynamicBalancing,
         D3RB,
@@ -63,6 +65,7 @@ __all__ = [
     "GreedyMean",
     "Oracle",
     "RateAdaptive",
+    "RealizedBalancing",
     "RegretBalancing",
     "StochasticCorral",
     "TsallisCorral",

@@ -24,6 +24,7 @@ the lower index), so the balancing lemma is untouched; the radius has explicit c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 from typing import ClassVar
 
@@ -31,6 +32,8 @@ import numpy as np
 
 from equipoise.bounds import Bound
 from equipoise.kernel import kernel
+from equipoise.outlook import next_elimination
+from equipoise.selector import Certificate
 from equipoise.selectors import evidence
 from equipoise.selectors.base import BookedSelector, Kernels, check_bounds
 from equipoise.selectors.evidence import Books, Rules, comes_first
@@ -62,8 +65,8 @@ class BalancedElimination(BookedSelector):
     `bounds` has one candidate bound per learner. `delta` is the selector's own failure probability; learners spend
     theirs separately. Rewards lie in `reward_range`; with sub-Gaussian `noise` (its factor) the range concerns
     expected rewards and a reward only has to be finite. `contexts="fixed"` says that contexts and action sets never
-    change, which narrows the radius. `radius` is "stitched" or "paper"; `radius_scale` multiplies it, and below 1
-    voids every certificate.
+    change, which narrows the radius. `radius` is "stitched", "paper" or "bernstein" (narrow where rewards vary little,
+    for bounded rewards only); `radius_scale` multiplies it, and below 1 voids every certificate.
     """
 
     name = "Balanced elimination"
@@ -92,3 +95,8 @@ class BalancedElimination(BookedSelector):
             radius=radius,
             radius_scale=radius_scale,
         )
+
+    def certificate(self) -> Certificate:
+        """What the rewards booked so far prove, and when the next learner would go at the present means."""
+        outlook = next_elimination(self.standing(), self.bounds or (), self.rules.radius, self.rules.width)
+        return replace(super().certificate(), next_elimination=outlook)

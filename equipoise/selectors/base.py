@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from equipoise import bounds as bounds_module
 from equipoise.bounds import BOUNDS, Bound, Custom, Observed
-from equipoise.confidence import Radius, make_radius, radius_alpha, radius_sum
+from equipoise.confidence import (
+    Radius,
+    lower_sum,
+    make_radius,
+    radius_alpha,
+    radius_shares,
+    radius_sum,
+    upper_sum,
+)
 from equipoise.errors import InvalidArgument
 from equipoise.learner import Proposal
 from equipoise.ledger import Bookkeeping, Ledger
@@ -74,6 +82,7 @@ class BookedSelector:
     name: str
     needs: frozenset[str] = frozenset()
     randomized: ClassVar[bool] = False  # whether choosing draws random numbers
+    lower_apart: ClassVar[bool] = False  # whether lower means have a stitched radius of their own
     readmits: ClassVar[bool] = False  # whether a learner that is not active may become so again
     per_learner: ClassVar[tuple[str, ...]] = ("bounds",)  # settings with one entry for each learner
     worlds: ClassVar[tuple[str, ...]] = ("random", "fixed")  # how contexts may come about
@@ -115,7 +124,12 @@ class BookedSelector:
 
     def _share_of_delta(self) -> float:
         """The failure probability of one side of one radius."""
-        return radius_alpha(self.n_learners, self.delta)
+        return radius_alpha(self.n_learners, self.delta, self.shares)
+
+    @property
+    def shares(self) -> int:
+        """How many one-sided events every learner's plays and the pool are used for."""
+        return radius_shares(self.radius, self.contexts, self.lower_apart)
 
     def _make_radius(self) -> Radius:
         low, high = self.reward_range
@@ -127,6 +141,7 @@ class BookedSelector:
             noise=self.noise,
             contexts=self.contexts,
             scale=self.radius_scale,
+            lower_apart=self.lower_apart,
         )
 
     def _open_books(self) -> Any:
@@ -360,11 +375,18 @@ class BookedSelector:
     def _elimination(self, i: int) -> Dropped:
         account = self.books.accounts[i]
 
-        def proof(index: int, plays: int, rewards: float, regret_bound: float) -> Evidence:
-            return Evidence(index, plays, rewards, regret_bound, radius_sum(self.rules.radius, plays))
-
+        radius, plays, bound = self.rules.radius, account.proof_plays, account.proof_bound
+        above = upper_sum(radius, plays, account.proof_spread, bound)
+        below = lower_sum(radius, account.witness_plays, account.witness_spread)
         return Elimination(
             account.eliminated_at,
-            proof(i, account.proof_plays, account.proof_rewards, account.proof_bound),
-            proof(account.witness, account.witness_plays, account.witness_rewards, account.witness_bound),
+            Evidence(i, plays, account.proof_rewards, bound, above, account.proof_spread),
+            Evidence(
+                account.witness,
+                account.witness_plays,
+                account.witness_rewards,
+                account.witness_bound,
+                below,
+                account.witness_spread,
+            ),
         )

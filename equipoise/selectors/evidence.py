@@ -3,8 +3,9 @@
 For each learner an account holds plays n_i, summed rewards U_i and its admissible bound R_i twice: over all plays made
 (what is balanced) and over the longest resolved prefix of plays (what is tested). On the event of the radius D, for
 all n at once, |n_i mu* - U_i - Reg_i| <= D(n_i); so mu* >= (U_i - D)/n_i, and mu* <= (U_i + R_i + D)/n_i if the bound
-of i is true. A learner without a candidate bound is booked with w n, which is true of everybody. `eliminate` is the
-test of Algorithm 1; `certify` bounds the optimum and the regret of all rounds.
+of i is true; where a side of the radius has a sharper form, that one is taken. A learner without a candidate bound is
+booked with w n, which is true of everybody. `eliminate` is the test of Algorithm 1; `certify` bounds the optimum and
+the regret of all rounds.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL", Algorithm 1 and its lemma on mu*. Departures: no test while an active learner is unplayed (the paper
@@ -22,7 +23,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from equipoise.bounds import POWER, SUMMED, Bound, admissible, bound_code
-from equipoise.confidence import Radius, radius_sum
+from equipoise.confidence import Radius, add_spread, lower_sum, radius_sum, upper_sum
 from equipoise.kernel import kernel
 
 # What a learner does in a round: play and learn; the same, and its policy is kept; let the kept policy play and learn
@@ -56,6 +57,7 @@ class Account:
     booked_bound: float = 0.0  # R_i at the resolved prefix
     rewards: float = 0.0  # total over the resolved prefix
     rewards_carry: float = 0.0
+    spread: float = 0.0  # of the rewards around their running mean, a sum of squares over the resolved prefix
     mean_lower: float = -inf
     mean_upper: float = inf
     least_upper: float = inf  # the smallest mean upper there ever was
@@ -64,10 +66,12 @@ class Account:
     proof_plays: int = 0
     proof_rewards: float = 0.0
     proof_bound: float = 0.0
+    proof_spread: float = 0.0
     witness: int = -1
     witness_plays: int = 0
     witness_rewards: float = 0.0
     witness_bound: float = 0.0
+    witness_spread: float = 0.0
 
 
 @dataclass(slots=True)
@@ -168,6 +172,8 @@ def play(rules: Limits, books: Accounts, i: int, position: int, regret: float) -
 def book(rules: Limits, books: Accounts, i: int, reward: float, regret: float) -> None:
     """Extend learner i's resolved prefix by one play."""
     account = books.accounts[i]
+    middle = (rules.low + rules.high) / 2
+    account.spread = add_spread(account.spread, account.booked_plays, account.rewards, middle, reward)
     account.booked_plays += 1
     n = account.booked_plays
     if account.bound_kind == SUMMED:
@@ -179,9 +185,9 @@ def book(rules: Limits, books: Accounts, i: int, reward: float, regret: float) -
         account.bound_kind, account.bound_coefficient, account.bound_shape, n, raw_sum, previous, rules.width
     )
     account.rewards, account.rewards_carry = add(account.rewards, account.rewards_carry, reward)
-    radius = radius_sum(rules.radius, n)
-    account.mean_lower = (account.rewards - radius) / n
-    account.mean_upper = (account.rewards + account.booked_bound + radius) / n
+    radius, bound, spread = rules.radius, account.booked_bound, account.spread
+    account.mean_lower = (account.rewards - lower_sum(radius, n, spread)) / n
+    account.mean_upper = (account.rewards + bound + upper_sum(radius, n, spread, bound)) / n
     if account.mean_upper < account.least_upper:
         account.least_upper = account.mean_upper
     pooled = books.pool[0]
@@ -276,10 +282,12 @@ def drop(books: Accounts, i: int, witness: int) -> None:
     account.proof_plays = account.booked_plays
     account.proof_rewards = account.rewards
     account.proof_bound = account.booked_bound
+    account.proof_spread = account.spread
     account.witness = witness
     account.witness_plays = proof.booked_plays
     account.witness_rewards = proof.rewards
     account.witness_bound = proof.booked_bound
+    account.witness_spread = proof.spread
 
 
 @kernel

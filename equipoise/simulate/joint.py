@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from math import isnan, nan
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.learner import accepts
+from equipoise.learner import accepts, regret_after
 from equipoise.portfolio import Portfolio
+from equipoise.problem import play
 from equipoise.selector import check_entitled
 from equipoise.selectors.evidence import KEEP, REPLAY, TEACH
 from equipoise.simulate.compiler import compiled, driver
@@ -213,10 +215,11 @@ def run_portfolio(problem: Any, portfolio: Portfolio, marks: Rounds) -> tuple[Cu
         context = problem.observe(stream.generator)
         decision = portfolio.decide(context)
         seek(stream, REWARDS, t)
-        reward = problem.respond(context, decision.action, stream.generator)
+        reward, outcome = play(problem, context, decision.action, stream.generator)
         regret += problem.gap(context, decision.action)
         plays[decision.learner] += 1
-        portfolio.learn(decision, reward)
+        width = regret_after(portfolio.learners[decision.learner], nan, outcome)
+        portfolio.learn(decision, reward, outcome, None if isnan(width) else width)
         if record is not None:
             record(decision.learner, decision.action, reward)
         if t == marks[mark]:
