@@ -41,15 +41,18 @@ OFFERS = {
 LEAST: dict[str, Any] = {
     "action": 0,
     "arms": 2,
+    "coefficient": 1.0,
     "dim": 2,
     "dims": [1, 2],
     "episodes": 10,
     "epsilon": 0.1,
+    "family": "power",
     "features": [[[1.0], [0.5]], [[0.5], [1.0]]],
     "horizon": 2,
     "n_actions": 2,
     "n_states": 2,
     "rounds": 100,
+    "shape": 0.5,
 }
 
 

@@ -211,8 +211,8 @@ class Selector(Protocol):
 
     A selector of your own may leave out `name` (the class name is shown), `n_learners` (it then takes any number) and
     the two checks (rewards then only have to be finite, and what `credit` refuses is known only after the learners have
-    learned). One that needs "snapshots" has `keeps(choice)`, asked once the chosen learner has proposed: whether the
-    policy that plays the choice is to be kept, in place of the one of this learner that was kept before.
+    learned). One that needs "snapshots" has `keeps(choice)`, asked once the chosen learner has proposed: the
+    number under which the policy that plays the choice is to be kept, or None if it is not.
     """
 
     name: str

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from equipoise import Portfolio
-from equipoise.bounds import Power
 from equipoise.errors import NotEntitled
 from equipoise.experiments.results import log_rounds
 from equipoise.learners import OFUL, UCB, EpsilonGreedy, SquareCB
+from equipoise.learners.oful import learn_weighted
+from equipoise.learners.ridge import open_scratch
 from equipoise.problems import KArmedBandit, TableBandit
-from equipoise.selectors import UCBC, Corral, StochasticCorral, TsallisCorral
+from equipoise.selectors import Corral, StochasticCorral, TsallisCorral
+from equipoise.simulate.compiler import compiled
 from equipoise.simulate.joint import grouped, run_jointly, run_portfolio
 from equipoise.simulate.packing import arrays, pack
 
@@ -32,11 +34,10 @@ def finite() -> tuple[Any, list[Any]]:
 
 
 CASES: dict[str, Any] = {
-    "corral": (linear, lambda: Corral(4, horizon=ROUNDS)),
+    "corral": (finite, lambda: Corral(4, horizon=ROUNDS)),
     "tsallis": (finite, lambda: TsallisCorral(4, horizon=ROUNDS)),
     "stochastic": (linear, lambda: StochasticCorral(4, horizon=ROUNDS)),
     "exp3p": (finite, lambda: StochasticCorral(4, horizon=ROUNDS, master="exp3p")),
-    "ucbc": (finite, lambda: UCBC([Power(1.0), Power(0.5)], horizon=ROUNDS, copies=2)),
 }
 
 
@@ -46,14 +47,14 @@ def test_compiled_runs_are_those_of_a_portfolio(case: str) -> None:
     marks = log_rounds(ROUNDS)
     problem, learners = world()
     selector = make()
-    compiled, _ = run_jointly(problem, learners, selector, marks, 6)
+    fast, _ = run_jointly(problem, learners, selector, marks, 6)
     problem, others = world()
     plain = make()
     interpreted, _ = run_portfolio(problem, Portfolio(others, plain, seed=6), marks)
-    np.testing.assert_array_equal(compiled.plays, interpreted.plays)
-    np.testing.assert_allclose(compiled.regret, interpreted.regret, rtol=1e-9)
-    np.testing.assert_allclose(compiled.certified, interpreted.certified, rtol=1e-9)
-    assert len(set(compiled.plays[-1])) > 1
+    np.testing.assert_array_equal(fast.plays, interpreted.plays)
+    np.testing.assert_allclose(fast.regret, interpreted.regret, rtol=1e-9)
+    np.testing.assert_allclose(fast.certified, interpreted.certified, rtol=1e-9)
+    assert len(set(fast.plays[-1])) > 1
     for one, other in zip(learners, others, strict=True):
         for name, array in one.state().items():
             np.testing.assert_allclose(array, other.state()[name], rtol=1e-8, atol=1e-10, err_msg=name)
@@ -61,6 +62,19 @@ def test_compiled_runs_are_those_of_a_portfolio(case: str) -> None:
         for row, same in zip(rows, getattr(plain.books, name), strict=True):
             for field in row.__slots__:
                 assert getattr(row, field) == pytest.approx(getattr(same, field), rel=1e-8, abs=1e-12)
+
+
+def test_a_weighted_row_is_the_same_compiled_and_not() -> None:
+    rng = np.random.default_rng(1)
+    learners = OFUL(3), OFUL(3)
+    fast = compiled(learn_weighted)
+    memory = learners[0].memory._replace(scratch=open_scratch(3, 4))
+    for weight in (1.0, 30.0, 0.0, 2.5):
+        actions, reward = rng.uniform(0.0, 0.5, (4, 3)), float(rng.random())
+        fast(learners[0].params, memory, actions, 2, reward, weight)
+        learners[1].learn(actions, 2, reward, weight)
+    for name, array in learners[1].state().items():
+        np.testing.assert_allclose(learners[0].state()[name], array, rtol=1e-12, err_msg=name)
 
 
 def test_a_joint_run_refuses_what_a_portfolio_refuses() -> None:

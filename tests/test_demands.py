@@ -226,6 +226,30 @@ def test_a_kept_policy_that_fails_to_decide_leaves_the_learner_and_the_round_as_
     assert saved(portfolio) == before
 
 
+def test_a_withdrawn_round_leaves_the_policy_that_was_kept_before_it() -> None:
+    """Every first round is withdrawn once before it counts; the store of all policies says what must play."""
+    problem, rng = LinearBandit(6, 3, 4), np.random.default_rng(2)
+    learners = [OFUL(2), OFUL(5)]
+    selector = Watching(2, horizon=200)
+    portfolio = Portfolio(learners, selector, seed=9)
+    policies: list[list[Any]] = [[], []]
+    for _ in range(200):
+        context = problem.observe(rng)
+        if selector.books.turn[0].learner < 0:
+            portfolio.withdraw(portfolio.decide(context))
+        before = [learner.state() for learner in learners]
+        decision = portfolio.decide(context)
+        chosen, i = selector.chosen, decision.learner
+        if chosen.teach:
+            policies[i].append(before[i])
+        else:
+            assert chosen.snapshot is not None
+            twin = OFUL(learners[i].dim)
+            twin.restore(policies[i][chosen.snapshot - 1])
+            assert twin.decide(context).action == decision.action
+        portfolio.learn(decision, problem.respond(context, decision.action, rng))
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -213,10 +213,10 @@ class StochasticCorral(DrawnSelector):
         self._kept_before = (learner, play, kept)
         return Choice(learner, play, chance)
 
-    def keeps(self, choice: Choice) -> bool:
-        """Whether the policy that plays this choice, the newest, is to be kept in place of the one kept before."""
+    def keeps(self, choice: Choice) -> int | None:
+        """The number under which the policy that plays this choice, the newest, is to be kept; None if it is not."""
         policies = self.books.policies[choice.learner]
-        return choice.teach and policies.kept == policies.taught
+        return int(policies.kept) if choice.teach and policies.kept == policies.taught else None
 
     def withdraw(self, choice: Choice) -> None:
         """The round did not happen: strike its play. If it was the newest, everything is as before it."""
