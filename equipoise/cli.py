@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -124,7 +124,9 @@ def list_(
 def docs(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Experiments, or guarantees.", show_default="all with a page"),
+        typer.Argument(
+            metavar="[NAME]...", help="Experiments, guarantees or entitlement.", show_default="all with a page"
+        ),
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Number of processes.", show_default="one per core")] = None,
     results: Annotated[Path, typer.Option(help="Folder of the runs; what is there is not run again.")] = Path(
@@ -135,20 +137,28 @@ def docs(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Numbers of the guarantees; may be repeated.")
     ] = None,
 ) -> None:
-    """Run experiments with their default settings and write their pages of the documentation."""
+    """Run experiments with their default settings and write their pages of the documentation.
+
+    The page entitlement says what selectors demand and learners offer.
+    """
+    from equipoise import entitlement
     from equipoise.experiments import EXPERIMENTS
     from equipoise.experiments.pages import write_page
     from equipoise.storage import write_atomic
-    from equipoise.theory.tables import page
+    from equipoise.theory import tables
 
+    computed: dict[str, Callable[[], str]] = {
+        "entitlement": entitlement.page,
+        "guarantees": lambda: tables.page(parse_settings(settings or [])),
+    }
     pages = {name: experiment for name, experiment in EXPERIMENTS.items() if experiment.setting}
     for name in names or ():
-        if name not in (*pages, "guarantees"):
-            raise UnknownName("experiment with a page", name, (*pages, "guarantees"))
-    for name in names or (*pages, "guarantees"):
-        if name == "guarantees":
-            path = out.parent / "guarantees.md"
-            write_atomic(path, page(parse_settings(settings or [])).encode())
+        if name not in (*pages, *computed):
+            raise UnknownName("page", name, (*pages, *computed))
+    for name in names or (*pages, *computed):
+        if name in computed:
+            path = out.parent / f"{name}.md"
+            write_atomic(path, computed[name]().encode())
             typer.echo(path)
             continue
         arguments = {"jobs": jobs, "out": results / name}

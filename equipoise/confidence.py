@@ -127,8 +127,9 @@ def paper_constant(n_learners: int, delta: float) -> float:
 
 
 @kernel
-def radius_sum(radius: Radius, n: int) -> float:
-    """D(n), the radius of a sum over n >= 1 plays, on both sides."""
+def radius_sum(radius: Radius, n: float) -> float:
+    """D(n), the radius of a sum over n >= 1 plays, on both sides, or of a weighted sum whose squared weights add up to
+    n."""
     if radius.kind == PAPER:
         return radius.scale * sqrt(radius.variance * n * (log(log(e * n)) + radius.log_term))
     return radius.scale * 1.7 * sqrt(radius.variance * n * (log(log(2.0 * n)) + radius.log_term))

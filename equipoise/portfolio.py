@@ -13,52 +13,26 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from math import isnan, nan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from equipoise.archive import pack, unpack
 from equipoise.errors import InvalidArgument, UnknownDecision, UnreadableFile
 from equipoise.learner import Proposal, accepts, decider, learner_name
-from equipoise.saving import described, live_context, plain_context, rebuild_learners, rebuild_selector
-from equipoise.selector import Certificate, Choice, Dropped, Standing, check_entitled, credit_in_two_steps
+from equipoise.policies import KeptPolicies
+from equipoise.saving import described, rebuild_learners, rebuild_selector
+from equipoise.selector import Certificate, Dropped, Standing, check_entitled, credit_in_two_steps
 from equipoise.storage import read_bytes, write_atomic
 from equipoise.streams import LEARNERS, SELECTOR, open_stream, seek
+from equipoise.tickets import Decision, Ticket, as_it_is
 from equipoise.validation import count, one_of, real
 
 logger = logging.getLogger("equipoise")
-COPIED = (list, tuple, dict)
-
-
-class Decision(NamedTuple):
-    """What to do now, and the ticket under which its reward is learned."""
-
-    id: int
-    action: Any
-    learner: int  # index of the learner that proposed the action
-    learner_name: str
-    probability: float  # with which this learner was chosen and picked this action; nan if the learner cannot tell
-
-
-class Ticket:
-    """An open decision. `reward` is nan until it is known, `taught` holds the learners that learned from it."""
-
-    __slots__ = ("action", "choice", "context", "id", "outcome", "regret", "reward", "taught")
-
-    def __init__(self, id_: int, choice: Choice, context: Any, action: Any, regret: float) -> None:
-        self.id = id_
-        self.choice = choice
-        self.context = context
-        self.action = action
-        self.regret = regret  # as proposed; nan where the learner did not say
-        self.outcome: Any = None
-        self.reward = nan
-        self.taught: set[int] = set()
 
 
 class Portfolio:
@@ -111,7 +85,14 @@ class Portfolio:
         if share_data and not self._sharing:
             raise InvalidArgument("share_data is True, but no learner accepts 'off_policy' data")
         self._observed = frozenset(getattr(selector, "observed", ()))
-        self._all_proposals = "proposals" in selector.needs
+        self._weighted = "weight" in selector.needs
+        self._smoothed = "snapshots" in selector.needs
+        if share_data and (self._weighted or self._smoothed):
+            raise InvalidArgument(
+                f"share_data is True, but {learner_name(selector)} tells each learner of its own rounds in its own way"
+            )
+        self._kept = KeptPolicies()
+        self._all_proposals = self._weighted or "proposals" in selector.needs
         self._stream = open_stream(self.seed)
         self._next_id = 1
         self._open: dict[int, Ticket] = {}
@@ -127,13 +108,14 @@ class Portfolio:
         """
         if self.deadline is not None:
             self._book_defaults(self.deadline)
-        id_, selector, context = self._next_id, self.selector, _kept(context)
+        id_, selector, context = self._next_id, self.selector, as_it_is(context)
         if self._randomized_selector:
             seek(self._stream, SELECTOR, id_)
         choice = selector.choose(self._stream.generator)
         i = choice.learner
         try:
-            proposal = self._propose(i, context, id_)
+            propose = partial(self._propose, i, context, id_)
+            proposal = propose() if choice.snapshot is None else self._kept.play(i, self.learners[i], propose)
             proposals = {i: proposal}
             if self._all_proposals:
                 proposals |= {j: self._propose(j, context, id_) for j in selector.active if j != i}
@@ -142,7 +124,11 @@ class Portfolio:
             selector.withdraw(choice)
             raise
         action = proposal.action
-        ticket = Ticket(id_, choice, context, action if type(action) is int else _kept(action), proposal.regret)
+        ticket = Ticket(id_, choice, context, action if type(action) is int else as_it_is(action), proposal.regret)
+        if self._weighted:
+            ticket.others = {j: as_it_is(other.action) for j, other in proposals.items() if j != i}
+        elif self._smoothed and selector.keeps(choice):
+            self._kept.keep(i, self.learners[i])
         self._open[id_] = ticket
         if self._queues:
             for j in self._pupils(ticket):
@@ -161,7 +147,7 @@ class Portfolio:
         if ticket is None:
             self._ignore_late(id_, reward)
             return
-        kept = None if outcome is None else _kept(outcome)
+        kept = None if outcome is None else as_it_is(outcome)
         new = self._resolve(ticket, *self._check_credit(ticket.choice, reward, regret), kept)
         if new:
             self._announce(new)
@@ -268,19 +254,9 @@ class Portfolio:
             "next_id": self._next_id,
             "defaulted": sorted(self._defaulted),
             "sharing": sorted(self._sharing),
+            "kept": self._kept.state(),
             "tickets": [
-                {
-                    "id": ticket.id,
-                    "choice": tuple(ticket.choice),
-                    "context": plain_context(ticket.context, ticket.id),
-                    "action": ticket.action,
-                    "regret": ticket.regret,
-                    # A trajectory is saved as the plain tuple that learners take as well.
-                    "outcome": tuple(ticket.outcome) if isinstance(ticket.outcome, tuple) else ticket.outcome,
-                    "reward": ticket.reward,
-                    "taught": sorted(ticket.taught),
-                    "open": ticket.id in self._open,
-                }
+                {**ticket.to_plain(), "open": ticket.id in self._open}
                 for ticket in sorted(tickets.values(), key=lambda ticket: ticket.id)
             ],
             "queues": [(i, [ticket.id for ticket in queue]) for i, queue in sorted(self._queues.items())],
@@ -292,14 +268,9 @@ class Portfolio:
         self._next_id = saved["next_id"]
         self._defaulted = set(saved["defaulted"])
         self._sharing = set(saved["sharing"])
-        tickets = {}
-        for row in saved["tickets"]:
-            context = live_context(row["context"])
-            ticket = Ticket(row["id"], Choice(*row["choice"]), context, row["action"], row["regret"])
-            ticket.outcome, ticket.reward, ticket.taught = row["outcome"], row["reward"], set(row["taught"])
-            tickets[ticket.id] = ticket
-            if row["open"]:
-                self._open[ticket.id] = ticket
+        self._kept.restore(saved.get("kept", []))
+        tickets = {row["id"]: Ticket.from_plain(row) for row in saved["tickets"]}
+        self._open |= {row["id"]: tickets[row["id"]] for row in saved["tickets"] if row["open"]}
         for i, ids in saved["queues"]:
             self._queues[i].extend(tickets[id_] for id_ in ids)
 
@@ -349,6 +320,8 @@ class Portfolio:
     def _pupils(self, ticket: Ticket) -> tuple[int, ...]:
         """The learners that learn from this round."""
         own, teach = ticket.choice.learner, ticket.choice.teach
+        if self._weighted:
+            return tuple(sorted({own, *ticket.others}))
         if not self._sharing:
             return (own,) if teach else ()
         return tuple(sorted(self._sharing | {own} if teach else self._sharing - {own}))
@@ -362,7 +335,12 @@ class Portfolio:
     def _teach(self, i: int, ticket: Ticket) -> None:
         if i not in ticket.taught:
             learned = ticket.action if ticket.outcome is None else ticket.outcome
-            self.learners[i].learn(ticket.context, learned, ticket.reward)
+            if not self._weighted:
+                self.learners[i].learn(ticket.context, learned, ticket.reward)
+            elif i == ticket.choice.learner:
+                self.learners[i].learn(ticket.context, learned, ticket.reward, 1.0 / ticket.choice.probability)
+            else:
+                self.learners[i].learn(ticket.context, ticket.others[i], 0.0, 0.0)
             ticket.taught.add(i)
 
     def _book_defaults(self, deadline: int) -> None:
@@ -392,10 +370,3 @@ class Portfolio:
         for elimination in eliminations:
             for callback in self._callbacks:
                 callback(elimination)
-
-
-def _kept(value: Any) -> Any:
-    """What the caller may change before the reward comes, as it is now."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    return deepcopy(value) if isinstance(value, COPIED) else value

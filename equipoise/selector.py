@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument, NotEntitled
-from equipoise.learner import Proposal, accepts, learner_name, offers
+from equipoise.learner import Proposal, accepts, can_be_restored, learner_name, offers
 from equipoise.nesting import check_learners
 from equipoise.validation import real
 
@@ -29,7 +29,7 @@ class Choice(NamedTuple):
     learner: int
     play: int  # this learner's play number, from 1
     probability: float
-    snapshot: int | None = None  # play an earlier policy of this learner
+    snapshot: int | None = None  # play an earlier policy of this learner: the kept one, which has this number
     teach: bool = True  # whether the learner learns from this round
 
 
@@ -211,7 +211,8 @@ class Selector(Protocol):
 
     A selector of your own may leave out `name` (the class name is shown), `n_learners` (it then takes any number) and
     the two checks (rewards then only have to be finite, and what `credit` refuses is known only after the learners have
-    learned).
+    learned). One that needs "snapshots" has `keeps(choice)`, asked once the chosen learner has proposed: the
+    number under which the policy that plays the choice is to be kept, or None if it is not.
     """
 
     name: str
@@ -258,14 +259,37 @@ def check_entitled(selector: Any, learners: Sequence[Any]) -> None:
         name = learner_name(learner)
         if "weight" in selector.needs and "weight" not in accepts(learner):
             raise NotEntitled(f"{selector_name} needs learners that accept importance weights, but {name!r} does not")
+        if "snapshots" in selector.needs and not can_be_restored(learner):
+            raise NotEntitled(
+                f"{selector_name} needs learners whose policies can be kept, but {name!r} has no state() and restore()"
+            )
         if "proposals" in selector.needs and "lower" not in offers(learner):
             raise NotEntitled(f"{selector_name} needs a lower bound from every learner, but {name!r} offers none")
         if i in getattr(selector, "observed", ()) and "regret" not in offers(learner):
             raise NotEntitled(
                 f"bound {i} of {selector_name} is Observed, but learner {name!r} offers no 'regret' in its proposals"
             )
+    _check_copies(selector_name, getattr(selector, "copies", 1), learners)
     if "nested" in selector.needs:
-        check_learners(selector_name, getattr(selector, "classes", None), learners)
+        try:
+            check_learners(selector_name, getattr(selector, "classes", None), learners)
+        except NotEntitled as refusal:
+            raise NotEntitled(f"{selector_name} needs learners of nested classes: {refusal}") from None
+
+
+def _check_copies(selector_name: str, copies: int, learners: Sequence[Any]) -> None:
+    for i, learner in enumerate(learners):
+        first = learners[i - i % copies]
+        if type(learner) is not type(first) or _settings(learner) != _settings(first):
+            raise NotEntitled(
+                f"{selector_name} needs {copies} copies of every learner, but {learner_name(learner)!r} (learner {i}) "
+                f"is none of {learner_name(first)!r} (learner {i - i % copies})"
+            )
+
+
+def _settings(learner: Any) -> Any:
+    config = learner.config() if callable(getattr(learner, "config", None)) else {}
+    return {key: value for key, value in config.items() if key not in ("name", "seed")}
 
 
 def credit_in_two_steps(

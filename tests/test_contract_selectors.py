@@ -22,8 +22,10 @@ from equipoise.selectors import (
     EXP3,
     SELECTORS,
     UCB1,
+    UCBC,
     AdversarialElimination,
     BalancedElimination,
+    Corral,
     DynamicBalancing,
     EpochBalancing,
     ExploreCommitExploit,
@@ -32,6 +34,8 @@ from equipoise.selectors import (
     RateAdaptive,
     RealizedBalancing,
     RegretBalancing,
+    StochasticCorral,
+    TsallisCorral,
     Uniform,
 )
 from equipoise.testing import check_selector
@@ -39,7 +43,7 @@ from equipoise.testing.selectors import CHECKS
 from equipoise.testing.world import World, play
 
 # Modules of the selectors' folder that hold what several selectors share.
-SHARED = {"base", "epochs", "evidence"}
+SHARED = {"base", "drawn", "epochs", "evidence", "exp3p", "log_barrier"}
 
 # Every registered class with settings that differ from the defaults where there are any, and the checks left out.
 REORDERING = "reordering_learners_changes_no_more_than_how_ties_break"
@@ -78,6 +82,12 @@ SUBJECTS: list[tuple[type[Any], Any, dict[str, Any], set[str]]] = [
     (ExploreCommitExploit, [Power(0.03), Power(0.02), Power(0.04)], {"radius_scale": 0.5, "seed": 2}, {REORDERING}),
     (RateAdaptive, 3, {"reward_range": (-2.0, 3.0), "seed": 5}, {REORDERING}),
     (Uniform, 3, {"delta": 0.1, "reward_range": (-2.0, 3.0), "seed": 5}, {REORDERING}),
+    (Corral, 3, {"horizon": 400, "reward_range": (-2.0, 3.0), "eta": 0.1, "delta": 0.1, "seed": 5}, {REORDERING}),
+    (TsallisCorral, 3, {"horizon": 400, "reward_range": (-2.0, 3.0), "contexts": "fixed", "seed": 5}, {REORDERING}),
+    (StochasticCorral, 3, {"horizon": 400, "reward_range": (-2.0, 3.0), "eta": 0.05, "seed": 5}, {REORDERING}),
+    (StochasticCorral, 3, {"horizon": 400, "master": "exp3p", "floor": 0.05, "delta": 0.1}, {REORDERING}),
+    (UCBC, [Power(0.1), Observed(), Power(0.3)], {"horizon": 400, "reward_range": (-2.0, 3.0)}, set()),
+    (UCBC, [Power(0.1), Observed()], {"horizon": 400, "copies": 3, "delta": 0.1, "contexts": "fixed"}, {REORDERING}),
     (GreedyMean, 3, {"reward_range": (-2.0, 3.0)}, set()),
     (UCB1, 4, {"exploration": 4.0, "noise": 0.3}, set()),
     (EXP3, 3, {"reward_range": (-2.0, 3.0), "horizon": 500}, {REORDERING}),

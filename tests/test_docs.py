@@ -37,6 +37,7 @@ WITHOUT_REFERENCE = {
     "learners/scheduled.py": "its regret is set, not learned",
     "selectors/__init__.py": "registry",
     "selectors/base.py": "what selectors share",
+    "selectors/drawn.py": "what selectors share",
     "selectors/uniform.py": "draws learners at random",
     "selectors/oracle.py": "knows the best learner",
 }

@@ -29,9 +29,9 @@ MAX_LINES = 400
 # From the ground up. A module or folder may import what stands in its own row or in a row above it, never below it.
 LAYERS = (
     ("errors", "kernel", "streams", "normals", "validation", "records", "confidence", "bounds"),
-    ("learner", "nesting", "selector", "problem", "trajectory", "ledger", "storage", "archive", "outlook"),
+    ("learner", "nesting", "selector", "problem", "trajectory", "ledger", "policies", "storage", "archive", "outlook"),
     ("learners", "selectors", "problems"),
-    ("saving", "portfolio", "simulate"),
+    ("saving", "tickets", "portfolio", "simulate", "entitlement"),
     ("rl", "theory", "experiments", "suite"),
     ("testing", "bench", "audit"),
     ("terminal", "cli"),

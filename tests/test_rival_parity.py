@@ -18,6 +18,7 @@ from equipoise.selectors import (
     ED2RB,
     EXP3,
     UCB1,
+    UCBC,
     DynamicBalancing,
     ExploreCommitExploit,
     GreedyMean,
@@ -44,6 +45,8 @@ RIVALS: dict[str, Callable[[], Any]] = {
     "UCB1": partial(UCB1, 3),
     "EXP3": partial(EXP3, 3, horizon=ROUNDS),
     "Oracle": partial(Oracle, 3, best=1),
+    "UCBC": partial(UCBC, BOUNDS, horizon=ROUNDS),
+    "UCBC of copies": partial(UCBC, BOUNDS[:1], horizon=ROUNDS, copies=3),
 }
 
 

@@ -17,7 +17,7 @@ from equipoise.experiments.experiment import Experiment, Setup
 from equipoise.learners import OFUL
 from equipoise.learners.oful import closed_form_constant
 from equipoise.problems import LinearBandit
-from equipoise.selectors import BalancedElimination
+from equipoise.selectors import BalancedElimination, RealizedBalancing
 
 NORM_BOUND = 1.1  # of theta in LinearBandit
 
@@ -44,12 +44,11 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
         "balanced-scaled": [Power(dim * settings["bound_scale"]) for dim in dims],
     }
     world = "fixed" if settings["contexts"] == "fixed" else "random"
-    selectors = {
-        label: BalancedElimination(
-            candidates, delta=settings["delta"], noise=problem.noise, contexts=world, radius=settings["radius"]
-        )
-        for label, candidates in bounds.items()
+    known = {"delta": settings["delta"], "noise": problem.noise, "contexts": world, "radius": settings["radius"]}
+    selectors: dict[str, Any] = {
+        label: BalancedElimination(candidates, **known) for label, candidates in bounds.items()
     }
+    selectors["realized"] = RealizedBalancing(len(dims), **known)
     return Setup(problem, learners, selectors, frozenset(selectors) if settings["share_data"] else frozenset())
 
 
@@ -86,7 +85,7 @@ NESTED = Experiment(
         "radius": "stitched",
         "share_data": False,
     },
-    selectors=("balanced-observed", "balanced-paper", "balanced-scaled"),
+    selectors=("balanced-observed", "balanced-paper", "balanced-scaled", "realized"),
     build=build,
     setting="""\
 A linear bandit with 32 features, of which the first d* = 8 matter; 10 fresh random actions a round, Bernoulli rewards.

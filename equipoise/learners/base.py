@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 from equipoise.errors import InvalidArgument
 from equipoise.learner import Proposal
 from equipoise.streams import LEARNERS, open_stream, seek
-from equipoise.validation import LARGEST, count, real, text
+from equipoise.validation import LARGEST, count, non_negative, real, text
 
 FLOAT64 = np.dtype(np.float64)
 
 
 class Kernels(NamedTuple):
-    """The functions of a learner, both over (params, memory, ...)."""
+    """The functions of a learner, all over (params, memory, ...). One that accepts "weight" has `learn_weighted`."""
 
     decide: Callable[..., tuple[int, float, float, float]]  # (actions, generator) -> action, lower, regret, probability
     learn: Callable[..., None]  # (actions, action, reward)
+    learn_weighted: Callable[..., None] | None = None  # (actions, action, reward, weight); weight 0 changes nothing
 
 
 class KernelLearner:
@@ -57,7 +58,10 @@ class KernelLearner:
         """Take in the reward of an action that was offered."""
         actions, position = self.check_offered(context, action)
         number = self.check_reward(reward, weight)
-        self.kernels.learn(self.params, self.memory, actions, position, number)
+        if self.kernels.learn_weighted is None:
+            self.kernels.learn(self.params, self.memory, actions, position, number)
+        else:
+            self.kernels.learn_weighted(self.params, self.memory, actions, position, number, float(weight))
 
     def check_context(self, context: Any) -> NDArray[np.float64]:
         """The offered actions as an array, one row each; raises if they are not what this learner can work with."""
@@ -70,7 +74,9 @@ class KernelLearner:
 
     def check_reward(self, reward: float, weight: float) -> float:
         number = real("reward", reward)
-        if weight != 1.0:
+        if "weight" in self.accepts:
+            non_negative("weight", weight)
+        elif weight != 1.0:
             raise InvalidArgument(f"weight is {weight!r}, but {self.name} takes only weight 1")
         return number
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from equipoise.kernel import kernel
 from equipoise.learners.base import Kernels
-from equipoise.learners.ridge import Array, Ridge, open_ridge, predict, update_weighted
+from equipoise.learners.ridge import Array, Ridge, open_ridge, predict, update_offered
 from equipoise.learners.selecting import SelectingLearner, check_arms
 from equipoise.learners.square_cb import drawn, inverse_gaps
 from equipoise.validation import count
@@ -77,7 +77,7 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
         probability += memory.weights[m] * shares[m]
     loss = (params.high - reward) / (params.high - params.low)
     for m in range(n_levels):
-        update_weighted(memory.ridges[m], actions, action, reward, shares[m] / probability)
+        update_offered(memory.ridges[m], actions, action, reward, shares[m] / probability)
         memory.losses[m] += loss * shares[m] / probability
     tsallis_weights(memory.losses, params.learning_rate, memory.weights)
     for m in range(n_levels):

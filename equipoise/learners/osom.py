@@ -17,9 +17,10 @@ whose exact form could not be compared, is our own and observed, not worst case.
 If theta* = 0 and all intervals hold, c_k + w_k <= 2 w_k, m_k <= m_{i_s} <= mu_{i_s} + 2 u_{i_s}, and g_s strays from
 mu_{i_s} by D(t) in all: the learner never switches, with probability 1 - delta (a third for each of UCB, regression and
 noise). As long as it has not switched, its regret is at most the sum of 2 u + 2 max w plus twice D(t), of order
-sqrt(t) if contexts vary in all directions, as the paper assumes. It also assumes contexts of mean zero; here the mean
-features of each arm so far are subtracted instead, as what they earn is part of what UCB sees. The regression is on
-rewards minus the middle of their range, which intercepts make up for.
+sqrt(t) if contexts vary in all directions, as the paper assumes, and `noise` covers what contexts add to the rewards
+of an arm. The paper also assumes contexts of mean zero; here the mean features of each arm so far are subtracted
+instead, as what they earn is part of what UCB sees. The regression is on rewards minus the middle of their range,
+which intercepts make up for.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from typing import Any
 
 from equipoise.selectors.adversarial_elimination import AdversarialElimination
 from equipoise.selectors.balanced_elimination import BalancedElimination
+from equipoise.selectors.corral import Corral
 from equipoise.selectors.d3rb import D3RB
 from equipoise.selectors.dynamic_balancing import DynamicBalancing
 from equipoise.selectors.ed2rb import ED2RB
@@ -17,7 +18,10 @@ from equipoise.selectors.oracle import Oracle
 from equipoise.selectors.rate_adaptive import RateAdaptive
 from equipoise.selectors.realized_balancing import RealizedBalancing
 from equipoise.selectors.regret_balancing import RegretBalancing
+from equipoise.selectors.stochastic_corral import StochasticCorral
+from equipoise.selectors.tsallis_corral import TsallisCorral
 from equipoise.selectors.ucb1 import UCB1
+from equipoise.selectors.ucbc import UCBC
 from equipoise.selectors.uniform import Uniform
 
 SELECTORS: dict[str, type[Any]] = {
@@ -34,6 +38,10 @@ SELECTORS: dict[str, type[Any]] = {
         ExploreCommitExploit,
         RateAdaptive,
         Uniform,
+        Corral,
+        StochasticCorral,
+        TsallisCorral,
+        UCBC,
         GreedyMean,
         UCB1,
         EXP3,
@@ -47,8 +55,10 @@ __all__ = [
     "EXP3",
     "SELECTORS",
     "UCB1",
+    "UCBC",
     "AdversarialElimination",
     "BalancedElimination",
+    "Corral",
     "DynamicBalancing",
     "EpochBalancing",
     "ExploreCommitExploit",
@@ -57,5 +67,7 @@ __all__ = [
     "RateAdaptive",
     "RealizedBalancing",
     "RegretBalancing",
+    "StochasticCorral",
+    "TsallisCorral",
     "Uniform",
 ]

@@ -49,6 +49,7 @@ class Kernels(NamedTuple):
     close_round: Callable[..., None] = evidence.close_round  # (i, reward, regret, lowers, regrets), in round order
     certify: Callable[..., Any] = evidence.certify
     is_active: Callable[..., bool] = evidence.is_active  # (i)
+    stage: Callable[..., int] = evidence.stage  # (i, probability, generator) right after choose -> TEACH, KEEP, REPLAY
 
 
 class Settings(TypedDict, total=False):
@@ -218,6 +219,7 @@ class BookedSelector:
         """Take in what the chosen learner proposed."""
         if choice.learner not in proposals:
             raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {choice.learner}")
+        self._ledger.entry(choice.learner, choice.play)  # raises what is wrong with a ticket that is not open
         if choice.learner in self.observed:
             regret = self._check_regret(proposals[choice.learner].regret)
             self._ledger.observe(choice.learner, choice.play, regret)

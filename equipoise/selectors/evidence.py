@@ -20,9 +20,15 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from equipoise.bounds import POWER, SUMMED, Bound, admissible, bound_code
 from equipoise.confidence import Radius, add_spread, lower_sum, radius_sum, upper_sum
 from equipoise.kernel import kernel
+
+# What a learner does in a round: play and learn; the same, and its policy is kept; let the kept policy play and learn
+# nothing.
+TEACH, KEEP, REPLAY = 0, 1, 2
 
 
 class Rules(NamedTuple):
@@ -132,6 +138,12 @@ def add(total: float, carry: float, amount: float) -> tuple[float, float]:
 def open_play(rules: Limits, books: Accounts, i: int) -> None:
     """Learner i was chosen."""
     books.accounts[i].plays += 1
+
+
+@kernel
+def stage(rules: Limits, books: Accounts, i: int, probability: float, rng: np.random.Generator) -> int:
+    """Begin the round that was given to learner i: what the learner is to do in it."""
+    return TEACH
 
 
 @kernel

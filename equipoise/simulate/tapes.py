@@ -284,7 +284,7 @@ class Tapes:
         place = (self._stream, i, tape, progress, until, self.marks, self._curves[i])
         if can_compile(problem, learner):
             record = partial(
-                recorder(problem.kernels.draw, problem.kernels.reward, *learner.kernels),
+                recorder(problem.kernels.draw, problem.kernels.reward, learner.kernels.decide, learner.kernels.learn),
                 (problem.params, problem.reward_law, problem.room(problem.columns_for(learner))),
                 learner.params,
                 native_memory(learner, problem),

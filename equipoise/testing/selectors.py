@@ -336,8 +336,9 @@ def can_be_rebuilt(selector: Any) -> bool:
 
 
 def can_be_rebuilt_in_another_order(selector: Any) -> bool:
-    # A selector that leaves learners out knows them by their places.
-    if getattr(selector, "randomized", True) or left_out(selector) or not can_be_rebuilt(selector):
+    # A selector that leaves learners out, or whose learners stand as copies, knows them by their places.
+    placed = left_out(selector) or getattr(selector, "copies", 1) > 1
+    if getattr(selector, "randomized", True) or placed or not can_be_rebuilt(selector):
         return False
     # Two learners with one and the same closed form are tied for ever.
     bounds = [json.dumps(bound) for bound in selector.config().get("bounds") or () if bound != {"bound": "Observed"}]
