@@ -16,10 +16,9 @@ from equipoise import bounds, errors, learners, selectors
 from equipoise.learner import Learner, Proposal
 from equipoise.learners import Ball
 from equipoise.nesting import LinearClass
-from equipoise.portfolio import Portfolio
+from equipoise.portfolio import Decision, Portfolio
 from equipoise.problem import Problem
 from equipoise.selector import Certificate, Choice, Elimination, EpochEnd, Selector, Standing
-from equipoise.tickets import Decision
 
 if TYPE_CHECKING:
     from equipoise import problems

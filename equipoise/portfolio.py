@@ -13,11 +13,12 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from math import isnan, nan
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,10 +30,21 @@ from equipoise.saving import described, rebuild_learners, rebuild_selector
 from equipoise.selector import Certificate, Dropped, Standing, check_entitled, credit_in_two_steps
 from equipoise.storage import read_bytes, write_atomic
 from equipoise.streams import LEARNERS, SELECTOR, open_stream, seek
-from equipoise.tickets import Decision, Ticket, as_it_is
+from equipoise.tickets import Ticket
 from equipoise.validation import count, one_of, real
 
 logger = logging.getLogger("equipoise")
+COPIED = (list, tuple, dict)
+
+
+class Decision(NamedTuple):
+    """What to do now, and the ticket under which its reward is learned."""
+
+    id: int
+    action: Any
+    learner: int  # index of the learner that proposed the action
+    learner_name: str
+    probability: float  # with which this learner was chosen and picked this action; nan if the learner cannot tell
 
 
 class Portfolio:
@@ -108,14 +120,15 @@ class Portfolio:
         """
         if self.deadline is not None:
             self._book_defaults(self.deadline)
-        id_, selector, context = self._next_id, self.selector, as_it_is(context)
+        id_, selector, context = self._next_id, self.selector, _kept(context)
         if self._randomized_selector:
             seek(self._stream, SELECTOR, id_)
         choice = selector.choose(self._stream.generator)
         i = choice.learner
         try:
             propose = partial(self._propose, i, context, id_)
-            proposal = propose() if choice.snapshot is None else self._kept.play(i, self.learners[i], propose)
+            replayed = choice.snapshot
+            proposal = propose() if replayed is None else self._kept.play(i, replayed, self.learners[i], propose)
             proposals = {i: proposal}
             if self._all_proposals:
                 proposals |= {j: self._propose(j, context, id_) for j in selector.active if j != i}
@@ -124,11 +137,11 @@ class Portfolio:
             selector.withdraw(choice)
             raise
         action = proposal.action
-        ticket = Ticket(id_, choice, context, action if type(action) is int else as_it_is(action), proposal.regret)
+        ticket = Ticket(id_, choice, context, action if type(action) is int else _kept(action), proposal.regret)
         if self._weighted:
-            ticket.others = {j: as_it_is(other.action) for j, other in proposals.items() if j != i}
-        elif self._smoothed and selector.keeps(choice):
-            self._kept.keep(i, self.learners[i])
+            ticket.others = {j: _kept(other.action) for j, other in proposals.items() if j != i}
+        elif self._smoothed and (number := selector.keeps(choice)) is not None:
+            self._kept.keep(i, number, self.learners[i])
         self._open[id_] = ticket
         if self._queues:
             for j in self._pupils(ticket):
@@ -147,7 +160,7 @@ class Portfolio:
         if ticket is None:
             self._ignore_late(id_, reward)
             return
-        kept = None if outcome is None else as_it_is(outcome)
+        kept = None if outcome is None else _kept(outcome)
         new = self._resolve(ticket, *self._check_credit(ticket.choice, reward, regret), kept)
         if new:
             self._announce(new)
@@ -256,7 +269,7 @@ class Portfolio:
             "sharing": sorted(self._sharing),
             "kept": self._kept.state(),
             "tickets": [
-                {**ticket.to_plain(), "open": ticket.id in self._open}
+                {**ticket.to_row(), "open": ticket.id in self._open}
                 for ticket in sorted(tickets.values(), key=lambda ticket: ticket.id)
             ],
             "queues": [(i, [ticket.id for ticket in queue]) for i, queue in sorted(self._queues.items())],
@@ -269,8 +282,8 @@ class Portfolio:
         self._defaulted = set(saved["defaulted"])
         self._sharing = set(saved["sharing"])
         self._kept.restore(saved.get("kept", []))
-        tickets = {row["id"]: Ticket.from_plain(row) for row in saved["tickets"]}
-        self._open |= {row["id"]: tickets[row["id"]] for row in saved["tickets"] if row["open"]}
+        tickets = {row["id"]: Ticket.from_row(row) for row in saved["tickets"]}
+        self._open = {row["id"]: tickets[row["id"]] for row in saved["tickets"] if row["open"]}
         for i, ids in saved["queues"]:
             self._queues[i].extend(tickets[id_] for id_ in ids)
 
@@ -333,15 +346,7 @@ class Portfolio:
             queue.popleft()
 
     def _teach(self, i: int, ticket: Ticket) -> None:
-        if i not in ticket.taught:
-            learned = ticket.action if ticket.outcome is None else ticket.outcome
-            if not self._weighted:
-                self.learners[i].learn(ticket.context, learned, ticket.reward)
-            elif i == ticket.choice.learner:
-                self.learners[i].learn(ticket.context, learned, ticket.reward, 1.0 / ticket.choice.probability)
-            else:
-                self.learners[i].learn(ticket.context, ticket.others[i], 0.0, 0.0)
-            ticket.taught.add(i)
+        ticket.teach(i, self.learners[i], self._weighted)
 
     def _book_defaults(self, deadline: int) -> None:
         while self._open:
@@ -370,3 +375,10 @@ class Portfolio:
         for elimination in eliminations:
             for callback in self._callbacks:
                 callback(elimination)
+
+
+def _kept(value: Any) -> Any:
+    """What the caller may change before the reward comes, as it is now."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return deepcopy(value) if isinstance(value, COPIED) else value

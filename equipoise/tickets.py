@@ -1,28 +1,13 @@
-"""Decisions and their tickets: what a portfolio remembers of a round until everybody has learned from it."""
+"""Tickets: what a portfolio remembers of a decision until everybody has learned from it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from math import nan
-from typing import Any, NamedTuple, Self
-
-import numpy as np
+from typing import Any, Self
 
 from equipoise.saving import live_context, plain_context
 from equipoise.selector import Choice
-
-COPIED = (list, tuple, dict)
-
-
-class Decision(NamedTuple):
-    """What to do now, and the ticket under which its reward is learned."""
-
-    id: int
-    action: Any
-    learner: int  # index of the learner that proposed the action
-    learner_name: str
-    probability: float  # with which this learner was chosen and picked this action; nan if the learner cannot tell
 
 
 class Ticket:
@@ -41,8 +26,21 @@ class Ticket:
         self.reward = nan
         self.taught: set[int] = set()
 
-    def to_plain(self) -> dict[str, Any]:
-        """The ticket as plain data."""
+    def teach(self, i: int, learner: Any, weighted: bool) -> None:
+        """Let learner i learn from the round, once; `weighted` if lessons count by how likely it was to play."""
+        if i in self.taught:
+            return
+        learned = self.action if self.outcome is None else self.outcome
+        if not weighted:
+            learner.learn(self.context, learned, self.reward)
+        elif i == self.choice.learner:
+            learner.learn(self.context, learned, self.reward, 1.0 / self.choice.probability)
+        else:
+            learner.learn(self.context, self.others[i], 0.0, 0.0)
+        self.taught.add(i)
+
+    def to_row(self) -> dict[str, Any]:
+        """The ticket as data that an archive can hold."""
         return {
             "id": self.id,
             "choice": tuple(self.choice),
@@ -57,16 +55,9 @@ class Ticket:
         }
 
     @classmethod
-    def from_plain(cls, row: Mapping[str, Any]) -> Self:
-        """The ticket that `to_plain` described."""
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """The ticket that `to_row` described."""
         ticket = cls(row["id"], Choice(*row["choice"]), live_context(row["context"]), row["action"], row["regret"])
         ticket.outcome, ticket.reward, ticket.taught = row["outcome"], row["reward"], set(row["taught"])
         ticket.others = dict(row.get("others", []))
         return ticket
-
-
-def as_it_is(value: Any) -> Any:
-    """What the caller may change before the reward comes, as it is now."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    return deepcopy(value) if isinstance(value, COPIED) else value

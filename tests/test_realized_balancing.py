@@ -37,7 +37,7 @@ class Reference:
         self.low, self.high = reward_range
         self.width = self.high - self.low
         self.alpha = delta / (3 * (n_learners + 1))
-        self.rule = {"floor": 0.25, "slack": 8.0, "optimism": 2.5, **rule}
+        self.rule = {"floor": 0.25, "slack": 8.0, "optimism": 3.0, **rule}
         self.plays: list[Play] = []
         self.best_lower = self.low
 
@@ -79,7 +79,7 @@ class Reference:
         indices = {}
         for i, (n, own) in enumerate(zip(counts, rewards, strict=True)):
             mean = math.fsum(own) / len(own) if own else self.high
-            exploration = math.sqrt(2 * math.log(sum(counts) / n) / n)
+            exploration = math.sqrt(2 * math.log(sum(counts) / n) / n) * min(1.0, (100 / n) ** 0.25)
             indices[i] = mean + self.rule["optimism"] * deviation * exploration
         sure = [i for i in indices if realized[i] <= limit * (1 - CLOSE)]
         possible = [i for i in indices if realized[i] <= limit * (1 + CLOSE)]
@@ -90,7 +90,7 @@ class Reference:
 @settings(max_examples=60)
 @given(
     st.integers(1, 5),
-    st.lists(EVENTS, min_size=20, max_size=150),
+    st.lists(EVENTS, min_size=20, max_size=400),
     st.sampled_from([(0.0, 1.0), (-2.0, 6.0)]),
     st.sampled_from([{}, {"slack": 1.0}, {"floor": 1.0, "slack": 2.0}, {"optimism": 0.1, "floor": 0.01}]),
 )

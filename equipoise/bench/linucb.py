@@ -28,12 +28,11 @@ from equipoise.bench.samples import summary
 from equipoise.bench.scale import Scale, Shape
 from equipoise.bounds import Power
 from equipoise.learners import OFUL
-from equipoise.portfolio import Portfolio
+from equipoise.portfolio import Decision, Portfolio
 from equipoise.problems import TableBandit
 from equipoise.selectors import BalancedElimination
 from equipoise.simulate.tapes import Tapes
 from equipoise.streams import CONTEXTS, INSTANCE, REWARDS, generator_at, open_stream, seek
-from equipoise.tickets import Decision
 
 N_SETS = 200
 NOISE = 0.1

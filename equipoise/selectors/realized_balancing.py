@@ -2,9 +2,9 @@
 
 LB, the greatest lower mean that any learner ever had, is at most the best expected reward, so n_i LB - U_i is regret
 that learner i has visibly run up. A learner is admitted if max(floor w sqrt(n_i), n_i LB - U_i), its realised regret,
-is at most `slack` times the least of all; of the admitted ones the highest index U_i/n_i + optimism s sqrt(2 ln+(t/n_i)
-/n_i) plays, s the standard deviation of the rewards of a learner. The first rule carries the guarantee, the second
-makes the most of what it leaves open; candidate bounds, where given, are tested as in Algorithm 1.
+is at most `slack` times the least of all; of the admitted ones the highest mean plus exploration term plays. The first
+rule carries the guarantee, the second makes the most of what it leaves open; candidate bounds, where given, are tested
+as in Algorithm 1.
 
 Reference: the proposition and its proof are in docs/realized-balancing.md. The rule stands on Pacchiano, Dann, Gentile
 and Bartlett (2020), Algorithm 1, and balances what Pacchiano, Dann and Gentile (2023), "Data-driven online model
@@ -17,7 +17,7 @@ Symbols: n_i plays, U_i rewards, LB best_lower, phi_i realized_regret, rho floor
 ...     choice = selector.choose()
 ...     selector.credit(choice, reward=0.9 if choice.learner else 0.1)
 >>> [standing.plays for standing in selector.standing()]
-[5, 95]
+[2, 98]
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ from equipoise.selectors.balanced_elimination import book
 from equipoise.selectors.base import BookedSelector, Kernels, Settings, check_bounds
 from equipoise.selectors.evidence import Account, Books
 from equipoise.validation import positive, real
+
+EARLY_PLAYS = 100.0  # of a learner, after which optimism fades
 
 
 class Rules(NamedTuple):
@@ -86,8 +88,10 @@ def realized_regret(rules: Rules, books: Books, account: Account) -> float:
 def optimistic_mean(rules: Rules, account: Account, n_rounds: int, deviation: float) -> float:
     """The index of a learner; one without a resolved play counts as if it could earn the most there is."""
     mean_reward = account.rewards / account.booked_plays if account.booked_plays > 0 else rules.high
-    exploration = max(0.0, log(n_rounds / account.plays))
-    return mean_reward + rules.optimism * deviation * sqrt(2.0 * exploration / account.plays)
+    exploration = sqrt(2.0 * max(0.0, log(n_rounds / account.plays)) / account.plays)
+    # Early on a mean lags behind what a learner will earn by more than chance: it is still learning. Later it does not.
+    fading = min(1.0, sqrt(sqrt(EARLY_PLAYS / account.plays)))
+    return mean_reward + rules.optimism * deviation * fading * exploration
 
 
 class RealizedBalancing(BookedSelector):
@@ -96,8 +100,8 @@ class RealizedBalancing(BookedSelector):
     Takes the number of learners; `bounds`, one candidate bound for each, are optional and only serve to eliminate
     learners that violate theirs. `floor` (rho) is the realised regret below which learners count as level, per root of
     plays and in widths of the rewards; `slack` (kappa >= 1) how many times the least realised regret is admitted, 1
-    being plain balancing; `optimism` the width of the index among the admitted, in standard deviations. The other
-    settings are those of `BalancedElimination`.
+    being plain balancing; `optimism` the width of the index among the admitted, in standard deviations of the rewards.
+    The other settings are those of `BalancedElimination`.
     """
 
     name = "Realised balancing"
@@ -111,7 +115,7 @@ class RealizedBalancing(BookedSelector):
         bounds: Sequence[Bound] | None = None,
         floor: float = 0.25,
         slack: float = 8.0,
-        optimism: float = 2.5,
+        optimism: float = 3.0,
         **settings: Unpack[Settings],
     ) -> None:
         self.floor = positive("floor", floor)
