@@ -31,6 +31,8 @@ def test_a_seed_is_fresh_objects_with_one_bound_per_learner(instance: Instance) 
     assert not any(isinstance(bound, Observed) for bound in world.scaled)
     reporting = [isinstance(bound, Observed) for bound in world.observed]
     assert reporting == ["regret" in offers(learner) for learner in world.learners]
+    short = instance.set_up(3, rounds=50)
+    assert [learner.name for learner in short.learners] == [learner.name for learner in world.learners]
     assert world.contexts == ("fixed" if instance.name in FIXED else "random")
 
 

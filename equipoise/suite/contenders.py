@@ -56,6 +56,23 @@ def _told_the_horizon(name: str) -> Builder:
     return lambda world, rounds: SELECTORS[name](len(world.learners), horizon=rounds, **_settings(world))
 
 
+def _in_range(world: World, name: str) -> dict[str, Any]:
+    """The settings of a selector whose theory needs rewards that never leave their range."""
+    settings = _settings(world)
+    _demand(settings.pop("noise") is None, name, "rewards in a range")
+    return settings
+
+
+def _weighing(name: str, **constants: Any) -> Builder:
+    return lambda world, rounds: SELECTORS[name](
+        len(world.learners), horizon=rounds, **_in_range(world, name), **constants
+    )
+
+
+def _ucbc(world: World, rounds: int) -> Any:
+    return SELECTORS["UCBC"](world.scaled, horizon=rounds, **_in_range(world, "UCBC"))
+
+
 def _known(world: World) -> dict[str, Any]:
     """What a linear learner is told, as the learners of the instance are."""
     largest = world.learners[-1]
@@ -138,6 +155,32 @@ _ALL = (
         True,
         _without_bounds("RateAdaptive"),
     ),
+    Contender("corral", "Corral", "η = √(M / T)", True, _weighing("Corral"), can_share=False),
+    Contender(
+        "stochastic-corral",
+        "StochasticCorral",
+        "in the style of the publication: CORRAL over smoothed learners, η = √(M / turns)",
+        True,
+        _weighing("StochasticCorral"),
+        can_share=False,
+    ),
+    Contender(
+        "stochastic-exp3p",
+        "StochasticCorral",
+        "in the style of the publication: EXP3.P over smoothed learners, floor for unknown c",
+        True,
+        _weighing("StochasticCorral", master="exp3p"),
+        can_share=False,
+    ),
+    Contender(
+        "tsallis-corral",
+        "TsallisCorral",
+        "in the style of the authors' code: η = βᵏ / √t, β = exp(1 / ln T)",
+        True,
+        _weighing("TsallisCorral"),
+        can_share=False,
+    ),
+    Contender("ucbc", "UCBC", "UCB-C-style: scaled bounds, R(n)/n + w √(ln T / (2 n)), one copy", True, _ucbc),
     Contender("ucb1", "UCB1", "mean + w √(ln t / (2 n))", False, _without_bounds("UCB1")),
     Contender("exp3", "EXP3", "η = √(2 ln M / (M T))", False, _told_the_horizon("EXP3")),
     Contender("greedy-mean", "GreedyMean", "highest mean reward so far", False, _without_bounds("GreedyMean")),

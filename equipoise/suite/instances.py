@@ -78,7 +78,7 @@ class Instance:
 
 
 def _as_experiment(experiment: Experiment, settings: Mapping[str, Any], seed: int) -> World:
-    setup = experiment.build(settings, seed)
+    setup = experiment.build({**settings, "rounds": settings.get("built_for", settings["rounds"])}, seed)
     scaled = setup.selectors["balanced-scaled"]
     kept = settings.get("learners", range(len(setup.learners)))
     learners, bounds = (tuple(row[i] for i in kept) for row in (setup.learners, scaled.bounds))
@@ -147,7 +147,7 @@ def _exploration_trap(settings: Mapping[str, Any], seed: int) -> World:
 # have four of them and run on one.
 _SMALL = {"d_max": 16, "n_actions": 5}
 _CONFIDENCE = {"dim": 8, "n_actions": 20, "kappas": [1.0, 0.25, 0.0625, 0.015625]}
-_EVERY_OTHER: dict[str, Any] = {"learners": [1, 3, 5, 7]}  # of the ladder of presumed errors
+_EVERY_OTHER: dict[str, Any] = {"learners": [1, 3, 5, 7], "built_for": ROUNDS}  # rounds make the ladder's length
 
 _ALL = (
     _from_experiment(

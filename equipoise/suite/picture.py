@@ -48,7 +48,8 @@ def suite_figure(outcome: Outcome) -> Figure:
         top -= heights[table] + BETWEEN
     caption = (
         f"Price of selection: mean regret over that of the best learner alone, {outcome.n_seeds} seeds. Darker is "
-        "dearer. ◆ a regret bound is proved. The oracle knows the best learner."
+        "dearer. ◆ a regret bound is proved. The oracle knows the best learner. Blank where a selector is not entitled "
+        "to an instance; its mean is then in brackets, and its place is by the instances it shares with the leader."
     )
     lines = fill(caption, int(CHARACTERS * figure.get_figwidth()))
     figure.text(0.012, 0.1 / height, lines, fontsize=8.5, color=QUIET, va="bottom")
@@ -73,7 +74,8 @@ def _panel(
             dark = float(np.dot(shade[:3], (0.299, 0.587, 0.114))) < 0.5
             weight = "bold" if left == 0.0 else "normal"
             style = {"fontsize": 8, "color": "white" if dark else INK, "fontweight": weight}
-            axes.text(left + 0.5, row + 0.5, _short(value), ha="center", va="center", **style)
+            shown = f"({_short(value)})" if left == 0.0 and None in grid[row] else _short(value)
+            axes.text(left + 0.5, row + 0.5, shown, ha="center", va="center", **style)
     _frame(axes, title, labels, names, lefts, second)
 
 

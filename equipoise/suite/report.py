@@ -100,11 +100,13 @@ def _place(place: Place) -> dict[str, Any]:
 
 def in_short(outcome: Outcome, name: str) -> str:
     """The outcome of a table in a sentence or two."""
-    ranked = [place for place in tables.places(outcome, name) if place.label != ORACLE]
+    n_all = len(outcome.scores[name].learners)
+    ranked = [place for place in tables.places(outcome, name) if place.label != ORACLE and place.n_instances == n_all]
     if not ranked:
-        return "No selector took part."
+        return "No selector is entitled to all instances."
     first = ranked[0]
-    text = f"Lowest price: {first.label}, {tables.number(first.price.value)} ({tables.span(first.price)})"
+    figures = f"{tables.number(first.price.value)} ({tables.span(first.price)})"
+    text = f"Lowest price of those entitled to all instances: {first.label}, {figures}"
     proved = [place for place in ranked if CONTENDERS[place.label].guaranteed]
     if not CONTENDERS[first.label].guaranteed and proved:
         best = proved[0]
