@@ -232,7 +232,7 @@ def test_the_compiled_joint_run_makes_the_decisions_of_a_portfolio(contexts: str
 
     def parts() -> tuple[list[Any], BalancedElimination]:
         learners = [make() for make in KERNEL_LEARNERS.values()]
-        bounds: list[Any] = [Observed(), Power(1.0), Power(2.0), Power(0.5), Power(2.0)]
+        bounds: list[Any] = [Observed(), Power(1.0), Power(2.0), Power(0.5), Power(2.0), Power(1.5)]
         return learners, BalancedElimination(bounds, radius_scale=0.3)
 
     learners, fast = parts()
