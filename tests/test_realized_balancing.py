@@ -82,7 +82,7 @@ class Reference:
             if own:
                 mean = math.fsum(own) / len(own)
                 late = math.fsum(k * reward for k, reward in enumerate(own, start=1)) / sum(range(len(own) + 1))
-                mean += 2 * max(0.0, late - mean) * log_share
+                mean += max(0.0, late - mean) * log_share
             exploration = math.sqrt(2 * math.log(sum(counts) / n) / n) * min(1.0, (100 / n) ** 0.25)
             indices[i] = mean + self.rule["optimism"] * deviation * exploration
         sure = [i for i in indices if realized[i] <= limit * (1 - CLOSE)]

@@ -107,8 +107,9 @@ def optimistic_mean(rules: Rules, account: Account, trend: Trend, n_rounds: int,
     mean_reward = rules.high
     if account.booked_plays > 0:
         mean_reward = account.rewards / account.booked_plays
-        # If rewards grow by h whenever plays grow e-fold, the late mean is h/2 above the mean: forecast t plays.
-        mean_reward += 2.0 * max(0.0, trend.late_mean - mean_reward) * log_share
+        # If rewards grow by h whenever plays grow e-fold, the late mean is h/2 above the mean. Half of the growth up to
+        # t plays is expected, for learning slows down.
+        mean_reward += max(0.0, trend.late_mean - mean_reward) * log_share
     # Early on a mean lags behind what a learner will earn by more than chance: it is still learning. Later it does not.
     fading = min(1.0, sqrt(sqrt(EARLY_PLAYS / account.plays)))
     return mean_reward + rules.optimism * deviation * fading * sqrt(2.0 * log_share / account.plays)
