@@ -37,7 +37,7 @@ class Reference:
         self.low, self.high = reward_range
         self.width = self.high - self.low
         self.alpha = delta / (3 * (n_learners + 1))
-        self.rule = {"floor": 0.25, "slack": 8.0, "optimism": 3.0, **rule}
+        self.rule = {"floor": 0.25, "slack": 8.0, "optimism": 3.5, **rule}
         self.plays: list[Play] = []
         self.best_lower = self.low
 
@@ -78,7 +78,11 @@ class Reference:
         limit = self.rule["slack"] * min(realized)
         indices = {}
         for i, (n, own) in enumerate(zip(counts, rewards, strict=True)):
-            mean = math.fsum(own) / len(own) if own else self.high
+            mean, log_share = self.high, math.log(sum(counts) / n)
+            if own:
+                mean = math.fsum(own) / len(own)
+                late = math.fsum(k * reward for k, reward in enumerate(own, start=1)) / sum(range(len(own) + 1))
+                mean += max(0.0, late - mean) * log_share
             exploration = math.sqrt(2 * math.log(sum(counts) / n) / n) * min(1.0, (100 / n) ** 0.25)
             indices[i] = mean + self.rule["optimism"] * deviation * exploration
         sure = [i for i in indices if realized[i] <= limit * (1 - CLOSE)]

@@ -36,7 +36,7 @@ from equipoise.outlook import next_elimination
 from equipoise.selector import Certificate
 from equipoise.selectors import evidence
 from equipoise.selectors.base import BookedSelector, Kernels, check_bounds
-from equipoise.selectors.evidence import Books, Rules, comes_first
+from equipoise.selectors.evidence import Accounts, Books, Limits, Rules, comes_first
 
 
 @kernel
@@ -52,7 +52,7 @@ def choose(rules: Rules, books: Books, rng: np.random.Generator) -> tuple[int, f
 
 
 @kernel
-def book(rules: Rules, books: Books, i: int, reward: float, regret: float, probability: float) -> None:
+def book(rules: Limits, books: Accounts, i: int, reward: float, regret: float, probability: float) -> None:
     """Book one reward, then drop every learner whose bound its rewards contradict."""
     evidence.book(rules, books, i, reward, regret)
     if books.accounts[i].active:

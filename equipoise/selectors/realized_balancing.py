@@ -2,9 +2,9 @@
 
 LB, the greatest lower mean that any learner ever had, is at most the best expected reward, so n_i LB - U_i is regret
 that learner i has visibly run up. A learner is admitted if max(floor w sqrt(n_i), n_i LB - U_i), its realised regret,
-is at most `slack` times the least of all; of the admitted ones the highest mean plus exploration term plays. The first
-rule carries the guarantee, the second makes the most of what it leaves open; candidate bounds, where given, are tested
-as in Algorithm 1.
+is at most `slack` times the least of all; of the admitted ones that plays whose mean, its trend continued, plus an
+exploration term is highest. The first rule carries the guarantee, the second makes the most of what it leaves open;
+candidate bounds, where given, are tested as in Algorithm 1.
 
 Reference: the proposition and its proof are in docs/realized-balancing.md. The rule stands on Pacchiano, Dann, Gentile
 and Bartlett (2020), Algorithm 1, and balances what Pacchiano, Dann and Gentile (2023), "Data-driven online model
@@ -23,6 +23,7 @@ Symbols: n_i plays, U_i rewards, LB best_lower, phi_i realized_regret, rho floor
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import inf, log, sqrt
 from typing import Any, ClassVar, NamedTuple, Unpack
 
@@ -32,9 +33,9 @@ from equipoise.bounds import Bound
 from equipoise.confidence import Radius
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
-from equipoise.selectors.balanced_elimination import book
+from equipoise.selectors import balanced_elimination
 from equipoise.selectors.base import BookedSelector, Kernels, Settings, check_bounds
-from equipoise.selectors.evidence import Account, Books
+from equipoise.selectors.evidence import Account, Pool
 from equipoise.validation import positive, real
 
 EARLY_PLAYS = 100.0  # of a learner, after which optimism fades
@@ -52,8 +53,23 @@ class Rules(NamedTuple):
     optimism: float
 
 
+@dataclass(slots=True)
+class Trend:
+    """Whether a learner still improves."""
+
+    late_mean: float = 0.0  # mean reward with weights proportional to the number of the play, over the resolved prefix
+
+
+class TrendBooks(NamedTuple):
+    """The books of `evidence` and the trend of each learner."""
+
+    accounts: list[Account]
+    pool: list[Pool]  # one row
+    trends: list[Trend]
+
+
 @kernel
-def choose(rules: Rules, books: Books, rng: np.random.Generator) -> tuple[int, float]:
+def choose(rules: Rules, books: TrendBooks, rng: np.random.Generator) -> tuple[int, float]:
     """The admitted learner of highest index; ties go to fewer plays, then to the lower index."""
     n_rounds, n_booked, spread, least_regret = 0, 0, 0.0, inf
     for i in range(len(books.accounts)):
@@ -70,14 +86,14 @@ def choose(rules: Rules, books: Books, rng: np.random.Generator) -> tuple[int, f
     for i in range(len(books.accounts)):
         account = books.accounts[i]
         if account.active and realized_regret(rules, books, account) <= rules.slack * least_regret:
-            index = optimistic_mean(rules, account, n_rounds, deviation)
+            index = optimistic_mean(rules, account, books.trends[i], n_rounds, deviation)
             if index > highest or (index == highest and account.plays < fewest_plays):
                 chosen, highest, fewest_plays = i, index, account.plays
     return chosen, 1.0
 
 
 @kernel
-def realized_regret(rules: Rules, books: Books, account: Account) -> float:
+def realized_regret(rules: Rules, books: TrendBooks, account: Account) -> float:
     """phi: regret that a learner has visibly run up over its resolved plays, kept above what chance alone may hide."""
     best_lower = max(rules.low, books.pool[0].best_lower)
     visible = account.booked_plays * best_lower - account.rewards
@@ -85,13 +101,26 @@ def realized_regret(rules: Rules, books: Books, account: Account) -> float:
 
 
 @kernel
-def optimistic_mean(rules: Rules, account: Account, n_rounds: int, deviation: float) -> float:
+def optimistic_mean(rules: Rules, account: Account, trend: Trend, n_rounds: int, deviation: float) -> float:
     """The index of a learner; one without a resolved play counts as if it could earn the most there is."""
-    mean_reward = account.rewards / account.booked_plays if account.booked_plays > 0 else rules.high
-    exploration = sqrt(2.0 * max(0.0, log(n_rounds / account.plays)) / account.plays)
+    log_share = max(0.0, log(n_rounds / account.plays))
+    mean_reward = rules.high
+    if account.booked_plays > 0:
+        mean_reward = account.rewards / account.booked_plays
+        # If rewards grow by h whenever plays grow e-fold, the late mean is h/2 above the mean. Half of the growth up to
+        # t plays is expected, for learning slows down.
+        mean_reward += max(0.0, trend.late_mean - mean_reward) * log_share
     # Early on a mean lags behind what a learner will earn by more than chance: it is still learning. Later it does not.
     fading = min(1.0, sqrt(sqrt(EARLY_PLAYS / account.plays)))
-    return mean_reward + rules.optimism * deviation * fading * exploration
+    return mean_reward + rules.optimism * deviation * fading * sqrt(2.0 * log_share / account.plays)
+
+
+@kernel
+def book(rules: Rules, books: TrendBooks, i: int, reward: float, regret: float, probability: float) -> None:
+    """Book one reward, then drop every learner whose bound its rewards contradict."""
+    balanced_elimination.book(rules, books, i, reward, regret, probability)
+    trend, n = books.trends[i], books.accounts[i].booked_plays
+    trend.late_mean += (reward - trend.late_mean) * 2.0 / (n + 1.0)
 
 
 class RealizedBalancing(BookedSelector):
@@ -115,7 +144,7 @@ class RealizedBalancing(BookedSelector):
         bounds: Sequence[Bound] | None = None,
         floor: float = 0.25,
         slack: float = 8.0,
-        optimism: float = 3.0,
+        optimism: float = 3.5,
         **settings: Unpack[Settings],
     ) -> None:
         self.floor = positive("floor", floor)
@@ -126,6 +155,10 @@ class RealizedBalancing(BookedSelector):
         super().__init__(n_learners, None if bounds is None else check_bounds(bounds), **settings)
         if self.bounds is not None and len(self.bounds) != self.n_learners:
             raise InvalidArgument(f"bounds has {len(self.bounds)} entries, but n_learners is {self.n_learners}")
+
+    def _open_books(self) -> TrendBooks:
+        accounts, pool = super()._open_books()
+        return TrendBooks(accounts, pool, [Trend() for _ in range(self.n_learners)])
 
     @property
     def params(self) -> Rules:
