@@ -168,18 +168,16 @@ class Portfolio:
     def withdraw(self, decision: Decision | int) -> None:
         """Take back an open decision whose round did not happen: its play does not count and nobody learns from it.
 
-        The id is not given out again. Should a learner raise over a later round that waited for this one, its error
-        passes through; the decision is withdrawn all the same, and the lesson is tried again with the learner's next.
+        Its id is not given out again. If a learner raises over a later round that waited for this one, the decision is
+        withdrawn all the same, and the lesson is tried again with the learner's next.
         """
         id_ = decision.id if isinstance(decision, Decision) else decision
-        ticket = self._open.get(id_) if type(id_) is int else self._find(id_)
+        ticket = self._find(id_)
         if ticket is None:
             raise UnknownDecision(self._why_closed(id_))
         if ticket.taught:
-            raise InvalidArgument(
-                f"decision {id_} was learned from by {self._names[min(ticket.taught)]!r}, "
-                "but only a round that nobody has learned from can be withdrawn: call learn() again"
-            )
+            name = self._names[min(ticket.taught)]
+            raise InvalidArgument(f"decision {id_} has been learned from by {name!r}, so it cannot be withdrawn")
         n_eliminated = len(self.selector.eliminations)
         self.selector.withdraw(ticket.choice)
         del self._open[ticket.id]
@@ -293,7 +291,7 @@ class Portfolio:
         return self._deciders[i](context, self._stream.generator)
 
     def _find(self, id_: Any) -> Ticket | None:
-        """The open ticket under an id that is no plain integer; numbers of NumPy are as good."""
+        """The open ticket under an id of any kind; numbers of NumPy are as good as plain ones."""
         if isinstance(id_, bool) or not isinstance(id_, int | np.integer):
             raise InvalidArgument(f"decision is {id_!r:.80}, but must be a Decision or its id")
         return self._open.get(int(id_))

@@ -6,7 +6,8 @@ episodes among them by what they earn.
 Two are model-based (UCBVI, with a bonus as printed and a small one), one is Q-learning, and one is LSVI-UCB on features
 so coarse, the row and the column alone, that it cannot tell ice from holes. None needs to be known to be good: they
 come without regret bounds that anybody could trust here, so each gets the same modest candidate bound, and those whose
-returns disprove it are dropped. The picture shows the returns of all episodes and how often each learner played.
+returns disprove it are dropped. The picture shows the returns of all episodes and which share of them each learner
+played.
 """
 
 from __future__ import annotations
@@ -91,14 +92,18 @@ def draw(results: rl.Episodes, names: list[str], path: str) -> None:
         own = np.flatnonzero(results.learners == i)
         if len(own) >= window:
             smooth = np.convolve(results.returns[own], np.ones(window) / window, "valid")
-            top.plot(own[window - 1 :] + 1, smooth, label=name)
-        dashes = ("solid", (0, (6, 6)), "dashdot", (0, (2, 6)))[i]  # learners of equal bounds run on one line
-        bottom.plot(np.arange(1, n_episodes + 1), np.cumsum(results.learners == i), linestyle=dashes, linewidth=2)
+            # The first is drawn thick: learners that never earn anything lie on one line.
+            top.plot(own[window - 1 :] + 1, smooth, linewidth=1.5 if i else 4.0, label=name)
     smooth = np.convolve(results.returns, np.ones(window) / window, "valid")
     top.plot(np.arange(window, n_episodes + 1), smooth, color="black", linewidth=2, label="portfolio")
     top.set_ylabel(f"return, mean of {window} episodes")
-    top.legend(loc="best", fontsize="small")
-    bottom.set_ylabel("episodes played")
+    figure.legend(loc="outside upper center", ncols=3, fontsize="small", frameon=False)
+    ends = np.arange(window, n_episodes + 1, window)
+    shares = [[np.mean(results.learners[end - window : end] == i) for end in ends] for i in range(len(names))]
+    bottom.stackplot(ends - window / 2, shares)
+    bottom.set_ylabel("share of the episodes played")
+    bottom.set_ylim(0, 1)
+    bottom.margins(x=0)
     bottom.set_xlabel("episode")
     figure.savefig(path, dpi=150)
     plt.close(figure)

@@ -13,7 +13,7 @@ from equipoise.experiments.results import log_rounds
 from equipoise.learners import OFUL, UCB, EpsilonGreedy, SquareCB
 from equipoise.learners.oful import learn_weighted
 from equipoise.learners.ridge import open_scratch
-from equipoise.problems import KArmedBandit, TableBandit
+from equipoise.problems import KArmedBandit
 from equipoise.selectors import Corral, StochasticCorral, TsallisCorral
 from equipoise.simulate.compiler import compiled
 from equipoise.simulate.joint import grouped, run_jointly, run_portfolio
@@ -22,22 +22,16 @@ from equipoise.simulate.packing import arrays, pack
 ROUNDS = 300
 
 
-def linear() -> tuple[Any, list[Any]]:
-    # No two actions have the same norm, so that no decision hangs on the last digit.
-    features = np.random.default_rng(0).uniform(0.0, 0.5, (50, 3, 4))
-    problem = TableBandit(features, theta=[0.5, 0.3, 0.4, 0.2])
-    return problem, [OFUL(2), OFUL(3), OFUL(4), OFUL(4, scale=0.1)]
-
-
-def finite() -> tuple[Any, list[Any]]:
+def greedy() -> tuple[Any, list[Any]]:
+    # The algorithm that compiles fastest: what is compared is what the driver does with it.
     return KArmedBandit([0.2, 0.5, 0.7]), [EpsilonGreedy(3, epsilon=0.2, name=str(i)) for i in range(4)]
 
 
 CASES: dict[str, Any] = {
-    "corral": (finite, lambda: Corral(4, horizon=ROUNDS)),
-    "tsallis": (finite, lambda: TsallisCorral(4, horizon=ROUNDS)),
-    "stochastic": (linear, lambda: StochasticCorral(4, horizon=ROUNDS)),
-    "exp3p": (finite, lambda: StochasticCorral(4, horizon=ROUNDS, master="exp3p")),
+    "corral": (greedy, lambda: Corral(4, horizon=ROUNDS)),
+    "tsallis": (greedy, lambda: TsallisCorral(4, horizon=ROUNDS)),
+    "stochastic": (greedy, lambda: StochasticCorral(4, horizon=ROUNDS)),
+    "exp3p": (greedy, lambda: StochasticCorral(4, horizon=ROUNDS, master="exp3p")),
 }
 
 
@@ -79,7 +73,7 @@ def test_a_weighted_row_is_the_same_compiled_and_not() -> None:
 
 def test_a_joint_run_refuses_what_a_portfolio_refuses() -> None:
     with pytest.raises(NotEntitled, match=r"Corral needs learners that accept importance weights, but 'SquareCB"):
-        run_jointly(linear()[0], [OFUL(2), SquareCB(2)], Corral(2, horizon=9), log_rounds(9), 0)
+        run_jointly(KArmedBandit([0.2, 0.5]), [OFUL(2), SquareCB(2)], Corral(2, horizon=9), log_rounds(9), 0)
 
 
 def test_learners_of_one_algorithm_are_grouped_apart_if_their_arrays_are_laid_out_differently() -> None:

@@ -103,7 +103,7 @@ def test_a_round_that_somebody_learned_from_did_happen() -> None:
     with pytest.raises(RuntimeError, match="no luck in learn"):
         portfolio.learn(decision, 0.5)
     before = saved(portfolio)
-    with pytest.raises(InvalidArgument, match=r"^decision 1 was learned from by 'Recorder\(0\)', but only a round"):
+    with pytest.raises(InvalidArgument, match=r"^decision 1 has been learned from by 'Recorder\(0\)', so it"):
         portfolio.withdraw(decision)
     assert saved(portfolio) == before
     portfolio.learn(decision, 0.5)

@@ -51,6 +51,29 @@ def test_values_are_those_of_all_paths_and_the_optimum_that_of_all_policies(prob
         assert problem.gap(state, problem.optimal_policy) == 0.0
 
 
+def returns_by_enumeration(problem: Any, state: int, step: int = 0) -> set[int]:
+    """Every return that can occur from a step and state on, whatever is done."""
+    if step == problem.horizon:
+        return {0}
+    found = set()
+    for action, successor in itertools.product(range(problem.n_actions), range(problem.n_states)):
+        if problem.transitions[step, state, action, successor] > 0:
+            now = (
+                {0, 1} if 0 < problem.rewards[step, state, action] < 1 else {int(problem.rewards[step, state, action])}
+            )
+            found |= {one + later for one in now for later in returns_by_enumeration(problem, successor, step + 1)}
+    return found
+
+
+@pytest.mark.parametrize(
+    "problem", [*TINY, CombinationLock(3, 2), CombinationLock(3, 2, consolation=0.0), RiverSwim(4, 2)]
+)
+def test_range_of_the_returns_is_that_of_all_paths(problem: Any) -> None:
+    starts = np.flatnonzero(problem.start).tolist()
+    returns = set.union(*(returns_by_enumeration(problem, state) for state in starts))
+    assert problem.reward_range == (0.0, float(max(returns)))
+
+
 @given(st.integers(0, 10_000), st.sampled_from([2, 3, 5]), st.integers(0, 3), st.integers(2, 5))
 @settings(max_examples=40, deadline=None)
 def test_linear_mdp_is_exactly_linear_in_its_first_features(seed: int, d_star: int, extra: int, n_states: int) -> None:

@@ -73,6 +73,15 @@ def test_scale_is_a_straight_line_between_the_ranges() -> None:
     assert scale.regret(2.0) == 0.5 and scale.regret(float("nan")) is None
 
 
+def test_environments_that_state_the_range_of_their_returns_are_taken_at_their_word() -> None:
+    """A lock pays at most 1 in an episode of 3 steps; a selector made for that range gets returns as they are."""
+    env = rl.CombinationLock(3, 2)
+    portfolio = tabular(env, 40)
+    results = rl.run(env, portfolio, 40)
+    assert portfolio.selector.reward_range == (0.0, 1.0)
+    assert np.array_equal(results.returns, results.rewards) and results.returns.max() == 1.0
+
+
 class Corridor(gymnasium.Env[Any, Any]):
     """A position in [0, 1] that action 1 moves up and action 0 down; pays its position; ends after `n_steps`."""
 

@@ -181,8 +181,8 @@ def test_a_driver_leaves_the_ownership_of_arrays_as_it_was() -> None:
     arrays = [*problem.params[:1], *learner.memory[:4]]
     before = [sys.getrefcount(array) for array in arrays]
     tapes = Tapes(problem, [learner], log_rounds(500), 0)
-    tapes.curve(0)
     run_on_tapes(tapes, BalancedElimination([Power(1.0)]))
+    tapes.curve(0)
     tapes = None  # type: ignore[assignment]
     gc.collect()
     assert [sys.getrefcount(array) for array in arrays] == before

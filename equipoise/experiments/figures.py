@@ -82,7 +82,7 @@ def _lone_figure(results: Results) -> Figure:
         box = (left / WIDTH, 1 - (top + tall) / layout.height, width / WIDTH, tall / layout.height)
         return figure.add_axes(box, label=label)
 
-    heading(figure, results, LEFT)
+    heading(figure, results, LEFT, wrong=any(learner.wrong for learner in learners))
     panels.draw_regret(axes("regret", LEFT, HEAD, layout.right - LEFT, MAIN), learners, selectors, marks)
     highest = max((panels.highest(selector) for selector in selectors), default=0.0)
     for k, selector in enumerate(selectors):

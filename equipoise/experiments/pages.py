@@ -60,7 +60,7 @@ def _lines(experiment: Experiment, results: Results) -> Iterator[str]:
     if len(results.instances) > 1:
         yield f"{_everywhere(results)}\n"
     yield f"![Regret over rounds of every learner alone and of every selector]({experiment.name}.png)\n"
-    yield f"{_explanations(results)}\n"
+    yield f"{_explanations(experiment, results)}\n"
     yield f"## What it shows\n\n{experiment.remarks}\n"
     yield f"*Written by `equipoise docs {experiment.name}` with version {results.experiment['version']}.*"
 
@@ -130,24 +130,39 @@ def _everywhere(results: Results) -> str:
     return f"Below the median learner on every instance: {', '.join(better) or 'none'}."
 
 
-def _explanations(results: Results) -> str:
+def _explanations(experiment: Experiment, results: Results) -> str:
     n_seeds = results.summary["seeds"]
+    widths = {instance: _width(experiment, results, instance) for instance in results.instances}
+    floors = {name: PRICE_FLOOR * width * sqrt(results.summary["rounds"]) for name, width in widths.items()}
+    if set(widths.values()) == {1.0}:
+        floor, most = f"{PRICE_FLOOR:g} √T = {max(floors.values()):,.0f} (for rewards of width 1)", "one"
+    else:
+        stated = [f"{name}: {floor:,.0f}".removeprefix(": ") for name, floor in floors.items()]
+        same = len(set(floors.values())) == 1
+        floor = f"{PRICE_FLOOR:g} w √T (w the greatest return; {'; '.join(stated[:1] if same else stated)})"
+        most = "w"
     return fill(
         f"Means over {n_seeds} seeds, ± one standard error. Price is the regret of a selector over that of the best "
-        f"learner alone on the same instance, the latter counted as at least {PRICE_FLOOR:g} √T = "
-        f"{PRICE_FLOOR * sqrt(results.summary['rounds']):,.0f} (for rewards of width 1), since no selector avoids "
+        f"learner alone on the same instance, the latter counted as at least {floor}, since no selector avoids "
         f"regret of order √T. Eliminated: the learners dropped, and in how many of {n_seeds} seeds. Guarantee: what "
         "theory promises of the selector with these bounds, for the learners whose bounds were true at all recorded "
-        "rounds of all seeds; vacuous means more than one per round, a dash that no closed form applies.",
+        f"rounds of all seeds; vacuous means more than {most} per round, a dash that no closed form applies.",
         WIDTH,
     )
+
+
+def _width(experiment: Experiment, results: Results, instance: str) -> float:
+    """Of the rewards."""
+    low, high = experiment.set_up(results.experiment["settings"], 0, instance).problem.reward_range
+    return float(high - low)
 
 
 def _guarantee_words(experiment: Experiment, results: Results, instance: str, label: str) -> str:
     promise = guarantee(experiment, results, instance, label)
     if promise is None:
         return "–"
-    return "vacuous" if promise >= results.summary["rounds"] else f"{promise:,.0f}"
+    most = _width(experiment, results, instance) * results.summary["rounds"]
+    return "vacuous" if promise >= most else f"{promise:,.0f}"
 
 
 def guarantee(experiment: Experiment, results: Results, instance: str, label: str) -> float | None:
@@ -158,21 +173,21 @@ def guarantee(experiment: Experiment, results: Results, instance: str, label: st
     kinds = {type(bound) for bound in bounds}
     if not setup.problem.iid or (kinds != {Power} and kinds != {LinearSqrt}):
         return None
-    names = [learner.name for learner in setup.learners]
-    true = [_keeps(bound, results, instance, name) for bound, name in zip(bounds, names, strict=True)]
+    low, high = selector.reward_range
+    width, names = high - low, [learner.name for learner in setup.learners]
+    true = [_keeps(bound, width, results, instance, name) for bound, name in zip(bounds, names, strict=True)]
     if not any(true):
         return inf
-    low, high = selector.reward_range
-    world: dict[str, Any] = {"rounds": rounds, "radius": radius_sum(selector.rules.radius, rounds), "width": high - low}
+    world: dict[str, Any] = {"rounds": rounds, "radius": radius_sum(selector.rules.radius, rounds), "width": width}
     if kinds == {Power}:
         return power_guarantee([bound.coefficient for bound in bounds], bounds[0].exponent, true, **world)
     return linear_sqrt_guarantee([bound.slope for bound in bounds], bounds[0].coefficient, true, **world)
 
 
-def _keeps(bound: Power | LinearSqrt, results: Results, instance: str, learner: str) -> bool:
+def _keeps(bound: Power | LinearSqrt, width: float, results: Results, instance: str, learner: str) -> bool:
     """Whether the regret of a learner alone was within its bound at all recorded rounds of all seeds."""
     curve = results.curves_of(instance).filter(kind="learner", curve=learner)
-    limits = np.array([min(bound.raw(n), n) for n in curve["round"].to_list()])
+    limits = np.array([min(bound.raw(n), width * n) for n in curve["round"].to_list()])
     return bool(np.all(curve["regret"].to_numpy() <= limits * (1 + 1e-12)))
 
 

@@ -93,8 +93,8 @@ def run(
             folder.add(simulate_seed(experiment, settings, seed, tell))
     else:
         _run_in_parallel(experiment, settings, missing, min(n_jobs, len(missing)), folder, tell)
-    low, high = setups[0].problem.reward_range
-    return folder.finish(high - low)
+    ranges = [setup.problem.reward_range for setup in setups]
+    return folder.finish({name: high - low for name, (low, high) in zip(experiment.instances, ranges, strict=True)})
 
 
 def _run_in_parallel(

@@ -108,7 +108,7 @@ class RunFolder:
         fits = sealed and part["format"] == FORMAT and part["fingerprint"] == self._fingerprint
         return _from_json(part) if fits and part["seed"] == seed else None
 
-    def finish(self, reward_width: float) -> Results:
+    def finish(self, reward_width: float | Mapping[str, float]) -> Results:
         """Gather all seeds into the files of a finished run."""
         gathered = []
         for seed in self.seeds:

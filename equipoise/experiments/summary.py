@@ -21,14 +21,18 @@ PRICE_FLOOR = 0.25  # of w sqrt(T)
 Row = dict[str, Any]
 
 
-def summarize(seeds: Sequence[SeedResult], *, experiment: str, rounds: int, reward_width: float) -> Row:
+def summarize(
+    seeds: Sequence[SeedResult], *, experiment: str, rounds: int, reward_width: float | Mapping[str, float]
+) -> Row:
     """The content of `summary.json`. Standard errors are null with a single seed.
 
-    Rows name their instance where there are several; "facts" is there only where an experiment states some.
+    `reward_width` is one for all instances, or by instance. Rows name their instance where there are several; "facts"
+    is there only where an experiment states some.
     """
     learner_rows, selector_rows, fact_rows = [], [], []
-    floor = PRICE_FLOOR * reward_width * sqrt(rounds)
     for instance in seeds[0].instances:
+        width = reward_width[instance] if isinstance(reward_width, Mapping) else reward_width
+        floor = PRICE_FLOOR * width * sqrt(rounds)
         named = {"instance": instance} if instance else {}
         learners = [{**named, **_learner_row(curves)} for curves in _curves(seeds, "learner", instance)]
         least = min((row["regret_mean"] for row in learners), default=floor)

@@ -1,9 +1,9 @@
 """Episodic decision processes with finitely many states and actions, whose values are known exactly.
 
 A round is an episode of H steps. The context is the start state, drawn independently each time; the action is a policy,
-a table of H x S action indices; the reward is the return, in [0, H] because steps pay Bernoulli rewards. Backward
-induction gives the optimal values and the value of any policy, so the regret of an episode is exact: it is the expected
-loss from the start state, free of the luck of the trajectory.
+a table of H x S action indices; the reward is the return, between 0 and the greatest that can occur (H at most), as
+steps pay Bernoulli rewards. Backward induction gives the optimal values and the value of any policy, so the regret of
+an episode is exact: it is the expected loss from the start state, free of the luck of the trajectory.
 
 Reference: Puterman (1994), "Markov decision processes", section 4.5 (backward induction).
 """
@@ -141,7 +141,7 @@ class FiniteMDP:
         self.name = name
         self.rewards, self.transitions, self.start, self.features = rewards, transitions, start, features
         self.horizon, self.n_states, self.n_actions = rewards.shape
-        self.reward_range = (0.0, float(self.horizon))
+        self.reward_range = (0.0, self._greatest_return())
         flat = np.ascontiguousarray(transitions).reshape(self.horizon, -1, self.n_states)
         self.params = Params(
             np.ascontiguousarray(rewards).reshape(self.horizon, -1),
@@ -195,6 +195,14 @@ class FiniteMDP:
 
     def check_state(self, state: Any) -> int:
         return count("state", state, least=0, most=self.n_states - 1)
+
+    def _greatest_return(self) -> float:
+        """The greatest return that has positive probability under some policy; H where nothing ever pays."""
+        greatest = np.zeros(self.n_states)
+        for step in reversed(range(self.horizon)):
+            later = np.where(self.transitions[step] > 0.0, greatest, 0.0).max(-1)
+            greatest = ((self.rewards[step] > 0.0) + later).max(-1)
+        return float(greatest[self.start > 0.0].max()) or float(self.horizon)
 
     def _solve(self) -> Table:
         """Fill in the optimal values and return an optimal policy."""

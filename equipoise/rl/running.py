@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.learner import learner_name, regret_after
 from equipoise.portfolio import Portfolio
+from equipoise.problems.finite_mdp import FiniteMDP
 from equipoise.trajectory import Trajectory
 from equipoise.validation import count, interval, real
 
@@ -70,14 +71,15 @@ def run(
 ) -> Episodes:
     """Play episodes in an environment with discrete actions, learning from each.
 
-    `horizon` is the greatest number of steps, by default that of the learners; `return_range` by default (0, horizon),
-    as learners of this package take rewards of steps in [0, 1] (rescale others with gymnasium's TransformReward). An
+    `horizon` is the greatest number of steps, by default that of the learners; `return_range` by default what the
+    environment states if it is one of this package, else (0, horizon), as learners of this package take rewards of
+    steps in [0, 1] (rescale others with gymnasium's TransformReward). An
     episode that is too long, has a return outside the range or that a learner refuses raises; nothing is learned from
     it, and its decision is withdrawn: the portfolio is as if the episode had never begun.
     """
     n_episodes, first_action = count("episodes", episodes), _check_spaces(env, portfolio)
     steps = _horizon(portfolio) if horizon is None else count("horizon", horizon)
-    low, high = interval("return_range", (0.0, float(steps)) if return_range is None else return_range)
+    low, high = interval("return_range", _known_range(env, steps) if return_range is None else return_range)
     scale = Scale(low, high, *getattr(portfolio.selector, "reward_range", (low, high)))
     gap_of = _gap_of(env)
     results = Episodes(*(np.zeros(n_episodes, kind) for kind in (float, float, np.int64, np.int64, float)))
@@ -155,6 +157,10 @@ def _horizon(portfolio: Portfolio) -> int:
     if len(found) != 1:
         raise InvalidArgument(f"learners have horizons {sorted(found)}, but run() needs a single one or horizon=...")
     return int(found.pop())
+
+
+def _known_range(env: gymnasium.Env[Any, Any], horizon: int) -> tuple[float, float]:
+    return env.unwrapped.reward_range if isinstance(env.unwrapped, FiniteMDP) else (0.0, float(horizon))
 
 
 def _gap_of(env: gymnasium.Env[Any, Any]) -> Callable[[Any, Any], float]:
