@@ -60,7 +60,8 @@ def drivers_of(task: Task) -> str:
     world = _first_seed(task.instance, task.rounds)
     draw = getattr(getattr(world.problem, "kernels", None), "draw", type(world.problem))
     algorithms = [type(learner).__name__ for learner in world.learners]
-    return f"{draw.__module__} {algorithms} {'tapes' if task.way == 'tapes' else task.labels}"
+    selectors = "" if task.way == "tapes" else [CONTENDERS[label].selector for label in task.labels]
+    return f"{draw.__module__} {algorithms} {task.way} {selectors}"
 
 
 @cache

@@ -14,7 +14,7 @@ import numpy as np
 from equipoise.suite.contenders import CONTENDERS, ORACLE
 from equipoise.suite.instances import INSTANCES
 from equipoise.suite.suite import Outcome
-from equipoise.suite.tables import TITLES, number, places, price_grid
+from equipoise.suite.tables import TITLES, places, price_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -109,4 +109,5 @@ def _marked(label: str) -> str:
 
 
 def _short(value: float) -> str:
-    return f"{value:.1f}" if value < 10 else f"{value:,.0f}" if value < 10_000 else number(value)
+    digits = 2 if value < 0.1 else 1 if value < 10 else 0
+    return f"{value:,.{digits}f}"

@@ -123,7 +123,8 @@ def explanations(outcome: Outcome) -> list[str]:
         f"drawing the {outcome.n_seeds} seeds with replacement; the ratio to the leader is paired by seed, on the "
         "instances that both are entitled to. Worst instance is the highest price, worst seed the highest price in a "
         "single seed. Violations are runs in which a certificate was below the true regret at a recorded round, of "
-        "the runs of selectors that give one. Seconds are single-thread time of all runs, compilation excluded.",
+        "the runs of selectors that give one; certificates with candidate bounds presume that one of them is true, and "
+        "the scaled ones are claims, not theorems. Seconds are single-thread time of all runs, compilation excluded.",
         f"All selectors have failure probability δ = {DELTA:g} where they take one and are told the range of the "
         "rewards, the noise where it is not bounded, and whether contexts change. Constants are those published and "
         "the same on all instances. Proved: whether the publication of a method proves a regret bound for learners "
@@ -178,5 +179,8 @@ def command(outcome: Outcome) -> str:
     if not outcome.is_whole:
         lengths = {outcome.rounds[name] == INSTANCES[name].rounds for name in outcome.instances}
         words += [] if lengths == {True} else ["--quick"]
-        words += [f"--instances {','.join(outcome.instances)}", f"--seeds {outcome.n_seeds}"]
+        words += [] if len(outcome.instances) == len(INSTANCES) else [f"--instances {','.join(outcome.instances)}"]
+        took_part = {label for scores in outcome.scores.values() for label in scores.selectors} - {ORACLE}
+        words += [] if took_part == set(CONTENDERS) else [f"--selectors {','.join(sorted(took_part))}"]
+        words += [f"--seeds {outcome.n_seeds}"]
     return " ".join(words)
