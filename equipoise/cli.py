@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 KINDS = ("experiments", "learners", "selectors", "problems")
 INTERRUPTED = 130  # also what Typer makes of an interruption
+THEORY_PAGES = ("guarantees", "theory")  # of the documentation
 MOST_FAULTS = 20  # that are shown one by one
 
 app = typer.Typer(
@@ -124,7 +125,7 @@ def list_(
 def docs(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Experiments, or guarantees.", show_default="all with a page"),
+        typer.Argument(metavar="[NAME]...", help="Experiments, guarantees or theory.", show_default="all with a page"),
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Number of processes.", show_default="one per core")] = None,
     results: Annotated[Path, typer.Option(help="Folder of the runs; what is there is not run again.")] = Path(
@@ -143,17 +144,34 @@ def docs(
 
     pages = {name: experiment for name, experiment in EXPERIMENTS.items() if experiment.setting}
     for name in names or ():
-        if name not in (*pages, "guarantees"):
-            raise UnknownName("experiment with a page", name, (*pages, "guarantees"))
-    for name in names or (*pages, "guarantees"):
+        if name not in (*pages, *THEORY_PAGES):
+            raise UnknownName("experiment with a page", name, (*pages, *THEORY_PAGES))
+    for name in names or (*pages, *THEORY_PAGES):
         if name == "guarantees":
-            path = out.parent / "guarantees.md"
-            write_atomic(path, page(parse_settings(settings or [])).encode())
+            paths = [out.parent / "guarantees.md"]
+            write_atomic(paths[0], page(parse_settings(settings or [])).encode())
+        elif name == "theory":
+            paths = _write_theory(results, out.parent, jobs)
+        else:
+            arguments = {"jobs": jobs, "out": results / name}
+            paths = write_page(pages[name], _run_with_progress(pages[name], arguments)[0], out)
+        for path in paths:
             typer.echo(path)
-            continue
-        arguments = {"jobs": jobs, "out": results / name}
-        for path in write_page(pages[name], _run_with_progress(pages[name], arguments)[0], out):
-            typer.echo(path)
+
+
+def _write_theory(results: Path, out: Path, jobs: int | None) -> list[Path]:
+    """Audit and measure growth, unless `results` has both already, and write the page about them."""
+    from equipoise.audit import growth, theory_page
+    from equipoise.audit.command import run as run_audit
+    from equipoise.audit.report import publish
+
+    if not (results / "audit" / "audit.json").exists():
+        with _progress_bar() as progress:
+            publish(run_audit(jobs=jobs, progress=progress), results / "audit")
+    if not (results / "growth.json").exists():
+        growth.save(growth.measure(), results / "growth.json")
+    audited = theory_page.read_audit(results / "audit" / "audit.json")
+    return theory_page.write(out, audited, growth.load(results / "growth.json"))
 
 
 @app.command()
