@@ -149,6 +149,7 @@ def docs(
     for name in names or (*pages, *THEORY_PAGES):
         if name == "guarantees":
             paths = [out.parent / "guarantees.md"]
+            out.parent.mkdir(parents=True, exist_ok=True)
             write_atomic(paths[0], page(parse_settings(settings or [])).encode())
         elif name == "theory":
             paths = _write_theory(results, out.parent, jobs)

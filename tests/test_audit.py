@@ -203,6 +203,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.millions_of_rounds
 def test_quick_audit_passes_and_every_control_is_caught(quick: Path) -> None:
     found = json.loads((quick / "audit.json").read_text())
     assert found["passed"] and found["quick"]
@@ -217,6 +218,7 @@ def test_quick_audit_passes_and_every_control_is_caught(quick: Path) -> None:
     assert all(row["ratio"] > 1 for row in found["certified_over_true"])
 
 
+@pytest.mark.millions_of_rounds
 def test_page_of_the_audit_is_self_contained(quick: Path) -> None:
     page = (quick / "audit.html").read_text()
     assert "data:image/png;base64," in page

@@ -140,7 +140,9 @@ def picture(rows: Sequence[Growth]) -> bytes:
             rest = row.regrets[-1] - scale * rate[-1]
             panel.plot(marks, [rest + scale * value for value in rate], "--", lw=0.9, color=colour)
         panel.set(xscale="log", yscale="log", title=title, xlabel="rounds T")
-        panel.legend(frameon=False, fontsize=8, title="bounds: fitted exponent", title_fontsize=8)
+        panel.legend(
+            frameon=False, fontsize=8, title="bounds: fitted exponent (dashed: the paper's rate)", title_fontsize=8
+        )
         panel.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("regret of the selector")
     buffer = io.BytesIO()
