@@ -51,8 +51,8 @@ VACUOUS = """\
   LSVI-UCB's bound, whose constant is not even known, exceeds H per episode for 10⁴ to 10⁶ episodes.
 - **thm:poly_reg and thm:sqrt_reg** with coefficients near 1 and one misspecified learner of three promise less than T
   from a thousand rounds or so on, and the regret of scheduled learners was 5 to 21 times less than they promise; with
-  d = 4 and two misspecified learners of five they still say nothing at T = 10⁴ ([guarantees](guarantees.md)). The factor
-  is that of Z, which counts on misspecified learners being played as often as balancing allows, and of the radius.
+  d = 4 and two misspecified learners of five they still say nothing at T = 10⁴ ([guarantees](guarantees.md)). The
+  factor is that of Z, which counts on misspecified learners being played as often as balancing allows, and of D.
 - **thm:poly_reg_gap and lem:elimination_gen_obs**: learners with a gap were out after a seventh to a fiftieth of the
   plays in the lemma, so the theorem promises 3 to 17 times the regret that was measured.
 - **theorem::main_adversarial** with its constants says nothing at the horizon of the audit (10,000 for 2,000 rounds).
