@@ -125,7 +125,7 @@ def docs(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME]...", help="Experiments, guarantees or entitlement.", show_default="all with a page"
+            metavar="[NAME]...", help="Experiments, entitlement, guarantees or theory.", show_default="all with a page"
         ),
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Number of processes.", show_default="one per core")] = None,
@@ -153,17 +153,35 @@ def docs(
     }
     pages = {name: experiment for name, experiment in EXPERIMENTS.items() if experiment.setting}
     for name in names or ():
-        if name not in (*pages, *computed):
-            raise UnknownName("page", name, (*pages, *computed))
-    for name in names or (*pages, *computed):
+        if name not in (*pages, *computed, "theory"):
+            raise UnknownName("page", name, (*pages, *computed, "theory"))
+    for name in names or (*pages, *computed, "theory"):
         if name in computed:
-            path = out.parent / f"{name}.md"
-            write_atomic(path, computed[name]().encode())
+            paths = [out.parent / f"{name}.md"]
+            out.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(paths[0], computed[name]().encode())
+        elif name == "theory":
+            paths = _write_theory(results, out.parent, jobs)
+        else:
+            arguments = {"jobs": jobs, "out": results / name}
+            paths = write_page(pages[name], _run_with_progress(pages[name], arguments)[0], out)
+        for path in paths:
             typer.echo(path)
-            continue
-        arguments = {"jobs": jobs, "out": results / name}
-        for path in write_page(pages[name], _run_with_progress(pages[name], arguments)[0], out):
-            typer.echo(path)
+
+
+def _write_theory(results: Path, out: Path, jobs: int | None) -> list[Path]:
+    """Audit and measure growth, unless `results` has both already, and write the page about them."""
+    from equipoise.audit import growth, theory_page
+    from equipoise.audit.command import run as run_audit
+    from equipoise.audit.report import publish
+
+    if not (results / "audit" / "audit.json").exists():
+        with _progress_bar() as progress:
+            publish(run_audit(jobs=jobs, progress=progress), results / "audit")
+    if not (results / "growth.json").exists():
+        growth.save(growth.measure(), results / "growth.json")
+    audited = theory_page.read_audit(results / "audit" / "audit.json")
+    return theory_page.write(out, audited, growth.load(results / "growth.json"))
 
 
 @app.command()

@@ -13,7 +13,7 @@ import numpy as np
 
 from equipoise.audit.claims import Seen
 from equipoise.audit.judging import judge
-from equipoise.audit.pools import GAP, make_pool
+from equipoise.audit.pools import GAP, LOSS, make_pool
 from equipoise.bounds import Power
 from equipoise.confidence import radius_sum
 from equipoise.kernel import kernel
@@ -26,7 +26,6 @@ from equipoise.simulate.tapes import Tapes
 from equipoise.simulate.watch import watch_on_tapes
 
 NARROW = 0.3
-WIDE_GAP = 0.8
 SHARE = 0.5  # of rich rounds
 
 
@@ -40,9 +39,9 @@ def narrow_radius(seed: int, rounds: int) -> Iterator[Seen]:
 
 def halved_bound(seed: int, rounds: int) -> Iterator[Seen]:
     """A learner that claims half of what it loses, and is said to be well specified."""
-    honest, boaster = Scheduled("power", 1.0, 0.5, gap=GAP), Scheduled("power", 30.0, 0.5, gap=GAP)
+    honest, boaster = Scheduled("power", 1.0, 0.5, gap=LOSS), Scheduled("power", 30.0, 0.5, gap=LOSS)
     selector = BalancedElimination([boaster.bound(0.5), boaster.bound(0.5)])  # much more than the first one loses
-    problem = GapBandit(gap=GAP)
+    problem = GapBandit(gap=LOSS)
     tapes = Tapes(problem, [honest, boaster], np.array([rounds]), seed)
     facts, books = watch_on_tapes(tapes, selector, problem.optimum)
     yield from judge(selector, facts, books, late=False, declared=[True, True])
@@ -50,12 +49,12 @@ def halved_bound(seed: int, rounds: int) -> Iterator[Seen]:
 
 def mixed_units(seed: int, rounds: int) -> Iterator[Seen]:
     """A test that divides sums by sqrt(n) and adds the whole bound to that, as a public implementation does."""
-    problem = GapBandit(rich=1.0, poor=0.9, gap=WIDE_GAP)
-    learners = [Scheduled("power", WIDE_GAP, 1.0, gap=WIDE_GAP), Scheduled("power", 1.0, 0.5, gap=WIDE_GAP)]
+    problem = GapBandit(poor=GAP, gap=GAP)
+    learners = [Scheduled("power", GAP, 1.0, gap=GAP), Scheduled("power", 1.0, 0.5, gap=GAP)]
     selector = MixedUnits([Power(1.0), Power(1.0)])
     tapes = Tapes(problem, learners, np.array([rounds]), seed)
     facts, books = watch_on_tapes(tapes, selector, problem.optimum)
-    yield from judge(selector, facts, books, late=False, declared=[False, True], gaps=[WIDE_GAP, None])
+    yield from judge(selector, facts, books, late=False, declared=[False, True], gaps=[GAP, None])
 
 
 def leaked_context(seed: int, rounds: int) -> Iterator[Seen]:

@@ -14,7 +14,7 @@ from equipoise.learners import Scheduled
 from equipoise.problems import GapBandit
 from equipoise.selectors import BalancedElimination
 
-GAP = 0.4
+LOSS, GAP = 0.4, 0.8  # what a poor action costs, without and with a gap
 SLOPE = 0.02  # eps of the family eps n + sqrt(n)
 BOUND_DELTA = 0.05
 
@@ -53,15 +53,15 @@ class Pool(NamedTuple):
 def make_pool(family: str, *, gap: bool, radius_scale: float = 1.0, delta: float = 0.05) -> Pool:
     """A pool of a family."""
     kind, coefficient, shape, erring, *_ = FAMILIES[family]
-    linear = kind == "linear-sqrt"
+    linear, loss = kind == "linear-sqrt", GAP if gap else LOSS
     claims = Scheduled(kind, coefficient, shape / 2 if linear else shape)
-    first = Scheduled("power", GAP, 1.0, gap=GAP, name="misspecified") if gap else Scheduled(*erring, gap=GAP)
-    second = Scheduled(kind, coefficient, shape, gap=GAP)
+    first = Scheduled("power", GAP, 1.0, gap=GAP, name="misspecified") if gap else Scheduled(*erring, gap=LOSS)
+    second = Scheduled(kind, coefficient, shape, gap=loss)
     # The coefficient of sqrt(n) is common to the bounds eps_i n + C sqrt(n): there only the slopes differ.
-    third = Scheduled(kind, *((coefficient, 3 * shape) if linear else (3 * coefficient, shape)), gap=GAP)
+    third = Scheduled(kind, *((coefficient, 3 * shape) if linear else (3 * coefficient, shape)), gap=loss)
     bounds: list[Bound] = [claims.bound(), second.bound(), third.bound()]
     return Pool(
-        GapBandit(gap=GAP),
+        GapBandit(gap=loss, poor=loss),
         (first, second, third),
         BalancedElimination(bounds, delta=delta, radius_scale=radius_scale),
         (False, True, True),

@@ -31,9 +31,9 @@ from equipoise.theory.guarantees import adversarial_guarantee, balanced_regret_b
 LATE = 200  # rounds by which poor rewards reach the selector late
 DELTA = 0.05
 
-# Rounds and runs of a full audit.
+# Rounds and runs of a full audit; the runs are spread over the instances of an experiment.
 HORIZONS: dict[str, tuple[int, int]] = {
-    "nested": (4000, 1000),
+    "nested": (3000, 1000),
     "misspecification": (4000, 1000),
     "confidence": (2000, 1000),
     "ucb-width": (4000, 1000),
@@ -46,7 +46,7 @@ HORIZONS: dict[str, tuple[int, int]] = {
 EPISODIC = ("linear-mdp", "exploration-bonus", "bellman-error")
 SAME_OPTIMUM = ("nested",)  # whatever the seed, as actions are drawn from a law that no rotation changes
 QUICK, SLOW_LEMMAS = ("ucb-width",), ("least squares",)  # what a quick audit has, and what it leaves out
-SCHEDULED, LEMMA, CONTROL = (10_000, 1000), (2000, 1000), (8000, 100)
+SCHEDULED, LEMMA, CONTROL = (6000, 1000), (2000, 1000), (8000, 100)
 QUICK_RUNS = {"experiment": 20, "scheduled": 20, "lemma": 40, "control": 20}
 
 
@@ -90,8 +90,9 @@ def tasks(quick: bool = False) -> list[Task]:
     found = []
     for name, (rounds, runs) in HORIZONS.items():
         if not quick or name in QUICK:
-            for instance in EXPERIMENTS[name].instances:
-                found.append(Task("experiment", name, instance, rounds, QUICK_RUNS["experiment"] if quick else runs))
+            instances = EXPERIMENTS[name].instances
+            each = QUICK_RUNS["experiment"] if quick else -(-runs // len(instances))
+            found += [Task("experiment", name, instance, rounds, each) for instance in instances]
     for family in FAMILIES:
         for gap in ("gap", "no gap"):
             rounds, runs = SCHEDULED

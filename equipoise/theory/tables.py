@@ -225,7 +225,7 @@ def _lines(settings: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[str]:
     yield _paragraphs(f"""\
 The two summary tables of the paper on regret bound balancing and elimination, for Algorithm 1, with numbers for
 {chosen}: of M learners B are misspecified and have the smallest bounds (d_i = 1), the others have d_i = d. Rewards lie
-in [0, 1], contexts are random. [Theory notes](theory-notes.md) say what had to be corrected.
+in [0, 1], contexts are random. [Theory](theory.md) says what was checked and corrected.
 
 *Best alone* is the bound of the best learner, *guaranteed* what is proved of the selector with explicit constants,
 *printed* the paper's form with D(T) for c sqrt(T ln(M ln T/delta)), where it has constants; in the second table the
