@@ -7,6 +7,8 @@ OUT ?= results/demo
 TEST_JOBS ?= auto
 LOCK_FLAGS ?=
 BENCH_FLAGS ?=
+SUITE_FLAGS ?=
+AUDIT_FLAGS ?=
 
 VENV := .venv
 BENCH_VENV := .venv-bench
@@ -22,7 +24,7 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint interpreted bounds bench lock clean
+.PHONY: help venv demo test lint interpreted bounds bench suite audit lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -33,6 +35,9 @@ demo: venv ## run the nested experiment; figure and report go to OUT (ROUNDS, SE
 test: lint ## lint, then run all tests and documented examples in parallel (TEST_JOBS)
 	$(RUN) pytest -n $(TEST_JOBS)
 
+audit: venv ## check what theory promises against simulation; report goes to results/audit (some minutes)
+	$(EQUIPOISE) audit $(AUDIT_FLAGS)
+
 lint: venv ## check style, format and types
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
@@ -40,6 +45,9 @@ lint: venv ## check style, format and types
 
 bench: venv $(BENCH_VENV)/.requirements ## measure the time per round beside other libraries; writes docs/benchmarks.md
 	$(EQUIPOISE) bench --peers $(BENCH_VENV)/bin/python $(BENCH_FLAGS)
+
+suite: venv ## run every selector on the same instances; writes docs/suite.md (SUITE_FLAGS; under twenty minutes)
+	$(EQUIPOISE) suite $(SUITE_FLAGS)
 
 interpreted: venv ## run the tests as plain Python, without compiling anything (some ten minutes)
 	NUMBA_DISABLE_JIT=1 $(RUN) pytest -n $(TEST_JOBS)

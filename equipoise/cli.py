@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +15,7 @@ import typer
 
 from equipoise import __version__
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
+from equipoise.terminal import print_results, print_suite, print_whole, progress_bar, summary_table
 
 if TYPE_CHECKING:
     from equipoise.experiments.results import Results
@@ -94,13 +95,13 @@ def run(
     arguments = {
         "rounds": rounds,
         "seeds": seeds,
-        "selectors": None if selectors is None else [part.strip() for part in selectors.split(",")],
+        "selectors": _parts(selectors),
         "jobs": jobs,
         "out": out or Path("results") / name,
         "overrides": parse_settings(settings or []),
     }
     results, paths = _run_with_progress(EXPERIMENTS[name], arguments)
-    _print_results(results, paths)
+    print_results(results, paths)
 
 
 @app.command("list")
@@ -122,23 +123,44 @@ def list_(
 @app.command()
 def docs(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments.", show_default="all with a page")
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...", help="Experiments, guarantees or entitlement.", show_default="all with a page"
+        ),
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Number of processes.", show_default="one per core")] = None,
     results: Annotated[Path, typer.Option(help="Folder of the runs; what is there is not run again.")] = Path(
         "results/docs"
     ),
     out: Annotated[Path, typer.Option(help="Folder for the pages.")] = Path("docs/experiments"),
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Numbers of the guarantees; may be repeated.")
+    ] = None,
 ) -> None:
-    """Run experiments with their default settings and write their pages of the documentation."""
+    """Run experiments with their default settings and write their pages of the documentation.
+
+    The page entitlement says what selectors demand and learners offer.
+    """
+    from equipoise import entitlement
     from equipoise.experiments import EXPERIMENTS
     from equipoise.experiments.pages import write_page
+    from equipoise.storage import write_atomic
+    from equipoise.theory import tables
 
+    computed: dict[str, Callable[[], str]] = {
+        "entitlement": entitlement.page,
+        "guarantees": lambda: tables.page(parse_settings(settings or [])),
+    }
     pages = {name: experiment for name, experiment in EXPERIMENTS.items() if experiment.setting}
     for name in names or ():
-        if name not in pages:
-            raise UnknownName("experiment with a page", name, pages)
-    for name in names or pages:
+        if name not in (*pages, *computed):
+            raise UnknownName("page", name, (*pages, *computed))
+    for name in names or (*pages, *computed):
+        if name in computed:
+            path = out.parent / f"{name}.md"
+            write_atomic(path, computed[name]().encode())
+            typer.echo(path)
+            continue
         arguments = {"jobs": jobs, "out": results / name}
         for path in write_page(pages[name], _run_with_progress(pages[name], arguments)[0], out):
             typer.echo(path)
@@ -161,6 +183,65 @@ def verify(
         raise typer.Exit(1)
     verdict = f"all {n_records} eliminations proved by their records" if n_records else "no eliminations to verify"
     typer.echo(f"{file}: {verdict}")
+
+
+@app.command()
+def suite(
+    selectors: Annotated[
+        str | None, typer.Option(help="Selectors to run, separated by commas.", show_default="all")
+    ] = None,
+    instances: Annotated[str | None, typer.Option(help="Instances, separated by commas.", show_default="all")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds.", show_default="20; 2 if quick")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Number of processes.", show_default="one per core")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="See that it works; the prices mean nothing.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for tapes and results.", show_default="results/suite[-quick]")
+    ] = None,
+    docs: Annotated[
+        Path | None, typer.Option(help="Folder for the page.", show_default="docs; none if something was left out")
+    ] = None,
+) -> None:
+    """Run every selector on the same instances, or go on with that, and write the leaderboard."""
+    from equipoise.suite.report import publish
+    from equipoise.suite.suite import run_suite
+
+    folder = out or Path("results") / ("suite-quick" if quick else "suite")
+    wanted = {"instances": _parts(instances), "selectors": _parts(selectors)}
+    with progress_bar() as progress:
+        outcome = run_suite(out=folder, **wanted, seeds=seeds, jobs=jobs, quick=quick, progress=progress)
+        progress("drawing", 0.0)
+        paths = publish(outcome, folder, docs or (Path("docs") if outcome.is_whole else None))
+    print_suite(outcome, paths)
+
+
+def _parts(words: str | None) -> list[str] | None:
+    return None if words is None else [part.strip() for part in words.split(",")]
+
+
+@app.command()
+def audit(
+    quick: Annotated[bool, typer.Option("--quick", help="Few runs of few subjects, in seconds.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Number of processes.", show_default="one per core")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("results/audit"),
+) -> None:
+    """Check what theory promises against simulation, where the truth is known; exits with 1 if a claim fails."""
+    from equipoise.audit.command import run as run_audit
+    from equipoise.audit.report import control_words, publish, summary_rows, verdict_words
+
+    with progress_bar() as progress:
+        found = run_audit(quick=quick, jobs=jobs, progress=progress)
+    print_whole(summary_table(list(summary_rows(found))))
+    for row in found.broken:
+        low, high = row.interval
+        _complain(f"{row.subject}: {row.claim}: {row.violations} of {row.runs} runs, [{low:.3f}, {high:.3f}]")
+    typer.echo("\nControls, each of which must be caught:")
+    for words in control_words(found):
+        typer.echo(f"  {words}")
+    typer.echo(f"\n{verdict_words(found)}\n\nWritten:")
+    for path in publish(found, out):
+        typer.echo(f"  {path}")
+    if not found.passed:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -214,78 +295,13 @@ def _refuse_constant(name: str) -> None:
 
 
 def _run_with_progress(experiment: Any, arguments: Mapping[str, Any]) -> tuple[Results, list[Path]]:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
     from equipoise.experiments.report import publish
     from equipoise.experiments.runner import run as run_experiment
 
-    console = Console(stderr=True)
-    columns = (
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[what]}"),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=1.0, what="starting")
-
-        def progress(what: str, share: float) -> None:
-            bar.update(task, advance=share, what=what)
-
+    with progress_bar() as progress:
         results = run_experiment(experiment, progress=progress, **arguments)
         progress("drawing", 0.0)
         return results, publish(results)
-
-
-def _print_results(results: Results, paths: Sequence[Path]) -> None:
-    summary = results.summary
-    seeds = "1 seed" if summary["seeds"] == 1 else f"{summary['seeds']} seeds"
-    typer.echo(f"\n{results.experiment['title']} ({summary['rounds']:,} rounds, {seeds})")
-    for instance in results.instances:
-        typer.echo(f"\n{typer.style(instance, bold=True)}" if instance else "")
-        _print_whole(_table(summary, instance))
-    typer.echo("\nWritten:")
-    for path in paths:
-        typer.echo(f"  {path}")
-
-
-def _print_whole(table: Any) -> None:
-    """No cell is cut, however narrow the terminal or wherever the output goes."""
-    from rich.console import Console
-    from rich.measure import Measurement
-
-    console = Console(highlight=False)
-    needed = Measurement.get(console, console.options.update(max_width=1000), table).maximum
-    console.width = max(console.width, needed)
-    console.print(table)
-
-
-def _table(summary: Mapping[str, Any], instance: str) -> Any:
-    from rich.markup import escape
-    from rich.table import Table
-
-    from equipoise.experiments.tables import COLUMNS, facts, overview
-
-    rows = overview(summary, instance)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), caption=facts(summary, instance) or None)
-    table.caption_justify = "left"
-    table.add_column("", no_wrap=True)
-    for column in COLUMNS:
-        table.add_column(column, justify="right", no_wrap=True)
-    for i, row in enumerate(rows):
-        if row.kind == "selector" and rows[i - 1].kind == "learner":
-            table.add_row()
-        table.add_row(*map(escape, (row.name, *row.cells)), style="bold" if row.kind == "selector" else None)
-    return table
 
 
 def _entries(kind: str) -> Iterator[tuple[str, str]]:

@@ -7,22 +7,31 @@ w^2/4 for rewards in an interval of width w, sigma^2 for sub-Gaussian noise. A r
 all n >= 1 simultaneously, with probability 1 - 2 alpha. A radius here is always that of a *sum*; divide by n to compare
 it with a mean.
 
+One side alone can do with less, for E[r | past] <= mu* in every play. *Below*, U - n mu* is at most the deviation of
+rewards from these expectations, without a context term: `lower_sum`. *Above*, n mu* - U is that deviation and the
+expected regrets, which a bound R on the regret itself bounds: `upper_sum`. The "bernstein" radius measures the
+deviation by the spread V of the rewards around their own running mean, and is narrow where rewards vary little. It
+needs bounded rewards. Every one-sided event that a radius uses costs its share of delta: `radius_shares`.
+
 Reference: Howard, Ramdas, McAuliffe and Sekhon (2021), "Time-uniform, nonparametric, nonasymptotic confidence
-sequences", eq. (10) and (11).
+sequences", eq. (10) and (11); theorem 4 (empirical Bernstein) with the stitched boundary of eq. (10), c = w.
 Departures from the selection paper: it leaves its constant c open, sums two martingales where one suffices, and its
 ln ln n is undefined at n = 1; with V = n v and m = v the stitched boundary is defined and valid from the first play.
 """
 
 from __future__ import annotations
 
-from math import e, log, sqrt
+from math import e, exp, inf, log, sqrt
 from typing import NamedTuple
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
 
-RADII = ("stitched", "paper")
-STITCHED, PAPER = 0, 1
+RADII = ("stitched", "paper", "bernstein")
+STITCHED, PAPER, BERNSTEIN = 0, 1, 2
+
+LOG_CONSTANT = log(5.2)
+MOST_EXPONENTS = 32
 
 # c of the printed form c w sqrt(n ln(M ln(e n)/delta)): the smallest two-digit constant for which it is nowhere below
 # the stitched radius at alpha = delta / (2 (M + 1)), by the size of M / delta.
@@ -36,20 +45,43 @@ class Radius(NamedTuple):
     variance: float  # sub-Gaussian factor of one play
     log_term: float  # 0.72 ln(5.2 / alpha) if stitched, ln(M / delta) if paper
     scale: float  # multiplies the radius; below 1 it voids every certificate
+    lower_variance: float = 0.0  # the factor below the mean, where that side has a radius of its own
+    level: float = 0.0  # ln(5.2 / alpha)
+    width: float = 0.0  # of the rewards
+    split: bool = False  # whether the upper side counts expected regrets apart: bernstein under random contexts
 
 
 def make_radius(
-    name: str, *, n_learners: int, delta: float, width: float, noise: float | None, contexts: str, scale: float
+    name: str,
+    *,
+    n_learners: int,
+    delta: float,
+    width: float,
+    noise: float | None,
+    contexts: str,
+    scale: float,
+    lower_apart: bool = False,
 ) -> Radius:
-    """The radius that M learners and the pool of all rounds use together, at total failure probability delta."""
+    """The radius that M learners and the pool of all rounds use together, at total failure probability delta.
+
+    `lower_apart` gives the lower side of "stitched" a narrower radius of its own, which costs one more share of delta.
+    """
     if name not in RADII:
         raise InvalidArgument(f"radius is {name!r}, but must be one of {', '.join(RADII)}")
+    if name == "bernstein" and noise is not None:
+        raise InvalidArgument(f"radius is 'bernstein' with noise {noise!r}, but it needs rewards that are bounded")
     context_part = 0.0 if contexts == "fixed" else width**2 / 4
     variance = context_part + (width**2 / 4 if noise is None else noise**2)
-    if name == "stitched":
-        return stitched(variance, radius_alpha(n_learners, delta), scale)
-    constant = paper_constant(n_learners, delta)
-    return Radius(PAPER, 2 * variance * constant**2, log(n_learners / delta), scale)
+    if name == "paper":
+        constant = paper_constant(n_learners, delta)
+        return Radius(PAPER, 2 * variance * constant**2, log(n_learners / delta), scale)
+    shares = radius_shares(name, contexts, lower_apart)
+    radius = stitched(variance, radius_alpha(n_learners, delta, shares), scale)
+    if name == "bernstein":
+        return radius._replace(kind=BERNSTEIN, width=width, split=contexts != "fixed")
+    # The range of the expected rewards covers contexts and Bernoulli noise together: w^2/4 for both.
+    lower_variance = width**2 / 4 if noise is None else variance
+    return radius._replace(lower_variance=lower_variance if shares == 3 else 0.0, width=width)
 
 
 def noise_radius(*, alpha: float, width: float, noise: float | None, scale: float) -> Radius:
@@ -58,12 +90,24 @@ def noise_radius(*, alpha: float, width: float, noise: float | None, scale: floa
 
 
 def stitched(variance: float, alpha: float, scale: float) -> Radius:
-    return Radius(STITCHED, variance, 0.72 * log(5.2 / alpha), scale)
+    return Radius(STITCHED, variance, 0.72 * log(5.2 / alpha), scale, level=log(5.2 / alpha))
 
 
-def radius_alpha(n_learners: int, delta: float) -> float:
-    """The share of delta of one side of one radius: two sides for each learner and for the pool of all rounds."""
-    return delta / (2 * (n_learners + 1))
+def radius_shares(name: str, contexts: str, lower_apart: bool) -> int:
+    """How many one-sided events a learner's plays are used for: k of alpha = delta / (k (M + 1)).
+
+    2 sides of the radius; 1 more if the lower side has its own; for "bernstein" 2 of its deviation, and 1 of the
+    expected regrets unless contexts are fixed.
+    """
+    if name == "bernstein":
+        return 4 if contexts == "fixed" else 5
+    # With fixed contexts nothing is gained below; the printed form is an upper bound of the two-sided radius.
+    return 3 if lower_apart and name == "stitched" and contexts != "fixed" else 2
+
+
+def radius_alpha(n_learners: int, delta: float, shares: int = 2) -> float:
+    """The share of delta of one event: `shares` of them for each learner and for the pool of all rounds."""
+    return delta / (shares * (n_learners + 1))
 
 
 def epoch_alpha(n_epochs: int, delta: float) -> float:
@@ -83,8 +127,66 @@ def paper_constant(n_learners: int, delta: float) -> float:
 
 
 @kernel
-def radius_sum(radius: Radius, n: int) -> float:
-    """D(n), the radius of a sum over n >= 1 plays."""
-    if radius.kind == STITCHED:
-        return radius.scale * 1.7 * sqrt(radius.variance * n * (log(log(2.0 * n)) + radius.log_term))
-    return radius.scale * sqrt(radius.variance * n * (log(log(e * n)) + radius.log_term))
+def radius_sum(radius: Radius, n: float) -> float:
+    """D(n), the radius of a sum over n >= 1 plays, on both sides, or of a weighted sum whose squared weights add up to
+    n."""
+    if radius.kind == PAPER:
+        return radius.scale * sqrt(radius.variance * n * (log(log(e * n)) + radius.log_term))
+    return radius.scale * 1.7 * sqrt(radius.variance * n * (log(log(2.0 * n)) + radius.log_term))
+
+
+@kernel
+def lower_sum(radius: Radius, n: int, spread: float) -> float:
+    """By how much the rewards of n >= 1 plays, with this spread, may exceed n mu*; never above D(n)."""
+    if radius.kind == BERNSTEIN:
+        return min(radius_sum(radius, n), deviation_sum(radius, spread))
+    if radius.lower_variance > 0.0:
+        return radius.scale * 1.7 * sqrt(radius.lower_variance * n * (log(log(2.0 * n)) + radius.log_term))
+    return radius_sum(radius, n)
+
+
+@kernel
+def upper_sum(radius: Radius, n: int, spread: float, regret_bound: float) -> float:
+    """By how much n mu* may exceed the rewards of n >= 1 plays and a bound on their regret; never above D(n)."""
+    if radius.kind != BERNSTEIN:
+        return radius_sum(radius, n)
+    deviation = deviation_sum(radius, spread)
+    if radius.split:
+        deviation += radius.scale * (expected_regret_sum(radius, regret_bound) - regret_bound)
+    return min(radius_sum(radius, n), deviation)
+
+
+@kernel
+def deviation_sum(radius: Radius, spread: float) -> float:
+    """D_eb: how far rewards stray from their expectations given the past, either side; V is at least w^2."""
+    width, variance = radius.width, max(radius.width**2, spread)
+    level = log(log(2.0 * variance / width**2))
+    return radius.scale * (
+        1.7 * sqrt(variance * (level + radius.log_term)) + 1.21 * width * (1.4 * level + radius.level)
+    )
+
+
+@kernel
+def expected_regret_sum(radius: Radius, regret: float) -> float:
+    """What the expectations given the past of regrets in [0, w] add up to at most, if the regrets add up to `regret`.
+
+    exp(sum of (1 - exp(-x)) E[regret | past] / w - x regret / w) is a supermartingale for every x > 0. The least over
+    x = 2^-j, j = 0, 1, ..., of which the j-th has the share 1 / ((j + 1) (j + 2)) of alpha, down to the first that
+    does not gain.
+    """
+    least, x, j = inf, 1.0, 0
+    log_share = radius.level - LOG_CONSTANT  # ln(1 / alpha)
+    while j < MOST_EXPONENTS:
+        total = (x * regret + radius.width * (log_share + log((j + 1.0) * (j + 2.0)))) / (1.0 - exp(-x))
+        if total >= least:
+            break
+        least, x, j = total, x / 2, j + 1
+    return least
+
+
+@kernel
+def add_spread(spread: float, n: int, rewards: float, middle: float, reward: float) -> float:
+    """The spread V with one more reward: its squared distance from the mean of the n before it, or from the middle of
+    the range if it is the first."""
+    expected = rewards / n if n > 0 else middle
+    return spread + (reward - expected) ** 2

@@ -4,6 +4,11 @@ Only `decide` and `learn` are required. `decide` may take just the context and r
 the class name, `accepts` and `offers` to nothing. A learner without `state` and `restore` works but cannot be saved.
 Where a play's share in the observed regret bound is known only afterwards (an episode), a learner that offers "regret"
 leaves it out of its proposals and has `regret_of(outcome)` instead, asked before the outcome is learned.
+
+A learner that accepts "weight" can be told of rounds that a selector drew at random who plays: a round that it played
+with probability p counts 1/p times, and one that it did not play counts 0 times (its own proposal comes as the action,
+with reward 0), so that in expectation over the draw every round counts once. What "counts w times" means is the
+learner's own business; those of the package give the squared error of the round the weight w.
 """
 
 from __future__ import annotations
@@ -43,7 +48,7 @@ class Learner(Protocol):
         ...
 
     def learn(self, context: Any, action: Any, reward: float, weight: float = 1.0) -> None:
-        """Take in what came of an action."""
+        """Take in what came of an action, `weight` times."""
         ...
 
     def config(self) -> dict[str, Any]:
@@ -69,6 +74,11 @@ def accepts(learner: Any) -> frozenset[str]:
 
 def offers(learner: Any) -> frozenset[str]:
     return cast(frozenset[str], getattr(learner, "offers", frozenset()))
+
+
+def can_be_restored(learner: Any) -> bool:
+    """Whether the learner can be saved and its policies kept."""
+    return all(callable(getattr(learner, method, None)) for method in ("state", "restore"))
 
 
 def decider(learner: Any) -> Callable[[Any, np.random.Generator], Proposal]:

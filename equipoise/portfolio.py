@@ -25,10 +25,12 @@ import numpy as np
 from equipoise.archive import pack, unpack
 from equipoise.errors import InvalidArgument, UnknownDecision, UnreadableFile
 from equipoise.learner import Proposal, accepts, decider, learner_name
-from equipoise.saving import described, live_context, plain_context, rebuild_learners, rebuild_selector
-from equipoise.selector import Certificate, Choice, Dropped, Standing, check_entitled, credit_in_two_steps
+from equipoise.policies import KeptPolicies
+from equipoise.saving import described, rebuild_learners, rebuild_selector
+from equipoise.selector import Certificate, Dropped, Standing, check_entitled, credit_in_two_steps
 from equipoise.storage import read_bytes, write_atomic
 from equipoise.streams import LEARNERS, SELECTOR, open_stream, seek
+from equipoise.tickets import Ticket
 from equipoise.validation import count, one_of, real
 
 logger = logging.getLogger("equipoise")
@@ -43,22 +45,6 @@ class Decision(NamedTuple):
     learner: int  # index of the learner that proposed the action
     learner_name: str
     probability: float  # with which this learner was chosen and picked this action; nan if the learner cannot tell
-
-
-class Ticket:
-    """An open decision. `reward` is nan until it is known, `taught` holds the learners that learned from it."""
-
-    __slots__ = ("action", "choice", "context", "id", "outcome", "regret", "reward", "taught")
-
-    def __init__(self, id_: int, choice: Choice, context: Any, action: Any, regret: float) -> None:
-        self.id = id_
-        self.choice = choice
-        self.context = context
-        self.action = action
-        self.regret = regret  # as proposed; nan where the learner did not say
-        self.outcome: Any = None
-        self.reward = nan
-        self.taught: set[int] = set()
 
 
 class Portfolio:
@@ -111,7 +97,14 @@ class Portfolio:
         if share_data and not self._sharing:
             raise InvalidArgument("share_data is True, but no learner accepts 'off_policy' data")
         self._observed = frozenset(getattr(selector, "observed", ()))
-        self._all_proposals = "proposals" in selector.needs
+        self._weighted = "weight" in selector.needs
+        self._smoothed = "snapshots" in selector.needs
+        if share_data and (self._weighted or self._smoothed):
+            raise InvalidArgument(
+                f"share_data is True, but {learner_name(selector)} tells each learner of its own rounds in its own way"
+            )
+        self._kept = KeptPolicies()
+        self._all_proposals = self._weighted or "proposals" in selector.needs
         self._stream = open_stream(self.seed)
         self._next_id = 1
         self._open: dict[int, Ticket] = {}
@@ -133,7 +126,9 @@ class Portfolio:
         choice = selector.choose(self._stream.generator)
         i = choice.learner
         try:
-            proposal = self._propose(i, context, id_)
+            propose = partial(self._propose, i, context, id_)
+            replayed = choice.snapshot
+            proposal = propose() if replayed is None else self._kept.play(i, replayed, self.learners[i], propose)
             proposals = {i: proposal}
             if self._all_proposals:
                 proposals |= {j: self._propose(j, context, id_) for j in selector.active if j != i}
@@ -143,6 +138,10 @@ class Portfolio:
             raise
         action = proposal.action
         ticket = Ticket(id_, choice, context, action if type(action) is int else _kept(action), proposal.regret)
+        if self._weighted:
+            ticket.others = {j: _kept(other.action) for j, other in proposals.items() if j != i}
+        elif self._smoothed and (number := selector.keeps(choice)) is not None:
+            self._kept.keep(i, number, self.learners[i])
         self._open[id_] = ticket
         if self._queues:
             for j in self._pupils(ticket):
@@ -203,6 +202,20 @@ class Portfolio:
         rows: list[Standing] = self.selector.standing()
         return rows
 
+    def words(self) -> str:
+        """Certificate and standing as sentences."""
+        certificate = self.certificate()
+        lines = [certificate.words(self._names)]
+        for row, proved in zip(self.standing(), certificate.learner_regret_lowers, strict=True):
+            lost = f" It has lost at least {proved:.4g}." if certificate.valid and proved > 0 else ""
+            lines.append(row.words(self._names[row.learner]) + lost)
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Certificate and standing as plain data."""
+        rows = [{"name": self._names[row.learner], **row.to_json()} for row in self.standing()]
+        return {"certificate": self.certificate().to_json(), "standing": rows}
+
     @property
     def pending(self) -> tuple[int, ...]:
         """The ids of the decisions that have no reward yet."""
@@ -252,18 +265,9 @@ class Portfolio:
             "next_id": self._next_id,
             "defaulted": sorted(self._defaulted),
             "sharing": sorted(self._sharing),
+            "kept": self._kept.state(),
             "tickets": [
-                {
-                    "id": ticket.id,
-                    "choice": tuple(ticket.choice),
-                    "context": plain_context(ticket.context, ticket.id),
-                    "action": ticket.action,
-                    "regret": ticket.regret,
-                    "outcome": tuple(ticket.outcome) if isinstance(ticket.outcome, tuple) else ticket.outcome,
-                    "reward": ticket.reward,
-                    "taught": sorted(ticket.taught),
-                    "open": ticket.id in self._open,
-                }
+                {**ticket.to_row(), "open": ticket.id in self._open}
                 for ticket in sorted(tickets.values(), key=lambda ticket: ticket.id)
             ],
             "queues": [(i, [ticket.id for ticket in queue]) for i, queue in sorted(self._queues.items())],
@@ -275,14 +279,9 @@ class Portfolio:
         self._next_id = saved["next_id"]
         self._defaulted = set(saved["defaulted"])
         self._sharing = set(saved["sharing"])
-        tickets = {}
-        for row in saved["tickets"]:
-            context = live_context(row["context"])
-            ticket = Ticket(row["id"], Choice(*row["choice"]), context, row["action"], row["regret"])
-            ticket.outcome, ticket.reward, ticket.taught = row["outcome"], row["reward"], set(row["taught"])
-            tickets[ticket.id] = ticket
-            if row["open"]:
-                self._open[ticket.id] = ticket
+        self._kept.restore(saved.get("kept", []))
+        tickets = {row["id"]: Ticket.from_row(row) for row in saved["tickets"]}
+        self._open = {row["id"]: tickets[row["id"]] for row in saved["tickets"] if row["open"]}
         for i, ids in saved["queues"]:
             self._queues[i].extend(tickets[id_] for id_ in ids)
 
@@ -332,6 +331,8 @@ class Portfolio:
     def _pupils(self, ticket: Ticket) -> tuple[int, ...]:
         """The learners that learn from this round."""
         own, teach = ticket.choice.learner, ticket.choice.teach
+        if self._weighted:
+            return tuple(sorted({own, *ticket.others}))
         if not self._sharing:
             return (own,) if teach else ()
         return tuple(sorted(self._sharing | {own} if teach else self._sharing - {own}))
@@ -343,10 +344,7 @@ class Portfolio:
             queue.popleft()
 
     def _teach(self, i: int, ticket: Ticket) -> None:
-        if i not in ticket.taught:
-            learned = ticket.action if ticket.outcome is None else ticket.outcome
-            self.learners[i].learn(ticket.context, learned, ticket.reward)
-            ticket.taught.add(i)
+        ticket.teach(i, self.learners[i], self._weighted)
 
     def _book_defaults(self, deadline: int) -> None:
         while self._open:

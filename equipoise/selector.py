@@ -8,7 +8,7 @@ any order, or never.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import isnan, nan
 from typing import Any, NamedTuple, Protocol
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument, NotEntitled
-from equipoise.learner import Proposal, accepts, learner_name, offers
+from equipoise.learner import Proposal, accepts, can_be_restored, learner_name, offers
 from equipoise.nesting import check_learners
 from equipoise.validation import real
 
@@ -29,7 +29,7 @@ class Choice(NamedTuple):
     learner: int
     play: int  # this learner's play number, from 1
     probability: float
-    snapshot: int | None = None  # play an earlier policy of this learner
+    snapshot: int | None = None  # play an earlier policy of this learner: the kept one, which has this number
     teach: bool = True  # whether the learner learns from this round
 
 
@@ -42,9 +42,26 @@ class Standing(NamedTuple):
     mean_reward: float
     mean_radius: float
     mean_bound: float
-    mean_lower: float  # mean_reward - mean_radius: the optimum is not below this
-    mean_upper: float  # mean_reward + mean_radius + mean_bound: the optimum is not above this if the bound is true
+    mean_lower: float  # at least mean_reward - mean_radius: the optimum is not below this
+    mean_upper: float  # at most mean_reward + mean_radius + mean_bound: if the bound is true, the optimum is not above
     active: bool
+
+    def words(self, name: str) -> str:
+        """The row as a sentence."""
+        state = "" if self.active else ", dropped"
+        waiting = f" ({self.pending:,} without a reward)" if self.pending else ""
+        if isnan(self.mean_reward):
+            return f"{name}: {self.plays:,} plays{waiting}{state}."
+        proof = ""
+        if not isnan(self.mean_lower):
+            proof = f"; the best expected reward is at least {self.mean_lower:.4g}"
+            if self.active:
+                proof += f", and at most {self.mean_upper:.4g} if its bound is true"
+        return f"{name}: {self.plays:,} plays{waiting}{state}, mean reward {self.mean_reward:.4g}{proof}."
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data; what is not known is None."""
+        return {key: None if value != value else value for key, value in self._asdict().items()}
 
 
 @dataclass(frozen=True)
@@ -55,7 +72,8 @@ class Evidence:
     plays: int
     reward_sum: float
     regret_bound: float
-    radius: float
+    radius: float  # of the side that the proof needs: above the mean of the learner, below that of the witness
+    spread: float = 0.0  # of the rewards around their running mean, a sum of squares
 
     @property
     def mean_lower(self) -> float:
@@ -116,6 +134,15 @@ class EpochEnd:
 Dropped = Elimination | EpochEnd
 
 
+class Outlook(NamedTuple):
+    """The next elimination, if mean rewards and shares of plays stay as they are; see `equipoise.outlook`."""
+
+    learner: int
+    witness: int
+    rounds: int  # more, of all learners
+    plays: int  # more, of the learner
+
+
 @dataclass(frozen=True)
 class Certificate:
     """What the rewards so far prove, with confidence 1 - delta (`learners_delta` more where bounds are the learners'
@@ -138,9 +165,16 @@ class Certificate:
     consistent: bool
     valid: bool
     adversarial: bool = False
+    next_elimination: Outlook | None = None  # None if none is in sight
 
-    def words(self) -> str:
-        """The certificate as sentences."""
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        data = {**asdict(self), "learner_regret_lowers": list(self.learner_regret_lowers)}
+        data["next_elimination"] = None if self.next_elimination is None else self.next_elimination._asdict()
+        return data
+
+    def words(self, names: Sequence[str] | None = None) -> str:
+        """The certificate as sentences; `names` are those of the learners."""
         if not self.valid:
             return (
                 "No statement: the radius was narrowed by hand (radius_scale below 1), which voids every certificate."
@@ -153,6 +187,18 @@ class Certificate:
         return (
             f"{confidence}, and if some active learner keeps its bound, {optimum} and the regret of {self.rounds:,} "
             f"rounds is at least {_readable(self.regret_lower)} and at most {_readable(self.regret_upper)}."
+            f"{self._outlook_words(names)}"
+        )
+
+    def _outlook_words(self, names: Sequence[str] | None) -> str:
+        if self.next_elimination is None:
+            return ""
+        learner, witness, rounds, plays = self.next_elimination
+        first, second = (f"learner {i}" if names is None else names[i] for i in (learner, witness))
+        more = f"{plays:,} more plays of its own" if plays > 1 else "one more play of its own"
+        return (
+            f" At the present means {first} would be dropped, on the evidence of {second}, after {more}, in about "
+            f"{rounds:,} rounds."
         )
 
 
@@ -165,7 +211,8 @@ class Selector(Protocol):
 
     A selector of your own may leave out `name` (the class name is shown), `n_learners` (it then takes any number) and
     the two checks (rewards then only have to be finite, and what `credit` refuses is known only after the learners have
-    learned).
+    learned). One that needs "snapshots" has `keeps(choice)`, asked once the chosen learner has proposed: the
+    number under which the policy that plays the choice is to be kept, or None if it is not.
     """
 
     name: str
@@ -212,14 +259,37 @@ def check_entitled(selector: Any, learners: Sequence[Any]) -> None:
         name = learner_name(learner)
         if "weight" in selector.needs and "weight" not in accepts(learner):
             raise NotEntitled(f"{selector_name} needs learners that accept importance weights, but {name!r} does not")
+        if "snapshots" in selector.needs and not can_be_restored(learner):
+            raise NotEntitled(
+                f"{selector_name} needs learners whose policies can be kept, but {name!r} has no state() and restore()"
+            )
         if "proposals" in selector.needs and "lower" not in offers(learner):
             raise NotEntitled(f"{selector_name} needs a lower bound from every learner, but {name!r} offers none")
         if i in getattr(selector, "observed", ()) and "regret" not in offers(learner):
             raise NotEntitled(
                 f"bound {i} of {selector_name} is Observed, but learner {name!r} offers no 'regret' in its proposals"
             )
+    _check_copies(selector_name, getattr(selector, "copies", 1), learners)
     if "nested" in selector.needs:
-        check_learners(selector_name, getattr(selector, "classes", None), learners)
+        try:
+            check_learners(selector_name, getattr(selector, "classes", None), learners)
+        except NotEntitled as refusal:
+            raise NotEntitled(f"{selector_name} needs learners of nested classes: {refusal}") from None
+
+
+def _check_copies(selector_name: str, copies: int, learners: Sequence[Any]) -> None:
+    for i, learner in enumerate(learners):
+        first = learners[i - i % copies]
+        if type(learner) is not type(first) or _settings(learner) != _settings(first):
+            raise NotEntitled(
+                f"{selector_name} needs {copies} copies of every learner, but {learner_name(learner)!r} (learner {i}) "
+                f"is none of {learner_name(first)!r} (learner {i - i % copies})"
+            )
+
+
+def _settings(learner: Any) -> Any:
+    config = learner.config() if callable(getattr(learner, "config", None)) else {}
+    return {key: value for key, value in config.items() if key not in ("name", "seed")}
 
 
 def credit_in_two_steps(

@@ -28,6 +28,7 @@ class Side:
     reward_sum: float
     regret_bound: float
     radius: float
+    spread: float
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,15 @@ class Reference:
         self.proofs += [Proof(len(self.rounds), sides[i], sides[witness]) for i in gone]
 
     def side(self, i: int, plays: list[Round]) -> Side:
-        return Side(i, len(plays), total(plays), self.bound(i, plays), self.radius(len(plays)))
+        return Side(i, len(plays), total(plays), self.bound(i, plays), self.radius(len(plays)), self.spread(plays))
+
+    def spread(self, plays: list[Round]) -> float:
+        """Squared distances of rewards from the mean of those before, the first from the middle of the range."""
+        summed = 0.0
+        for n in range(len(plays)):
+            expected = total(plays[:n]) / n if n else (self.low + self.high) / 2
+            summed += (total(plays[n : n + 1]) - expected) ** 2
+        return summed
 
     def certificate(self) -> dict[str, object]:
         """The statements about the optimum mu* and the regret of all rounds, under the names that the package uses.

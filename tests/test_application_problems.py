@@ -73,7 +73,8 @@ def test_the_error_makes_the_near_menu_slope_the_other_way() -> None:
     one; at eps* = 0 the best on both."""
     for error, near_is_wrong in ((0.0, False), (0.2, True)):
         problem = MisspecifiedLinearBandit(4, error, seed=3)
-        for menu, means, wrong in zip(*problem.params, (near_is_wrong, False), strict=True):
+        stored = problem.params.table, problem.params.table_means
+        for menu, means, wrong in zip(*stored, (near_is_wrong, False), strict=True):
             for first in range(0, len(menu), 2):
                 pair = slice(first, first + 2)
                 assert ((menu[pair] @ problem.theta).argmax() != means[pair].argmax()) == wrong

@@ -391,3 +391,11 @@ def test_sums_stay_accurate_over_many_rounds() -> None:
 def test_a_choice_cannot_look_at_a_context() -> None:
     """The radii need the learner to be chosen before the context is seen; so nothing but a generator can be passed."""
     assert list(inspect.signature(BalancedElimination.choose).parameters) == ["self", "rng"]
+
+
+def test_a_proposal_for_a_play_that_is_not_open_is_refused_whatever_the_bound() -> None:
+    selector = BalancedElimination([Power(1.0), Power(2.0)])
+    choice = selector.choose()
+    selector.credit(choice, 0.5)
+    with pytest.raises(UnknownDecision, match="play 1 of learner 0 is not open"):
+        selector.observe(choice, {choice.learner: Proposal(0)})

@@ -251,6 +251,6 @@ def test_bad_reward_on_the_ball_is_refused() -> None:
     learner = OFUL(2)
     with pytest.raises(InvalidArgument, match="reward is nan, but must be a finite number"):
         learner.learn(Ball(2), [1.0, 0.0], float("nan"))
-    with pytest.raises(InvalidArgument, match=r"weight is 2.0, but OFUL\(d=2\) takes only weight 1"):
-        learner.learn(Ball(2), [1.0, 0.0], 0.5, weight=2.0)
+    with pytest.raises(InvalidArgument, match=r"weight is -2.0, but must not be negative"):
+        learner.learn(Ball(2), [1.0, 0.0], 0.5, weight=-2.0)
     assert learner.state()["updates"][0] == 0

@@ -15,14 +15,15 @@ import numpy as np
 import pytest
 
 from benchmarks import bare_loop, numpy_loop
-from equipoise.bench import linucb, machine, peer_process, peers, report
+from equipoise.bench import feature_maps, linucb, machine, peer_process, peers, report
 from equipoise.bench.contest import RIDGE, WIDTH, Rounds, average_regret, load, play, save
 from equipoise.bench.scale import QUICK, Shape
 from equipoise.cli import main
 from equipoise.simulate.tapes import Tapes
 
 ROOT = Path(__file__).resolve().parents[1]
-ADAPTERS = peers.adapters(ROOT / "benchmarks")
+ADAPTERS = peers.adapters(ROOT / "benchmarks" / "peers")
+SELECTION = peers.adapters(ROOT / "benchmarks" / "selection")
 LIBRARIES = ["coba", "contextualbandits", "mabwiser", "obp", "river", "vowpalwabbit"]
 SHAPES = [Shape(8, 10, 400), Shape(5, 3, 200)]
 
@@ -42,7 +43,7 @@ def test_simulator_learner_portfolio_and_loops_make_the_same_decisions(shape: Sh
     actions = numpy_loop.loop(*arrays(rounds), WIDTH, RIDGE)
     assert len(set(actions.tolist())) > 1
     assert bare_loop.loop(*arrays(rounds), WIDTH, RIDGE).tolist() == actions.tolist()
-    for steps in (linucb.LearnerSteps, linucb.PortfolioSteps):
+    for steps in (linucb.LearnerSteps, linucb.lone_portfolio):
         assert play(rounds, steps(linucb.make_learner(shape.dim)))[1].tolist() == actions.tolist()
 
     tapes = Tapes(problem, [linucb.make_learner(shape.dim)], np.array([shape.rounds]), 0)
@@ -113,9 +114,28 @@ def test_without_a_checkout_the_own_rows_remain() -> None:
 
 def test_every_library_has_an_adapter() -> None:
     assert [adapter.stem for adapter in ADAPTERS] == LIBRARIES
+    assert [adapter.stem.split(".")[0] for adapter in SELECTION] == ["coba", "vowpalwabbit", "vowpalwabbit"]
 
 
-@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.stem)
+def test_only_the_first_two_feature_maps_differ_in_what_they_can_express() -> None:
+    """Rewards are linear in the second map and not in the first; the third is larger in vain."""
+    rounds = feature_maps.make_rounds(1000, 0)
+    rows, means = rounds.table.reshape(-1, feature_maps.DIMS[-1]), rounds.means.ravel()
+    errors = []
+    for dim in feature_maps.DIMS:
+        solution = np.linalg.lstsq(rows[:, :dim], means, rcond=None)[0]
+        errors.append(float(np.abs(rows[:, :dim] @ solution - means).max()))
+    assert errors[0] > 0.1 and max(errors[1:]) < 1e-10
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(1.0)
+    rewards = means.reshape(rounds.means.shape)[rounds.sets] + rounds.noise[:, None]
+    assert rewards.min() >= 0.0 and rewards.max() <= 1.0
+
+
+def test_intervals_of_regret_are_those_of_student() -> None:
+    assert feature_maps.interval([1.0, 2.0, 3.0]) == pytest.approx((2.0, 4.302652729911275 / np.sqrt(3)))
+
+
+@pytest.mark.parametrize("adapter", [*ADAPTERS, *SELECTION], ids=lambda adapter: adapter.stem)
 def test_a_library_that_is_not_installed_is_reported_as_such(adapter: Path) -> None:
     """The environment of the tests has none of them."""
     measured = peer_process.measure(adapter, [])
@@ -228,7 +248,7 @@ def test_ratios_are_to_the_simulator() -> None:
         linucb.contender_row(linucb.ENGINE, "", results=[linucb.shape_result(shape, [2.0], [0.125])]),
         linucb.contender_row("gone", "", error="not installed"),
     ]
-    data = {"contest": rows, "figures": []}
+    data = {"contest": rows, "selection": [], "figures": []}
     assert report.contest_table(data) == [
         ["", "d=8, K=10: µs", "× simulator", "regret"],
         ["slow", "6", "3", "0.5000"],
@@ -271,9 +291,10 @@ def test_quick_run_writes_every_part(tmp_path: Path) -> None:
     assert len(groups) == 5
     assert all(row["least"] <= row["median"] <= row["greatest"] for row in data["figures"])
     text = (out / "benchmarks.md").read_text(encoding="utf-8")
-    assert [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")][1:] == groups
+    titles = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
+    assert titles[1:] == [report.SELECTION_TITLE, *groups]
     assert all(f"- {name}: not installed" in text for name in LIBRARIES)
-    assert all(f"| {name} |" in text for name in own)
+    assert all(f"| {name} |" in text for name in (*own, *feature_maps.ENTRIES))
     assert "quick run" in text and str(tmp_path) not in text
     assert (out / "benchmarks.png").read_bytes().startswith(b"\x89PNG")
     assert run.stdout.count("written/benchmarks.") == 3

@@ -201,7 +201,7 @@ def test_equal_sides_disprove_nothing() -> None:
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"version": 2}, "version is 2, but only 1 is known"),
+        ({"version": 3}, "version is 3, but only 1 and 2 are known"),
         ({"seed": -1}, "seed is -1, but must be at least 0"),
         ({"seed": True}, "seed is True, but must be a whole number"),
         ({"seed": 1.0}, "seed is 1.0, but must be a whole number"),

@@ -17,14 +17,21 @@ from equipoise.learners import (
     LEARNERS,
     LSVI_UCB,
     OFUL,
+    OSOM,
     UCB,
     UCBVI,
+    ALBDim,
+    ALBNorm,
     Ball,
     Constant,
     Eleanor,
     EpsilonGreedy,
     LinearThompson,
+    MisspecificationAdaptive,
+    ModCB,
     QLearning,
+    Scheduled,
+    SquareCB,
 )
 from equipoise.learners.lsvi_ucb import one_hot
 from equipoise.testing import check_learner
@@ -32,7 +39,7 @@ from equipoise.testing.learners import CHECKS, ContextSource, offered_actions
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES, random_trajectory, start_state
 
 # Modules of the learners' folder that hold what several learners share.
-SHARED = {"ball", "base", "episodic", "finite", "linear", "ridge"}
+SHARED = {"ball", "base", "episodic", "finite", "linear", "ridge", "selecting"}
 
 # Every registered class with settings that differ from the defaults where there are any, and the contexts it takes.
 SUBJECTS: list[tuple[type[Any], dict[str, Any], ContextSource]] = [
@@ -43,6 +50,15 @@ SUBJECTS: list[tuple[type[Any], dict[str, Any], ContextSource]] = [
     (EpsilonGreedy, {"arms": 7, "epsilon": 0.3, "seed": 5}, offered_actions),
     (EpsilonGreedy, {"arms": 3, "epsilon": 1.0}, lambda rng: None),
     (LinearThompson, {"dim": 4, "scale": 0.2, "regularization": 2.0, "seed": 5}, offered_actions),
+    (SquareCB, {"dim": 4, "scale": 3.0, "misspecification": 0.1, "seed": 5}, offered_actions),
+    (ModCB, {"dims": [2, 4, 7], "exploration": 0.2, "noise": 0.3, "seed": 5}, offered_actions),
+    (OSOM, {"arms": 6, "dim": 5, "delta": 0.1}, offered_actions),
+    (ALBNorm, {"dim": 5, "arms": 6, "first_epoch": 10, "norm_bound": 4.0}, offered_actions),
+    (ALBNorm, {"dim": 3, "first_epoch": 7, "reward_range": (-1.0, 1.0)}, offered_actions),
+    (ALBDim, {"dim": 5, "first_phase": 16, "seed": 5}, offered_actions),
+    (MisspecificationAdaptive, {"dim": 5, "arms": 6, "rounds": 500, "seed": 5}, offered_actions),
+    (Scheduled, {"family": "power", "coefficient": 2.0, "shape": 0.5, "gap": 0.3}, offered_actions),
+    (Scheduled, {"family": "linear-sqrt", "coefficient": 1.0, "shape": 0.1}, lambda rng: None),
     (Constant, {"action": 1}, offered_actions),
     (Constant, {"action": 3}, lambda rng: None),
 ]

@@ -32,9 +32,14 @@ WITHOUT_REFERENCE = {
     "learners/base.py": "what learners share",
     "learners/finite.py": "what learners share",
     "learners/linear.py": "what learners share",
+    "learners/selecting.py": "what learners share",
     "learners/constant.py": "always the same action",
+    "learners/scheduled.py": "its regret is set, not learned",
     "selectors/__init__.py": "registry",
     "selectors/base.py": "what selectors share",
+    "selectors/drawn.py": "what selectors share",
+    "selectors/uniform.py": "draws learners at random",
+    "selectors/oracle.py": "knows the best learner",
 }
 ALGORITHM_FILES = sorted(
     path for folder in ("learners", "selectors") for path in (ROOT / "equipoise" / folder).glob("*.py")

@@ -286,4 +286,4 @@ def test_docs_writes_pages_from_runs_with_default_settings(
     with pytest.raises(SystemExit) as stopped:
         main(["docs", "ucb-with"])
     assert stopped.value.code == 2
-    assert "experiment with a page 'ucb-with' is unknown; did you mean ucb-width?" in capsys.readouterr().err
+    assert "page 'ucb-with' is unknown; did you mean ucb-width?" in capsys.readouterr().err

@@ -267,7 +267,7 @@ def test_wrong_number_of_offered_arms_is_refused(learner, context, message: str)
         ((None, -1, 0.5), "action is -1, but must be an index from 0 to"),
         ((None, 0, nan), "reward is nan, but must be a finite number of magnitude at most 1e+100"),
         ((None, 0, 1e155), "reward is 1e+155, but must be a finite number of magnitude at most 1e+100"),
-        ((None, 0, 0.5, 2.0), "weight is 2.0, but"),
+        ((None, 0, 0.5, -2.0), "weight is -2.0, but"),
     ],
 )
 def test_bad_lesson_is_refused_and_changes_nothing(learner, arguments: tuple, message: str) -> None:

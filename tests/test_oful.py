@@ -269,8 +269,8 @@ def assert_same_state(learner: OFUL, before: dict[str, Array]) -> None:
         ((GOOD, 0, 1e155), "reward is 1e+155, but must be a finite number of magnitude at most 1e+100"),
         ((GOOD, 0, "1"), "reward is '1', but must be a real number"),
         ((GOOD, 0, None), "reward is None, but must be a real number"),
-        ((GOOD, 0, 0.5, 0.5), "weight is 0.5, but OFUL(d=2) takes only weight 1"),
-        ((GOOD, 0, 0.5, nan), "weight is nan, but OFUL(d=2) takes only weight 1"),
+        ((GOOD, 0, 0.5, -0.5), "weight is -0.5, but must not be negative"),
+        ((GOOD, 0, 0.5, nan), "weight is nan, but must be a finite number of magnitude at most 1e+100"),
     ],
 )
 def test_bad_lesson_is_refused_and_changes_nothing(arguments: tuple, message: str) -> None:

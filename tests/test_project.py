@@ -29,11 +29,12 @@ MAX_LINES = 400
 # From the ground up. A module or folder may import what stands in its own row or in a row above it, never below it.
 LAYERS = (
     ("errors", "kernel", "streams", "normals", "validation", "records", "confidence", "bounds"),
-    ("learner", "nesting", "selector", "problem", "trajectory", "ledger", "storage", "archive"),
+    ("learner", "nesting", "selector", "problem", "trajectory", "ledger", "policies", "storage", "archive", "outlook"),
     ("learners", "selectors", "problems"),
-    ("saving", "portfolio", "simulate"),
-    ("rl", "theory", "experiments"),
-    ("testing", "bench", "cli"),
+    ("saving", "tickets", "portfolio", "simulate", "entitlement"),
+    ("rl", "theory", "experiments", "suite"),
+    ("testing", "bench", "audit"),
+    ("terminal", "cli"),
 )
 # The package itself re-exports everything, so it stands above all rows: only its version may be imported from below.
 TOP = "equipoise"

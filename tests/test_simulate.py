@@ -16,13 +16,27 @@ from equipoise import Portfolio, Proposal
 from equipoise.bounds import Custom, Observed, Power
 from equipoise.experiments.results import log_rounds
 from equipoise.kernel import NATIVE
-from equipoise.learners import LEARNERS, OFUL, UCB, Constant, EpsilonGreedy, LinearThompson
+from equipoise.learners import (
+    LEARNERS,
+    OFUL,
+    OSOM,
+    UCB,
+    ALBDim,
+    ALBNorm,
+    Constant,
+    EpsilonGreedy,
+    LinearThompson,
+    MisspecificationAdaptive,
+    ModCB,
+    Scheduled,
+    SquareCB,
+)
 from equipoise.normals import fill_row, start_rows
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selectors import BalancedElimination
 from equipoise.simulate.compiler import compiled
 from equipoise.simulate.joint import run_jointly, run_portfolio
-from equipoise.simulate.tapes import Tapes, can_compile, run_on_tapes, why_not_tapes
+from equipoise.simulate.tapes import Tapes, can_compile, native_memory, run_on_tapes, why_not_tapes
 from equipoise.streams import open_stream, seek
 
 ROUNDS = 10_000
@@ -35,6 +49,19 @@ KERNEL_LEARNERS: dict[str, Callable[[], Any]] = {
     "EpsilonGreedy": partial(EpsilonGreedy, 5, epsilon=0.1),
     "LinearThompson": partial(LinearThompson, 3, norm_bound=1.1),
     "Constant": partial(Constant, 2),
+    "Scheduled": partial(Scheduled, "power", 1.0, 0.5),
+}
+
+# Learners with regressions inside them are slow as plain Python and get fewer rounds. Settings are such that each of
+# them changes its model within those.
+SELECTING_ROUNDS = 2000
+SELECTING_LEARNERS: dict[str, Callable[[], Any]] = {
+    "SquareCB": partial(SquareCB, 3, norm_bound=1.1),
+    "ModCB": partial(ModCB, [1, 3, 5], norm_bound=1.1, exploration=0.1, delta=0.5),
+    "OSOM": partial(OSOM, 5, dim=3, norm_bound=1.1, noise=0.1, regularization=0.01),
+    "ALBNorm": partial(ALBNorm, 3, first_epoch=50, norm_bound=4.0),
+    "ALBDim": partial(ALBDim, 5, first_phase=36),
+    "MisspecificationAdaptive": partial(MisspecificationAdaptive, 3, arms=5, rounds=SELECTING_ROUNDS),
 }
 
 
@@ -56,7 +83,8 @@ class Plain:
 
 
 def test_every_kernel_learner_is_compared() -> None:
-    assert set(KERNEL_LEARNERS) == {name for name, cls in LEARNERS.items() if hasattr(cls, "kernels")}
+    compared = {**KERNEL_LEARNERS, **SELECTING_LEARNERS}
+    assert set(compared) == {name for name, cls in LEARNERS.items() if hasattr(cls, "kernels")}
 
 
 def test_compiled_normal_numbers_are_numpys_bit_for_bit() -> None:
@@ -105,6 +133,37 @@ def test_a_compiled_tape_is_the_interpreted_one(name: str) -> None:
             tapes.extend(0)
     np.testing.assert_array_equal(fast.rows[0, :, 0], slow.rows[0, :, 0])
     np.testing.assert_allclose(fast.rows[0, :, 1:], slow.rows[0, :, 1:], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(fast.curve(0), slow.curve(0), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", SELECTING_LEARNERS)
+def test_compiled_kernels_of_a_learner_that_selects_do_what_the_interpreted_ones_do(name: str) -> None:
+    """Round by round on the same contexts, random numbers and rewards; at the end the states agree."""
+    problem, stream = linear_problem(contexts="table"), open_stream(2)
+    fast, slow = SELECTING_LEARNERS[name](), SELECTING_LEARNERS[name]()
+    memory, begun = native_memory(fast, problem), fast.state()
+    decide, learn = compiled(fast.kernels.decide), compiled(fast.kernels.learn)
+    for t in range(SELECTING_ROUNDS):
+        seek(stream, 1, t)
+        context = problem.observe(stream.generator)
+        seek(stream, 2, t)
+        proposal = slow.decide(context, stream.generator)
+        seek(stream, 2, t)
+        np.testing.assert_allclose(decide(fast.params, memory, context, stream.generator), proposal, rtol=1e-9)
+        reward = problem.respond(context, proposal.action, stream.generator)
+        slow.learn(context, proposal.action, reward)
+        learn(fast.params, memory, context, proposal.action, reward)
+    seen, expected = fast.state(), slow.state()
+    for key, array in seen.items():
+        np.testing.assert_allclose(array, expected[key], rtol=1e-9, atol=1e-9)
+    model = {"ModCB": "current", "OSOM": "linear", "ALBNorm": "epoch", "ALBDim": "phase"}.get(name)
+    assert model is None or (seen[model] > begun[model]).all()
+
+
+def test_a_learner_with_regressions_inside_it_can_be_recorded() -> None:
+    """Where all rounds offer the same actions a single regression is kept up to date in place; those inside are not."""
+    problem, marks, made = linear_problem(contexts="fixed"), log_rounds(1000), SELECTING_LEARNERS["ALBDim"]
+    fast, slow = (Tapes(problem, [learner], marks, seed=2) for learner in (made(), Plain(made())))
     np.testing.assert_allclose(fast.curve(0), slow.curve(0), rtol=1e-9)
 
 

@@ -29,6 +29,7 @@ def measure_and_print(quick: bool, yardstick: Path | None, python: Path, out: Pa
     paths = [] if out is None else report.write(data, out)
     typer.echo(report.machine_line(data))
     _print("One round of LinUCB: decide and learn", report.contest_table(data))
+    _print(report.SELECTION_TITLE, report.selection_table(data))
     for line in report.left_out(data):
         typer.echo(f"left out: {line}")
     for group, table in report.figure_tables(data).items():

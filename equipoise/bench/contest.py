@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 WIDTH = 0.5  # of the confidence interval, in units of the norm of an action
 RIDGE = 1.0
+PART_A, PART_B = 3, 6  # entries of the two parts of a context in the contest of feature maps
 
 
 class Rounds(NamedTuple):

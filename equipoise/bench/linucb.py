@@ -109,10 +109,10 @@ class LearnerSteps:
 
 
 class PortfolioSteps:
-    """A portfolio of one learner through its public methods."""
+    """A portfolio through its public methods."""
 
-    def __init__(self, learner: OFUL) -> None:
-        self.portfolio = Portfolio([learner], BalancedElimination([Power(1.0)], noise=NOISE))
+    def __init__(self, portfolio: Portfolio) -> None:
+        self.portfolio = portfolio
         self.decision: Decision | None = None
 
     def prepare(self, actions: Array) -> Array:
@@ -125,6 +125,10 @@ class PortfolioSteps:
     def learn(self, context: Array, action: int, reward: float) -> None:
         assert self.decision is not None
         self.portfolio.learn(self.decision, reward)
+
+
+def lone_portfolio(learner: OFUL) -> PortfolioSteps:
+    return PortfolioSteps(Portfolio([learner], BalancedElimination([Power(1.0)], noise=NOISE)))
 
 
 def step(steps: Callable[[OFUL], Any]) -> Measure:
@@ -164,7 +168,7 @@ def entries(loops: Path | None, yardstick: Path | None) -> list[Entry]:
         Entry(ENGINE, "OFUL, compiled driver, rounds drawn inside the clock", simulate, fast=True),
         Entry("equipoise, learner", "OFUL.decide and .learn, uncompiled", step(LearnerSteps)),
         Entry(
-            "equipoise, portfolio", "Portfolio.decide and .learn, OFUL under BalancedElimination", step(PortfolioSteps)
+            "equipoise, portfolio", "Portfolio.decide and .learn, OFUL under BalancedElimination", step(lone_portfolio)
         ),
     ]
     if loops is not None:
@@ -194,7 +198,7 @@ def measure_shape(
 
 def shape_result(shape: Shape, micros: Sequence[float], regrets: Sequence[float]) -> dict[str, Any]:
     """Microseconds per round, and the average regret of a round."""
-    return {**shape._asdict(), "micros": summary(micros), "regret": mean(regrets)}
+    return {**shape._asdict(), "micros": summary(micros), "regret": mean(regrets), "regrets": list(regrets)}
 
 
 def contender_row(

@@ -2,8 +2,8 @@
 
     python -m equipoise.bench.peer_process ADAPTER OUT ROUNDS...
 
-An adapter is a file named after its distribution, with a text `RUNS` that says what is run and a class `Peer(dim,
-n_actions, width, ridge, seed)` that is a `Contender`. What came out is written to OUT as JSON.
+An adapter is a file named after its distribution (up to the first dot), with a text `RUNS` that says what is run and a
+class `Peer(dim, n_actions, width, ridge, seed)` that is a `Contender`. What came out is written to OUT as JSON.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from equipoise.bench.contest import RIDGE, WIDTH, average_regret, load, load_mod
 def measure(adapter: Path, files: list[Path]) -> dict[str, Any]:
     """Version, what was run, and seconds and regret for each file of rounds; or why there are none."""
     report: dict[str, Any] = {"version": "", "runs": "", "error": "", "timings": []}
+    distribution = adapter.stem.split(".")[0]
     try:
-        report["version"] = metadata.version(adapter.stem)
+        report["version"] = metadata.version(distribution)
     except metadata.PackageNotFoundError:
-        return report | {"error": why_missing(adapter.stem)}
+        return report | {"error": why_missing(distribution)}
     try:
         module = load_module(adapter)
         report["runs"] = module.RUNS

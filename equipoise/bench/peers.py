@@ -18,7 +18,7 @@ MOST_WORDS = 200  # characters of an error that are kept
 
 
 def adapters(folder: Path) -> list[Path]:
-    return sorted((folder / "peers").glob("[!_]*.py"))
+    return sorted(folder.glob("[!_]*.py"))
 
 
 def measure_peer(python: Path, adapter: Path, files: Mapping[Shape, Sequence[Path]], timeout: float) -> dict[str, Any]:

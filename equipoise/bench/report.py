@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.bench.contest import RIDGE, WIDTH
+from equipoise.bench.feature_maps import interval
 from equipoise.bench.linucb import ENGINE, N_SETS, NOISE
 from equipoise.bench.picture import draw
 from equipoise.storage import write_atomic
@@ -28,6 +29,16 @@ CONTEST = (
     "Confidence width {width} and ridge {ridge:g} for all: whoever does the same job has the same regret. Features are "
     "handed over in the form each library wants, converted before the clock starts. This package and the plain loops "
     "take turns; the libraries follow, each in a process of its own. Regret is the average of a round."
+)
+
+
+SELECTION_TITLE = "Selecting among three feature maps while playing"
+SELECTION = (
+    "Everyone plays the same {rounds:,} rounds, a seed per repeat. A round has a context of two parts a and b and "
+    "{n_actions} actions; expected rewards are linear in a with weights of each action's own, b is noise, and rewards "
+    "lie in [0, 1]. Three feature maps are on offer: the action alone, which is too small, with a, which is right, and "
+    "with a and b, which has more to learn. Who runs LinUCB runs it with width {width} and ridge {ridge:g}. Regret is "
+    "the average of a round, ± half a 95 % interval over seeds."
 )
 
 
@@ -61,9 +72,20 @@ def contest_table(data: Mapping[str, Any]) -> Table:
     return table
 
 
+def selection_table(data: Mapping[str, Any]) -> Table:
+    """Per contender: microseconds per round, average regret with its interval, what was run."""
+    table = [["", "µs", "regret of a round", "what was run"]]
+    for row in data["selection"]:
+        for result in row["results"]:
+            regret, half = interval(result["regrets"])
+            name = f"{row['name']}{' ' * bool(row['version'])}{row['version']}"
+            table.append([name, number(result["micros"]["median"]), f"{regret:.4f} ± {half:.4f}", row["runs"]])
+    return table
+
+
 def left_out(data: Mapping[str, Any]) -> list[str]:
     """Contenders that could not be measured, with the reason."""
-    return [f"{row['name']}: {row['error']}" for row in data["contest"] if row["error"]]
+    return [f"{row['name']}: {row['error']}" for row in (*data["contest"], *data["selection"]) if row["error"]]
 
 
 def figure_tables(data: Mapping[str, Any]) -> dict[str, Table]:
@@ -115,6 +137,8 @@ def document(data: Mapping[str, Any]) -> str:
     parts += ["What was run:", "\n".join(map(_item, measured))]
     if left_out(data):
         parts += ["Left out:", "\n".join(f"- {line}" for line in left_out(data))]
+    selection = {**data["selection"][0]["results"][0], "width": WIDTH, "ridge": RIDGE}
+    parts += [f"## {SELECTION_TITLE}", paragraph(SELECTION.format(**selection)), markdown(selection_table(data))]
     for group, table in figure_tables(data).items():
         parts += [f"## {group}", markdown(table)]
     return "\n\n".join(parts) + "\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from equipoise.bench import contest, linucb, machine, peers, runs, starts
+from equipoise.bench import contest, feature_maps, linucb, machine, peers, runs, starts
 from equipoise.bench.linucb import contender_row
 from equipoise.bench.peers import ROOT
 from equipoise.bench.scale import Scale
@@ -20,8 +20,9 @@ Progress = Callable[[str], None]
 def run(scale: Scale, *, yardstick: Path | None, python: Path, progress: Progress) -> dict[str, Any]:
     """`yardstick` is a bare loop from outside, `python` the interpreter of the environment of the other libraries."""
     facts, start = machine.facts(), perf_counter()
-    loops = ROOT / "benchmarks"
-    contest_rows = contend(scale, loops if (loops / "bare_loop.py").is_file() else None, yardstick, python, progress)
+    loops = ROOT / "benchmarks" if (ROOT / "benchmarks" / "bare_loop.py").is_file() else None
+    contest_rows = contend(scale, loops, yardstick, python, progress)
+    selection_rows = contend_in_selection(scale, loops, python, progress)
     figures: list[dict[str, Any]] = []
     for measure in (
         runs.nested_figures,
@@ -39,6 +40,7 @@ def run(scale: Scale, *, yardstick: Path | None, python: Path, progress: Progres
         "machine": facts,
         "seconds": round(perf_counter() - start),
         "contest": contest_rows,
+        "selection": selection_rows,
         "figures": figures,
     }
 
@@ -62,7 +64,22 @@ def contend(
             files[shape] = [Path(folder) / f"{shape.dim}-{shape.n_actions}-{seed}.npz" for seed in range(scale.repeats)]
             for (_, rounds), path in zip(instances, files[shape], strict=True):
                 contest.save(rounds, path)
-        for adapter in [] if loops is None else peers.adapters(loops):
+        for adapter in [] if loops is None else peers.adapters(loops / "peers"):
             progress(f"LinUCB by {adapter.stem}")
             rows.append(peers.measure_peer(python, adapter, files, scale.timeout))
+    return rows
+
+
+def contend_in_selection(scale: Scale, loops: Path | None, python: Path, progress: Progress) -> list[dict[str, Any]]:
+    """A line per contender of the contest of feature maps."""
+    progress("Selection among feature maps")
+    instances = [feature_maps.make_rounds(scale.map_rounds, seed) for seed in range(scale.repeats)]
+    rows = feature_maps.measure(instances, scale)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"maps-{seed}.npz" for seed in range(scale.repeats)]
+        for rounds, path in zip(instances, paths, strict=True):
+            contest.save(rounds, path)
+        for adapter in [] if loops is None else peers.adapters(loops / "selection"):
+            progress(f"Selection among feature maps by {adapter.stem}")
+            rows.append(peers.measure_peer(python, adapter, {feature_maps.shape_of(scale): paths}, scale.timeout))
     return rows

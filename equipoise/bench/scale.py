@@ -20,6 +20,7 @@ class Scale(NamedTuple):
     repeats: int
     passes: int  # measurements per seed of what takes milliseconds
     shapes: tuple[Shape, ...]
+    map_rounds: int  # of the contest in selection
     run_rounds: int  # of a whole run
     horizons: tuple[int, ...]
     learner_counts: tuple[int, ...]
@@ -32,6 +33,7 @@ FULL = Scale(
     repeats=5,
     passes=5,
     shapes=(Shape(8, 10, 10_000), Shape(32, 20, 4_000), Shape(64, 100, 1_000)),
+    map_rounds=10_000,
     run_rounds=1_000_000,
     horizons=(100_000, 1_000_000, 10_000_000),
     learner_counts=(2, 4, 8, 16, 32, 64),
@@ -43,6 +45,7 @@ QUICK = Scale(
     repeats=1,
     passes=1,
     shapes=(Shape(8, 10, 50), Shape(32, 20, 20), Shape(64, 100, 10)),
+    map_rounds=50,
     run_rounds=300,
     horizons=(100, 200),
     learner_counts=(2, 4),

@@ -24,7 +24,7 @@ from equipoise.experiments.nested import NORM_BOUND
 from equipoise.experiments.watched_oful import WatchedOFUL
 from equipoise.learners.oful import closed_form_constant
 from equipoise.problems import LinearBandit
-from equipoise.selectors import BalancedElimination
+from equipoise.selectors import BalancedElimination, RealizedBalancing
 from equipoise.validation import real
 
 INSTANCES = {"noise 1/10 of what is assumed": 0.05, "noise 3/5 of what is assumed": 0.3}
@@ -52,10 +52,11 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
         "balanced-scaled": [Power(kappa * dim * settings["bound_scale"]) for kappa in kappas],
         "balanced-shared": [Observed() for _ in kappas],
     }
-    selectors = {
-        label: BalancedElimination(candidates, delta=settings["delta"], noise=assumed, contexts="fixed")
-        for label, candidates in bounds.items()
+    world = {"delta": settings["delta"], "noise": assumed, "contexts": "fixed"}
+    selectors: dict[str, Any] = {
+        label: BalancedElimination(candidates, **world) for label, candidates in bounds.items()
     }
+    selectors |= {label: RealizedBalancing(len(kappas), **world) for label in ("realized", "realized-shared")}
 
     def kappa_star() -> float:
         return smallest_valid(kappas, [learner.greatest_ratio for learner in learners])
@@ -64,7 +65,7 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
         problem,
         learners,
         selectors,
-        shared=frozenset({"balanced-shared"}),
+        shared=frozenset({"balanced-shared", "realized-shared"}),
         facts=lambda: {"kappa*": kappa_star()},
         well_specified=lambda: [kappa >= kappa_star() for kappa in kappas],
     )
@@ -108,7 +109,14 @@ CONFIDENCE = Experiment(
         "bound_scale": 1.0,
         "delta": 0.05,
     },
-    selectors=("balanced-observed", "balanced-paper", "balanced-scaled", "balanced-shared"),
+    selectors=(
+        "balanced-observed",
+        "balanced-paper",
+        "balanced-scaled",
+        "balanced-shared",
+        "realized",
+        "realized-shared",
+    ),
     build=build,
     instances=tuple(INSTANCES),
     setting="""\

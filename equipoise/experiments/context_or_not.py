@@ -23,7 +23,7 @@ from equipoise.experiments.experiment import Experiment, Setup
 from equipoise.learners import OFUL, UCB
 from equipoise.learners.oful import closed_form_constant
 from equipoise.problems import DisjointLinearBandit
-from equipoise.selectors import BalancedElimination
+from equipoise.selectors import BalancedElimination, RealizedBalancing
 from equipoise.validation import count
 
 N_ACTIONS, N_ATTRIBUTES = 5, 7
@@ -66,14 +66,17 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
         "balanced-scaled": scaled,
         "balanced-shared": scaled,
     }
-    selectors = {
+    selectors: dict[str, Any] = {
         label: BalancedElimination(candidates, delta=settings["delta"]) for label, candidates in bounds.items()
+    }
+    selectors |= {
+        label: RealizedBalancing(len(dims), delta=settings["delta"]) for label in ("realized", "realized-shared")
     }
     return Setup(
         problem,
         learners,
         selectors,
-        shared=frozenset({"balanced-shared"}),
+        shared=frozenset({"balanced-shared", "realized-shared"}),
         well_specified=lambda: [n >= problem.n_relevant for n in n_seen],
     )
 
@@ -87,7 +90,14 @@ CONTEXT_OR_NOT = Experiment(
         "while playing, to what extent the context helps."
     ),
     defaults={"rounds": 100_000, "seeds": 20, "n_part": 2, "bound_scale": 5.5, "delta": 0.05},
-    selectors=("balanced-observed", "balanced-paper", "balanced-scaled", "balanced-shared"),
+    selectors=(
+        "balanced-observed",
+        "balanced-paper",
+        "balanced-scaled",
+        "balanced-shared",
+        "realized",
+        "realized-shared",
+    ),
     build=build,
     instances=tuple(INSTANCES),
     setting="""\

@@ -52,7 +52,7 @@ class Layout(NamedTuple):
         return left, HEAD + MAIN + BELOW_MAIN + row * (self.block_height + ROW_GAP)
 
 
-def save_figure(figure: Figure, folder: Path) -> str:
+def save_figure(figure: Figure, folder: Path, png_name: str = PNG, svg_name: str = SVG) -> str:
     """Write the figure as PNG and SVG, and return the SVG. The same figure gives the same bytes."""
     import matplotlib as mpl
 
@@ -60,8 +60,8 @@ def save_figure(figure: Figure, folder: Path) -> str:
     figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
     with mpl.rc_context({"svg.hashsalt": "equipoise", "svg.fonttype": "path"}):
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    write_atomic(folder / PNG, png.getvalue())
-    write_atomic(folder / SVG, svg.getvalue())
+    write_atomic(folder / png_name, png.getvalue())
+    write_atomic(folder / svg_name, svg.getvalue())
     return svg.getvalue().decode()
 
 

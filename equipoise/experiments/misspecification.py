@@ -19,7 +19,7 @@ from equipoise.experiments.experiment import Experiment, Setup
 from equipoise.learners import OFUL
 from equipoise.learners.oful import closed_form_constant
 from equipoise.problems import MisspecifiedLinearBandit
-from equipoise.selectors import BalancedElimination
+from equipoise.selectors import BalancedElimination, RealizedBalancing
 
 INSTANCES = {"exactly linear": 0.0, "nearly linear": 0.05, "far from linear": 0.2}
 NORM_BOUND = 1.0
@@ -41,10 +41,11 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
         "balanced-paper": [LinearSqrt(constant * sqrt(dim) * error, constant * dim) for error in errors],
         "balanced-scaled": [LinearSqrt(slope * error, coefficient) for error in errors],
     }
-    selectors = {
+    selectors: dict[str, Any] = {
         label: BalancedElimination(candidates, delta=settings["delta"], noise=sigma)
         for label, candidates in bounds.items()
     }
+    selectors["realized"] = RealizedBalancing(len(errors), delta=settings["delta"], noise=sigma)
     true_error = problem.misspecification
     return Setup(
         problem,
@@ -82,7 +83,7 @@ MISSPECIFICATION = Experiment(
         "slope_scale": 0.5,
         "delta": 0.05,
     },
-    selectors=("balanced-observed", "balanced-paper", "balanced-scaled"),
+    selectors=("balanced-observed", "balanced-paper", "balanced-scaled", "realized"),
     build=build,
     instances=tuple(INSTANCES),
     setting="""\

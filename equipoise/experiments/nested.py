@@ -17,7 +17,7 @@ from equipoise.experiments.experiment import Experiment, Setup
 from equipoise.learners import OFUL
 from equipoise.learners.oful import closed_form_constant
 from equipoise.problems import LinearBandit
-from equipoise.selectors import BalancedElimination
+from equipoise.selectors import BalancedElimination, RealizedBalancing
 
 NORM_BOUND = 1.1  # of theta in LinearBandit
 
@@ -31,6 +31,7 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
         table_size=settings["table_size"],
         noise=settings["noise"],
         noise_scale=settings["noise_scale"],
+        signal=settings["signal"],
         seed=seed,
     )
     dims = nested_dims(settings["d_max"])
@@ -43,12 +44,11 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
         "balanced-scaled": [Power(dim * settings["bound_scale"]) for dim in dims],
     }
     world = "fixed" if settings["contexts"] == "fixed" else "random"
-    selectors = {
-        label: BalancedElimination(
-            candidates, delta=settings["delta"], noise=problem.noise, contexts=world, radius=settings["radius"]
-        )
-        for label, candidates in bounds.items()
+    known = {"delta": settings["delta"], "noise": problem.noise, "contexts": world, "radius": settings["radius"]}
+    selectors: dict[str, Any] = {
+        label: BalancedElimination(candidates, **known) for label, candidates in bounds.items()
     }
+    selectors["realized"] = RealizedBalancing(len(dims), **known)
     return Setup(problem, learners, selectors, frozenset(selectors) if settings["share_data"] else frozenset())
 
 
@@ -79,12 +79,13 @@ NESTED = Experiment(
         "table_size": 200,
         "noise": "bernoulli",
         "noise_scale": 0.1,
+        "signal": 1.0,
         "bound_scale": 0.25,
         "delta": 0.05,
         "radius": "stitched",
         "share_data": False,
     },
-    selectors=("balanced-observed", "balanced-paper", "balanced-scaled"),
+    selectors=("balanced-observed", "balanced-paper", "balanced-scaled", "realized"),
     build=build,
     setting="""\
 A linear bandit with 32 features, of which the first d* = 8 matter; 10 fresh random actions a round, Bernoulli rewards.

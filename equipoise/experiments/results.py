@@ -170,7 +170,9 @@ def elimination_schema(records: Iterable[Mapping[str, Any]], has_instances: bool
     import polars as pl
 
     whole, number, text = pl.Int64(), pl.Float64(), pl.String()
-    plays = {"index": whole, "name": text, "plays": whole, "reward_sum": number, "radius": number}
+    sharper = any("shares" in record for record in records)
+    spread = {"spread": number} if sharper else {}
+    plays = {"index": whole, "name": text, "plays": whole, "reward_sum": number, "radius": number, **spread}
     learner, witness = {**plays, "regret_bound": number, "mean_upper": number}, {**plays, "mean_lower": number}
     sums = {"rounds": whole, "reward_sum": number, "regret_bound": number, "radius": number, "mean_upper": number}
     by_epoch = any("epoch" in record for record in records)
@@ -188,6 +190,7 @@ def elimination_schema(records: Iterable[Mapping[str, Any]], has_instances: bool
         "reward_range": pl.List(number),
         "noise": number,
         "contexts": text,
+        **({"shares": whole} if sharper else {}),
         "learner": pl.Struct(learner),
         **({"epoch": pl.Struct(sums)} if by_epoch else {}),
         "witness": pl.Struct({**witness, "lower_sum": number} if by_epoch else witness),

@@ -75,21 +75,27 @@ def _run_selector(world: _World, label: str) -> tuple[Curve, list[dict[str, Any]
     setup, tapes, marks, seed = world.setup, world.tapes, world.marks, world.seed
     selector, shared = setup.selectors[label], label in setup.shared
     if why_not_tapes(setup.problem, selector, shared) is None:
-        run, seconds = run_on_tapes(tapes, selector)
-        seconds += sum(int(run.plays[-1, i]) * tapes.seconds_per_play(i) for i in range(len(world.names)))
+        run, seconds = run_from_tapes(tapes, selector)
     else:
         fresh = world.fresh()  # the learners on tape have learned already
         selector = fresh.selectors[label]
         run, seconds = run_jointly(fresh.problem, fresh.learners, selector, marks, seed, share_data=shared)
     certified = None if np.isnan(run.certified).all() else run.certified
     curve = Curve(
-        "selector", label, marks, run.regret, certified, run.plays, world.instance, seconds, violated=_violated(run)
+        "selector", label, marks, run.regret, certified, run.plays, world.instance, seconds, violated=violates(run)
     )
     about = {"selector_label": label, "seed": seed, "selector": selector, "instance": world.instance}
     return curve, [elimination_record(gone, learner_names=world.names, **about) for gone in selector.eliminations]
 
 
-def _violated(run: Curves) -> bool:
+def run_from_tapes(tapes: Tapes, selector: Any) -> tuple[Curves, float]:
+    """A run on tapes, with the seconds that selector and learners would take together."""
+    run, seconds = run_on_tapes(tapes, selector)
+    plays = run.plays[-1].tolist()
+    return run, seconds + sum(n * tapes.seconds_per_play(i) for i, n in enumerate(plays))
+
+
+def violates(run: Curves) -> bool:
     """Whether the certificate was below the true regret at a recorded round (allowing for rounding in long sums)."""
     return bool(np.any(run.certified < run.regret * (1 - 1e-12)))
 

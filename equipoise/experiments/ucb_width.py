@@ -20,7 +20,7 @@ from equipoise.bounds import Bound, Observed, Power
 from equipoise.experiments.experiment import Experiment, Setup
 from equipoise.learners import UCB
 from equipoise.problems import KArmedBandit
-from equipoise.selectors import BalancedElimination
+from equipoise.selectors import BalancedElimination, RealizedBalancing
 
 NOISE, DELTA = 0.5, 0.01  # of the learners: all that is known of the rewards is that they lie in [0, 1]
 PROBLEMS = {
@@ -39,10 +39,11 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
         "balanced-paper": [Power(width * proven) for width in widths],
         "balanced-scaled": [Power(width * settings["bound_scale"] * sqrt(n_actions)) for width in widths],
     }
-    selectors = {
+    selectors: dict[str, Any] = {
         label: BalancedElimination(candidates, delta=settings["delta"], contexts="fixed")
         for label, candidates in bounds.items()
     }
+    selectors["realized"] = RealizedBalancing(len(widths), delta=settings["delta"], contexts="fixed")
     return Setup(problem, learners, selectors)
 
 
@@ -71,7 +72,7 @@ UCB_WIDTH = Experiment(
         "bound_scale": 2.0,
         "delta": 0.05,
     },
-    selectors=("balanced-observed", "balanced-paper", "balanced-scaled"),
+    selectors=("balanced-observed", "balanced-paper", "balanced-scaled", "realized"),
     build=build,
     instances=tuple(PROBLEMS),
     setting="""\

@@ -27,6 +27,7 @@ class Memory(NamedTuple):
     theta: Array
     log_determinant: Array
     updates: NDArray[np.int64]
+    weights: Array
     scratch: Scratch
     truth: Array  # (d,) theta*
     surprise: Array  # (d,) sum of a (reward - <theta*, a>) - lambda theta*, which is Sigma (theta - theta*)
@@ -58,6 +59,7 @@ def judge(params: Params, memory: Memory) -> None:
 class WatchedOFUL(OFUL):
     """OFUL on `truth` = theta*, with the settings of `OFUL`."""
 
+    accepts = frozenset({"off_policy"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def __init__(self, truth: Array, **settings: Any) -> None:

@@ -4,32 +4,63 @@ from __future__ import annotations
 
 from typing import Any
 
+from equipoise.learners.alb_dim import ALBDim
+from equipoise.learners.alb_norm import ALBNorm
 from equipoise.learners.ball import Ball
 from equipoise.learners.constant import Constant
 from equipoise.learners.eleanor import Eleanor
 from equipoise.learners.epsilon_greedy import EpsilonGreedy
 from equipoise.learners.linear_thompson import LinearThompson
 from equipoise.learners.lsvi_ucb import LSVI_UCB
+from equipoise.learners.misspecification_adaptive import MisspecificationAdaptive
+from equipoise.learners.modcb import ModCB
 from equipoise.learners.oful import OFUL
+from equipoise.learners.osom import OSOM
 from equipoise.learners.q_learning import QLearning
+from equipoise.learners.scheduled import Scheduled
+from equipoise.learners.square_cb import SquareCB
 from equipoise.learners.ucb import UCB
 from equipoise.learners.ucbvi import UCBVI
 
 LEARNERS: dict[str, type[Any]] = {
     cls.__name__: cls
-    for cls in (OFUL, UCB, EpsilonGreedy, LinearThompson, Constant, LSVI_UCB, UCBVI, QLearning, Eleanor)
+    for cls in (
+        OFUL,
+        UCB,
+        EpsilonGreedy,
+        LinearThompson,
+        SquareCB,
+        Constant,
+        ModCB,
+        OSOM,
+        ALBNorm,
+        ALBDim,
+        MisspecificationAdaptive,
+        LSVI_UCB,
+        UCBVI,
+        QLearning,
+        Eleanor,
+        Scheduled,
+    )
 }
 
 __all__ = [
     "LEARNERS",
     "LSVI_UCB",
     "OFUL",
+    "OSOM",
     "UCB",
     "UCBVI",
+    "ALBDim",
+    "ALBNorm",
     "Ball",
     "Constant",
     "Eleanor",
     "EpsilonGreedy",
     "LinearThompson",
+    "MisspecificationAdaptive",
+    "ModCB",
     "QLearning",
+    "Scheduled",
+    "SquareCB",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import index
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 from equipoise.errors import InvalidArgument
 from equipoise.learner import Proposal
 from equipoise.streams import LEARNERS, open_stream, seek
-from equipoise.validation import LARGEST, count, real, text
+from equipoise.validation import LARGEST, count, non_negative, real, text
 
 FLOAT64 = np.dtype(np.float64)
 
 
 class Kernels(NamedTuple):
-    """The functions of a learner, both over (params, memory, ...)."""
+    """The functions of a learner, all over (params, memory, ...). One that accepts "weight" has `learn_weighted`."""
 
     decide: Callable[..., tuple[int, float, float, float]]  # (actions, generator) -> action, lower, regret, probability
     learn: Callable[..., None]  # (actions, action, reward)
+    learn_weighted: Callable[..., None] | None = None  # (actions, action, reward, weight); weight 0 changes nothing
 
 
 class KernelLearner:
@@ -57,7 +58,10 @@ class KernelLearner:
         """Take in the reward of an action that was offered."""
         actions, position = self.check_offered(context, action)
         number = self.check_reward(reward, weight)
-        self.kernels.learn(self.params, self.memory, actions, position, number)
+        if self.kernels.learn_weighted is None:
+            self.kernels.learn(self.params, self.memory, actions, position, number)
+        else:
+            self.kernels.learn_weighted(self.params, self.memory, actions, position, number, float(weight))
 
     def check_context(self, context: Any) -> NDArray[np.float64]:
         """The offered actions as an array, one row each; raises if they are not what this learner can work with."""
@@ -70,7 +74,9 @@ class KernelLearner:
 
     def check_reward(self, reward: float, weight: float) -> float:
         number = real("reward", reward)
-        if weight != 1.0:
+        if "weight" in self.accepts:
+            non_negative("weight", weight)
+        elif weight != 1.0:
             raise InvalidArgument(f"weight is {weight!r}, but {self.name} takes only weight 1")
         return number
 
@@ -100,13 +106,22 @@ class KernelLearner:
         self._draws = int(state["draws"][0])
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        # Nested tuples are scratch room of compiled code and hold nothing between calls.
-        return {name: value for name, value in self.memory._asdict().items() if isinstance(value, np.ndarray)}
+        return dict(_arrays_of(self.memory))
 
     def _own_generator(self) -> np.random.Generator:
         seek(self._stream, LEARNERS, self._draws)
         self._draws += 1
         return self._stream.generator
+
+
+def _arrays_of(memory: tuple[Any, ...], prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
+    """The arrays of a memory under the names of their fields, those of tuples within it as "field.name"."""
+    names = getattr(memory, "_fields", None) or range(len(memory))
+    for name, value in zip(names, memory, strict=True):
+        if isinstance(value, np.ndarray):
+            yield f"{prefix}{name}", value
+        elif isinstance(value, tuple) and name != "scratch":  # room of compiled code, which holds nothing for long
+            yield from _arrays_of(value, f"{prefix}{name}.")
 
 
 def check_index(action: Any, n_actions: int) -> int:

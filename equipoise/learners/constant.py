@@ -37,14 +37,21 @@ def learn(params: Params, memory: Memory, actions: NDArray[np.float64], action: 
     return
 
 
+@kernel
+def learn_weighted(
+    params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float, weight: float
+) -> None:
+    return
+
+
 class Constant(KernelLearner):
     """Plays action number `action` of whatever is offered.
 
     A context is None, which offers every action, or a K x d matrix of K > action offered actions.
     """
 
-    accepts = frozenset({"off_policy"})
-    kernels: ClassVar[Kernels] = Kernels(decide, learn)
+    accepts = frozenset({"off_policy", "weight"})
+    kernels: ClassVar[Kernels] = Kernels(decide, learn, learn_weighted)
 
     def __init__(self, action: int, *, name: str | None = None) -> None:
         self.action = count("action", action, least=0, most=MOST_ACTIONS - 1)

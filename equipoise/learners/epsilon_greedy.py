@@ -6,7 +6,8 @@ equally likely, the greedy one included. So the greedy arm is played with probab
 other with epsilon / K, which is what the proposal reports.
 
 Reference: Sutton and Barto (2018), "Reinforcement learning: an introduction", section 2.4, "A simple bandit algorithm".
-Departure: its estimates start at 0; here an arm counts as best until it has been played.
+Departure: its estimates start at 0; here an arm counts as best until it has been played. A play of weight w counts w
+times in the mean.
 
 >>> EpsilonGreedy(4, epsilon=0.2, seed=3).decide(None)
 Proposal(action=0, lower=-inf, regret=nan, probability=0.8500000000000001)
@@ -32,7 +33,8 @@ class Params(NamedTuple):
 
 class Memory(NamedTuple):
     plays: NDArray[np.int64]
-    reward_sums: NDArray[np.float64]
+    weight_sums: NDArray[np.float64]  # the plays, each counted by its weight
+    reward_sums: NDArray[np.float64]  # weighted
     mean_rewards: NDArray[np.float64]  # inf while an arm is unplayed
 
 
@@ -54,9 +56,19 @@ def decide(
 
 @kernel
 def learn(params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float) -> None:
+    learn_weighted(params, memory, actions, action, reward, 1.0)
+
+
+@kernel
+def learn_weighted(
+    params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float, weight: float
+) -> None:
+    if weight == 0.0:
+        return
     memory.plays[action] += 1
-    memory.reward_sums[action] += reward
-    memory.mean_rewards[action] = memory.reward_sums[action] / memory.plays[action]
+    memory.weight_sums[action] += weight
+    memory.reward_sums[action] += weight * reward
+    memory.mean_rewards[action] = memory.reward_sums[action] / memory.weight_sums[action]
 
 
 class EpsilonGreedy(FiniteLearner):
@@ -65,11 +77,13 @@ class EpsilonGreedy(FiniteLearner):
     `seed` is that of the learner's own random stream, used where `decide` is given none.
     """
 
+    accepts = frozenset({"weight"})
     randomized = True
-    kernels: ClassVar[Kernels] = Kernels(decide, learn)
+    kernels: ClassVar[Kernels] = Kernels(decide, learn, learn_weighted)
 
     def __init__(self, arms: int, *, epsilon: float, seed: int = 0, name: str | None = None) -> None:
         self.epsilon = fraction("epsilon", epsilon)
         super().__init__(arms, default_name=f"EpsilonGreedy({self.epsilon:g})", name=name, seed=seed)
         self.params = Params(self.epsilon)
-        self.memory = Memory(np.zeros(self.arms, np.int64), np.zeros(self.arms), np.full(self.arms, np.inf))
+        sums = (np.zeros(self.arms), np.zeros(self.arms))
+        self.memory = Memory(np.zeros(self.arms, np.int64), *sums, np.full(self.arms, np.inf))

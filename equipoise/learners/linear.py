@@ -71,8 +71,9 @@ class LinearLearner(KernelLearner):
         return actions
 
     def learn(self, context: Any, action: Any, reward: float, weight: float = 1.0) -> None:
-        """Take in the reward of an action that was offered."""
-        update(self.memory, self.check_row(context, action), self.check_reward(reward, weight))
+        """Take in the reward of an action that was offered; its squared error counts `weight` times."""
+        row, number = self.check_row(context, action), self.check_reward(reward, weight)
+        update(self.memory, row, number, float(weight))
 
     def check_row(self, context: Any, action: Any) -> NDArray[np.float64]:
         """The features of an offered action; only its own row is looked at, as `decide` has seen the rest."""

@@ -104,6 +104,11 @@ def learn(params: Params, ridge: Ridge, actions: Array, action: int, reward: flo
     update_offered(ridge, actions, action, reward)
 
 
+@kernel
+def learn_weighted(params: Params, ridge: Ridge, actions: Array, action: int, reward: float, weight: float) -> None:
+    update_offered(ridge, actions, action, reward, weight)
+
+
 class LinearThompson(LinearLearner):
     """Thompson sampling on the first `dim` features of the offered actions; see `LinearLearner` for contexts.
 
@@ -112,8 +117,9 @@ class LinearThompson(LinearLearner):
     is given none.
     """
 
+    accepts = frozenset({"off_policy", "weight"})
     randomized = True
-    kernels: ClassVar[Kernels] = Kernels(decide, learn)
+    kernels: ClassVar[Kernels] = Kernels(decide, learn, learn_weighted)
 
     def __init__(
         self,

@@ -9,9 +9,9 @@ Reference: Abbasi-Yadkori, Pal and Szepesvari (2011), "Improved algorithms for l
 theorems 2 and 3.
 Symbols: Sigma, theta and beta as in `ridge`, S norm_bound, L action_bound, lambda regularization, kappa scale
 (confidence tuning), eps misspecification; norms of actions are those in Sigma^{-1}.
-With rewards only within eps of linear, |a^T Sigma^{-1} sum a_s e_s| <= eps sqrt(n) ||a|| for n rows in Sigma, so the
-width grows by eps sqrt(n) ||a||, the regret of a play by 2 eps, and its lower bound falls by eps (selection paper,
-"Unknown Approximation Error").
+With rewards only within eps of linear, |a^T Sigma^{-1} sum a_s e_s| <= eps sqrt(n) ||a|| for n rows in Sigma (for rows
+of total weight n), so the width grows by eps sqrt(n) ||a||, the regret of a play by 2 eps, and its lower bound falls
+by eps (selection paper, "Unknown Approximation Error").
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def decide(
 def optimistic_radius(params: Params, ridge: Ridge) -> float:
     """kappa beta + eps sqrt(n): the half-width of an action is this times its norm in Sigma^{-1}."""
     radius = params.scale * ellipsoid_radius(params.ellipsoid, ridge)
-    return radius + params.misspecification * sqrt(ridge.updates[0])
+    return radius + params.misspecification * sqrt(ridge.weights[0])
 
 
 @kernel
@@ -75,6 +75,11 @@ def statement(params: Params, mean: float, half_width: float) -> tuple[float, fl
 @kernel
 def learn(params: Params, ridge: Ridge, actions: Array, action: int, reward: float) -> None:
     update_offered(ridge, actions, action, reward)
+
+
+@kernel
+def learn_weighted(params: Params, ridge: Ridge, actions: Array, action: int, reward: float, weight: float) -> None:
+    update_offered(ridge, actions, action, reward, weight)
 
 
 class OFUL(LinearLearner):
@@ -91,7 +96,8 @@ class OFUL(LinearLearner):
     2
     """
 
-    kernels: ClassVar[Kernels] = Kernels(decide, learn)
+    accepts = frozenset({"off_policy", "weight"})
+    kernels: ClassVar[Kernels] = Kernels(decide, learn, learn_weighted)
 
     def __init__(
         self,

@@ -6,6 +6,13 @@ p = F^T a and s = 1 + ||p||^2. That costs O(d^2) like an update of Sigma^{-1} it
 never turn negative, rounding acts on square roots (1e6 updates stay within 1e-10 of a direct solve, so nothing has to
 be computed afresh now and then), and F z samples from N(0, Sigma^{-1}) at once.
 
+A row may carry a weight w, as if it had come w times with the same reward: Sigma = lambda I + sum w a a^T and theta =
+Sigma^{-1} sum w a r, which is the least-squares fit whose squared errors count w times. Its noise sqrt(w) e has the
+sub-Gaussian factor sqrt(w) sigma. For weights known before their reward and at most rho the ellipsoid therefore holds
+with sqrt(rho) sigma in place of sigma; as rho is not known beforehand, it is rounded up to a power of two 2^j, and
+level j >= 1 has failure probability delta / (j (j + 1)), so that all weighted levels together fail with probability
+delta once more.
+
 References: Potter's square-root update, in Bierman (1977), "Factorization methods for discrete sequential estimation",
 chapter II; Abbasi-Yadkori, Pal and Szepesvari (2011), "Improved algorithms for linear stochastic bandits", theorem 2
 (the ellipsoid in its determinant form; the simplified form fails for d = 1).
@@ -15,7 +22,7 @@ round allocates nothing.
 
 from __future__ import annotations
 
-from math import log1p, sqrt
+from math import ceil, log, log1p, log2, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +44,7 @@ class Scratch(NamedTuple):
     images: Array  # (K, d)
     image: Array  # (d,)
     direction: Array  # (d,) Sigma^{-1} a of the last row
-    moved: Array  # (2,) of the last row: the step of theta along direction, and 1 / (1 + ||a||^2)
+    moved: Array  # (2,) of the last row: the step of theta along direction, and w / (1 + w ||a||^2)
     steady: NDArray[np.int64]  # (2,) where the same actions are offered every round: STEADY, and updates left until
     # means and squared norms are computed afresh; zeros where actions change
 
@@ -49,6 +56,7 @@ class Ridge(NamedTuple):
     theta: Array  # (d,)
     log_determinant: Array  # (1,) ln det Sigma - d ln lambda
     updates: NDArray[np.int64]  # (1,) number of rows in Sigma
+    weights: Array  # (2,) of the rows in Sigma: their sum, and the greatest
     scratch: Scratch
 
 
@@ -58,6 +66,7 @@ def open_ridge(dim: int, regularization: float) -> Ridge:
         theta=np.zeros(dim),
         log_determinant=np.zeros(1),
         updates=np.zeros(1, np.int64),
+        weights=np.zeros(2),
         scratch=open_scratch(dim, 0),
     )
 
@@ -86,29 +95,43 @@ class Ellipsoid(NamedTuple):
 
 @kernel
 def ellipsoid_radius(ellipsoid: Ellipsoid, ridge: Ridge) -> float:
-    """beta with ||theta - theta*|| <= beta in the norm of Sigma, at all times at once with probability 1 - delta."""
-    return ellipsoid.noise * sqrt(ridge.log_determinant[0] + ellipsoid.log_term) + ellipsoid.bias
+    """beta with ||theta - theta*|| <= beta in the norm of Sigma, at all times at once with probability 1 - delta
+    (1 - 2 delta with weights above 1)."""
+    spread = ridge.log_determinant[0] + ellipsoid.log_term
+    if ridge.weights[1] > 1.0:
+        level = ceil(log2(ridge.weights[1]))
+        spread = 2.0**level * (spread + 2.0 * log(level * (level + 1.0)))
+    return ellipsoid.noise * sqrt(spread) + ellipsoid.bias
 
 
 @kernel
-def update(ridge: Ridge, row: Array, reward: float) -> None:
-    """Add one row with its reward."""
-    ridge.log_determinant[0] += log1p(rank_one(ridge, row, reward))
+def update(ridge: Ridge, row: Array, reward: float, weight: float = 1.0) -> None:
+    """Add one row with its reward; a row of weight 0 changes nothing."""
+    if weight > 0.0:
+        ridge.log_determinant[0] += log1p(rank_one(ridge, row, reward, weight))
+        count_row(ridge, weight)
+
+
+@kernel
+def count_row(ridge: Ridge, weight: float) -> None:
     ridge.updates[0] += 1
+    ridge.weights[0] += weight
+    ridge.weights[1] = max(ridge.weights[1], weight)
 
 
 @kernel
-def update_offered(ridge: Ridge, actions: Array, action: int, reward: float) -> None:
-    """Add the row of an offered action with its reward, on its first d entries."""
-    ridge.log_determinant[0] += log1p(rank_one_offered(ridge, actions, action, reward))
-    ridge.updates[0] += 1
-    follow(ridge, actions)
+def update_offered(ridge: Ridge, actions: Array, action: int, reward: float, weight: float = 1.0) -> None:
+    """Add the row of an offered action with its reward, on its first d entries; weight 0 changes nothing."""
+    if weight > 0.0:
+        ridge.log_determinant[0] += log1p(rank_one_offered(ridge, actions, action, reward, weight))
+        count_row(ridge, weight)
+        follow(ridge, actions)
 
 
 @kernel
-def rank_one_offered(ridge: Ridge, actions: Array, action: int, reward: float) -> float:
+def rank_one_offered(ridge: Ridge, actions: Array, action: int, reward: float, weight: float) -> float:
     """`rank_one` with the row of an offered action."""
-    return rank_one(ridge, actions[action, : len(ridge.theta)], reward)
+    return rank_one(ridge, actions[action, : len(ridge.theta)], reward, weight)
 
 
 @kernel
@@ -119,7 +142,7 @@ def follow(ridge: Ridge, rows: Array) -> None:
 @native(follow, reassociate=True)
 def _follow(ridge: Ridge, rows: Array) -> None:
     # O(K d) in place of O(K d^2): with v = Sigma^{-1} a of the row a just added, the mean of x moves by <x, v> times
-    # the step of theta, and its squared norm falls by <x, v>^2 / (1 + ||a||^2).
+    # the step of theta, and its squared norm falls by w <x, v>^2 / (1 + w ||a||^2).
     scratch = ridge.scratch
     if scratch.steady[1] == 0:
         return
@@ -133,15 +156,15 @@ def _follow(ridge: Ridge, rows: Array) -> None:
 
 
 @kernel
-def rank_one(ridge: Ridge, row: Array, reward: float) -> float:
-    """Move factor and estimate by one row; returns the row's squared norm in the Sigma^{-1} of before."""
+def rank_one(ridge: Ridge, row: Array, reward: float, weight: float) -> float:
+    """Move factor and estimate by one row; returns its weight times its squared norm in the Sigma^{-1} of before."""
     factor, theta = ridge.factor, ridge.theta
     image = row.dot(factor)
-    squared_norm = float(image.dot(image))
+    squared_norm = weight * float(image.dot(image))
     scale = 1.0 + squared_norm
     direction = factor.dot(image)
-    theta += direction * ((reward - float(theta.dot(row))) / scale)
-    direction *= 1.0 / (scale + sqrt(scale))
+    theta += direction * (weight * (reward - float(theta.dot(row))) / scale)
+    direction *= weight / (scale + sqrt(scale))
     columns = factor.T
     columns -= image[:, None] * direction
     return squared_norm
@@ -157,6 +180,26 @@ def evaluate(ridge: Ridge, rows: Array) -> tuple[Array, Array]:
 
 
 @kernel
+def predict(ridge: Ridge, rows: Array) -> Array:
+    """For each row its estimate <theta, a>, on its first d entries."""
+    means: Array = rows[:, : len(ridge.theta)].dot(ridge.theta)
+    return means
+
+
+@kernel
+def restart(ridge: Ridge, regularization: float) -> None:
+    """Forget all rows."""
+    ridge.factor[:, :] = 0.0
+    for i in range(len(ridge.theta)):
+        ridge.factor[i, i] = 1.0 / sqrt(regularization)
+    ridge.theta[:] = 0.0
+    ridge.log_determinant[0] = 0.0
+    ridge.updates[0] = 0
+    ridge.weights[:] = 0.0
+    ridge.scratch.steady[1] = 0
+
+
+@kernel
 def most_optimistic(means: Array, squared_norms: Array, radius: float) -> int:
     """The first row of greatest mean + radius * norm."""
     optimistic = np.sqrt(squared_norms)
@@ -166,7 +209,7 @@ def most_optimistic(means: Array, squared_norms: Array, radius: float) -> int:
 
 
 @native(rank_one_offered, reassociate=True)
-def _rank_one_offered(ridge: Ridge, actions: Array, action: int, reward: float) -> float:
+def _rank_one_offered(ridge: Ridge, actions: Array, action: int, reward: float, weight: float) -> float:
     factor, theta, image, direction = ridge.factor, ridge.theta, ridge.scratch.image, ridge.scratch.direction
     dim = len(theta)
     error, squared_norm = reward, 0.0
@@ -181,9 +224,10 @@ def _rank_one_offered(ridge: Ridge, actions: Array, action: int, reward: float) 
         squared_norm += entry * entry
         for i in range(dim):
             direction[i] += entry * factor[i, j]
+    squared_norm *= weight
     scale = 1.0 + squared_norm
-    step, shrink = error / scale, 1.0 / (scale + sqrt(scale))
-    ridge.scratch.moved[0], ridge.scratch.moved[1] = step, 1.0 / scale
+    step, shrink = weight * error / scale, weight / (scale + sqrt(scale))
+    ridge.scratch.moved[0], ridge.scratch.moved[1] = step, weight / scale
     for i in range(dim):
         theta[i] += step * direction[i]
     for j in range(dim):
@@ -191,6 +235,17 @@ def _rank_one_offered(ridge: Ridge, actions: Array, action: int, reward: float) 
         for i in range(dim):
             factor[i, j] -= entry * direction[i]
     return squared_norm
+
+
+@native(predict, reassociate=True)
+def _predict(ridge: Ridge, rows: Array) -> Array:
+    means = ridge.scratch.means[: len(rows)]
+    for k in range(len(rows)):
+        mean = 0.0
+        for i in range(len(ridge.theta)):
+            mean += ridge.theta[i] * rows[k, i]
+        means[k] = mean
+    return means
 
 
 @native(evaluate, reassociate=True)

@@ -12,6 +12,8 @@ eq. (11), is the radius.
 Departures from UCB1: its width sqrt(2 ln t / n) grows with the round t, presumes rewards in [0, 1] and holds at each
 round with a probability that depends on t; here the width of an arm changes with its own plays n only, takes any
 sub-Gaussian factor and holds at all rounds at once, with one share delta / (2 arms) for each side of each arm.
+A play of weight w counts w times: the mean is sum w r / sum w, and as sum w (r - mu) has the variance process sigma^2
+sum w^2 for weights known before their reward, the width is D(sum w^2) / sum w.
 
 >>> learner = UCB(3)
 >>> learner.learn(None, learner.decide(None).action, reward=1.0)
@@ -44,7 +46,9 @@ class Memory(NamedTuple):
     """Sums over the plays of each arm, and the ends of its interval: (-inf, inf) while it is unplayed."""
 
     plays: NDArray[np.int64]
-    reward_sums: NDArray[np.float64]
+    weight_sums: NDArray[np.float64]  # the plays, each counted by its weight
+    squared_weight_sums: NDArray[np.float64]
+    reward_sums: NDArray[np.float64]  # weighted
     half_widths: NDArray[np.float64]
     mean_lowers: NDArray[np.float64]
     mean_uppers: NDArray[np.float64]
@@ -61,11 +65,22 @@ def decide(
 
 @kernel
 def learn(params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float) -> None:
+    learn_weighted(params, memory, actions, action, reward, 1.0)
+
+
+@kernel
+def learn_weighted(
+    params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float, weight: float
+) -> None:
+    if weight == 0.0:
+        return
     memory.plays[action] += 1
-    memory.reward_sums[action] += reward
-    plays = memory.plays[action]
-    mean_reward = memory.reward_sums[action] / plays
-    half_width = radius_sum(params.radius, plays) / plays
+    memory.weight_sums[action] += weight
+    memory.squared_weight_sums[action] += weight * weight
+    memory.reward_sums[action] += weight * reward
+    mean_reward = memory.reward_sums[action] / memory.weight_sums[action]
+    # The radius is that of a sum whose variance is at least that of one play of weight 1.
+    half_width = radius_sum(params.radius, max(memory.squared_weight_sums[action], 1.0)) / memory.weight_sums[action]
     memory.half_widths[action] = half_width
     memory.mean_lowers[action] = mean_reward - half_width
     memory.mean_uppers[action] = mean_reward + half_width
@@ -79,8 +94,9 @@ class UCB(FiniteLearner):
     below 1 the intervals need not hold.
     """
 
+    accepts = frozenset({"weight"})
     offers = frozenset({"lower", "regret"})
-    kernels: ClassVar[Kernels] = Kernels(decide, learn)
+    kernels: ClassVar[Kernels] = Kernels(decide, learn, learn_weighted)
 
     def __init__(
         self,
@@ -100,7 +116,6 @@ class UCB(FiniteLearner):
         alpha = self.delta / (2 * self.arms)
         radius = Radius(STITCHED, self.noise**2, 0.72 * log(5.2 / alpha), self.scale)
         self.params = Params(radius, *self.reward_range)
-        unplayed = np.full(self.arms, np.inf)
-        self.memory = Memory(
-            np.zeros(self.arms, np.int64), np.zeros(self.arms), unplayed.copy(), -unplayed, unplayed.copy()
-        )
+        unplayed, plays = np.full(self.arms, np.inf), np.zeros(self.arms, np.int64)
+        sums = (np.zeros(self.arms), np.zeros(self.arms), np.zeros(self.arms))
+        self.memory = Memory(plays, *sums, unplayed.copy(), -unplayed, unplayed.copy())

@@ -8,6 +8,7 @@ from equipoise.problems.adversarial_bandit import AdversarialBandit
 from equipoise.problems.adversaries import Hiding, Predicting, Punishing, Switching
 from equipoise.problems.combination_lock import CombinationLock
 from equipoise.problems.disjoint_linear_bandit import DisjointLinearBandit
+from equipoise.problems.gap_bandit import GapBandit
 from equipoise.problems.k_armed_bandit import KArmedBandit
 from equipoise.problems.linear_bandit import LinearBandit
 from equipoise.problems.linear_mdp import LinearMDP
@@ -20,6 +21,7 @@ PROBLEMS: dict[str, type[Any]] = {
     cls.__name__: cls
     for cls in (
         KArmedBandit,
+        GapBandit,
         LinearBandit,
         TableBandit,
         MisspecifiedLinearBandit,
@@ -37,6 +39,7 @@ __all__ = [
     "AdversarialBandit",
     "CombinationLock",
     "DisjointLinearBandit",
+    "GapBandit",
     "Hiding",
     "KArmedBandit",
     "LinearBandit",

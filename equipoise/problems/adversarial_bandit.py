@@ -89,5 +89,6 @@ class AdversarialBandit(LinearBandit):
 
     def config(self) -> dict[str, Any]:
         """The constructor's arguments, as plain data."""
-        shared = {key: value for key, value in super().config().items() if key not in ("contexts", "table_size")}
+        left_out = ("contexts", "table_size", "signal")
+        shared = {key: value for key, value in super().config().items() if key not in left_out}
         return {**shared, "adversary": adversaries.to_json(self.adversary)}

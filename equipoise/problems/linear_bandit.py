@@ -4,7 +4,7 @@ K actions a round. Each has first entry 1/sqrt(2), a uniformly random direction 
 norm 0.37 in the rest, which carry no signal. theta has first entry sqrt(2)/2 and (0.5/0.6) u in entries 2..d*, u a
 random unit vector whose first d*/2 - 1 entries were shrunk by 0.3, so that the features beyond d*/2 matter most. The
 expected reward is 0.5 + 0.5 cos(angle between u and the action's direction); norms are at most 1 (actions) and 1.1
-(theta).
+(theta). A `signal` below 1 multiplies (0.5/0.6) u, so that the expected rewards of good and bad actions lie closer.
 
 Contexts are fresh every round, drawn from a stored table, or one fixed action set. A learner that looks at the first
 few columns only needs no more of them drawn: the length of what is left of a random direction is then a chi variable.
@@ -22,7 +22,7 @@ from equipoise.kernel import kernel, native
 from equipoise.normals import fill_row, start_rows
 from equipoise.problems.base import Array, KernelProblem, Kernels, Room, linear_means, reward, stored
 from equipoise.streams import INSTANCE, generator_at
-from equipoise.validation import count, one_of
+from equipoise.validation import count, one_of, positive
 
 SIGNAL_NORM, DISTRACTOR_NORM = 0.6, 0.37
 SHRUNK = 0.3
@@ -102,7 +102,8 @@ class LinearBandit(KernelProblem):
     """Nested linear bandit; `seed` fixes the instance (theta and stored contexts).
 
     `contexts` is "fresh", "table" (of `table_size` action sets) or "fixed"; `noise` is "bernoulli", "uniform" (bounded,
-    `noise_scale` in (0, 1] of what keeps rewards in [0, 1]) or "gaussian" (standard deviation `noise_scale`).
+    `noise_scale` in (0, 1] of what keeps rewards in [0, 1]) or "gaussian" (standard deviation `noise_scale`). Expected
+    rewards lie within `signal` / 2 of one half, `signal` in (0, 1].
 
     >>> problem = LinearBandit(d_max=8, d_star=4, n_actions=3)
     >>> context = problem.observe(np.random.default_rng(0))
@@ -122,9 +123,13 @@ class LinearBandit(KernelProblem):
         table_size: int = 200,
         noise: str = "bernoulli",
         noise_scale: float = 0.1,
+        signal: float = 1.0,
         seed: int = 0,
     ) -> None:
         super().__init__(noise, noise_scale)
+        self.signal = positive("signal", signal)
+        if self.signal > 1.0:
+            raise InvalidArgument(f"signal is {signal!r}, but must lie in (0, 1]")
         self.n_columns = count("d_max", d_max, least=2, most=10_000)
         self.d_star = count("d_star", d_star, least=2)
         if self.d_star > self.n_columns:
@@ -137,6 +142,7 @@ class LinearBandit(KernelProblem):
         self._noise_settings = (noise, self.reward_law.scale)
         rng = generator_at(self.seed, INSTANCE)
         theta = draw_theta(self.n_columns, self.d_star, rng)
+        theta[1:] *= self.signal
         n_stored = {"fresh": 0, "table": self.table_size, "fixed": 1}[self.contexts]
         empty = Params(theta, self.d_star, np.empty((0, self.n_actions, self.n_columns)), np.empty((0, self.n_actions)))
         drawn = [draw(empty, self.room(), rng) for _ in range(n_stored)]
@@ -168,6 +174,7 @@ class LinearBandit(KernelProblem):
             "table_size": self.table_size,
             "noise": noise,
             "noise_scale": noise_scale,
+            "signal": self.signal,
             "seed": self.seed,
         }
 

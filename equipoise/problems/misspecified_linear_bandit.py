@@ -16,30 +16,19 @@ Error", where eps* is the absolute approximation error of expected rewards.
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
-from equipoise.problems.base import Array, KernelProblem, Kernels, Room, reward, stored
+from equipoise.problems.base import Array, KernelProblem, Kernels, reward
+from equipoise.problems.linear_bandit import Params, complete, draw
 from equipoise.streams import INSTANCE, generator_at
 from equipoise.validation import count, real
 
 NEAR, FAR = 0.1, 0.7
 LEAST_SLOPE, GREATEST_SLOPE = 0.05, 0.35
 MOST = 0.25  # for a greater error expected rewards would leave [0, 1]
-
-
-class Params(NamedTuple):
-    table: Array  # (2, K, d) the near menu and the far one
-    table_means: Array  # (2, K)
-
-
-@kernel
-def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, Array]:
-    """One of the menus and its expected rewards."""
-    return stored(params.table, params.table_means, rng)
 
 
 class MisspecifiedLinearBandit(KernelProblem):
@@ -51,7 +40,7 @@ class MisspecifiedLinearBandit(KernelProblem):
     0.1
     """
 
-    kernels: ClassVar[Kernels] = Kernels(draw, reward)
+    kernels: ClassVar[Kernels] = Kernels(draw, reward, complete=complete)  # of stored contexts: the two menus
 
     def __init__(
         self,
@@ -75,7 +64,7 @@ class MisspecifiedLinearBandit(KernelProblem):
         table = np.stack([_menu(self.n_columns, NEAR), _menu(self.n_columns, FAR)])
         towards_theta = np.sign(table[:, :, 1:] @ self.theta[1:])
         errors = self.misspecification * np.array([[-1.0], [1.0]]) * towards_theta
-        self.params = Params(table, table @ self.theta + errors)
+        self.params = Params(self.theta, self.n_columns, table, table @ self.theta + errors)
 
     @property
     def norm(self) -> float:
@@ -84,7 +73,7 @@ class MisspecifiedLinearBandit(KernelProblem):
 
     def means(self, context: Any) -> Array:
         """The expected rewards of the offered actions."""
-        for menu, means in zip(*self.params, strict=True):
+        for menu, means in zip(self.params.table, self.params.table_means, strict=True):
             if np.array_equal(context, menu):
                 offered: Array = means
                 return offered

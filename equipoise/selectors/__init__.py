@@ -6,10 +6,68 @@ from typing import Any
 
 from equipoise.selectors.adversarial_elimination import AdversarialElimination
 from equipoise.selectors.balanced_elimination import BalancedElimination
+from equipoise.selectors.corral import Corral
+from equipoise.selectors.d3rb import D3RB
+from equipoise.selectors.dynamic_balancing import DynamicBalancing
+from equipoise.selectors.ed2rb import ED2RB
 from equipoise.selectors.epoch_balancing import EpochBalancing
+from equipoise.selectors.exp3 import EXP3
+from equipoise.selectors.explore_commit_exploit import ExploreCommitExploit
+from equipoise.selectors.greedy_mean import GreedyMean
+from equipoise.selectors.oracle import Oracle
+from equipoise.selectors.rate_adaptive import RateAdaptive
+from equipoise.selectors.realized_balancing import RealizedBalancing
+from equipoise.selectors.regret_balancing import RegretBalancing
+from equipoise.selectors.stochastic_corral import StochasticCorral
+from equipoise.selectors.tsallis_corral import TsallisCorral
+from equipoise.selectors.ucb1 import UCB1
+from equipoise.selectors.ucbc import UCBC
+from equipoise.selectors.uniform import Uniform
 
 SELECTORS: dict[str, type[Any]] = {
-    cls.__name__: cls for cls in (BalancedElimination, EpochBalancing, AdversarialElimination)
+    cls.__name__: cls
+    for cls in (
+        BalancedElimination,
+        EpochBalancing,
+        AdversarialElimination,
+        RealizedBalancing,
+        RegretBalancing,
+        DynamicBalancing,
+        D3RB,
+        ED2RB,
+        ExploreCommitExploit,
+        RateAdaptive,
+        Uniform,
+        Corral,
+        StochasticCorral,
+        TsallisCorral,
+        UCBC,
+        GreedyMean,
+        UCB1,
+        EXP3,
+        Oracle,
+    )
 }
 
-__all__ = ["SELECTORS", "AdversarialElimination", "BalancedElimination", "EpochBalancing"]
+__all__ = [
+    "D3RB",
+    "ED2RB",
+    "EXP3",
+    "SELECTORS",
+    "UCB1",
+    "UCBC",
+    "AdversarialElimination",
+    "BalancedElimination",
+    "Corral",
+    "DynamicBalancing",
+    "EpochBalancing",
+    "ExploreCommitExploit",
+    "GreedyMean",
+    "Oracle",
+    "RateAdaptive",
+    "RealizedBalancing",
+    "RegretBalancing",
+    "StochasticCorral",
+    "TsallisCorral",
+    "Uniform",
+]

@@ -23,18 +23,20 @@ the lower index), so the balancing lemma is untouched; the radius has explicit c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 from typing import ClassVar
 
 import numpy as np
 
-from equipoise.bounds import BOUNDS, Bound
-from equipoise.errors import InvalidArgument
+from equipoise.bounds import Bound
 from equipoise.kernel import kernel
+from equipoise.outlook import next_elimination
+from equipoise.selector import Certificate
 from equipoise.selectors import evidence
-from equipoise.selectors.base import BookedSelector, Kernels
-from equipoise.selectors.evidence import Books, Rules
+from equipoise.selectors.base import BookedSelector, Kernels, check_bounds
+from equipoise.selectors.evidence import Books, Rules, comes_first
 
 
 @kernel
@@ -44,7 +46,7 @@ def choose(rules: Rules, books: Books, rng: np.random.Generator) -> tuple[int, f
     for i in range(len(books.accounts)):
         account = books.accounts[i]
         bound, plays = account.regret_bound, account.plays
-        if account.active and (bound < least_bound or (bound == least_bound and plays < fewest_plays)):
+        if account.active and comes_first(bound, plays, least_bound, fewest_plays):
             chosen, least_bound, fewest_plays = i, bound, plays
     return chosen, 1.0
 
@@ -63,8 +65,8 @@ class BalancedElimination(BookedSelector):
     `bounds` has one candidate bound per learner. `delta` is the selector's own failure probability; learners spend
     theirs separately. Rewards lie in `reward_range`; with sub-Gaussian `noise` (its factor) the range concerns
     expected rewards and a reward only has to be finite. `contexts="fixed"` says that contexts and action sets never
-    change, which narrows the radius. `radius` is "stitched" or "paper"; `radius_scale` multiplies it, and below 1
-    voids every certificate.
+    change, which narrows the radius. `radius` is "stitched", "paper" or "bernstein" (narrow where rewards vary little,
+    for bounded rewards only); `radius_scale` multiplies it, and below 1 voids every certificate.
     """
 
     name = "Balanced elimination"
@@ -82,14 +84,7 @@ class BalancedElimination(BookedSelector):
         radius: str = "stitched",
         radius_scale: float = 1.0,
     ) -> None:
-        if not isinstance(bounds, Iterable):
-            raise InvalidArgument(f"bounds is {bounds!r}, but must have one bound per learner")
-        candidates = tuple(bounds)
-        if not candidates:
-            raise InvalidArgument("bounds is empty, but must have one bound per learner")
-        for bound in candidates:
-            if not isinstance(bound, tuple(BOUNDS.values())):
-                raise InvalidArgument(f"bounds has {bound!r}, but every entry must be one of {', '.join(BOUNDS)}")
+        candidates = check_bounds(bounds)
         super().__init__(
             len(candidates),
             candidates,
@@ -100,3 +95,8 @@ class BalancedElimination(BookedSelector):
             radius=radius,
             radius_scale=radius_scale,
         )
+
+    def certificate(self) -> Certificate:
+        """What the rewards booked so far prove, and when the next learner would go at the present means."""
+        outlook = next_elimination(self.standing(), self.bounds or (), self.rules.radius, self.rules.width)
+        return replace(super().certificate(), next_elimination=outlook)

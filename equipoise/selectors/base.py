@@ -7,26 +7,34 @@ validates, holds both and forwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import isnan, nan
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise import bounds as bounds_module
-from equipoise.bounds import Bound, Custom, Observed
-from equipoise.confidence import Radius, make_radius, radius_alpha, radius_sum
+from equipoise.bounds import BOUNDS, Bound, Custom, Observed
+from equipoise.confidence import (
+    Radius,
+    lower_sum,
+    make_radius,
+    radius_alpha,
+    radius_shares,
+    radius_sum,
+    upper_sum,
+)
 from equipoise.errors import InvalidArgument
 from equipoise.learner import Proposal
 from equipoise.ledger import Bookkeeping, Ledger
 from equipoise.records import as_columns, as_records, check_columns, check_shapes, take_columns, take_records
 from equipoise.selector import Certificate, Choice, Dropped, Elimination, Evidence, Standing
 from equipoise.selectors import evidence
-from equipoise.selectors.evidence import Rules, open_books
+from equipoise.selectors.evidence import Rules, open_books, open_books_without_bounds
 from equipoise.streams import SELECTOR, open_stream, seek
-from equipoise.validation import interval, non_negative, one_of, positive, probability, real
+from equipoise.validation import count, interval, non_negative, one_of, positive, probability, real
 
 
 class Kernels(NamedTuple):
@@ -41,6 +49,31 @@ class Kernels(NamedTuple):
     close_round: Callable[..., None] = evidence.close_round  # (i, reward, regret, lowers, regrets), in round order
     certify: Callable[..., Any] = evidence.certify
     is_active: Callable[..., bool] = evidence.is_active  # (i)
+    stage: Callable[..., int] = evidence.stage  # (i, probability, generator) right after choose -> TEACH, KEEP, REPLAY
+
+
+class Settings(TypedDict, total=False):
+    """What every selector over random or fixed contexts may be told; `BalancedElimination` says what it means."""
+
+    delta: float
+    reward_range: tuple[float, float]
+    noise: float | None
+    contexts: str
+    radius: str
+    radius_scale: float
+
+
+def check_bounds(bounds: Any) -> tuple[Bound, ...]:
+    """One candidate bound per learner, or what is wrong with them."""
+    if not isinstance(bounds, Iterable):
+        raise InvalidArgument(f"bounds is {bounds!r}, but must have one bound per learner")
+    candidates = tuple(bounds)
+    if not candidates:
+        raise InvalidArgument("bounds is empty, but must have one bound per learner")
+    for bound in candidates:
+        if not isinstance(bound, tuple(BOUNDS.values())):
+            raise InvalidArgument(f"bounds has {bound!r}, but every entry must be one of {', '.join(BOUNDS)}")
+    return candidates
 
 
 class BookedSelector:
@@ -49,6 +82,9 @@ class BookedSelector:
     name: str
     needs: frozenset[str] = frozenset()
     randomized: ClassVar[bool] = False  # whether choosing draws random numbers
+    lower_apart: ClassVar[bool] = False  # whether lower means have a stitched radius of their own
+    readmits: ClassVar[bool] = False  # whether a learner that is not active may become so again
+    per_learner: ClassVar[tuple[str, ...]] = ("bounds",)  # settings with one entry for each learner
     worlds: ClassVar[tuple[str, ...]] = ("random", "fixed")  # how contexts may come about
     kernels: ClassVar[Kernels]
 
@@ -57,15 +93,15 @@ class BookedSelector:
         n_learners: int,
         bounds: Sequence[Bound] | None,
         *,
-        delta: float,
-        reward_range: tuple[float, float],
-        noise: float | None,
-        contexts: str,
-        radius: str,
-        radius_scale: float,
+        delta: float = 0.05,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        noise: float | None = None,
+        contexts: str = "random",
+        radius: str = "stitched",
+        radius_scale: float = 1.0,
         seed: int = 0,
     ) -> None:
-        self.n_learners = n_learners
+        self.n_learners = count("n_learners", n_learners)
         self.bounds = None if bounds is None else tuple(bounds)
         self.delta = probability("delta", delta)
         self.reward_range = interval("reward_range", reward_range)
@@ -80,14 +116,20 @@ class BookedSelector:
         self.observed = tuple(i for i, bound in enumerate(self.bounds or ()) if isinstance(bound, Observed))
         self._customs = {i: bound for i, bound in enumerate(self.bounds or ()) if isinstance(bound, Custom)}
         self.eliminations: list[Any] = []  # what was dropped, all in the form of this selector
-        self._stream = open_stream(seed)
+        self.seed = count("seed", seed, least=0, most=2**64 - 1)
+        self._stream = open_stream(self.seed)
         self._draws = 0
         self._pick = partial(self.kernels.choose, self.params, self.kernel_state)
         self._ledger = Ledger(n_learners, self._bookkeeping(), self._n_notes())
 
     def _share_of_delta(self) -> float:
         """The failure probability of one side of one radius."""
-        return radius_alpha(self.n_learners, self.delta)
+        return radius_alpha(self.n_learners, self.delta, self.shares)
+
+    @property
+    def shares(self) -> int:
+        """How many one-sided events every learner's plays and the pool are used for."""
+        return radius_shares(self.radius, self.contexts, self.lower_apart)
 
     def _make_radius(self) -> Radius:
         low, high = self.reward_range
@@ -99,11 +141,13 @@ class BookedSelector:
             noise=self.noise,
             contexts=self.contexts,
             scale=self.radius_scale,
+            lower_apart=self.lower_apart,
         )
 
     def _open_books(self) -> Any:
-        # Learners without a candidate bound are booked as if their bound were whatever they report.
-        return open_books(self.bounds or [Observed()] * self.n_learners)
+        if self.bounds is None:
+            return open_books_without_bounds(self.n_learners, self.rules.width)
+        return open_books(self.bounds)
 
     @property
     def params(self) -> Any:
@@ -156,7 +200,8 @@ class BookedSelector:
 
     @property
     def active(self) -> tuple[int, ...]:
-        return tuple(i for i, account in enumerate(self.books.accounts) if account.active)
+        is_active, params, state = self.kernels.is_active, self.params, self.kernel_state
+        return tuple(i for i in range(self.n_learners) if is_active(params, state, i))
 
     def choose(self, rng: np.random.Generator | None = None) -> Choice:
         """The learner that plays this round; opens a play."""
@@ -174,6 +219,7 @@ class BookedSelector:
         """Take in what the chosen learner proposed."""
         if choice.learner not in proposals:
             raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {choice.learner}")
+        self._ledger.entry(choice.learner, choice.play)  # raises what is wrong with a ticket that is not open
         if choice.learner in self.observed:
             regret = self._check_regret(proposals[choice.learner].regret)
             self._ledger.observe(choice.learner, choice.play, regret)
@@ -219,7 +265,7 @@ class BookedSelector:
 
     def standing(self) -> list[Standing]:
         """How every learner stands; nan where a learner has no resolved play."""
-        rows = []
+        rows, active = [], self.active
         for i, account in enumerate(self.books.accounts):
             n = account.booked_plays
             rows.append(
@@ -232,7 +278,7 @@ class BookedSelector:
                     mean_bound=account.booked_bound / n if n else nan,
                     mean_lower=account.mean_lower if n else nan,
                     mean_upper=account.mean_upper if n else nan,
-                    active=account.active,
+                    active=i in active,
                 )
             )
         return rows
@@ -261,27 +307,31 @@ class BookedSelector:
 
     def config(self) -> dict[str, Any]:
         """The constructor's arguments, as plain data."""
+        learners: dict[str, Any] = {"n_learners": self.n_learners}
+        if self.bounds is not None:
+            learners = {"bounds": [bounds_module.to_json(bound) for bound in self.bounds]}
         return {
-            "bounds": None if self.bounds is None else [bounds_module.to_json(bound) for bound in self.bounds],
+            **learners,
             "delta": self.delta,
             "reward_range": list(self.reward_range),
             "noise": self.noise,
             "contexts": self.contexts,
             "radius": self.radius,
             "radius_scale": self.radius_scale,
+            **({"seed": self.seed} if self.randomized else {}),
         }
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """The selector that `config` describes, in its initial state."""
         settings = {**config, "reward_range": tuple(config["reward_range"])}
-        if config["bounds"] is not None:
+        if config.get("bounds") is not None:
             settings["bounds"] = [bounds_module.from_json(bound) for bound in config["bounds"]]
         return cls(**settings)
 
     def to_arrays(self) -> tuple[Any, Any]:
         """Params and state as arrays, for compiled code; the state is a copy."""
-        return self.rules, type(self.books)(*map(as_records, self.books))
+        return self.params, type(self.books)(*map(as_records, self.books))
 
     def from_arrays(self, state: Any) -> None:
         """Take on a state that compiled code has worked on, all of whose plays are resolved."""
@@ -326,11 +376,18 @@ class BookedSelector:
     def _elimination(self, i: int) -> Dropped:
         account = self.books.accounts[i]
 
-        def proof(index: int, plays: int, rewards: float, regret_bound: float) -> Evidence:
-            return Evidence(index, plays, rewards, regret_bound, radius_sum(self.rules.radius, plays))
-
+        radius, plays, bound = self.rules.radius, account.proof_plays, account.proof_bound
+        above = upper_sum(radius, plays, account.proof_spread, bound)
+        below = lower_sum(radius, account.witness_plays, account.witness_spread)
         return Elimination(
             account.eliminated_at,
-            proof(i, account.proof_plays, account.proof_rewards, account.proof_bound),
-            proof(account.witness, account.witness_plays, account.witness_rewards, account.witness_bound),
+            Evidence(i, plays, account.proof_rewards, bound, above, account.proof_spread),
+            Evidence(
+                account.witness,
+                account.witness_plays,
+                account.witness_rewards,
+                account.witness_bound,
+                below,
+                account.witness_spread,
+            ),
         )

@@ -40,7 +40,7 @@ from equipoise.selectors import evidence
 from equipoise.selectors.base import BookedSelector, Kernels
 from equipoise.selectors.epochs import EpochBooks, add_round, certify, open_epoch_books, smallest_active, test
 from equipoise.selectors.evidence import Rules
-from equipoise.validation import count, one_of, real
+from equipoise.validation import one_of, real
 
 
 @kernel
@@ -118,7 +118,6 @@ class EpochBalancing(BookedSelector):
         check_nested(self.classes)
         self.size = one_of("size", size, tuple(SIZES))
         self.sizes = tuple(SIZES[size](claimed) for claimed in self.classes)
-        self.seed = count("seed", seed, least=0, most=2**64 - 1)
         super().__init__(
             len(self.classes),
             [Observed()] * len(self.classes),
@@ -128,7 +127,7 @@ class EpochBalancing(BookedSelector):
             contexts="adversarial",
             radius="stitched",
             radius_scale=radius_scale,
-            seed=self.seed,
+            seed=seed,
         )
 
     @classmethod

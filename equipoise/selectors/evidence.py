@@ -1,9 +1,11 @@
-"""What the resolved plays of each learner prove: the books that selectors with candidate bounds keep.
+"""What the resolved plays of each learner prove: the books that selectors keep, with candidate bounds or without.
 
 For each learner an account holds plays n_i, summed rewards U_i and its admissible bound R_i twice: over all plays made
 (what is balanced) and over the longest resolved prefix of plays (what is tested). On the event of the radius D, for
 all n at once, |n_i mu* - U_i - Reg_i| <= D(n_i); so mu* >= (U_i - D)/n_i, and mu* <= (U_i + R_i + D)/n_i if the bound
-of i is true. `eliminate` is the test of Algorithm 1; `certify` bounds the optimum and the regret of all rounds.
+of i is true; where a side of the radius has a sharper form, that one is taken. A learner without a candidate bound is
+booked with w n, which is true of everybody. `eliminate` is the test of Algorithm 1; `certify` bounds the optimum and
+the regret of all rounds.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL", Algorithm 1 and its lemma on mu*. Departures: no test while an active learner is unplayed (the paper
@@ -18,9 +20,15 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple, Protocol
 
-from equipoise.bounds import SUMMED, Bound, admissible, bound_code
-from equipoise.confidence import Radius, radius_sum
+import numpy as np
+
+from equipoise.bounds import POWER, SUMMED, Bound, admissible, bound_code
+from equipoise.confidence import Radius, add_spread, lower_sum, radius_sum, upper_sum
 from equipoise.kernel import kernel
+
+# What a learner does in a round: play and learn; the same, and its policy is kept; let the kept policy play and learn
+# nothing.
+TEACH, KEEP, REPLAY = 0, 1, 2
 
 
 class Rules(NamedTuple):
@@ -49,6 +57,7 @@ class Account:
     booked_bound: float = 0.0  # R_i at the resolved prefix
     rewards: float = 0.0  # total over the resolved prefix
     rewards_carry: float = 0.0
+    spread: float = 0.0  # of the rewards around their running mean, a sum of squares over the resolved prefix
     mean_lower: float = -inf
     mean_upper: float = inf
     least_upper: float = inf  # the smallest mean upper there ever was
@@ -57,10 +66,12 @@ class Account:
     proof_plays: int = 0
     proof_rewards: float = 0.0
     proof_bound: float = 0.0
+    proof_spread: float = 0.0
     witness: int = -1
     witness_plays: int = 0
     witness_rewards: float = 0.0
     witness_bound: float = 0.0
+    witness_spread: float = 0.0
 
 
 @dataclass(slots=True)
@@ -81,6 +92,22 @@ class Books(NamedTuple):
     pool: list[Pool]  # one row
 
 
+class Limits(Protocol):
+    """Rules that say at least what `Rules` does."""
+
+    @property
+    def radius(self) -> Radius: ...
+
+    @property
+    def low(self) -> float: ...
+
+    @property
+    def high(self) -> float: ...
+
+    @property
+    def width(self) -> float: ...
+
+
 class Accounts(Protocol):
     """Books that keep at least these rows."""
 
@@ -95,6 +122,10 @@ def open_books(bounds: Sequence[Bound]) -> Books:
     return Books([Account(*bound_code(bound)) for bound in bounds], [Pool()])
 
 
+def open_books_without_bounds(n_learners: int, width: float) -> Books:
+    return Books([Account(POWER, width, 1.0) for _ in range(n_learners)], [Pool()])
+
+
 @kernel
 def add(total: float, carry: float, amount: float) -> tuple[float, float]:
     """Kahan's compensated addition of `amount` to a total with its carry."""
@@ -104,13 +135,19 @@ def add(total: float, carry: float, amount: float) -> tuple[float, float]:
 
 
 @kernel
-def open_play(rules: Rules, books: Books, i: int) -> None:
+def open_play(rules: Limits, books: Accounts, i: int) -> None:
     """Learner i was chosen."""
     books.accounts[i].plays += 1
 
 
 @kernel
-def rewind(rules: Rules, books: Books, i: int) -> None:
+def stage(rules: Limits, books: Accounts, i: int, probability: float, rng: np.random.Generator) -> int:
+    """Begin the round that was given to learner i: what the learner is to do in it."""
+    return TEACH
+
+
+@kernel
+def rewind(rules: Limits, books: Accounts, i: int) -> None:
     """Set what is balanced of learner i back to its resolved prefix."""
     account = books.accounts[i]
     account.increments = account.booked_increments
@@ -119,7 +156,7 @@ def rewind(rules: Rules, books: Books, i: int) -> None:
 
 
 @kernel
-def play(rules: Rules, books: Books, i: int, position: int, regret: float) -> None:
+def play(rules: Limits, books: Accounts, i: int, position: int, regret: float) -> None:
     """Balance learner i as having made its play number `position`; an unknown regret counts the full width."""
     account = books.accounts[i]
     if account.bound_kind == SUMMED:
@@ -132,9 +169,11 @@ def play(rules: Rules, books: Books, i: int, position: int, regret: float) -> No
 
 
 @kernel
-def book(rules: Rules, books: Accounts, i: int, reward: float, regret: float) -> None:
+def book(rules: Limits, books: Accounts, i: int, reward: float, regret: float) -> None:
     """Extend learner i's resolved prefix by one play."""
     account = books.accounts[i]
+    middle = (rules.low + rules.high) / 2
+    account.spread = add_spread(account.spread, account.booked_plays, account.rewards, middle, reward)
     account.booked_plays += 1
     n = account.booked_plays
     if account.bound_kind == SUMMED:
@@ -146,9 +185,9 @@ def book(rules: Rules, books: Accounts, i: int, reward: float, regret: float) ->
         account.bound_kind, account.bound_coefficient, account.bound_shape, n, raw_sum, previous, rules.width
     )
     account.rewards, account.rewards_carry = add(account.rewards, account.rewards_carry, reward)
-    radius = radius_sum(rules.radius, n)
-    account.mean_lower = (account.rewards - radius) / n
-    account.mean_upper = (account.rewards + account.booked_bound + radius) / n
+    radius, bound, spread = rules.radius, account.booked_bound, account.spread
+    account.mean_lower = (account.rewards - lower_sum(radius, n, spread)) / n
+    account.mean_upper = (account.rewards + bound + upper_sum(radius, n, spread, bound)) / n
     if account.mean_upper < account.least_upper:
         account.least_upper = account.mean_upper
     pooled = books.pool[0]
@@ -157,7 +196,13 @@ def book(rules: Rules, books: Accounts, i: int, reward: float, regret: float) ->
 
 
 @kernel
-def pool(rules: Rules, books: Books, reward: float) -> None:
+def book_only(rules: Limits, books: Accounts, i: int, reward: float, regret: float, probability: float) -> None:
+    """Book one reward and draw no conclusion; for selectors that look at the accounts when they choose."""
+    book(rules, books, i, reward, regret)
+
+
+@kernel
+def pool(rules: Limits, books: Accounts, reward: float) -> None:
     """Extend the resolved prefix of all rounds by one round."""
     pooled = books.pool[0]
     pooled.plays += 1
@@ -166,13 +211,19 @@ def pool(rules: Rules, books: Books, reward: float) -> None:
 
 @kernel
 def close_round(
-    rules: Rules, books: Books, i: int, reward: float, regret: float, lowers: Sequence[float], regrets: Sequence[float]
+    rules: Limits,
+    books: Accounts,
+    i: int,
+    reward: float,
+    regret: float,
+    lowers: Sequence[float],
+    regrets: Sequence[float],
 ) -> None:
     """What all learners proposed in a round counts for nothing in these books."""
 
 
 @kernel
-def is_active(rules: Rules, books: Books, i: int) -> bool:
+def is_active(rules: Limits, books: Accounts, i: int) -> bool:
     return books.accounts[i].active
 
 
@@ -185,7 +236,22 @@ def rounds_made(books: Accounts) -> int:
 
 
 @kernel
-def eliminate(books: Books) -> None:
+def comes_first(value: float, plays: int, least: float, fewest: int) -> bool:
+    """Whether a learner is chosen before the best one so far: the smaller value, then fewer plays, then the order."""
+    return value < least or (value == least and plays < fewest)
+
+
+@kernel
+def greatest_lower(books: Accounts) -> float:
+    """The greatest mean lower bound that any learner has now; -inf while nothing is resolved."""
+    greatest = -inf
+    for j in range(len(books.accounts)):
+        greatest = max(greatest, books.accounts[j].mean_lower)
+    return greatest
+
+
+@kernel
+def eliminate(books: Accounts) -> None:
     """Drop every active learner whose upper mean lies strictly below the greatest lower mean of an active one."""
     n_learners = len(books.accounts)
     witness, best_lower, least_upper = 0, -inf, inf
@@ -201,24 +267,31 @@ def eliminate(books: Books) -> None:
                 witness, best_lower = j, account.mean_lower
     if least_upper >= best_lower:
         return
-    proof = books.accounts[witness]
     for i in range(n_learners):
-        account = books.accounts[i]
-        if account.active and account.mean_upper < best_lower:
-            account.active = False
-            books.pool[0].eliminated += 1
-            account.eliminated_at = rounds_made(books)
-            account.proof_plays = account.booked_plays
-            account.proof_rewards = account.rewards
-            account.proof_bound = account.booked_bound
-            account.witness = witness
-            account.witness_plays = proof.booked_plays
-            account.witness_rewards = proof.rewards
-            account.witness_bound = proof.booked_bound
+        if books.accounts[i].active and books.accounts[i].mean_upper < best_lower:
+            drop(books, i, witness)
 
 
 @kernel
-def certify(rules: Rules, books: Books) -> tuple[float, float, float, float, bool]:
+def drop(books: Accounts, i: int, witness: int) -> None:
+    """Eliminate learner i and note the proof: its upper mean lies below the lower mean of the witness."""
+    account, proof = books.accounts[i], books.accounts[witness]
+    account.active = False
+    books.pool[0].eliminated += 1
+    account.eliminated_at = rounds_made(books)
+    account.proof_plays = account.booked_plays
+    account.proof_rewards = account.rewards
+    account.proof_bound = account.booked_bound
+    account.proof_spread = account.spread
+    account.witness = witness
+    account.witness_plays = proof.booked_plays
+    account.witness_rewards = proof.rewards
+    account.witness_bound = proof.booked_bound
+    account.witness_spread = proof.spread
+
+
+@kernel
+def certify(rules: Limits, books: Accounts) -> tuple[float, float, float, float, bool]:
     """(optimum_lower, optimum_upper, regret_lower, regret_upper, consistent) over all rounds, as in `Certificate`."""
     pooled = books.pool[0]
     rounds, resolved, pool_radius = rounds_made(books), pooled.plays, 0.0

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from math import isnan, nan
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,10 @@ from numpy.typing import NDArray
 from equipoise.learner import accepts, regret_after
 from equipoise.portfolio import Portfolio
 from equipoise.problem import play
+from equipoise.selector import check_entitled
+from equipoise.selectors.evidence import KEEP, REPLAY, TEACH
 from equipoise.simulate.compiler import compiled, driver
+from equipoise.simulate.packing import arrays, copy, pack
 from equipoise.simulate.tapes import (
     Curves,
     Progress,
@@ -54,32 +57,55 @@ def decide_chain(kernels: tuple[Any, ...]) -> Any:
 
 
 @cache
-def learn_chain(kernels: tuple[Any, ...]) -> Any:
-    """learn(group, member, params, memories, actions, action, reward) over groups of learners."""
-    head = compiled(kernels[0].learn)
+def learn_chain(kernels: tuple[Any, ...], weighted: bool) -> Any:
+    """learn(group, member, params, memories, actions, action, reward, weight) over groups of learners."""
+    head = compiled(kernels[0].learn_weighted) if weighted else _without_weight(kernels[0].learn)
 
     def learn_last(
-        group: int, member: int, params: Any, memories: Any, actions: Any, action: int, reward: float
+        group: int, member: int, params: Any, memories: Any, actions: Any, action: int, reward: float, weight: float
     ) -> None:
-        head(params[0][member], memories[0][member], actions, action, reward)
+        head(params[0][member], memories[0][member], actions, action, reward, weight)
 
     if len(kernels) == 1:
         return compiled(learn_last)
-    tail = learn_chain(kernels[1:])
+    tail = learn_chain(kernels[1:], weighted)
 
-    def learn(group: int, member: int, params: Any, memories: Any, actions: Any, action: int, reward: float) -> None:
+    def learn(
+        group: int, member: int, params: Any, memories: Any, actions: Any, action: int, reward: float, weight: float
+    ) -> None:
         if group == 0:
-            head(params[0][member], memories[0][member], actions, action, reward)
+            head(params[0][member], memories[0][member], actions, action, reward, weight)
         else:
-            tail(group - 1, member, params[1:], memories[1:], actions, action, reward)
+            tail(group - 1, member, params[1:], memories[1:], actions, action, reward, weight)
 
     return compiled(learn)
 
 
+def _without_weight(learn: Any) -> Any:
+    plain = compiled(learn)
+
+    def learn_once(params: Any, memory: Any, actions: Any, action: int, reward: float, weight: float) -> None:
+        plain(params, memory, actions, action, reward)
+
+    return compiled(learn_once)
+
+
+class Demands(NamedTuple):
+    """What a selector asks of its learners, known when its driver is compiled."""
+
+    asks_all: bool  # every active learner proposes in every round
+    weighted: bool  # lessons count 1 / probability times
+    smoothed: bool  # policies are kept and play again
+
+
 @cache
-def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...], asks_all: bool) -> Any:
-    """The driver for the kernels of a problem, a selector and the groups of learners; `asks_all` if every active
-    learner proposes in every round."""
+def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...], demands: Demands) -> Any:
+    """The driver for the kernels of a problem, a selector and the groups of learners.
+
+    A lesson of weight 0 changes nothing in a learner made of kernels, so those who did not play are left alone.
+    """
+    asks_all, weighted, smoothed = demands
+    stage = compiled(selector.stage)
     draw, reward_of, record, complete = map(compiled, (problem.draw, problem.reward, problem.record, problem.complete))
     choose, open_play, book, rewind = map(
         compiled, (selector.choose, selector.open_play, selector.book, selector.rewind)
@@ -87,7 +113,7 @@ def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...], asks_al
     pool, close_round, certify, is_active = map(
         compiled, (selector.pool, selector.close_round, selector.certify, selector.is_active)
     )
-    decide, learn = decide_chain(learners), learn_chain(learners)
+    decide, learn = decide_chain(learners), learn_chain(learners, weighted)
 
     def drive(
         source: Any,
@@ -95,6 +121,8 @@ def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...], asks_al
         state: Any,
         learner_params: Any,
         memories: Any,
+        kept: Any,
+        rooms: Any,
         places: NDArray[np.int64],
         stream: Stream,
         progress: Progress,
@@ -102,8 +130,10 @@ def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...], asks_al
         curves: Curves,
     ) -> None:
         """`places` has a row (group, member, shares, columns) per learner: where to find it, whether it learns from
-        every round, and how many columns of the actions it needs to decide."""
+        every round, and how many columns of the actions it needs to decide. `kept` are their kept
+        policies and `rooms` the words of both, a row per learner; the same once more where none are kept."""
         problem_params, noise, room = source
+        room_of_memories, room_of_kept = rooms
         generator, n_learners, n_columns = stream.generator, len(places), room.actions.shape[1]
         plays = np.zeros(n_learners, np.int64)
         lowers, regrets = np.full(n_learners, np.nan), np.full(n_learners, np.nan)
@@ -111,6 +141,12 @@ def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...], asks_al
         for t in range(1, rounds + 1):
             seek(stream, SELECTOR, t)
             i, probability = choose(params, state, generator)
+            group, member, task = places[i, 0], places[i, 1], TEACH
+            if smoothed:
+                task = stage(params, state, i, probability, generator)
+                if task == KEEP:
+                    for word in range(room_of_memories.shape[1]):
+                        room_of_kept[i, word] = room_of_memories[i, word]
             seek(stream, CONTEXTS, t)
             room.n_columns[0] = n_columns if asks_all else places[i, 3]
             actions, means = draw(problem_params, room, generator)
@@ -122,7 +158,8 @@ def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...], asks_al
                             places[j, 0], places[j, 1], learner_params, memories, actions, generator
                         )
             seek(stream, LEARNERS + i, t)
-            action, lower, regret, _ = decide(places[i, 0], places[i, 1], learner_params, memories, actions, generator)
+            policies = kept if task == REPLAY else memories
+            action, lower, regret, _ = decide(group, member, learner_params, policies, actions, generator)
             seek(stream, REWARDS, t)
             reward = reward_of(noise, means[action], generator)
             open_play(params, state, i)
@@ -130,9 +167,11 @@ def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...], asks_al
             if shares:
                 complete(problem_params, room, action)
             for j in range(n_learners):
-                if j == i or (places[j, 2] == 1 and is_active(params, state, j)):
-                    learn(places[j, 0], places[j, 1], learner_params, memories, actions, action, reward)
-            book(params, state, i, reward, regret, probability)
+                if (j == i and task != REPLAY) or (places[j, 2] == 1 and is_active(params, state, j)):
+                    weight = 1.0 / probability if weighted else 1.0
+                    learn(places[j, 0], places[j, 1], learner_params, memories, actions, action, reward, weight)
+            # Where policies are kept, the selector itself learns from the rounds in which they play again.
+            book(params, state, i, reward, regret, 0.0 if smoothed and task != REPLAY else probability)
             rewind(params, state, i)
             pool(params, state, reward)
             if asks_all:
@@ -158,6 +197,7 @@ def run_jointly(
     problem: Any, learners: Sequence[Any], selector: Any, marks: Rounds, seed: int, *, share_data: bool = False
 ) -> tuple[Curves, float]:
     """Run a selector over the whole horizon with its learners; leaves all of them in their final state."""
+    check_entitled(selector, learners)
     if can_compile(problem, selector, *learners):
         return _run_compiled(problem, learners, selector, marks, seed, share_data)
     return run_portfolio(problem, Portfolio(learners, selector, seed=seed, share_data=share_data), marks)
@@ -192,28 +232,43 @@ def run_portfolio(problem: Any, portfolio: Portfolio, marks: Rounds) -> tuple[Cu
 def _run_compiled(
     problem: Any, learners: Sequence[Any], selector: Any, marks: Rounds, seed: int, share_data: bool
 ) -> tuple[Curves, float]:
-    groups = _groups(learners)
+    groups = grouped(learners)
     kernels = tuple(group[0].kernels for group in groups)
     places = np.array([_place(learner, groups, problem, share_data) for learner in learners], np.int64)
     learner_params = tuple(tuple(learner.params for learner in group) for group in groups)
-    memories = tuple(tuple(native_memory(learner, problem) for learner in group) for group in groups)
+    live = [native_memory(learner, problem) for learner in learners]
+    demands = Demands(*(need in selector.needs for need in ("proposals", "weight", "snapshots")))
+    packed, room = pack(live) if demands.smoothed else (live, np.empty((0, 0), np.int64))
+    policies, policy_room = pack(live) if demands.smoothed else (packed, room)
+    memories, kept = _by_group(packed, places), _by_group(policies, places)
     source = (problem.params, problem.reward_law, problem.room())
     params, state = selector.to_arrays()
     curves = open_curves(len(marks), len(learners))
-    driver = joint_driver(problem.kernels, selector.kernels, kernels, "proposals" in selector.needs)
-    place = (source, params, state, learner_params, memories, places, open_stream(seed), open_progress())
+    driver = joint_driver(problem.kernels, selector.kernels, kernels, demands)
+    world = (source, params, state, learner_params, memories, kept, (room, policy_room), places)
+    place = (*world, open_stream(seed), open_progress())
     driver(*place, marks[:0], curves)  # compiles before the clock starts
     start = perf_counter()
     driver(*place, marks, curves)
     seconds = perf_counter() - start
     selector.from_arrays(state)
+    if demands.smoothed:
+        for memory, own in zip(packed, live, strict=True):
+            copy(memory, own)
     return curves, seconds
 
 
-def _groups(learners: Sequence[Any]) -> list[list[Any]]:
-    """Learners by algorithm."""
-    algorithms = dict.fromkeys(learner.kernels for learner in learners)
-    return [[learner for learner in learners if learner.kernels == kernels] for kernels in algorithms]
+def _by_group(memories: Sequence[Any], places: NDArray[np.int64]) -> tuple[tuple[Any, ...], ...]:
+    """The memories as the driver finds them: one tuple per group, in the order of its members."""
+    groups = range(int(places[:, 0].max()) + 1)
+    return tuple(tuple(memories[int(i)] for i in np.flatnonzero(places[:, 0] == group)) for group in groups)
+
+
+def grouped(learners: Sequence[Any]) -> list[list[Any]]:
+    """Learners by algorithm, and by how their arrays are laid out, which is part of their type in compiled code."""
+    layouts = [tuple(array.flags.c_contiguous for array in arrays(learner.memory)) for learner in learners]
+    kinds = [(learner.kernels, layout) for learner, layout in zip(learners, layouts, strict=True)]
+    return [[learners[i] for i, own in enumerate(kinds) if own == kind] for kind in dict.fromkeys(kinds)]
 
 
 def _place(learner: Any, groups: list[list[Any]], problem: Any, share_data: bool) -> tuple[int, int, int, int]:

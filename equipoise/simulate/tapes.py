@@ -12,15 +12,16 @@ afterwards, for the learner's own curve, stores nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
-from math import nan
+from math import isnan, nan
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.errors import EquipoiseError
 from equipoise.learner import Proposal, decider, regret_after
 from equipoise.learners import ridge
 from equipoise.problem import play
@@ -232,6 +233,7 @@ class Tapes:
         self.rows = np.empty((n_learners, self.rounds, 3))
         self.recorded = np.zeros(n_learners, np.int64)
         self.seconds = [0.0] * n_learners
+        self.plays = [0] * n_learners  # that the seconds were spent on
         self._curves = [np.full(len(marks), nan) for _ in self.learners]
         self._stream = open_stream(seed)
         self._progress = [open_progress() for _ in self.learners]
@@ -239,25 +241,50 @@ class Tapes:
     def extend(self, i: int) -> None:
         """Record another chunk of learner i."""
         recorded = int(self.recorded[i])
+        if self._progress[i].done[0] > recorded:
+            raise EquipoiseError(f"learner {i} has played on beyond its tape, which cannot be extended any more")
         until = min(recorded + max(CHUNK, recorded // 4), self.rounds)
         self._play(i, until, self.rows[i])
         self.recorded[i] = until
 
     def curve(self, i: int) -> Array:
-        """The regret of learner i alone at the marked rounds."""
-        self._play(i, self.rounds, self.rows[i, : self.recorded[i]])
+        """The regret of learner i alone at the marked rounds. Its tape cannot be extended afterwards."""
+        if isnan(self._curves[i][-1]):
+            self._play(i, self.rounds, self.rows[i, : self.recorded[i]])
         return self._curves[i]
 
     def seconds_per_play(self, i: int) -> float:
-        plays = int(self._progress[i].done[0])
-        return self.seconds[i] / plays if plays else 0.0
+        return self.seconds[i] / self.plays[i] if self.plays[i] else 0.0
+
+    def contents(self) -> dict[str, NDArray[Any]]:
+        """What is on the tapes, with the curves of all learners, for `restore`."""
+        curves = np.array([self.curve(i) for i in range(len(self.learners))])
+        rows = {f"rows.{i}": self.rows[i, :recorded] for i, recorded in enumerate(self.recorded)}
+        return {"curves": curves, "seconds": np.array(self.seconds), "plays": np.array(self.plays), **rows}
+
+    def restore(self, contents: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what the same learners have recorded before; to go beyond it they start again from the first play.
+
+        Whatever does not fit raises ValueError, or KeyError where something lacks, and changes nothing.
+        """
+        n_learners = len(self.learners)
+        recorded = [contents[f"rows.{i}"] for i in range(n_learners)]
+        shapes = {name: contents[name].shape for name in ("curves", "seconds", "plays")}
+        fitting = {"curves": (n_learners, len(self.marks)), "seconds": (n_learners,), "plays": (n_learners,)}
+        if shapes != fitting or any(len(rows) > self.rounds or rows.shape[1:] != (3,) for rows in recorded):
+            raise ValueError("tapes of other learners or rounds")
+        for i, rows in enumerate(recorded):
+            self.rows[i, : len(rows)] = rows
+            self.recorded[i] = len(rows)
+            self._curves[i][:] = contents["curves"][i]
+        self.seconds, self.plays = contents["seconds"].tolist(), contents["plays"].tolist()
 
     def _play(self, i: int, until: int, tape: Array) -> None:
         learner, problem, progress = self.learners[i], self.problem, self._progress[i]
         place = (self._stream, i, tape, progress, until, self.marks, self._curves[i])
         if can_compile(problem, learner):
             record = partial(
-                recorder(problem.kernels.draw, problem.kernels.reward, *learner.kernels),
+                recorder(problem.kernels.draw, problem.kernels.reward, learner.kernels.decide, learner.kernels.learn),
                 (problem.params, problem.reward_law, problem.room(problem.columns_for(learner))),
                 learner.params,
                 native_memory(learner, problem),
@@ -270,9 +297,10 @@ class Tapes:
             record = partial(record_interpreted, problem, learner)
         if progress.done[0] == 0:  # compile before the clock starts
             record(*place[:4], 0, *place[5:])
-        start = perf_counter()
+        n_plays, start = until - int(progress.done[0]), perf_counter()
         record(*place)
         self.seconds[i] += perf_counter() - start
+        self.plays[i] += n_plays
 
 
 def can_compile(*parts: Any) -> bool:
@@ -282,10 +310,17 @@ def can_compile(*parts: Any) -> bool:
 
 def native_memory(learner: Any, problem: Any) -> Any:
     """The learner's own arrays, with scratch room for compiled code."""
-    if hasattr(learner.memory, "scratch"):
-        scratch = ridge.open_scratch(learner.dim, problem.n_actions, problem.same_actions)
-        return learner.memory._replace(scratch=scratch)
-    return learner.memory
+    return _with_scratch(learner.memory, problem.n_actions, problem.same_actions)
+
+
+def _with_scratch(memory: Any, n_actions: int, same_actions: bool) -> Any:
+    if isinstance(memory, ridge.Ridge):
+        return memory._replace(scratch=ridge.open_scratch(len(memory.theta), n_actions, same_actions))
+    if not isinstance(memory, tuple):
+        return memory
+    # A learner with regressions inside shows them masked or weighted actions: not the same ones in every round.
+    parts = [_with_scratch(part, n_actions, False) for part in memory]
+    return type(memory)(*parts) if hasattr(memory, "_fields") else tuple(parts)
 
 
 def run_on_tapes(tapes: Tapes, selector: Any) -> tuple[Curves, float]:

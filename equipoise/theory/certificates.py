@@ -8,7 +8,10 @@ selection under adversarial contexts.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL", Algorithm 1 (the elimination test) and its lemma on mu*.
-Symbols: n plays, U reward_sum, R regret_bound, D radius (all totals), M n_learners, alpha = delta / (2 (M + 1)).
+Symbols: n plays, U reward_sum, R regret_bound, D radius (all totals), M n_learners, V spread, alpha = delta /
+(shares (M + 1)).
+A record has version 2 where a side of the radius has a sharper form: it then says how many `shares` alpha has, and for
+both learners the spread of their rewards. All others have version 1, in which shares is 2.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from equipoise.confidence import RADII, make_radius, radius_alpha, radius_sum
+from equipoise.confidence import RADII, lower_sum, make_radius, radius_alpha, radius_shares, upper_sum
 from equipoise.errors import InvalidArgument, UnreadableFile
 from equipoise.selector import Dropped, Elimination, EpochEnd
 from equipoise.storage import digest
@@ -39,7 +42,8 @@ from equipoise.theory.fields import (
     whole,
 )
 
-VERSION = 1
+VERSIONS = (1, 2)
+TWO_SIDED = 2  # shares of a radius that is used on both sides
 
 
 def elimination_record(
@@ -57,9 +61,9 @@ def elimination_record(
     if isinstance(elimination, EpochEnd):
         proof = epoch_ends.proof(elimination, learner_names)
     else:
-        proof = _proof(elimination, learner_names)
+        proof = _proof(elimination, learner_names, selector.shares)
     record = {
-        "version": VERSION,
+        "version": 2 if "shares" in proof else 1,
         "selector": selector_label,
         **({"instance": instance} if instance else {}),
         "seed": int(seed),
@@ -77,9 +81,9 @@ def elimination_record(
     return {**record, "digest": digest(record)}
 
 
-def _proof(elimination: Elimination, learner_names: Sequence[str]) -> dict[str, Any]:
+def _proof(elimination: Elimination, learner_names: Sequence[str], shares: int) -> dict[str, Any]:
     learner, witness = elimination.learner, elimination.witness
-    return {
+    sides: dict[str, Any] = {
         "learner": {
             "index": int(learner.index),
             "name": str(learner_names[learner.index]),
@@ -98,6 +102,10 @@ def _proof(elimination: Elimination, learner_names: Sequence[str]) -> dict[str, 
             "mean_lower": float(witness.mean_lower),
         },
     }
+    if shares == TWO_SIDED:
+        return sides
+    sides["learner"]["spread"], sides["witness"]["spread"] = float(learner.spread), float(witness.spread)
+    return {"shares": shares, **sides}
 
 
 def verify_record(record: Any) -> list[str]:
@@ -107,11 +115,11 @@ def verify_record(record: Any) -> list[str]:
     """
     if not isinstance(record, Mapping):
         return ["the record is no JSON object"]
-    if whole(record.get("version")) and record["version"] != VERSION:
-        return [f"version is {record['version']}, but only {VERSION} is known"]
-    of_epoch = "epoch" in record
-    sides = epoch_ends.SIDES if of_epoch else _SIDES
-    optional = {"instance": text} if "instance" in record else {}
+    if whole(record.get("version")) and record["version"] not in VERSIONS:
+        return [f"version is {record['version']}, but only {' and '.join(map(str, VERSIONS))} are known"]
+    of_epoch, sharper = "epoch" in record, record.get("version") == 2
+    sides = epoch_ends.SIDES if of_epoch else _SHARPER_SIDES if sharper else _SIDES
+    optional = ({"instance": text} if "instance" in record else {}) | ({"shares": whole} if sharper else {})
     faults = shape_faults("", record, _FIELDS | optional | dict.fromkeys(sides, mapping))
     for side, fields in sides.items():
         if isinstance(record.get(side), Mapping):
@@ -179,6 +187,7 @@ _SIDES: dict[str, dict[str, Test]] = {
     "learner": {**_PLAYS, "regret_bound": number, "mean_upper": number},
     "witness": {**_PLAYS, "mean_lower": number},
 }
+_SHARPER_SIDES = {side: {**fields, "spread": number} for side, fields in _SIDES.items()}
 
 
 def _common_faults(record: Mapping[str, Any]) -> list[str]:
@@ -200,8 +209,14 @@ def _common_faults(record: Mapping[str, Any]) -> list[str]:
 
 def _range_faults(record: Mapping[str, Any]) -> list[str]:
     learner, witness = record["learner"], record["witness"]
+    spreads = [
+        (f"{side}.spread", record[side]["spread"], record[side]["spread"] >= 0, "at least 0")
+        for side in _SIDES
+        if "spread" in record[side]
+    ]
     return rule_faults(
         [
+            *spreads,
             ("radius", record["radius"], record["radius"] in RADII, f"one of {', '.join(RADII)}"),
             ("contexts", record["contexts"], record["contexts"] in ("random", "fixed"), "random or fixed"),
             ("witness.index", witness["index"], witness["index"] != learner["index"], "another than learner.index"),
@@ -215,8 +230,12 @@ def _mathematical_faults(record: Mapping[str, Any]) -> list[str]:
     learner, witness = record["learner"], record["witness"]
     low, high = record["reward_range"]
     n, witness_n, bound = learner["plays"], witness["plays"], learner["regret_bound"]
+    shares = record.get("shares", TWO_SIDED)
+    lower_apart = shares != TWO_SIDED
+    if shares != radius_shares(record["radius"], record["contexts"], lower_apart):
+        return [f"shares is {shares}, but that is not what its radius uses"]
     try:
-        alpha = radius_alpha(record["n_learners"], record["delta"])
+        alpha = radius_alpha(record["n_learners"], record["delta"], shares)
         rule = make_radius(
             record["radius"],
             n_learners=record["n_learners"],
@@ -225,8 +244,10 @@ def _mathematical_faults(record: Mapping[str, Any]) -> list[str]:
             noise=record["noise"],
             contexts=record["contexts"],
             scale=record["radius_scale"],
+            lower_apart=lower_apart,
         )
-        radius, witness_radius = radius_sum(rule, n), radius_sum(rule, witness_n)
+        radius = upper_sum(rule, n, learner.get("spread", 0.0), bound)
+        witness_radius = lower_sum(rule, witness_n, witness.get("spread", 0.0))
         mean_upper = (learner["reward_sum"] + bound + radius) / n
         mean_lower = (witness["reward_sum"] - witness_radius) / witness_n
     except (InvalidArgument, ArithmeticError, ValueError):

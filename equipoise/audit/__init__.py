@@ -1,0 +1,1 @@
+"""Checks what theory promises against simulation, where the truth is known: `equipoise audit`."""

@@ -1,0 +1,124 @@
+"""Selectors and claims that are wrong on purpose: an audit that does not catch them checks nothing.
+
+Each control runs through the same code as everything else, and is caught if at least one claim is rejected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import inf, sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from equipoise.audit.claims import Seen
+from equipoise.audit.judging import judge
+from equipoise.audit.pools import GAP, make_pool
+from equipoise.bounds import Power
+from equipoise.confidence import radius_sum
+from equipoise.kernel import kernel
+from equipoise.learners import Scheduled
+from equipoise.problems import GapBandit
+from equipoise.selectors import BalancedElimination, balanced_elimination, evidence
+from equipoise.selectors.base import Kernels
+from equipoise.selectors.evidence import Books, Rules
+from equipoise.simulate.tapes import Tapes
+from equipoise.simulate.watch import watch_on_tapes
+
+NARROW = 0.3
+WIDE_GAP = 0.8
+SHARE = 0.5  # of rich rounds
+
+
+def narrow_radius(seed: int, rounds: int) -> Iterator[Seen]:
+    """A radius of three tenths of what is needed."""
+    pool = make_pool("n^(1/2)", gap=True, radius_scale=NARROW)
+    tapes = Tapes(pool.problem, pool.learners, np.array([rounds]), seed)
+    facts, books = watch_on_tapes(tapes, pool.selector, pool.problem.optimum)
+    yield from judge(pool.selector, facts, books, late=False, declared=pool.declared)
+
+
+def halved_bound(seed: int, rounds: int) -> Iterator[Seen]:
+    """A learner that claims half of what it loses, and is said to be well specified."""
+    honest, boaster = Scheduled("power", 1.0, 0.5, gap=GAP), Scheduled("power", 30.0, 0.5, gap=GAP)
+    selector = BalancedElimination([boaster.bound(0.5), boaster.bound(0.5)])  # much more than the first one loses
+    problem = GapBandit(gap=GAP)
+    tapes = Tapes(problem, [honest, boaster], np.array([rounds]), seed)
+    facts, books = watch_on_tapes(tapes, selector, problem.optimum)
+    yield from judge(selector, facts, books, late=False, declared=[True, True])
+
+
+def mixed_units(seed: int, rounds: int) -> Iterator[Seen]:
+    """A test that divides sums by sqrt(n) and adds the whole bound to that, as a public implementation does."""
+    problem = GapBandit(rich=1.0, poor=0.9, gap=WIDE_GAP)
+    learners = [Scheduled("power", WIDE_GAP, 1.0, gap=WIDE_GAP), Scheduled("power", 1.0, 0.5, gap=WIDE_GAP)]
+    selector = MixedUnits([Power(1.0), Power(1.0)])
+    tapes = Tapes(problem, learners, np.array([rounds]), seed)
+    facts, books = watch_on_tapes(tapes, selector, problem.optimum)
+    yield from judge(selector, facts, books, late=False, declared=[False, True], gaps=[WIDE_GAP, None])
+
+
+def leaked_context(seed: int, rounds: int) -> Iterator[Seen]:
+    """A choice that sees the context: rich rounds go to the first learner, poor ones to the second.
+
+    Each learner then plays alone on a problem whose rounds are all alike, so both have tapes of their own.
+    """
+    rich, poor, whole = GapBandit(share=1.0), GapBandit(share=0.0), GapBandit(share=SHARE)
+    learners = [Scheduled("power", 1.0, 0.5), Scheduled("power", 1.0, 0.5)]
+    tapes = Tapes(rich, learners, np.array([rounds]), seed)
+    tapes.extend(0)
+    tapes.problem = poor
+    tapes.extend(1)
+    while tapes.recorded.min() < rounds:
+        i = int(tapes.recorded.argmin())
+        tapes.problem = (rich, poor)[i]
+        tapes.extend(i)
+    selector = Peeking([learner.bound() for learner in learners])
+    facts, books = watch_on_tapes(tapes, selector, whole.optimum)
+    yield from judge(selector, facts, books, late=False, declared=[True, True])
+
+
+CONTROLS: dict[str, Callable[[int, int], Iterator[Seen]]] = {
+    "radius too narrow": narrow_radius,
+    "bound halved": halved_bound,
+    "units mixed up": mixed_units,
+    "context leaked": leaked_context,
+}
+
+
+@kernel
+def book_mixed(rules: Rules, books: Books, i: int, reward: float, regret: float, probability: float) -> None:
+    evidence.book(rules, books, i, reward, regret)
+    best_lower = -inf
+    for j in range(len(books.accounts)):
+        account = books.accounts[j]
+        if account.active:
+            if account.booked_plays == 0:
+                return
+            lower = (account.rewards - radius_sum(rules.radius, account.booked_plays)) / sqrt(account.booked_plays)
+            best_lower = max(best_lower, lower)
+    for j in range(len(books.accounts)):
+        account = books.accounts[j]
+        n = account.booked_plays
+        if (account.rewards + radius_sum(rules.radius, n)) / sqrt(n) + account.booked_bound < best_lower:
+            account.active = False
+
+
+@kernel
+def choose_by_context(rules: Rules, books: Books, rng: np.random.Generator) -> tuple[int, float]:
+    """The number drawn says what the round will be like."""
+    return (0 if rng.random() < SHARE else 1), 1.0
+
+
+class MixedUnits(BalancedElimination):
+    """Sums over sqrt(n) compared with whole bounds."""
+
+    name = "Units mixed up"
+    kernels: ClassVar[Kernels] = Kernels(balanced_elimination.choose, book_mixed)
+
+
+class Peeking(BalancedElimination):
+    """Chooses after it has seen the context."""
+
+    name = "Context leaked"
+    kernels: ClassVar[Kernels] = Kernels(choose_by_context, balanced_elimination.book)

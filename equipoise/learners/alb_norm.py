@@ -1,0 +1,149 @@
+"""ALB-Norm-style learner: optimism whose bound on the norm of the parameter shrinks from epoch to epoch.
+
+The expected reward of arm k is mu_k + <a_k, theta*>, and ||theta*|| measures how much the context matters: at 0 the
+problem is one of finitely many arms. Each epoch, twice as long as the one before, plays optimistically with an
+ellipsoid that presumes ||theta*|| <= b; at its end b becomes the greatest norm left in the ellipsoid. Where contexts
+vary in all directions b comes down to ||theta*||, and so does the regret, without anybody knowing the norm.
+
+Reference: Ghosh, Sankararaman and Ramchandran (2021), "Problem-complexity adaptive model selection for stochastic
+linear bandits", algorithm ALB for the unknown norm.
+Symbols: b norm_bounds, delta_i delta / 2^i, T_1 first_epoch, mu_k intercepts.
+"-style", as the text of the algorithm could not be compared line by line. Chosen: the first b is the argument
+`norm_bound` in place of an estimate from initial rounds; intercepts and theta* are estimated in one regression, which
+is kept from epoch to epoch (the ellipsoid holds for any adaptively chosen rows); the greatest norm in the ellipsoid is
+bounded by ||theta|| + beta ||F|| with F the rows of the factor that concern theta*; b never grows. The statements
+(lower, regret) hold at all times together with probability 1 - delta if ||theta*|| <= `norm_bound`.
+"""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.kernel import kernel
+from equipoise.learners.base import Kernels
+from equipoise.learners.ridge import Array, Ellipsoid, Ridge, ellipsoid_radius, open_ridge, update_offered
+from equipoise.learners.selecting import SelectingLearner, check_arms, optimistic_action, with_intercepts
+from equipoise.validation import count
+
+
+class Params(NamedTuple):
+    arms: int
+    dim: int
+    noise: float
+    delta: float
+    regularization: float
+    first_epoch: int
+    intercepts: float  # bound on the squared norm of (mu_1..mu_K)
+    low: float
+    high: float
+
+
+class Memory(NamedTuple):
+    ridge: Ridge  # over (mu, theta)
+    norm_bound: Array  # (1,) b of the current epoch
+    epoch: NDArray[np.int64]  # (1,) from 1
+
+
+@kernel
+def decide(
+    params: Params, memory: Memory, actions: Array, rng: np.random.Generator | None
+) -> tuple[int, float, float, float]:
+    rows = with_intercepts(actions, params.arms, params.dim)
+    action, mean, half_width = optimistic_action(ellipsoid_of(params, memory), memory.ridge, rows)
+    lower = min(max(mean - half_width, params.low), params.high)
+    return action, lower, min(2.0 * half_width, params.high - params.low), 1.0
+
+
+@kernel
+def ellipsoid_of(params: Params, memory: Memory) -> Ellipsoid:
+    """The ellipsoid of the current epoch, which fails with probability delta / 2^epoch."""
+    log_term = 2.0 * (memory.epoch[0] * log(2.0) + log(1.0 / params.delta))
+    norm = sqrt(params.intercepts + memory.norm_bound[0] ** 2)
+    return Ellipsoid(params.noise, log_term, sqrt(params.regularization) * norm)
+
+
+@kernel
+def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float) -> None:
+    rows = with_intercepts(actions, params.arms, params.dim)
+    update_offered(memory.ridge, rows, action, reward)
+    # Epochs of length T_1, 2 T_1, 4 T_1, ... end after T_1, 3 T_1, 7 T_1, ... rounds.
+    if memory.ridge.updates[0] == params.first_epoch * (2 ** memory.epoch[0] - 1):
+        norm = greatest_norm(memory.ridge, params.arms, ellipsoid_radius(ellipsoid_of(params, memory), memory.ridge))
+        memory.norm_bound[0] = min(memory.norm_bound[0], norm)
+        memory.epoch[0] += 1
+
+
+@kernel
+def greatest_norm(ridge: Ridge, arms: int, radius: float) -> float:
+    """At least the greatest ||theta|| in the ellipsoid, theta being the part of the parameter behind the intercepts."""
+    theta, factor = ridge.theta[arms:], np.ascontiguousarray(ridge.factor[arms:, :])
+    return sqrt((theta * theta).sum()) + radius * float(np.linalg.norm(factor, 2))
+
+
+class ALBNorm(SelectingLearner):
+    """Optimistic least squares on the first `dim` features with a bound on the norm that adapts.
+
+    `norm_bound` bounds theta* to begin with. With `arms` > 0 each arm has a fixed part of its own besides (row k of a
+    context is arm k), which the norm does not count; with 0 there is none and K may change every round. `first_epoch`
+    is the length of the first epoch in rounds, `noise` the sub-Gaussian factor of the rewards, `reward_range` where
+    expected rewards lie.
+
+    >>> learner = ALBNorm(2, norm_bound=10.0, first_epoch=50)
+    >>> for t in range(50):
+    ...     learner.learn([[1.0, 0.0], [0.0, 1.0]], t % 2, 0.5)
+    >>> bool(learner.memory.norm_bound[0] < 5.0)
+    True
+    """
+
+    accepts = frozenset({"off_policy"})
+    offers = frozenset({"lower", "regret"})
+    kernels: ClassVar[Kernels] = Kernels(decide, learn)
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        arms: int = 0,
+        first_epoch: int = 128,
+        noise: float = 0.5,
+        norm_bound: float = 1.0,
+        action_bound: float = 1.0,
+        regularization: float = 1.0,
+        delta: float = 0.01,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        name: str | None = None,
+    ) -> None:
+        self.arms = check_arms(arms, least=0)
+        self.first_epoch = count("first_epoch", first_epoch, most=2**31)
+        super().__init__(
+            dim,
+            noise=noise,
+            norm_bound=norm_bound,
+            action_bound=action_bound,
+            regularization=regularization,
+            delta=delta,
+            scale=1.0,
+            reward_range=reward_range,
+            name=name,
+        )
+        low, high = self.reward_range
+        self.params = Params(
+            self.arms,
+            self.dim,
+            self.noise,
+            self.delta,
+            self.regularization,
+            self.first_epoch,
+            self.arms * max(low * low, high * high),
+            low,
+            high,
+        )
+        self.memory: Any = Memory(
+            open_ridge(self.arms + self.dim, self.regularization),
+            np.array([self.norm_bound]),
+            np.array([1]),
+        )

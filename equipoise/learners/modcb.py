@@ -1,0 +1,255 @@
+"""ModCB: the smallest of nested linear classes that explains the rewards, found by an estimate of what each lacks.
+
+Class i presumes that expected rewards are linear in the first d_i features. The learner plays optimistic least squares
+in the current class m, and explores actions at random in t^{1 - kappa} of the first t rounds. From those rounds it
+estimates by how much each larger class j predicts better; that square loss gap can be estimated to accuracy sqrt(d_j)
+/ n after n exploring rounds, long before the parameters of class j can be. Once a gap is shown to be positive,
+the learner moves to that class and starts afresh.
+
+Reference: Foster, Krishnamurthy and Luo (2019), "Model selection for contextual bandits", algorithms 1 (ModCB) and 2
+(EstimateResidual).
+Symbols: kappa exploration, Sigma second_moments / n_rows over all offered actions, n explored, x and y features and
+reward of an exploring round, R = D^+ - Sigma^+ with D the class-m block of Sigma padded by zeros.
+The estimate is the paper's U-statistic, 2 / (n (n - 1)) sum_{s < t} <Sigma^{1/2} R x_s y_s, Sigma^{1/2} R x_t y_t>. As
+R Sigma R = Sigma^{-1} - D^+ and the Cholesky factor of a leading block is the leading block of the factor, with
+Sigma = L L^T, g = sum x y and G = sum y^2 x x^T it is the sum over coordinates d_m < i <= d_j of
+
+    ((L^{-1} g)_i^2 - (L^{-1} G L^{-T})_ii) / (n (n - 1)),
+
+for all classes from one factorisation and without storing rounds.
+Departures: the learner of a class is OFUL, as in the authors' experiments, not Exp4-IX. Exploring rounds are spread
+evenly, not drawn by coin, as whoever learns from a round is told its action but not how it was chosen. Gaps are tested
+when n has grown by an eighth, at the threshold v (2 sqrt(k t) + 2 t) / n with k = d_j - d_m, v the largest squared
+reward and t = ln(classes * (pi c)^2 / (6 delta)) in test c, which has the order of the paper's and explicit constants:
+if class m is sufficient, n times the estimate is in the limit at most v (chi^2_k - k), whose tail this is (Laurent and
+Massart 2000, lemma 1). So the probability of ever leaving a sufficient class is about delta; for finite n that is a
+limit, not a theorem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import inf, log, nan, pi, sqrt
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InvalidArgument
+from equipoise.kernel import kernel, native
+from equipoise.learners.base import Kernels
+from equipoise.learners.linear import WEAKEST
+from equipoise.learners.ridge import Array, Ellipsoid, Ridge, open_ridge, restart, update_offered
+from equipoise.learners.selecting import SelectingLearner, masked, optimistic_action, uniform_action
+from equipoise.validation import count, probability
+
+
+class Params(NamedTuple):
+    dims: NDArray[np.int64]  # d_1 < d_2 < ...
+    ellipsoid: Ellipsoid
+    regularization: float
+    exploration: float  # kappa
+    delta: float
+    largest_square: float  # v
+    jitter: float  # added to the diagonal of Sigma, so that features that never vary do no harm
+
+
+class Memory(NamedTuple):
+    ridge: Ridge  # on the features of the current class, since the learner moved to it
+    kept: Array  # (d,) 1 for the features of the current class, else 0
+    current: NDArray[np.int64]  # (1,) index of the class
+    rounds: NDArray[np.int64]  # (1,)
+    explored: NDArray[np.int64]  # (1,) n
+    tests: NDArray[np.int64]  # (2,) how many there were, and the n of the next
+    n_rows: NDArray[np.int64]  # (1,) offered actions in second_moments
+    second_moments: Array  # (d, d) sum of a a^T over all offered actions
+    moments: Array  # (d,) sum of x y over exploring rounds
+    squares: Array  # (d, d) sum of y^2 x x^T over exploring rounds
+
+
+@kernel
+def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> tuple[int, float, float, float]:
+    if explores(params, memory):
+        return uniform_action(len(actions), rng), -inf, nan, 1.0 / len(actions)
+    action, _, _ = optimistic_action(params.ellipsoid, memory.ridge, masked(actions, memory.kept))
+    return action, -inf, nan, 1.0
+
+
+@kernel
+def explores(params: Params, memory: Memory) -> bool:
+    """Whether exploring rounds lag behind t^{1 - kappa}."""
+    return bool(memory.explored[0] < (memory.rounds[0] + 1.0) ** (1.0 - params.exploration))
+
+
+@kernel
+def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float) -> None:
+    explored, dim = explores(params, memory), len(memory.kept)
+    add_outer(memory.second_moments, actions, 0, len(actions), 1.0)
+    memory.n_rows[0] += len(actions)
+    memory.rounds[0] += 1
+    if explored:
+        memory.explored[0] += 1
+        for i in range(dim):
+            memory.moments[i] += reward * actions[action, i]
+        add_outer(memory.squares, actions, action, action + 1, reward * reward)
+    update_offered(memory.ridge, masked(actions, memory.kept), action, reward)
+    if explored and memory.explored[0] == memory.tests[1]:
+        memory.tests[0] += 1
+        memory.tests[1] += 1 + memory.tests[1] // 8
+        move_on(params, memory)
+
+
+@kernel
+def add_outer(sums: Array, rows: Array, first: int, last: int, weight: float) -> None:
+    """Add weight a a^T for the rows a from first to last - 1, on their first d entries."""
+    used = rows[first:last, : len(sums)]
+    sums += weight * used.T.dot(used)
+
+
+@native(add_outer)
+def _add_outer(sums: Array, rows: Array, first: int, last: int, weight: float) -> None:
+    for k in range(first, last):
+        for i in range(len(sums)):
+            for j in range(len(sums)):
+                sums[i, j] += weight * rows[k, i] * rows[k, j]
+
+
+@kernel
+def move_on(params: Params, memory: Memory) -> None:
+    """Move to the smallest class that is shown to predict better than the current one, if there is one."""
+    increments = gap_increments(params, memory)
+    n_classes, d_current = len(params.dims), params.dims[memory.current[0]]
+    gap, i = 0.0, d_current
+    for j in range(memory.current[0] + 1, n_classes):
+        while i < params.dims[j]:
+            gap += increments[i]
+            i += 1
+        if gap > threshold(params, memory, params.dims[j] - d_current):
+            memory.current[0] = j
+            memory.kept[: params.dims[j]] = 1.0
+            restart(memory.ridge, params.regularization)
+            return
+
+
+@kernel
+def gap_increments(params: Params, memory: Memory) -> Array:
+    """For each coordinate what it adds to the estimated square loss gap of a class that contains it."""
+    sigma = memory.second_moments / memory.n_rows[0] + params.jitter * np.eye(len(memory.kept))
+    inverse = np.linalg.inv(np.linalg.cholesky(sigma))
+    scores, own = inverse.dot(memory.moments), np.vecdot(inverse.dot(memory.squares), inverse)
+    n = float(memory.explored[0])
+    increments: Array = (scores * scores - own) / (n * (n - 1.0))
+    return increments
+
+
+@native(gap_increments)
+def _gap_increments(params: Params, memory: Memory) -> Array:
+    dim, n = len(memory.kept), float(memory.explored[0])
+    lower, inverse, increments = np.zeros((dim, dim)), np.zeros((dim, dim)), np.empty(dim)
+    for i in range(dim):
+        for j in range(i + 1):
+            entry = memory.second_moments[i, j] / memory.n_rows[0] + (params.jitter if i == j else 0.0)
+            for k in range(j):
+                entry -= lower[i, k] * lower[j, k]
+            lower[i, j] = sqrt(entry) if i == j else entry / lower[j, j]
+        # Row i of L^{-1}, by forward substitution.
+        for j in range(i + 1):
+            entry = 1.0 if i == j else 0.0
+            for k in range(j, i):
+                entry -= lower[i, k] * inverse[k, j]
+            inverse[i, j] = entry / lower[i, i]
+        score = own = 0.0
+        for j in range(i + 1):
+            score += inverse[i, j] * memory.moments[j]
+            for k in range(i + 1):
+                own += inverse[i, j] * memory.squares[j, k] * inverse[i, k]
+        increments[i] = (score * score - own) / (n * (n - 1.0))
+    return increments
+
+
+@kernel
+def threshold(params: Params, memory: Memory, degrees: int) -> float:
+    """What the estimated gap to a class with `degrees` more features stays below if the current class is sufficient."""
+    tail = log(len(params.dims) * (pi * memory.tests[0]) ** 2 / (6.0 * params.delta))
+    return float(params.largest_square * (2.0 * sqrt(degrees * tail) + 2.0 * tail) / memory.explored[0])
+
+
+class ModCB(SelectingLearner):
+    """Optimistic least squares on the first d features of the offered actions, d being the smallest of `dims` that
+    suffices; see `LinearLearner` for contexts.
+
+    `exploration` is kappa: exploring rounds are t^{1 - kappa} of t. `noise` is the sub-Gaussian factor of the rewards,
+    `norm_bound` bounds theta*, `reward_range` is where rewards lie, `delta` the probability with which a sufficient
+    class is left, and that with which the ellipsoid of a class fails. `seed` is that of the learner's own random
+    stream, used where `decide` is given none.
+
+    >>> learner = ModCB([1, 2])
+    >>> learner.decide([[1.0, 0.0], [0.0, 1.0]]).probability
+    0.5
+    """
+
+    randomized = True
+    kernels: ClassVar[Kernels] = Kernels(decide, learn)
+
+    def __init__(
+        self,
+        dims: Sequence[int],
+        *,
+        exploration: float = 1 / 3,
+        noise: float = 0.5,
+        norm_bound: float = 1.0,
+        action_bound: float = 1.0,
+        regularization: float = 1.0,
+        delta: float = 0.01,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        seed: int = 0,
+        name: str | None = None,
+    ) -> None:
+        self.dims = check_dims(dims)
+        self.exploration = probability("exploration", exploration)
+        super().__init__(
+            self.dims[-1],
+            noise=noise,
+            norm_bound=norm_bound,
+            action_bound=action_bound,
+            regularization=regularization,
+            delta=delta,
+            scale=1.0,
+            reward_range=reward_range,
+            name=name,
+            seed=seed,
+        )
+        self.params = Params(
+            np.array(self.dims),
+            self.ellipsoid,
+            self.regularization,
+            self.exploration,
+            self.delta,
+            max(abs(end) for end in self.reward_range) ** 2,
+            WEAKEST * self.action_bound**2,
+        )
+        kept = np.zeros(self.dim)
+        kept[: self.dims[0]] = 1.0
+        self.memory: Any = Memory(
+            ridge=open_ridge(self.dim, self.regularization),
+            kept=kept,
+            current=np.zeros(1, np.int64),
+            rounds=np.zeros(1, np.int64),
+            explored=np.zeros(1, np.int64),
+            tests=np.array([0, max(2, self.dim)]),
+            n_rows=np.zeros(1, np.int64),
+            second_moments=np.zeros((self.dim, self.dim)),
+            moments=np.zeros(self.dim),
+            squares=np.zeros((self.dim, self.dim)),
+        )
+
+
+def check_dims(dims: Any) -> tuple[int, ...]:
+    """Increasing numbers of features."""
+    if isinstance(dims, str) or not isinstance(dims, Sequence) or len(dims) == 0:
+        raise InvalidArgument(f"dims is {dims!r}, but must be a list of numbers of features")
+    checked = tuple(count(f"dims[{i}]", dim, most=10_000) for i, dim in enumerate(dims))
+    if any(later <= earlier for earlier, later in pairwise(checked)):
+        raise InvalidArgument(f"dims is {dims!r}, but must increase")
+    return checked

@@ -1,0 +1,187 @@
+"""OSOM-style learner: finitely many arms until the contexts are shown to matter, a linear model from then on.
+
+The expected reward of arm k is mu_k + <a_k, theta*>; if theta* = 0 contexts tell nothing and UCB over the arms is
+right. The learner plays UCB and keeps, from the same rewards, a linear regression with one intercept per arm. Once the
+optimistic rewards of a policy that uses contexts exceed the rewards of UCB by more than is possible if theta* = 0, it
+plays optimistic least squares for good.
+
+Reference: Chatterji, Muthukumar and Bartlett (2020), "OSOM: a simultaneously optimal algorithm for multi-armed and
+linear contextual bandits", algorithm 1.
+Symbols: g_s reward, i_s arm played, m_k and u_k upper end and half-width of UCB's interval for arm k, c_k and w_k
+center and half-width of the regression's interval for <a_k - mean of a_k, theta*>, D(t) radius of the summed noise.
+"-style": accumulating the optimistic reward of the linear policy minus that of UCB is the paper's idea; the threshold,
+whose exact form could not be compared, is our own and observed, not worst case. Switch after round t if
+
+    sum_{s <= t} max_k (m_k + c_k + w_k) - g_s - 2 u_{i_s} - 2 max_k w_k  >  D(t).
+
+If theta* = 0 and all intervals hold, c_k + w_k <= 2 w_k, m_k <= m_{i_s} <= mu_{i_s} + 2 u_{i_s}, and g_s strays from
+mu_{i_s} by D(t) in all: the learner never switches, with probability 1 - delta (a third for each of UCB, regression and
+noise). As long as it has not switched, its regret is at most the sum of 2 u + 2 max w plus twice D(t), of order
+sqrt(t) if contexts vary in all directions, as the paper assumes, and `noise` covers what contexts add to the rewards
+of an arm. The paper also assumes contexts of mean zero; here the mean features of each arm so far are subtracted
+instead, as what they earn is part of what UCB sees. The regression is on rewards minus the middle of their range,
+which intercepts make up for.
+"""
+
+from __future__ import annotations
+
+from math import inf, log, nan, sqrt
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.confidence import Radius, radius_sum, stitched
+from equipoise.kernel import kernel, native
+from equipoise.learners import ucb
+from equipoise.learners.base import Kernels
+from equipoise.learners.ridge import (
+    Array,
+    Ellipsoid,
+    Ridge,
+    ellipsoid_radius,
+    evaluate,
+    open_ridge,
+    update_offered,
+)
+from equipoise.learners.selecting import SelectingLearner, check_arms, optimistic_action, with_intercepts
+
+
+class Params(NamedTuple):
+    arms: int
+    dim: int
+    ucb: ucb.Params
+    ellipsoid: Ellipsoid
+    noise: Radius  # of summed rewards
+    middle: float  # of the reward range
+
+
+class Memory(NamedTuple):
+    plain: ucb.Memory  # of the arms
+    ridge: Ridge  # over (mu, theta)
+    offers: NDArray[np.int64]  # (arms,) how often each arm was offered
+    mean_features: Array  # (arms, d) over those offers
+    excess: Array  # (1,) what the optimistic rewards of the linear policy exceed those of UCB and its allowance by
+    linear: NDArray[np.int64]  # (1,) 1 once the learner has switched
+
+
+@kernel
+def decide(
+    params: Params, memory: Memory, actions: Array, rng: np.random.Generator | None
+) -> tuple[int, float, float, float]:
+    if memory.linear[0] == 0:
+        action = int(memory.plain.mean_uppers[: len(actions)].argmax())
+    else:
+        rows = with_intercepts(actions, params.arms, params.dim)
+        action, _, _ = optimistic_action(params.ellipsoid, memory.ridge, rows)
+    return action, -inf, nan, 1.0
+
+
+@kernel
+def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float) -> None:
+    if memory.linear[0] == 0:
+        rows = deviations(memory, actions)
+        memory.excess[0] += excess_of(params, memory, rows, action, reward)
+        ucb.learn(params.ucb, memory.plain, actions, action, reward)
+        if memory.excess[0] > radius_sum(params.noise, memory.ridge.updates[0] + 1):
+            memory.linear[0] = 1
+    rows = with_intercepts(actions, params.arms, params.dim)
+    update_offered(memory.ridge, rows, action, reward - params.middle)
+
+
+@kernel
+def deviations(memory: Memory, actions: Array) -> Array:
+    """Take note of the offered features; returns by how much they deviate from their arms' means, behind zeros."""
+    n_actions, (arms, dim) = len(actions), memory.mean_features.shape
+    means, offers = memory.mean_features[:n_actions], memory.offers[:n_actions]
+    offers += 1
+    means += (actions[:, :dim] - means) / offers[:, None]
+    return np.hstack((np.zeros((n_actions, arms)), actions[:, :dim] - means))
+
+
+@native(deviations)
+def _deviations(memory: Memory, actions: Array) -> Array:
+    arms, dim = memory.mean_features.shape
+    rows = np.zeros((len(actions), arms + dim))
+    for k in range(len(actions)):
+        memory.offers[k] += 1
+        for j in range(dim):
+            memory.mean_features[k, j] += (actions[k, j] - memory.mean_features[k, j]) / memory.offers[k]
+            rows[k, arms + j] = actions[k, j] - memory.mean_features[k, j]
+    return rows
+
+
+@kernel
+def excess_of(params: Params, memory: Memory, rows: Array, action: int, reward: float) -> float:
+    """The round's term of the sum, of the deviations of the offered features; none while an offered arm is unplayed."""
+    means, squared_norms = evaluate(memory.ridge, rows)
+    radius = ellipsoid_radius(params.ellipsoid, memory.ridge)
+    optimistic, widest = -inf, 0.0
+    for k in range(len(rows)):
+        half_width = radius * sqrt(squared_norms[k])
+        optimistic = max(optimistic, float(memory.plain.mean_uppers[k]) + float(means[k]) + half_width)
+        widest = max(widest, half_width)
+    if optimistic == inf:
+        return 0.0
+    return optimistic - reward - 2.0 * float(memory.plain.half_widths[action]) - 2.0 * widest
+
+
+class OSOM(SelectingLearner):
+    """UCB over `arms` arms, or optimistic least squares on them and the first `dim` features of their contexts.
+
+    Row k of a context is arm k. `noise` is the sub-Gaussian factor of the rewards, `norm_bound` bounds theta*,
+    `reward_range` is where expected rewards lie, `delta` the probability with which it switches without reason.
+
+    >>> learner = OSOM(3, dim=2)
+    >>> learner.learn([[0.5, 0.0], [0.0, 0.5], [0.0, 0.0]], 0, 1.0)
+    >>> learner.decide([[0.5, 0.0], [0.0, 0.5], [0.0, 0.0]]).action, bool(learner.memory.linear[0])
+    (1, False)
+    """
+
+    kernels: ClassVar[Kernels] = Kernels(decide, learn)
+
+    def __init__(
+        self,
+        arms: int,
+        *,
+        dim: int,
+        noise: float = 0.5,
+        norm_bound: float = 1.0,
+        action_bound: float = 1.0,
+        regularization: float = 1.0,
+        delta: float = 0.01,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        name: str | None = None,
+    ) -> None:
+        self.arms = check_arms(arms)
+        super().__init__(
+            dim,
+            noise=noise,
+            norm_bound=norm_bound,
+            action_bound=action_bound,
+            regularization=regularization,
+            delta=delta,
+            scale=1.0,
+            reward_range=reward_range,
+            name=name,
+        )
+        low, high = self.reward_range
+        share = self.delta / 3
+        plain = ucb.UCB(self.arms, noise=self.noise, delta=share, reward_range=self.reward_range)
+        norm = sqrt(self.norm_bound**2 + self.arms * ((high - low) / 2) ** 2)
+        self.params = Params(
+            self.arms,
+            self.dim,
+            plain.params,
+            Ellipsoid(self.noise, 2 * log(1 / share), sqrt(self.regularization) * norm),
+            stitched(self.noise**2, share, 1.0),
+            (low + high) / 2,
+        )
+        self.memory: Any = Memory(
+            plain.memory,
+            open_ridge(self.arms + self.dim, self.regularization),
+            np.zeros(self.arms, np.int64),
+            np.zeros((self.arms, self.dim)),
+            np.zeros(1),
+            np.zeros(1, np.int64),
+        )

@@ -1,0 +1,109 @@
+"""Scheduled: a learner whose regret is known exactly beforehand, for checks of what selectors are promised.
+
+The best action must always be offered first and one that is worse by `gap` second, as `GapBandit` does. The learner
+plays the worse one whenever that keeps its regret within f(n), a function of its number of plays n, and the best one
+else. So after n plays it has lost gap floor(f(n)/gap), for f that grows by `gap` per play at most, whatever rewards it
+was told: nothing is learned and nothing is random.
+
+Symbols: f is c n^s ("power"), c sqrt(n ln_+(n/s)) ("sqrt-log") or c sqrt(n) + s n ("linear-sqrt"), c `coefficient` and
+s `shape`, as in `equipoise.bounds`.
+
+>>> learner = Scheduled("power", 1.0, 0.5, gap=0.4)
+>>> [round(learner.regret(n), 1) for n in (1, 4, 100)]
+[0.4, 1.6, 10.0]
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.bounds import Bound, LinearSqrt, Power, SqrtLog, bound_code, closed_form
+from equipoise.errors import InvalidArgument
+from equipoise.kernel import kernel
+from equipoise.learners.base import KernelLearner, Kernels, as_matrix, check_entries
+from equipoise.validation import count, one_of, positive, real
+
+FAMILIES = ("power", "sqrt-log", "linear-sqrt")
+
+
+class Params(NamedTuple):
+    kind: int
+    coefficient: float
+    shape: float
+    gap: float
+
+
+class Memory(NamedTuple):
+    plays: NDArray[np.int64]  # one cell each
+    losses: NDArray[np.int64]  # plays that cost `gap`
+
+
+@kernel
+def decide(
+    params: Params, memory: Memory, actions: NDArray[np.float64], rng: np.random.Generator
+) -> tuple[int, float, float, float]:
+    allowed = closed_form(params.kind, params.coefficient, params.shape, memory.plays[0] + 1)
+    if params.gap * (memory.losses[0] + 1) <= allowed:
+        return 1, -inf, params.gap, 1.0
+    return 0, -inf, 0.0, 1.0
+
+
+@kernel
+def learn(params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float) -> None:
+    memory.plays[0] += 1
+    if action != 0:
+        memory.losses[0] += 1
+
+
+class Scheduled(KernelLearner):
+    """Regret as scheduled; a context is None, or a K x d matrix of K >= 2 actions.
+
+    `family` and its two numbers give f, `gap` is what the second action costs. Each proposal says what the play costs,
+    so that with the bound `Observed()` the learner keeps its bound, and nothing to spare.
+    """
+
+    offers = frozenset({"regret"})
+    kernels: ClassVar[Kernels] = Kernels(decide, learn)
+
+    def __init__(
+        self, family: str, coefficient: float, shape: float, *, gap: float = 0.4, name: str | None = None
+    ) -> None:
+        self.family = one_of("family", family, FAMILIES)
+        self.coefficient = positive("coefficient", coefficient)
+        self.shape = real("shape", shape)
+        self.gap = positive("gap", gap)
+        self.params = Params(*bound_code(self.bound()), self.gap)
+        self.memory = Memory(np.zeros(1, np.int64), np.zeros(1, np.int64))
+        self._two_actions = np.empty((2, 0))
+        super().__init__(default_name=f"Scheduled({family}, {coefficient:g}, {shape:.3g})", name=name)
+
+    def bound(self, scale: float = 1.0) -> Bound:
+        """f as a candidate bound: true as it is, for any width of at least `gap`, and false if scaled down."""
+        match self.family:
+            case "power":
+                return Power(scale * self.coefficient, self.shape)
+            case "sqrt-log":
+                return SqrtLog(scale * self.coefficient, self.shape)
+            case _:
+                return LinearSqrt(scale * self.shape, scale * self.coefficient)
+
+    def regret(self, plays: int) -> float:
+        """The regret after so many plays, alone on a problem as described."""
+        kind, coefficient, shape, _ = self.params
+        losses = 0
+        for n in range(1, count("plays", plays, least=0) + 1):
+            losses += self.gap * (losses + 1) <= closed_form(kind, coefficient, shape, n)
+        return self.gap * losses
+
+    def check_context(self, context: Any) -> NDArray[np.float64]:
+        if context is None:
+            return self._two_actions
+        actions = as_matrix(context)
+        if len(actions) < 2:
+            raise InvalidArgument(f"context has {len(actions)} rows, but must have at least 2")
+        check_entries(actions)
+        return actions

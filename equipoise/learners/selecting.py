@@ -1,0 +1,93 @@
+"""What the learners that select a model inside themselves have in common.
+
+They run regressions on features that change with the model: `masked` hides columns, `with_intercepts` adds one
+indicator per arm. A regression on masked rows in all d dimensions is the regression in the dimensions left, its
+estimate zero elsewhere.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from equipoise.errors import InvalidArgument
+from equipoise.kernel import kernel, native
+from equipoise.learners.base import KernelLearner
+from equipoise.learners.linear import LinearLearner
+from equipoise.learners.ridge import Array, Ellipsoid, Ridge, ellipsoid_radius, evaluate, most_optimistic
+from equipoise.validation import count
+
+
+@kernel
+def masked(actions: Array, kept: Array) -> Array:
+    """The first d features of the actions, those that are not kept set to zero."""
+    return actions[:, : len(kept)] * kept
+
+
+@native(masked)
+def _masked(actions: Array, kept: Array) -> Array:
+    rows = np.empty((len(actions), len(kept)))
+    for k in range(len(actions)):
+        for j in range(len(kept)):
+            rows[k, j] = actions[k, j] * kept[j]
+    return rows
+
+
+@kernel
+def with_intercepts(actions: Array, arms: int, dim: int) -> Array:
+    """Each row's first `dim` features behind the indicator of its arm."""
+    return np.hstack((np.eye(len(actions), arms), actions[:, :dim]))
+
+
+@native(with_intercepts)
+def _with_intercepts(actions: Array, arms: int, dim: int) -> Array:
+    rows = np.empty((len(actions), arms + dim))
+    for k in range(len(actions)):
+        for j in range(arms):
+            rows[k, j] = 1.0 if j == k else 0.0
+        for j in range(dim):
+            rows[k, arms + j] = actions[k, j]
+    return rows
+
+
+@kernel
+def optimistic_action(ellipsoid: Ellipsoid, ridge: Ridge, rows: Array) -> tuple[int, float, float]:
+    """(action, mean, half_width) of the row whose reward is greatest somewhere in the ellipsoid."""
+    means, squared_norms = evaluate(ridge, rows)
+    radius = ellipsoid_radius(ellipsoid, ridge)
+    action = most_optimistic(means, squared_norms, radius)
+    return action, float(means[action]), radius * sqrt(squared_norms[action])
+
+
+@kernel
+def uniform_action(n_actions: int, rng: np.random.Generator) -> int:
+    return min(int(rng.random() * n_actions), n_actions - 1)
+
+
+class SelectingLearner(LinearLearner):
+    """A linear learner whose decisions follow the model it has selected; see `LinearLearner` for contexts.
+
+    Unlike a single regression it may look at all offered actions when it learns, and it learns only from rounds it
+    played itself. With `arms` > 0 row k of a context is arm k, and there are at most `arms` rows.
+    """
+
+    accepts = frozenset()
+    offers = frozenset()
+    memory: Any
+    arms: int = 0
+
+    def learn(self, context: Any, action: Any, reward: float, weight: float = 1.0) -> None:
+        """Take in the reward of an action that was offered."""
+        KernelLearner.learn(self, context, action, reward, weight)
+
+    def check_context(self, context: Any) -> Array:
+        actions = super().check_context(context)
+        if self.arms and len(actions) > self.arms:
+            raise InvalidArgument(f"context has {len(actions)} rows, but must have at most arms = {self.arms}")
+        return actions
+
+
+def check_arms(arms: Any, least: int = 1) -> int:
+    return count("arms", arms, least=least, most=10_000)

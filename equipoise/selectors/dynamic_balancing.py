@@ -1,0 +1,129 @@
+"""Dynamic balancing: candidate bounds are balanced over an active set that learners may leave and enter again.
+
+As in regret bound balancing with elimination, the active learner of least candidate bound plays. But who is active is
+decided anew after every reward and for all learners: those whose adjusted mean reward, with bound and radius added, is
+not below what some learner has proved to reach. A learner that falls out comes back if the tables turn.
+
+Reference: Cutkosky, Dann, Das, Gentile, Pacchiano and Purohit (2021), "Dynamic balancing for model selection in bandits
+and RL", ICML, Algorithm 1.
+Symbols: n_i plays, U_i rewards, R_i regret_bound, v_i scale, b_i bias; the printed radius is `radius_sum` of
+`equipoise.confidence`.
+Guarantee: with scales 1 and biases 0, on the event of the radius a learner that keeps its bound is always active. The
+regret bounds of the reference for other scales and biases are not claimed here.
+Departures: biases do not change over time; the radius has explicit constants. Bounds are balanced at all plays made,
+pending ones too, and rewards tested at resolved prefixes. Ties go to fewer plays, then to the lower index.
+
+>>> from equipoise.bounds import Power
+>>> selector = DynamicBalancing([Power(0.01), Power(0.02)])
+>>> for _ in range(200):
+...     choice = selector.choose()
+...     selector.credit(choice, reward=0.9 * choice.learner)
+>>> selector.active
+(1,)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, ClassVar, NamedTuple, Unpack
+
+import numpy as np
+
+from equipoise.bounds import Bound
+from equipoise.errors import InvalidArgument
+from equipoise.kernel import kernel
+from equipoise.selectors import evidence
+from equipoise.selectors.base import BookedSelector, Kernels, Settings, check_bounds
+from equipoise.selectors.evidence import Account, Pool, Rules, comes_first
+from equipoise.validation import positive, real
+
+
+@dataclass(slots=True)
+class Entrant:
+    """A learner's place in the active set."""
+
+    scale: float
+    bias: float  # taken off its mean reward
+    admitted: bool = True
+
+
+class EntrantBooks(NamedTuple):
+    """The books of `evidence`, in which nobody is ever eliminated, and the active set."""
+
+    accounts: list[Account]
+    pool: list[Pool]  # one row
+    entrants: list[Entrant]
+
+
+@kernel
+def choose(rules: Rules, books: EntrantBooks, rng: np.random.Generator) -> tuple[int, float]:
+    """The active learner of least scaled bound."""
+    chosen, least, fewest = -1, inf, 0
+    for i in range(len(books.accounts)):
+        account, entrant = books.accounts[i], books.entrants[i]
+        scaled_bound = entrant.scale * account.regret_bound
+        if entrant.admitted and comes_first(scaled_bound, account.plays, least, fewest):
+            chosen, least, fewest = i, scaled_bound, account.plays
+    return chosen, 1.0
+
+
+@kernel
+def book(rules: Rules, books: EntrantBooks, i: int, reward: float, regret: float, probability: float) -> None:
+    """Book one reward, then decide for every learner whether it is active."""
+    evidence.book(rules, books, i, reward, regret)
+    best_lower = -inf
+    for j in range(len(books.accounts)):
+        best_lower = max(best_lower, books.accounts[j].mean_lower - books.entrants[j].bias)
+    for j in range(len(books.accounts)):
+        entrant = books.entrants[j]
+        entrant.admitted = books.accounts[j].mean_upper - entrant.bias >= best_lower
+
+
+@kernel
+def is_active(rules: Rules, books: EntrantBooks, i: int) -> bool:
+    return books.entrants[i].admitted
+
+
+class DynamicBalancing(BookedSelector):
+    """Balances candidate bounds with an active set that may grow again. `bounds` has one candidate bound per learner,
+    `scales` what multiplies each (1 unless given), `biases` what is taken off each mean reward (0 unless given); the
+    other settings are those of `BalancedElimination`. Learners that are not active are no eliminations."""
+
+    name = "Dynamic balancing"
+    needs = frozenset({"bounds"})
+    readmits = True
+    per_learner = ("bounds", "scales", "biases")
+    kernels: ClassVar[Kernels] = Kernels(choose, book, is_active=is_active)
+
+    def __init__(
+        self,
+        bounds: Sequence[Bound],
+        *,
+        scales: Sequence[float] | None = None,
+        biases: Sequence[float] | None = None,
+        **settings: Unpack[Settings],
+    ) -> None:
+        candidates = check_bounds(bounds)
+        n_learners = len(candidates)
+        self.scales = tuple(positive("scales", scale) for scale in _one_each("scales", scales, 1.0, n_learners))
+        self.biases = tuple(real("biases", bias) for bias in _one_each("biases", biases, 0.0, n_learners))
+        super().__init__(n_learners, candidates, **settings)
+
+    def _open_books(self) -> EntrantBooks:
+        accounts, pool = super()._open_books()
+        return EntrantBooks(accounts, pool, [*map(Entrant, self.scales, self.biases)])
+
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, as plain data."""
+        return {**super().config(), "scales": list(self.scales), "biases": list(self.biases)}
+
+
+def _one_each(name: str, entries: Any, default: float, n_learners: int) -> tuple[Any, ...]:
+    if entries is None:
+        return (default,) * n_learners
+    given = tuple(entries) if isinstance(entries, Iterable) else None
+    if given is None or len(given) != n_learners:
+        raise InvalidArgument(f"{name} is {entries!r}, but must have one entry for each of {n_learners} learners")
+    return given

@@ -1,0 +1,56 @@
+"""Greedy choice: the learner with the best mean reward so far, each learner having had one play.
+
+It never looks back: a learner that learns slowly, or was unlucky once, is not played again while another one's mean
+stays above its own. No guarantee: the regret can grow linearly.
+
+Reference: Sutton and Barto (2018), "Reinforcement learning: an introduction", section 2.2, with learners for actions.
+Departures: with late rewards a mean is that of the resolved prefix of plays, and a learner without one counts as having
+earned the least possible reward. Ties go to fewer plays, then to the lower index.
+
+>>> selector = GreedyMean(2)
+>>> for reward in (0.2, 0.6, 0.6, 0.6):
+...     selector.credit(selector.choose(), reward)
+>>> [standing.plays for standing in selector.standing()]
+[1, 3]
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import ClassVar, Unpack
+
+import numpy as np
+
+from equipoise.kernel import kernel
+from equipoise.selectors import evidence
+from equipoise.selectors.base import BookedSelector, Kernels, Settings
+from equipoise.selectors.evidence import Books, Limits, Rules, comes_first
+
+
+@kernel
+def choose(rules: Rules, books: Books, rng: np.random.Generator) -> tuple[int, float]:
+    """An unplayed learner, else the one of highest mean."""
+    chosen, least, fewest = -1, inf, 0
+    for i in range(len(books.accounts)):
+        plays = books.accounts[i].plays
+        loss = -inf if plays == 0 else -mean_reward(rules, books, i)
+        if chosen < 0 or comes_first(loss, plays, least, fewest):
+            chosen, least, fewest = i, loss, plays
+    return chosen, 1.0
+
+
+@kernel
+def mean_reward(rules: Limits, books: evidence.Accounts, i: int) -> float:
+    """Of the resolved plays of learner i; the least possible reward while there is none."""
+    account = books.accounts[i]
+    return account.rewards / account.booked_plays if account.booked_plays > 0 else rules.low
+
+
+class GreedyMean(BookedSelector):
+    """Plays the learner of highest mean reward; the settings are those of `BalancedElimination`."""
+
+    name = "Greedy mean"
+    kernels: ClassVar[Kernels] = Kernels(choose, evidence.book_only)
+
+    def __init__(self, n_learners: int, **settings: Unpack[Settings]) -> None:
+        super().__init__(n_learners, None, **settings)

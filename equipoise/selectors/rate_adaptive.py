@@ -1,0 +1,128 @@
+"""Rate-adaptive selection: follow the learner whose rewards add up to most at the same number of plays.
+
+With probability t^(-1/3) a learner is drawn at random. Otherwise all learners are compared at one number of plays that
+each of them has reached, so that none is judged by rewards from before it had learned what the others had, and the one
+with the largest sum of rewards up to there plays.
+
+Reference: Bibaut, Chambaz and van der Laan (2020), "Rate-adaptive model selection over a collection of black-box
+contextual bandit algorithms", the master algorithm described in the abstract; the best learner's rate of regret, if
+each learner's bound holds with high probability.
+Symbols: p_t explore, internal sample size n_common.
+Departures: the schedule p_t = t^(-1/3) stands in for theirs, which the abstract leaves open, so their rate is not
+claimed. Learners are compared at the largest power of two that all of them have resolved, instead of at the smallest
+number of plays: this needs 62 sums for each learner instead of all its rewards. While a learner has no resolved play,
+the one of fewest plays plays. Ties go to fewer plays, then to the lower index.
+
+>>> selector = RateAdaptive(2, seed=5)
+>>> for _ in range(300):
+...     choice = selector.choose()
+...     selector.credit(choice, reward=0.4 + 0.2 * choice.learner)
+>>> selector.n_common, [standing.plays for standing in selector.standing()]
+(32, [35, 265])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import ClassVar, NamedTuple, Unpack
+
+import numpy as np
+
+from equipoise.kernel import kernel
+from equipoise.selectors import evidence
+from equipoise.selectors.base import BookedSelector, Kernels, Settings
+from equipoise.selectors.evidence import Account, Pool, Rules, comes_first, rounds_made
+
+N_MARKS = 62  # of each learner: after 1, 2, 4, ... plays
+
+
+@dataclass(slots=True)
+class Mark:
+    """The summed rewards of one learner after a power of two of its plays."""
+
+    rewards: float = 0.0
+
+
+class MarkBooks(NamedTuple):
+    """The books of `evidence`, and the marks of all learners one after the other."""
+
+    accounts: list[Account]
+    pool: list[Pool]  # one row
+    marks: list[Mark]
+
+
+@kernel
+def choose(rules: Rules, books: MarkBooks, rng: np.random.Generator) -> tuple[int, float]:
+    """The winner of the comparison, or any learner, with the probability of the one chosen."""
+    n_learners = len(books.accounts)
+    leading = leader(books)
+    explore, draw = (rounds_made(books) + 1) ** (-1.0 / 3.0), rng.random()
+    chosen = leading
+    if draw < explore:
+        # Given that it lies below, the draw is uniform again; the quotient can round up to 1.
+        chosen = min(int(draw / explore * n_learners), n_learners - 1)
+    return chosen, explore / n_learners + (1.0 - explore if chosen == leading else 0.0)
+
+
+@kernel
+def leader(books: MarkBooks) -> int:
+    """The learner of largest summed rewards at the common mark; that of fewest plays while there is none."""
+    mark = common_mark(books)
+    chosen, least, fewest = -1, inf, 0
+    for i in range(len(books.accounts)):
+        loss = -books.marks[i * N_MARKS + mark].rewards if mark >= 0 else 0.0
+        plays = books.accounts[i].plays
+        if comes_first(loss, plays, least, fewest):
+            chosen, least, fewest = i, loss, plays
+    return chosen
+
+
+@kernel
+def common_mark(books: MarkBooks) -> int:
+    """The largest k with 2^k resolved plays of every learner; -1 while there is none."""
+    fewest = books.accounts[0].booked_plays
+    for i in range(1, len(books.accounts)):
+        fewest = min(fewest, books.accounts[i].booked_plays)
+    return mark_below(fewest)
+
+
+@kernel
+def mark_below(plays: int) -> int:
+    mark = -1
+    while plays > 0:
+        plays //= 2
+        mark += 1
+    return mark
+
+
+@kernel
+def book(rules: Rules, books: MarkBooks, i: int, reward: float, regret: float, probability: float) -> None:
+    """Book one reward; keep the sum if the number of plays is a power of two."""
+    evidence.book(rules, books, i, reward, regret)
+    account = books.accounts[i]
+    mark = mark_below(account.booked_plays)
+    if account.booked_plays == 2**mark:
+        books.marks[i * N_MARKS + mark].rewards = account.rewards
+
+
+class RateAdaptive(BookedSelector):
+    """Follows the learner that wins at equal numbers of plays. `seed` is that of the selector's own random stream, used
+    where `choose` is given none; the other settings are those of `BalancedElimination`."""
+
+    name = "Rate-adaptive"
+    randomized = True
+    kernels: ClassVar[Kernels] = Kernels(choose, book)
+
+    def __init__(self, n_learners: int, *, seed: int = 0, **settings: Unpack[Settings]) -> None:
+        super().__init__(n_learners, None, seed=seed, **settings)
+
+    @property
+    def n_common(self) -> int:
+        """The number of plays at which learners are compared now; 0 while one of them has none resolved."""
+        mark = common_mark(self.books)
+        return 2**mark if mark >= 0 else 0
+
+    def _open_books(self) -> MarkBooks:
+        accounts, pool = super()._open_books()
+        return MarkBooks(accounts, pool, [Mark() for _ in range(N_MARKS * self.n_learners)])

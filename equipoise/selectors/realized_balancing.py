@@ -1,0 +1,136 @@
+"""Balancing of realised regret: no bound has to be known, and learners whose rewards show them to be poor stop costing.
+
+LB, the greatest lower mean that any learner ever had, is at most the best expected reward, so n_i LB - U_i is regret
+that learner i has visibly run up. A learner is admitted if max(floor w sqrt(n_i), n_i LB - U_i), its realised regret,
+is at most `slack` times the least of all; of the admitted ones the highest mean plus exploration term plays. The first
+rule carries the guarantee, the second makes the most of what it leaves open; candidate bounds, where given, are tested
+as in Algorithm 1.
+
+Reference: the proposition and its proof are in docs/realized-balancing.md. The rule stands on Pacchiano, Dann, Gentile
+and Bartlett (2020), Algorithm 1, and balances what Pacchiano, Dann and Gentile (2023), "Data-driven online model
+selection with regret guarantees", algorithms 1 and 2, estimate conservatively; the index follows Audibert and Bubeck
+(2009), "Minimax policies for adversarial and stochastic bandits", section 2 (MOSS), without a horizon.
+Symbols: n_i plays, U_i rewards, LB best_lower, phi_i realized_regret, rho floor, kappa slack, w width, M n_learners.
+
+>>> selector = RealizedBalancing(2)
+>>> for _ in range(100):
+...     choice = selector.choose()
+...     selector.credit(choice, reward=0.9 if choice.learner else 0.1)
+>>> [standing.plays for standing in selector.standing()]
+[2, 98]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, log, sqrt
+from typing import Any, ClassVar, NamedTuple, Unpack
+
+import numpy as np
+
+from equipoise.bounds import Bound
+from equipoise.confidence import Radius
+from equipoise.errors import InvalidArgument
+from equipoise.kernel import kernel
+from equipoise.selectors.balanced_elimination import book
+from equipoise.selectors.base import BookedSelector, Kernels, Settings, check_bounds
+from equipoise.selectors.evidence import Account, Books
+from equipoise.validation import positive, real
+
+EARLY_PLAYS = 100.0  # of a learner, after which optimism fades
+
+
+class Rules(NamedTuple):
+    """What does not change during a run; the first four as in `evidence.Rules`."""
+
+    radius: Radius
+    low: float
+    high: float
+    width: float
+    floor: float
+    slack: float
+    optimism: float
+
+
+@kernel
+def choose(rules: Rules, books: Books, rng: np.random.Generator) -> tuple[int, float]:
+    """The admitted learner of highest index; ties go to fewer plays, then to the lower index."""
+    n_rounds, n_booked, spread, least_regret = 0, 0, 0.0, inf
+    for i in range(len(books.accounts)):
+        account = books.accounts[i]
+        if account.active and account.plays == 0:
+            return i, 1.0
+        n_rounds += account.plays
+        n_booked += account.booked_plays
+        spread += account.spread
+        if account.active:
+            least_regret = min(least_regret, realized_regret(rules, books, account))
+    deviation = sqrt(spread / n_booked) if n_booked > 0 else 0.0
+    chosen, highest, fewest_plays = -1, -inf, 0
+    for i in range(len(books.accounts)):
+        account = books.accounts[i]
+        if account.active and realized_regret(rules, books, account) <= rules.slack * least_regret:
+            index = optimistic_mean(rules, account, n_rounds, deviation)
+            if index > highest or (index == highest and account.plays < fewest_plays):
+                chosen, highest, fewest_plays = i, index, account.plays
+    return chosen, 1.0
+
+
+@kernel
+def realized_regret(rules: Rules, books: Books, account: Account) -> float:
+    """phi: regret that a learner has visibly run up over its resolved plays, kept above what chance alone may hide."""
+    best_lower = max(rules.low, books.pool[0].best_lower)
+    visible = account.booked_plays * best_lower - account.rewards
+    return max(rules.floor * rules.width * sqrt(account.plays), visible)
+
+
+@kernel
+def optimistic_mean(rules: Rules, account: Account, n_rounds: int, deviation: float) -> float:
+    """The index of a learner; one without a resolved play counts as if it could earn the most there is."""
+    mean_reward = account.rewards / account.booked_plays if account.booked_plays > 0 else rules.high
+    exploration = sqrt(2.0 * max(0.0, log(n_rounds / account.plays)) / account.plays)
+    # Early on a mean lags behind what a learner will earn by more than chance: it is still learning. Later it does not.
+    fading = min(1.0, sqrt(sqrt(EARLY_PLAYS / account.plays)))
+    return mean_reward + rules.optimism * deviation * fading * exploration
+
+
+class RealizedBalancing(BookedSelector):
+    """Balances the regret that learners have visibly run up.
+
+    Takes the number of learners; `bounds`, one candidate bound for each, are optional and only serve to eliminate
+    learners that violate theirs. `floor` (rho) is the realised regret below which learners count as level, per root of
+    plays and in widths of the rewards; `slack` (kappa >= 1) how many times the least realised regret is admitted, 1
+    being plain balancing; `optimism` the width of the index among the admitted, in standard deviations of the rewards.
+    The other settings are those of `BalancedElimination`.
+    """
+
+    name = "Realised balancing"
+    lower_apart = True
+    kernels: ClassVar[Kernels] = Kernels(choose, book)
+
+    def __init__(
+        self,
+        n_learners: int,
+        *,
+        bounds: Sequence[Bound] | None = None,
+        floor: float = 0.25,
+        slack: float = 8.0,
+        optimism: float = 3.0,
+        **settings: Unpack[Settings],
+    ) -> None:
+        self.floor = positive("floor", floor)
+        self.slack = real("slack", slack)
+        if self.slack < 1.0:
+            raise InvalidArgument(f"slack is {slack!r}, but must be at least 1")
+        self.optimism = positive("optimism", optimism)
+        super().__init__(n_learners, None if bounds is None else check_bounds(bounds), **settings)
+        if self.bounds is not None and len(self.bounds) != self.n_learners:
+            raise InvalidArgument(f"bounds has {len(self.bounds)} entries, but n_learners is {self.n_learners}")
+
+    @property
+    def params(self) -> Rules:
+        return Rules(*self.rules, self.floor, self.slack, self.optimism)
+
+    def config(self) -> dict[str, Any]:
+        own = {"n_learners": self.n_learners, "floor": self.floor, "slack": self.slack, "optimism": self.optimism}
+        return {**super().config(), **own}

@@ -1,0 +1,151 @@
+"""Tsallis corral: CORRAL with the 1/2-Tsallis entropy in place of the log barrier.
+
+Weights are w_i = 4 / (eta_i (L_i - x))^2, L_i the sum of importance-weighted losses and x < min L such that they add up
+to 1; rates eta_i fall like 1/sqrt(t). When a weight falls below 1 / (5 M 2^k) for the first time, k = 0, 1, ..., its
+rate rises by the factor beta = exp(1/ln T), which makes up for the learner's rare play. Where one learner is better by
+a margin than all others, the regret of the draw grows with ln(t) only.
+
+Reference: Arora, Marinov and Mohri (2021), "Corralling stochastic bandit algorithms", the Tsallis-INF corralling
+algorithm. The paper's text could not be consulted; weights, rates and thresholds are those of the authors' published
+experiments, so this is Tsallis-corral-style.
+Symbols: L loss_sum, w weight, k rises, eta rate, beta growth, x normaliser.
+Departures: losses are divided by the probability of the draw, mixture included, which is what makes them unbiased. A
+rise leaves the weights of its round as they are: with eta_i times beta, L_i - x is divided by beta. The least L is
+subtracted from all, which changes no weight and keeps numbers small. Rewards that come late count when booked.
+
+>>> selector = TsallisCorral(2, horizon=1000)
+>>> for _ in range(100):
+...     choice = selector.choose()
+...     selector.credit(choice, reward=float(choice.learner))
+>>> selector.probabilities[1] > 0.7
+True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, log, log2, sqrt
+from typing import ClassVar, NamedTuple
+
+from equipoise.confidence import Radius
+from equipoise.kernel import kernel
+from equipoise.selectors import evidence
+from equipoise.selectors.base import Kernels
+from equipoise.selectors.drawn import DrawnBooks, DrawnSelector, at_least_two, choose, loss_of
+from equipoise.selectors.evidence import open_books_without_bounds
+
+MOST_STEPS = 200
+PRECISE = 1e-15
+
+
+@dataclass(slots=True)
+class TsallisOdds:
+    """One learner's row."""
+
+    weight: float
+    probability: float
+    rate: float
+    loss_sum: float = 0.0
+    rises: int = 0
+
+
+class TsallisRules(NamedTuple):
+    """`Rules`, and what is added to them here."""
+
+    radius: Radius
+    low: float
+    high: float
+    width: float
+    growth: float
+    most_rises: int
+
+
+@kernel
+def book(rules: TsallisRules, books: DrawnBooks, i: int, reward: float, regret: float, probability: float) -> None:
+    evidence.book(rules, books, i, reward, regret)
+    odds, n_learners = books.odds, len(books.odds)
+    odds[i].loss_sum += loss_of(rules, reward) / probability
+    next_round = 1
+    for j in range(n_learners):
+        next_round += books.accounts[j].booked_plays
+    least = odds[0].loss_sum
+    for j in range(n_learners):
+        odds[j].rate = rules.growth ** odds[j].rises / sqrt(next_round)
+        least = min(least, odds[j].loss_sum)
+    for j in range(n_learners):
+        odds[j].loss_sum -= least
+    x = weigh(odds)
+    for j in range(n_learners):
+        row = odds[j]
+        row.probability = (1.0 - 1.0 / next_round) * row.weight + 1.0 / (next_round * n_learners)
+        if row.rises < rules.most_rises and row.weight * 5.0 * n_learners * 2.0**row.rises < 1.0:
+            row.rises += 1
+            row.loss_sum = x + (row.loss_sum - x) / rules.growth
+
+
+@kernel
+def weigh(odds: list[TsallisOdds]) -> float:
+    """Set the weights that belong to loss sums and rates; returns x."""
+    x = normaliser(odds)
+    total = 0.0
+    for j in range(len(odds)):
+        root = 2.0 / (odds[j].rate * (odds[j].loss_sum - x))
+        odds[j].weight = root * root
+        total += odds[j].weight
+    for j in range(len(odds)):
+        odds[j].weight /= total
+    return x
+
+
+@kernel
+def normaliser(odds: list[TsallisOdds]) -> float:
+    """x, for which the weights add up to 1: the sum is increasing and convex in x, and at least 1 where the first
+    weight is 1, from where Newton's method descends monotonically."""
+    x = odds[0].loss_sum - 2.0 / odds[0].rate
+    for j in range(1, len(odds)):
+        x = min(x, odds[j].loss_sum - 2.0 / odds[j].rate)
+    for _ in range(MOST_STEPS):
+        excess, slope = -1.0, 0.0
+        for j in range(len(odds)):
+            root = 2.0 / (odds[j].rate * (odds[j].loss_sum - x))
+            excess += root * root
+            slope += odds[j].rate * root * root * root
+        lower = x - excess / slope
+        if excess <= PRECISE or lower == x:
+            break
+        x = lower
+    return x
+
+
+class TsallisCorral(DrawnSelector):
+    """Tsallis corral over `n_learners` learners that accept weights, for `horizon` rounds; see `Corral`."""
+
+    name = "Tsallis corral"
+    needs = frozenset({"weight"})
+    kernels: ClassVar[Kernels] = Kernels(choose, book)
+    own_settings = ()
+
+    def __init__(
+        self,
+        n_learners: int,
+        *,
+        horizon: int,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        delta: float = 0.05,
+        contexts: str = "random",
+        seed: int = 0,
+    ) -> None:
+        at_least_two(n_learners)
+        super().__init__(
+            n_learners, horizon=horizon, reward_range=reward_range, delta=delta, contexts=contexts, seed=seed
+        )
+
+    @property
+    def params(self) -> TsallisRules:
+        return TsallisRules(*self.rules, growth=exp(1.0 / log(self.horizon)), most_rises=int(0.5 * log2(self.horizon)))
+
+    def _open_books(self) -> DrawnBooks:
+        uniform = 1.0 / self.n_learners
+        rows = [TsallisOdds(uniform, uniform, 1.0) for _ in range(self.n_learners)]
+        books = open_books_without_bounds(self.n_learners, self.rules.width)
+        return DrawnBooks(books.accounts, books.pool, rows)

@@ -1,0 +1,92 @@
+"""UCB1 over learners: each learner is treated as one action of a bandit whose rewards come from one law.
+
+The learner of highest mean reward plus w sqrt(exploration ln t / (2 n)) plays. Learners learn, so their rewards do not
+come from one law and the analysis does not apply: no guarantee here, though it does well where learners are soon as
+good as they will get. It fails where a learner is fast at first and poor later.
+
+Reference: Auer, Cesa-Bianchi and Fischer (2002), "Finite-time analysis of the multiarmed bandit problem", figure 1;
+Bubeck and Cesa-Bianchi (2012), "Regret analysis of stochastic and nonstochastic multi-armed bandit problems", section
+2.2, for the exploration factor (their alpha).
+Symbols: t the round to be chosen for, n_i plays, w width of the reward range.
+Departures: the exploration factor is 1 unless set, the narrowest in use; UCB1 as published has 4, that is
+sqrt(2 ln t / n). Pending plays count in n and t; a mean is that of the resolved prefix, and a learner without one
+counts as having earned the least possible reward. Ties go to fewer plays, then to the lower index.
+
+>>> selector = UCB1(2)
+>>> for reward in (0.0, 1.0, 1.0):
+...     selector.credit(selector.choose(), reward)
+>>> [round(index, 3) for index in selector.indices]
+[0.833, 1.589]
+"""
+
+from __future__ import annotations
+
+from math import inf, log, sqrt
+from typing import Any, ClassVar, NamedTuple, Unpack
+
+import numpy as np
+
+from equipoise.confidence import Radius
+from equipoise.kernel import kernel
+from equipoise.selectors import evidence
+from equipoise.selectors.base import BookedSelector, Kernels, Settings
+from equipoise.selectors.evidence import Books, comes_first, rounds_made
+from equipoise.selectors.greedy_mean import mean_reward
+from equipoise.validation import positive
+
+
+class IndexRules(NamedTuple):
+    """`evidence.Rules` and the exploration factor."""
+
+    radius: Radius
+    low: float
+    high: float
+    width: float
+    exploration: float
+
+
+@kernel
+def choose(rules: IndexRules, books: Books, rng: np.random.Generator) -> tuple[int, float]:
+    """The learner of highest index."""
+    t = rounds_made(books) + 1
+    chosen, least, fewest = -1, inf, 0
+    for i in range(len(books.accounts)):
+        plays, loss = books.accounts[i].plays, -index(rules, books, i, t)
+        if chosen < 0 or comes_first(loss, plays, least, fewest):
+            chosen, least, fewest = i, loss, plays
+    return chosen, 1.0
+
+
+@kernel
+def index(rules: IndexRules, books: Books, i: int, t: int) -> float:
+    """Mean reward plus width; inf for a learner that was never played."""
+    n = books.accounts[i].plays
+    if n == 0:
+        return inf
+    return mean_reward(rules, books, i) + rules.width * sqrt(rules.exploration * log(t) / (2.0 * n))
+
+
+class UCB1(BookedSelector):
+    """Plays the learner of highest index. `exploration` is the factor of ln t, 4 in the original; the other settings
+    are those of `BalancedElimination`."""
+
+    name = "UCB1"
+    kernels: ClassVar[Kernels] = Kernels(choose, evidence.book_only)
+
+    def __init__(self, n_learners: int, *, exploration: float = 1.0, **settings: Unpack[Settings]) -> None:
+        self.exploration = positive("exploration", exploration)
+        super().__init__(n_learners, None, **settings)
+
+    @property
+    def params(self) -> IndexRules:
+        return IndexRules(*self.rules, self.exploration)
+
+    @property
+    def indices(self) -> tuple[float, ...]:
+        """By which the next learner is chosen."""
+        t = rounds_made(self.books) + 1
+        return tuple(index(self.params, self.books, i, t) for i in range(self.n_learners))
+
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, as plain data."""
+        return {**super().config(), "exploration": self.exploration}

@@ -1,0 +1,151 @@
+"""The regret that theory promises of Algorithms 2 and 3, whose learners are OFUL on nested classes, as numbers.
+
+An epoch over the learners I, drawn with probabilities p_i proportional to 1/z_i, ends when its rewards contradict the
+lower bounds of some learner (lem:test_LHS and thm:adv_epoch_balancing_termination say that this happens with
+probability alpha at most if all are well specified). Until then its regret is bounded here, for * the smallest learner
+from which on all are well specified.
+
+Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
+Bandits and RL": thm:adv_general_regret, thm:adv_epoch_balancing_regret, thm:adv_epoch_balancing_regret_ls,
+lem:regret_bounds_balanced_prob, theorem::main_adversarial; symbols as in `equipoise.nesting`.
+Departures: four one-sided events of alpha = delta/(4 M) each per epoch (the statements count two, or none), radius and
+play counts as in `equipoise.confidence` and `deviations`; the cap b of the random potential must not depend on t, so it
+has the smallest radius beta_1 for beta_t; plays cost the full width w = 2 R^max at most. The theorems hide constants in
+O~: those of the proof are spelled out instead of being bounded once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log, sqrt
+from typing import NamedTuple
+
+from equipoise.confidence import epoch_alpha, noise_radius, radius_sum
+from equipoise.errors import InvalidArgument
+from equipoise.nesting import SIZES, LinearClass, check_class, check_nested
+from equipoise.theory.guarantees.linear import ellipsoid_radius, log_determinant_ratio, random_potential
+from equipoise.validation import count, probability
+
+
+class EpochBound(NamedTuple):
+    """Regret of an epoch of t <= T rounds: at most `rooted` sqrt(t/T) + `rest`."""
+
+    rooted: float
+    rest: float
+
+    @property
+    def total(self) -> float:
+        return self.rooted + self.rest
+
+
+def epoch_guarantee(
+    classes: Sequence[LinearClass],
+    best: int,
+    *,
+    rounds: int,
+    delta: float,
+    n_epochs: int = 1,
+    noise: float | None = None,
+) -> EpochBound:
+    """thm:adv_general_regret with its constants, and with it both theorems on epochs (common range, and R^max = L S).
+
+    2 beta sqrt(t X) + sum_i [ 2.9 w l + 2 beta_i sqrt(3 p_i t (1 + b_i^2) d_i ln(1 + 3 p_i t L^2/(d_i lambda))) ] +
+    2 D(t) + w, with X the random potential of *, l = 1.4 ln ln(2 t) + ln(5.2 |I|/alpha), all at t = `rounds`.
+
+    >>> bound = epoch_guarantee([LinearClass("a", 2), LinearClass("b", 4)], 1, rounds=10**6, delta=0.05)
+    >>> round(bound.rooted), round(bound.rest)
+    (297812, 62)
+    """
+    checked = _classes(classes, best)
+    alpha = epoch_alpha(count("n_epochs", n_epochs), probability("delta", delta))
+    t, star = count("rounds", rounds), checked[best]
+    weights = [1 / SIZES["proof"](claimed) for claimed in checked]
+    width = max(high - low for low, high in (claimed.reward_range for claimed in checked))
+    potential = random_potential(_log_determinant(star, t), _cap(star), weights[best] / sum(weights), t, alpha)
+    rooted, rest = 2 * _radius(star, t) * sqrt(t * potential), width
+    logs = 1.4 * log(log(2 * t)) + log(5.2 * len(checked) / alpha)
+    for claimed, weight in zip(checked, weights, strict=True):
+        plays = min(3 * weight / sum(weights), 1.0) * t
+        rooted += 2 * _radius(claimed, t) * sqrt(plays * (1 + _cap(claimed)) * _log_determinant(claimed, plays))
+        rest += 2.9 * width * logs
+    rooted += 2 * radius_sum(noise_radius(alpha=alpha, width=width, noise=noise, scale=1.0), t)
+    return EpochBound(rooted, rest)
+
+
+def adversarial_guarantee(
+    classes: Sequence[LinearClass], best: int, *, rounds: int, delta: float, noise: float | None = None
+) -> float:
+    """theorem::main_adversarial with constants: sqrt(sum of rooted^2) + sum of rest over the B + 1 epochs there can be,
+    B = `best` being the number of classes that are false.
+
+    >>> round(adversarial_guarantee([LinearClass("a", 2), LinearClass("b", 4)], 1, rounds=10**6, delta=0.05))
+    344783
+    """
+    checked = _classes(classes, best)
+    settings = {"rounds": rounds, "delta": delta, "n_epochs": len(checked), "noise": noise}
+    epochs = [epoch_guarantee(checked[s:], best - s, **settings) for s in range(best + 1)]  # type: ignore[arg-type]
+    return sqrt(sum(epoch.rooted**2 for epoch in epochs)) + sum(epoch.rest for epoch in epochs)
+
+
+def balanced_regret_bounds(
+    classes: Sequence[LinearClass], *, rounds: int, alpha: float, chances: Sequence[float]
+) -> float:
+    """lem:regret_bounds_balanced_prob: what the observed bounds of all learners add up to at most in an epoch, with
+    probability 1 - alpha, where learner i is drawn with probability `chances[i]`.
+
+    >>> round(balanced_regret_bounds([LinearClass("a", 2)], rounds=1000, alpha=0.05, chances=[1.0]))
+    778
+    """
+    checked, t = _classes(classes, 0), count("rounds", rounds)
+    logs, total = 1.4 * log(log(2 * t)) + log(5.2 * len(checked) / probability("alpha", alpha)), 0.0
+    for claimed, chance in zip(checked, chances, strict=True):
+        low, high = claimed.reward_range
+        plays = min(3 * chance, 1.0) * t
+        total += 2.9 * (high - low) * logs
+        total += 2 * _radius(claimed, t) * sqrt(plays * (1 + _cap(claimed)) * _log_determinant(claimed, plays))
+    return total
+
+
+def printed_epoch_guarantee(
+    size: float, n_learners: int, *, rounds: int, delta: float, action_bound: float = 1.0, half_width: float = 1.0
+) -> float:
+    """thm:adv_general_regret as printed for z_* = `size` and well-spaced sizes (M bar = 2), without its last term.
+
+    >>> round(printed_epoch_guarantee(20.0, 2, rounds=10**6, delta=0.05))
+    9751534
+    """
+    t = count("rounds", rounds)
+    inside = 10.4 * (1 + t * action_bound**2) * log(2 * min(half_width, action_bound) * t) / probability("delta", delta)
+    learning = (n_learners * sqrt(size) + size * sqrt(2)) * 12 * log(inside) * sqrt(t)
+    return learning + 8.12 * n_learners * half_width * log(5.2 * n_learners * log(2 * t) / delta)
+
+
+def _classes(classes: Sequence[LinearClass], best: int) -> list[LinearClass]:
+    checked = [check_class(claimed) for claimed in classes]
+    if not checked:
+        raise InvalidArgument("classes is empty, but must have one LinearClass per learner")
+    check_nested(checked)
+    count("best", best, least=0, most=len(checked) - 1)
+    return checked
+
+
+def _log_determinant(claimed: LinearClass, plays: float) -> float:
+    return log_determinant_ratio(
+        claimed.dim, plays, action_bound=claimed.action_bound, regularization=claimed.regularization
+    )
+
+
+def _radius(claimed: LinearClass, plays: float) -> float:
+    return ellipsoid_radius(
+        _log_determinant(claimed, plays),
+        noise=claimed.noise,
+        norm_bound=claimed.norm_bound,
+        delta=claimed.delta,
+        regularization=claimed.regularization,
+    )
+
+
+def _cap(claimed: LinearClass) -> float:
+    """b^2, b the lesser of w/(2 beta_1) and L/sqrt(lambda)."""
+    low, high = claimed.reward_range
+    return min((high - low) / (2 * _radius(claimed, 0)), claimed.action_bound / sqrt(claimed.regularization)) ** 2

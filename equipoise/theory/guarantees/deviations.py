@@ -1,0 +1,91 @@
+"""How far sums of random numbers stray, at all times at once: the concentration lemmas, with the paper's own forms.
+
+The radii that selectors use are in `equipoise.confidence`; here is what the paper prints in their place, and the
+boundary that its adversarial part needs besides.
+
+Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
+Bandits and RL": lem:mustar_conc, lem:mu_adv_conc, lem:uniform_emp_bernstein, lem:playcount_ub. Howard, Ramdas,
+McAuliffe and Sekhon (2021), "Time-uniform, nonparametric, nonasymptotic confidence sequences", eq. (10) and (11).
+Departures: lem:mustar_conc splits delta for M learners only, not for two sums with two tails each, and has ln ln(n/2),
+which does not exist below n = 3; lem:mu_adv_conc has ln ln(4 k) where its own step gives ln ln(2 k);
+lem:playcount_ub starts its boundary at m = t p, which moves with t: with m = p (1 - p) the proof goes through and
+gives half of the printed constant.
+"""
+
+from __future__ import annotations
+
+from math import log, sqrt
+
+from equipoise.errors import InvalidArgument
+from equipoise.validation import count, non_negative, positive, probability
+
+
+def bernstein_boundary(variance: float, least_variance: float, scale: float, alpha: float) -> float:
+    """lem:uniform_emp_bernstein: a sub-Poisson process with constant c = `scale` and variance process W stays below
+    1.44 sqrt(max(W, m) l) + 0.41 c l, l = 1.4 ln ln(2 max(W/m, 1)) + ln(5.2/alpha), with probability 1 - alpha;
+    m = `least_variance` is fixed beforehand.
+
+    >>> round(bernstein_boundary(100.0, 1.0, 1.0, 0.05), 2)
+    40.9
+    """
+    least = positive("least_variance", least_variance)
+    used = max(non_negative("variance", variance), least)
+    logs = 1.4 * log(log(2 * used / least)) + log(5.2 / probability("alpha", alpha))
+    return 1.44 * sqrt(used * logs) + 0.41 * positive("scale", scale) * logs
+
+
+def most_plays(rounds: int, chance: float, n_learners: int, delta: float) -> float:
+    """lem:playcount_ub, corrected: how often a learner drawn with probability p is played in t rounds at most, for all
+    t and learners at once with probability 1 - delta.
+
+    The lesser of t p + `bernstein_boundary` and (3/2) t p + 1.45 (1.4 ln ln(2 t) + ln(5.2 M/delta)).
+
+    >>> round(most_plays(1000, 0.1, 3, 0.05))
+    144
+    """
+    t, p = count("rounds", rounds), _chance(chance)
+    if p == 1.0:
+        return float(t)
+    alpha = probability("delta", delta) / count("n_learners", n_learners)
+    logs = 1.4 * log(log(2 * t)) + log(5.2 / alpha)
+    exact = t * p + bernstein_boundary(t * p * (1 - p), p * (1 - p), 1.0, alpha)
+    return min(float(t), exact, 1.5 * t * p + 1.45 * logs)
+
+
+def printed_most_plays(rounds: int, chance: float, n_learners: int, delta: float) -> float:
+    """lem:playcount_ub as printed: (3/2) t p + 4.06 ln(5.2 M ln(2 t)/delta).
+
+    >>> round(printed_most_plays(1000, 0.1, 3, 0.05))
+    182
+    """
+    logs = log(5.2 * count("n_learners", n_learners) * log(2 * count("rounds", rounds)) / probability("delta", delta))
+    return 1.5 * rounds * _chance(chance) + 4.06 * logs
+
+
+def printed_mean_radius(plays: int, n_learners: int, delta: float) -> float:
+    """lem:mustar_conc as its proof has it, for width 1: two sums, each max(3, 0.85 sqrt(n (ln ln(n/2) + 0.72
+    ln(10.4 M/delta)))). It pays for one of the two sums only.
+
+    >>> round(printed_mean_radius(1000, 5, 0.05), 1)
+    140.5
+    """
+    n, share = count("plays", plays), probability("delta", delta) / count("n_learners", n_learners)
+    if n < 4:
+        return 6.0
+    return 2 * max(3.0, 0.85 * sqrt(n * (log(log(n / 2)) + 0.72 * log(10.4 / share))))
+
+
+def printed_noise_radius(rounds: int, delta: float) -> float:
+    """lem:mu_adv_conc as its proof has it, for width 1: 0.85 sqrt(t (ln ln(4 t) + 0.72 ln(10.4/delta))).
+
+    >>> round(printed_noise_radius(1000, 0.05), 1)
+    65.6
+    """
+    inner = log(log(4 * count("rounds", rounds)))
+    return 0.85 * sqrt(rounds * (inner + 0.72 * log(10.4 / probability("delta", delta))))
+
+
+def _chance(chance: float) -> float:
+    if positive("chance", chance) > 1.0:
+        raise InvalidArgument(f"chance is {chance!r}, but must lie in (0, 1]")
+    return chance

@@ -1,0 +1,110 @@
+"""Least squares: what OFUL is promised, and the potentials that bound its widths.
+
+Sigma is the regularised covariance of the plays, S a bound on the norm of the parameter, L on that of actions, sigma
+the sub-Gaussian factor of the noise, d the dimension, lambda the regularization.
+
+Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
+Bandits and RL": lem:yasin (theorem 1 there of Abbasi-Yadkori, Pal and Szepesvari, 2011), lem:LinUCB_regret_guarantee,
+lem:elliptical, lem:elliptical_random.
+Departures: the printed simplification of the ellipsoid's radius fails for d = 1, where it has d ln(1/delta) for
+2 ln(1/delta), so `ellipsoid_radius` bounds the determinant instead; the regret bound has L^2 in its logarithm, as in
+the appendix, not L as in the text; the second printed form of the random potential is no equality but an upper bound.
+"""
+
+from __future__ import annotations
+
+from math import log, log1p, sqrt
+
+from equipoise.validation import count, non_negative, positive, probability
+
+
+def log_determinant_ratio(dim: int, plays: float, *, action_bound: float = 1.0, regularization: float = 1.0) -> float:
+    """The most ln(det Sigma/det lambda I) can be after n plays: d ln(1 + n L^2/(d lambda)).
+
+    >>> round(log_determinant_ratio(2, 100), 3)
+    7.864
+    """
+    growth = non_negative("plays", plays) * positive("action_bound", action_bound) ** 2
+    return count("dim", dim) * log1p(growth / (dim * positive("regularization", regularization)))
+
+
+def ellipsoid_radius(
+    log_determinant: float, *, noise: float, norm_bound: float, delta: float, regularization: float = 1.0
+) -> float:
+    """lem:yasin: sigma sqrt(ln(det Sigma/det lambda I) + 2 ln(1/delta)) + sqrt(lambda) S; within it of the estimate,
+    in the norm of Sigma, lies the truth at all times, with probability 1 - delta.
+
+    >>> round(ellipsoid_radius(log_determinant_ratio(2, 100), noise=0.5, norm_bound=1.0, delta=0.01), 3)
+    3.066
+    """
+    logs = non_negative("log_determinant", log_determinant) + 2 * log(1 / probability("delta", delta))
+    prior = sqrt(positive("regularization", regularization)) * positive("norm_bound", norm_bound)
+    return positive("noise", noise) * sqrt(logs) + prior
+
+
+def printed_ellipsoid_radius(
+    dim: int,
+    plays: float,
+    *,
+    noise: float,
+    norm_bound: float,
+    delta: float,
+    action_bound: float = 1.0,
+    regularization: float = 1.0,
+) -> float:
+    """The simplified form in lem:yasin, sqrt(sigma^2 d ln((1 + t L^2/lambda)/delta)) + sqrt(lambda) S: false for d = 1.
+
+    >>> round(printed_ellipsoid_radius(2, 100, noise=0.5, norm_bound=1.0, delta=0.01), 3)
+    3.147
+    """
+    growth = (1 + plays * action_bound**2 / regularization) / probability("delta", delta)
+    return noise * sqrt(count("dim", dim) * log(growth)) + sqrt(regularization) * norm_bound
+
+
+def oful_regret(
+    dim: int, plays: float, greatest_radius: float, *, action_bound: float = 1.0, regularization: float = 1.0
+) -> float:
+    """lem:LinUCB_regret_guarantee: 2 beta_max sqrt(d n (1 + L^2/lambda) ln(1 + n L^2/(d lambda))), on the event that
+    the truth is in all ellipsoids, whose greatest radius was beta_max; Sigma must hold all earlier own plays.
+
+    >>> round(oful_regret(2, 10_000, 2.0))
+    2335
+    """
+    potential = log_determinant_ratio(dim, plays, action_bound=action_bound, regularization=regularization)
+    cap = action_bound**2 / regularization
+    return 2 * non_negative("greatest_radius", greatest_radius) * sqrt(plays * (1 + cap) * potential)
+
+
+def elliptical_potential(log_determinant: float, cap: float = 1.0) -> float:
+    """lem:elliptical: sum of min(b, ||x_t||^2 in the norm of the inverse of what came before) is at most
+    b/ln(1 + b) ln(det V_n/det V_0), which is at most the second printed form with 1 + b in front.
+
+    >>> round(elliptical_potential(10.0), 3)
+    14.427
+    """
+    most = positive("cap", cap)
+    return most / log1p(most) * non_negative("log_determinant", log_determinant)
+
+
+def random_potential(log_determinant: float, cap: float, chance: float, rounds: int, delta: float) -> float:
+    """lem:elliptical_random: the same sum over all n rounds, when each x_t enters V with probability p only.
+
+    max(1, 2.9 (b/p)(1.4 ln ln max(2 b n, 2) + ln(5.2/delta)) + (2/p)(1 + b) ln(det V_n/det V_0)), for all n at once
+    with probability 1 - delta; b and p are fixed beforehand.
+
+    >>> round(random_potential(10.0, 1.0, 0.5, 1000, 0.05))
+    123
+    """
+    b, p = positive("cap", cap), positive("chance", chance)
+    logs = 1.4 * log(log(max(2 * b * count("rounds", rounds), 2.0))) + log(5.2 / probability("delta", delta))
+    return max(1.0, 2.9 * b / p * logs + 2 / p * (1 + b) * non_negative("log_determinant", log_determinant))
+
+
+def printed_random_potential(log_determinant: float, cap: float, chance: float, rounds: int, delta: float) -> float:
+    """The second printed form of lem:elliptical_random: (4/p)(1 + b) ln(5.2 ln max(2 b n, 2) det V_n/(delta det V_0)).
+
+    >>> round(printed_random_potential(10.0, 1.0, 0.5, 1000, 0.05))
+    267
+    """
+    logs = log(log(max(2 * cap * rounds, 2.0))) + log(5.2 / probability("delta", delta)) + log_determinant
+    return 4 / positive("chance", chance) * (1 + positive("cap", cap)) * logs

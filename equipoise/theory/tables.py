@@ -1,0 +1,272 @@
+"""The paper's two summary tables with numbers: what each guarantee of Algorithm 1 comes to, and what was printed.
+
+B learners are misspecified and have the smallest bounds, d_i = 1; the others have d_i = d. In the second table each
+misspecified learner loses `gap` in every play. `equipoise docs guarantees` writes the page.
+
+Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
+Bandits and RL", tables labelled tab:summary_worst_case and tab:summary_gap_bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import e, log, sqrt
+from textwrap import fill
+from typing import Any, NamedTuple
+
+from equipoise.confidence import make_radius, radius_sum
+from equipoise.errors import InvalidArgument, UnknownName
+from equipoise.theory.guarantees import (
+    linear_sqrt_guarantee,
+    power_gap_guarantee,
+    power_guarantee,
+    printed_power_gap_order,
+    printed_power_guarantee,
+    printed_sqrt_log_gap,
+    printed_sqrt_log_guarantee,
+    sqrt_log_gap_guarantee,
+    sqrt_log_guarantee,
+)
+from equipoise.validation import count, positive, probability
+
+DEFAULTS: Mapping[str, Any] = {
+    "M": 5,
+    "B": 2,
+    "d": 4.0,
+    "C": 1.0,
+    "eps": 0.01,
+    "gap": 0.2,
+    "delta": 0.05,
+    "T": [10_000, 1_000_000, 100_000_000],
+}
+
+
+class Case(NamedTuple):
+    """What the numbers are for, at one T."""
+
+    n_learners: int
+    n_wrong: int
+    size: float
+    constant: float
+    error: float
+    gap: float
+    delta: float
+    rounds: int
+
+    @property
+    def kept(self) -> list[bool]:
+        return [i >= self.n_wrong for i in range(self.n_learners)]
+
+    @property
+    def sizes(self) -> list[float]:
+        return [self.size if true else 1.0 for true in self.kept]
+
+    @property
+    def coefficients(self) -> list[float]:
+        return [self.constant * size for size in self.sizes]
+
+    @property
+    def gaps(self) -> list[float | None]:
+        return [None if true else self.gap for true in self.kept]
+
+    @property
+    def world(self) -> dict[str, Any]:
+        rule = make_radius(
+            "stitched",
+            n_learners=self.n_learners,
+            delta=self.delta,
+            width=1.0,
+            noise=None,
+            contexts="random",
+            scale=1.0,
+        )
+        return {"rounds": self.rounds, "radius": radius_sum(rule, self.rounds)}
+
+    @property
+    def log_term(self) -> float:
+        return log(self.n_learners * log(self.rounds) / self.delta)
+
+
+class Row(NamedTuple):
+    """A line of a table: the bounds, the paper's rate, and numbers as functions of the case."""
+
+    bounds: str
+    rate: str
+    own: Callable[[Case], float]  # the bound of the best learner
+    corrected: Callable[[Case], float]
+    printed: Callable[[Case], float] | None  # None where the paper has no constants
+    proof: str
+
+
+def case_of(settings: Mapping[str, Any], rounds: int) -> Case:
+    """The case that complete settings describe, or what is wrong with them."""
+    n_learners = count("M", settings["M"], least=2)
+    return Case(
+        n_learners,
+        count("B", settings["B"], least=0, most=n_learners - 1),
+        _at_least_one("d", settings["d"]),
+        _at_least_one("C", settings["C"]),
+        positive("eps", settings["eps"]),
+        positive("gap", settings["gap"]),
+        probability("delta", settings["delta"]),
+        count("T", rounds, least=3),
+    )
+
+
+def _power(exponent: float, name: str, rate: str) -> Row:
+    return Row(
+        f"d C n^{name}",
+        rate,
+        lambda case: case.size * case.constant * case.rounds**exponent,
+        lambda case: power_guarantee(case.coefficients, exponent, case.kept, **case.world),
+        lambda case: printed_power_guarantee(
+            case.size, case.constant, exponent, case.n_learners, case.n_wrong, **case.world
+        ),
+        "thm:poly_reg",
+    )
+
+
+def _power_gap(exponent: float, name: str, rate: str) -> Row:
+    return Row(
+        f"d C n^{name}",
+        rate,
+        lambda case: case.size * case.constant * case.rounds**exponent,
+        lambda case: min(
+            power_gap_guarantee(case.coefficients, exponent, case.gaps, **case.world),
+            power_guarantee(case.coefficients, exponent, case.kept, **case.world),
+        ),
+        lambda case: printed_power_gap_order(
+            case.sizes,
+            case.constant,
+            exponent,
+            case.gaps,
+            case.n_learners - 1,
+            rounds=case.rounds,
+            log_term=case.log_term,
+        ),
+        "thm:poly_reg_gap",
+    )
+
+
+def _sqrt_log_own(case: Case) -> float:
+    return case.size * case.constant * sqrt(case.rounds * log(max(case.rounds / case.delta, e)))
+
+
+def _linear_own(case: Case) -> float:
+    return case.error * case.rounds + case.constant * sqrt(case.rounds)
+
+
+def _linear(case: Case) -> float:
+    slopes = [case.error if true else case.error / 2 for true in case.kept]
+    return linear_sqrt_guarantee(slopes, case.constant, case.kept, **case.world)
+
+
+WORST_CASE = (
+    _power(1 / 3, "(1/3)", "(M + B^(2/3) d^2) d C T^(1/3) + d^(3/2) sqrt(B T)"),
+    _power(2 / 3, "(2/3)", "(M + B^(1/3) sqrt(d)) d C T^(2/3) + d^(3/4) sqrt(B T)"),
+    _power(1 / 2, "(1/2)", "(M + sqrt(B) d) d C sqrt(T)"),
+    Row(
+        "d C sqrt(n ln(n/delta))",
+        "(M + sqrt(B) d) d C sqrt(T ln(T/delta))",
+        _sqrt_log_own,
+        lambda case: sqrt_log_guarantee(case.coefficients, case.delta, case.kept, **case.world),
+        lambda case: printed_sqrt_log_guarantee(
+            case.size,
+            case.constant,
+            case.delta,
+            case.n_learners,
+            case.n_wrong,
+            rounds=case.rounds,
+            deviation=1.29 * log(11 * case.n_learners * log(case.rounds) / case.delta),
+        ),
+        "thm:sqrt_reg",
+    ),
+    Row("eps n + C sqrt(n)", "M (eps T + C sqrt(T)) + M C^2", _linear_own, _linear, None, "thm:linTmissp"),
+)
+GAPS = (
+    _power_gap(1 / 3, "(1/3)", "M d C T^(1/3) + sum C^2 (d^6 + d d_i)/gap ln(M ln T/delta)"),
+    _power_gap(2 / 3, "(2/3)", "M d C T^(2/3) + sum C^3 (d^4.5 + d d_i^2)/gap^2 sqrt(ln(ln T/delta))"),
+    _power_gap(1 / 2, "(1/2)", "M d C sqrt(T) + sum C^2 (d^4 + d d_i)/gap sqrt(ln(ln T/delta))"),
+    Row(
+        "d C sqrt(n ln(n/delta))",
+        "M d C sqrt(T ln(T/delta)) + sum C^2 (d^4 + d d_i)/gap ln^(3/4)(M T/delta) ln^(3/2)(ln T/delta)",
+        _sqrt_log_own,
+        lambda case: min(
+            sqrt_log_gap_guarantee(case.coefficients, case.delta, case.gaps, **case.world),
+            sqrt_log_guarantee(case.coefficients, case.delta, case.kept, **case.world),
+        ),
+        lambda case: printed_sqrt_log_gap(
+            case.sizes, case.constant, case.delta, case.gaps, case.n_learners - 1, rounds=case.rounds
+        ),
+        "thm:sqrt_reg_gap",
+    ),
+)
+
+
+def complete(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with defaults filled in; unknown ones are refused."""
+    for key in overrides:
+        if key not in DEFAULTS:
+            raise UnknownName("setting of the guarantees", key, DEFAULTS)
+    return {**DEFAULTS, **overrides}
+
+
+def page(overrides: Mapping[str, Any]) -> str:
+    """The page docs/guarantees.md."""
+    settings = complete(overrides)
+    horizons = settings["T"] if isinstance(settings["T"], list) else [settings["T"]]
+    cases = [case_of(settings, rounds) for rounds in horizons]
+    return "\n".join(_lines(settings, cases)) + "\n"
+
+
+def _lines(settings: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[str]:
+    chosen = ", ".join(f"{name} = {value}" for name, value in settings.items() if name != "T")
+    yield "# Guarantees in numbers\n"
+    yield _paragraphs(f"""\
+The two summary tables of the paper on regret bound balancing and elimination, for Algorithm 1, with numbers for
+{chosen}: of M learners B are misspecified and have the smallest bounds (d_i = 1), the others have d_i = d. Rewards lie
+in [0, 1], contexts are random. [Theory notes](theory-notes.md) say what had to be corrected.
+
+*Best alone* is the bound of the best learner, *guaranteed* what is proved of the selector with explicit constants,
+*printed* the paper's form with D(T) for c sqrt(T ln(M ln T/delta)), where it has constants; in the second table the
+printed form of powers is what stands in its O(...), and the lesser of both tables' guarantees is shown. A number above
+T says nothing, since no regret is larger than T: it is in *italics*. `equipoise docs guarantees --set M=8 --set
+T=[1000000]` writes this page for other numbers.
+""")
+    for title, label, rows in (
+        ("Whatever the misspecified learners do", "tab:summary_worst_case", WORST_CASE),
+        (f"If each misspecified learner loses {settings['gap']} per play", "tab:summary_gap_bounds", GAPS),
+    ):
+        yield f"## {title}\n\nThe paper's table `{label}`.\n"
+        head = " | ".join(f"T = {case.rounds:,}: best alone, guaranteed, printed" for case in cases)
+        yield f"| bounds | the paper's rate | {head} | proof |"
+        yield f"|---|---|{'---|' * len(cases)}---|"
+        for row in rows:
+            numbers = " | ".join(
+                ", ".join(
+                    _number(None if number is None else number(case), case.rounds)
+                    for number in (row.own, row.corrected, row.printed)
+                )
+                for case in cases
+            )
+            yield f"| {row.bounds} | {row.rate} | {numbers} | `{row.proof}` |"
+        yield ""
+    yield "*Written by `equipoise docs guarantees`.*"
+
+
+def _paragraphs(text: str) -> str:
+    return "\n\n".join(fill(part, 120, break_on_hyphens=False) for part in text.strip().split("\n\n")) + "\n"
+
+
+def _number(value: float | None, rounds: int) -> str:
+    if value is None:
+        return "–"
+    shown = f"{value:,.0f}" if value < 1e9 else f"{value:.1e}"
+    return shown if value < rounds else f"*{shown}*"
+
+
+def _at_least_one(name: str, value: Any) -> float:
+    number = positive(name, value)
+    if number < 1.0:
+        raise InvalidArgument(f"{name} is {value!r}, but must be at least 1: so the theorems are printed")
+    return number

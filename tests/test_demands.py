@@ -1,0 +1,301 @@
+"""What selectors demand of learners: refused where it is not met, and served by a portfolio where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from equipoise import Portfolio, Proposal
+from equipoise.bounds import Observed, Power
+from equipoise.cli import main
+from equipoise.entitlement import DEMANDS, OFFERS, examples, met, offers_of, page
+from equipoise.errors import InvalidArgument, NotEntitled
+from equipoise.learner import ACCEPTS, learner_name
+from equipoise.learner import OFFERS as DECLARED_OFFERS
+from equipoise.learners import LEARNERS, OFUL, UCB, EpsilonGreedy
+from equipoise.nesting import LinearClass, linear_class
+from equipoise.problems import KArmedBandit, LinearBandit
+from equipoise.selector import NEEDS
+from equipoise.selectors import SELECTORS, UCBC, Corral, EpochBalancing, StochasticCorral, TsallisCorral
+from equipoise.simulate.tapes import why_not_tapes
+from tests.recorders import saved
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Bare:
+    """A learner of two methods, which meets no demand."""
+
+    def decide(self, context):
+        return 0
+
+    def learn(self, context, action, reward):
+        pass
+
+
+MAKERS: dict[str, Any] = {
+    **{type(learner).__name__: lambda learner=learner: type(learner)(**learner.config()) for learner in examples()},
+    "Bare": Bare,
+}
+
+
+def selector_for(cls: type[Any], learner: Any, bound: Any) -> Any:
+    """A selector of this class for two learners like the given one."""
+    stated = met("nested", learner)
+    first: dict[str, Any] = {
+        "bounds": [bound, bound],
+        "classes": [linear_class(learner) if stated else LinearClass("other", 2)] * 2,
+        "n_learners": 2,
+    }
+    names = {"proposals": "classes", "bounds": "bounds"}
+    (argument,) = {names[need] for need in cls.needs & names.keys()} or {"n_learners"}
+    others = {"horizon": 100} if cls in (Corral, StochasticCorral, TsallisCorral, UCBC) else {}
+    return cls(first[argument], **others, **({"best": 0} if cls.__name__ == "Oracle" else {}))
+
+
+@pytest.mark.parametrize("learner_class", MAKERS)
+@pytest.mark.parametrize("selector_class", SELECTORS)
+@pytest.mark.parametrize("bound", [Power(1.0), Observed()], ids=["power", "observed"])
+def test_every_pair_is_refused_exactly_when_a_demand_is_not_met(
+    selector_class: str, learner_class: str, bound: Any
+) -> None:
+    cls, make = SELECTORS[selector_class], MAKERS[learner_class]
+    learners = [make(), make()]
+    unmet = {demand for demand in cls.needs if not met(demand, learners[0])}
+    selector = selector_for(cls, learners[0], bound)
+    if getattr(selector, "observed", ()) and "regret" not in offers_of(learners[0]):
+        unmet.add("regret")
+    if not unmet:
+        assert Portfolio(learners, selector).learners == tuple(learners)
+        return
+    with pytest.raises(NotEntitled) as refusal:
+        Portfolio(learners, selector)
+    assert repr(learner_name(learners[0])) in str(refusal.value)
+    assert learner_name(selector) in str(refusal.value)
+    words = {
+        "weight": "importance weights",
+        "snapshots": "policies can be kept",
+        "proposals": "a lower bound",
+        "nested": "nested classes",
+        "regret": "no 'regret'",
+    }
+    assert any(words[demand] in str(refusal.value) for demand in unmet)
+
+
+def test_the_pairs_cover_refusal_and_consent_of_every_demand() -> None:
+    """So that the test above is not empty."""
+    learners = [make() for make in MAKERS.values()]
+    assert len(MAKERS) == len(LEARNERS) + 1
+    for demand in set(DEMANDS) - {"bounds"}:
+        assert {met(demand, learner) for learner in learners} == {True, False}
+        assert any(demand in cls.needs for cls in SELECTORS.values())
+
+
+def test_the_tables_know_every_word() -> None:
+    assert set(DEMANDS) == NEEDS
+    assert set(OFFERS) == ACCEPTS | DECLARED_OFFERS | {"snapshots", "nested"}
+
+
+def test_the_page_is_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (ROOT / "docs" / "entitlement.md").read_text(encoding="utf-8") == page()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main(["docs", "entitlement"])
+    assert stop.value.code in (0, None)
+    assert (tmp_path / "docs" / "entitlement.md").read_text(encoding="utf-8") == page()
+
+
+@pytest.mark.parametrize("make", [lambda: Corral(2, horizon=50), lambda: StochasticCorral(2, horizon=50)])
+def test_sharing_is_refused_where_learners_are_told_in_another_way(make: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"share_data is True, but (Corral|Stochastic corral) tells each learner"):
+        Portfolio([OFUL(2), OFUL(3)], make(), share_data=True)
+
+
+def test_copies_must_be_copies() -> None:
+    Portfolio([UCB(2), UCB(2, name="twin"), OFUL(2), OFUL(2)], UCBC([Power(1.0)] * 2, horizon=9, copies=2))
+    with pytest.raises(NotEntitled, match=r"UCB-C needs 2 copies of every learner, but 'OFUL\(d=3\)' \(learner 3\)"):
+        Portfolio([UCB(2), UCB(2), OFUL(2), OFUL(3)], UCBC([Power(1.0)] * 2, horizon=9, copies=2))
+
+
+def test_tapes_are_refused_with_the_reason() -> None:
+    problem = KArmedBandit([0.2, 0.5])
+    reasons = {
+        cls: why_not_tapes(problem, cls(2, horizon=9), False) for cls in (Corral, TsallisCorral, StochasticCorral)
+    }
+    assert reasons == {
+        Corral: "Corral tells learners importance-weighted rewards",
+        TsallisCorral: "Tsallis corral tells learners importance-weighted rewards",
+        StochasticCorral: "Stochastic corral plays earlier policies of its learners",
+    }
+    assert why_not_tapes(problem, UCBC([Power(1.0)], horizon=9), False) is None
+
+
+class Told:
+    """Proposes its own number and keeps its lessons."""
+
+    accepts = frozenset({"weight"})
+
+    def __init__(self, number: int) -> None:
+        self.number, self.lessons, self.failures = number, list[tuple[Any, ...]](), 0
+
+    def decide(self, context):
+        return self.number
+
+    def learn(self, context, action, reward, weight=1.0):
+        if self.failures:
+            self.failures -= 1
+            raise RuntimeError("not now")
+        self.lessons.append((context, action, reward, weight))
+
+
+@pytest.mark.parametrize("cls", [Corral, TsallisCorral])
+def test_every_learner_is_told_of_every_round_with_its_weight(cls: Any) -> None:
+    learners = [Told(i) for i in range(3)]
+    selector = cls(3, horizon=60)
+    portfolio = Portfolio(learners, selector, seed=4)
+    for t in range(60):
+        decision = portfolio.decide(t)
+        assert decision.action == decision.learner
+        portfolio.learn(decision, 0.25)
+        for i, learner in enumerate(learners):
+            expected = (t, i, 0.25, 1 / decision.probability) if i == decision.learner else (t, i, 0.0, 0.0)
+            assert learner.lessons[-1] == expected
+    assert all(len(learner.lessons) == 60 for learner in learners)
+
+
+def test_a_learner_that_fails_is_told_again_and_nobody_twice() -> None:
+    learners = [Told(i) for i in range(3)]
+    portfolio = Portfolio(learners, Corral(3, horizon=60), seed=4)
+    decision = portfolio.decide(None)
+    learners[2].failures = 1
+    with pytest.raises(RuntimeError):
+        portfolio.learn(decision, 0.5)
+    portfolio.learn(decision, 0.5)
+    assert [len(learner.lessons) for learner in learners] == [1, 1, 1]
+
+
+class Watching(StochasticCorral):
+    """Shows what it chose last."""
+
+    def choose(self, rng=None):
+        self.chosen = super().choose(rng)
+        return self.chosen
+
+
+@pytest.mark.parametrize("master", ["corral", "exp3p"])
+def test_second_rounds_play_a_stored_policy_and_teach_nobody(master: str) -> None:
+    """Against a store of all policies: the number that is drawn names the policy that plays."""
+    problem, rng = LinearBandit(6, 3, 4), np.random.default_rng(2)
+    learners: list[Any] = [OFUL(2), OFUL(5), EpsilonGreedy(4, epsilon=0.3)]
+    selector = Watching(3, horizon=300, master=master)
+    portfolio = Portfolio(learners, selector, seed=9)
+    policies: list[list[Any]] = [[], [], []]
+    replayed = 0
+    for _ in range(300):
+        before = [learner.state() for learner in learners]
+        context = problem.observe(rng)
+        decision = portfolio.decide(context)
+        chosen, i = selector.chosen, decision.learner
+        portfolio.learn(decision, problem.respond(context, decision.action, rng))
+        if chosen.teach:
+            policies[i].append(before[i])
+            continue
+        for learner, state in zip(learners, before, strict=True):
+            for name, array in learner.state().items():
+                np.testing.assert_array_equal(array, state[name])
+        assert chosen.snapshot is not None
+        if i < 2:  # the policies without dice
+            twin = type(learners[i])(**learners[i].config())
+            twin.restore(policies[i][chosen.snapshot - 1])
+            assert twin.decide(context).action == decision.action
+            replayed += chosen.snapshot < len(policies[i])
+    assert replayed > 30
+
+
+def test_a_kept_policy_that_fails_to_decide_leaves_the_learner_and_the_round_as_they_were() -> None:
+    portfolio = Portfolio([OFUL(2), OFUL(3)], StochasticCorral(2, horizon=100), seed=1)
+    context = np.eye(3) * 0.5
+    for _ in range(7):
+        portfolio.learn(portfolio.decide(context), 0.5)
+    before = saved(portfolio)
+    with pytest.raises(InvalidArgument):
+        portfolio.decide([[1.0]])  # too few columns; the eighth round is a second one
+    assert saved(portfolio) == before
+
+
+def test_a_withdrawn_round_leaves_the_policy_that_was_kept_before_it() -> None:
+    """Every first round is withdrawn once before it counts; the store of all policies says what must play."""
+    problem, rng = LinearBandit(6, 3, 4), np.random.default_rng(2)
+    learners = [OFUL(2), OFUL(5)]
+    selector = Watching(2, horizon=200)
+    portfolio = Portfolio(learners, selector, seed=9)
+    policies: list[list[Any]] = [[], []]
+    for _ in range(200):
+        context = problem.observe(rng)
+        if selector.books.turn[0].learner < 0:
+            portfolio.withdraw(portfolio.decide(context))
+        before = [learner.state() for learner in learners]
+        decision = portfolio.decide(context)
+        chosen, i = selector.chosen, decision.learner
+        if chosen.teach:
+            policies[i].append(before[i])
+        else:
+            assert chosen.snapshot is not None
+            twin = OFUL(learners[i].dim)
+            twin.restore(policies[i][chosen.snapshot - 1])
+            assert twin.decide(context).action == decision.action
+        portfolio.learn(decision, problem.respond(context, decision.action, rng))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Corral(2, horizon=200),
+        lambda: TsallisCorral(2, horizon=200),
+        lambda: StochasticCorral(2, horizon=200),
+        lambda: StochasticCorral(2, horizon=200, master="exp3p"),
+        lambda: UCBC([Power(1.0)], horizon=200, copies=2),
+    ],
+)
+def test_a_saved_portfolio_goes_on_as_if_nothing_had_happened(make: Any, tmp_path: Path) -> None:
+    problem, rng = LinearBandit(6, 3, 4), np.random.default_rng(2)
+    portfolio = Portfolio([OFUL(3), OFUL(3)], make(), seed=3)
+    contexts = [problem.observe(rng) for _ in range(120)]
+    waiting = []
+    for t in range(61):
+        decision = portfolio.decide(contexts[t])
+        portfolio.learn(decision, 0.1 * (decision.action + 1)) if t % 5 else waiting.append(decision)
+    portfolio.save(tmp_path / "half")
+    copy = Portfolio.load(tmp_path / "half")
+    for whole in (portfolio, copy):
+        for decision in waiting:
+            whole.learn(decision.id, 0.1 * (decision.action + 1))
+    for t in range(61, 120):
+        pair = portfolio.decide(contexts[t]), copy.decide(contexts[t])
+        assert pair[0] == pair[1]
+        for whole, decision in zip((portfolio, copy), pair, strict=True):
+            whole.learn(decision, 0.1 * (decision.action + 1))
+    assert saved(portfolio) == saved(copy)
+
+
+def test_all_learners_propose_where_one_of_them_may_be_told_it_did_not_play() -> None:
+    asked = []
+
+    class Asked(Told):
+        def decide(self, context):
+            asked.append(self.number)
+            return Proposal(self.number)
+
+    portfolio = Portfolio([Asked(0), Asked(1)], Corral(2, horizon=10))
+    portfolio.decide(None)
+    assert sorted(asked) == [0, 1]
+
+
+def test_a_nested_demand_names_selector_and_learner() -> None:
+    with pytest.raises(
+        NotEntitled, match=r"Epoch balancing needs learners of nested classes: learner 'UCB' has no dim"
+    ):
+        Portfolio([UCB(2), UCB(2)], EpochBalancing([LinearClass("a", 2), LinearClass("b", 4)]))
