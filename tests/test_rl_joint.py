@@ -1,12 +1,13 @@
 """Episodes through a portfolio on one sequence of rounds: joint runs of episodic problems."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from equipoise import Portfolio
-from equipoise.bounds import Observed, Power
+from equipoise.bounds import Bound, Custom, Observed, Power
 from equipoise.experiments.results import log_rounds
 from equipoise.learners import LSVI_UCB, QLearning
 from equipoise.problems import CombinationLock, LinearMDP
@@ -26,14 +27,17 @@ def lock_and_learners() -> tuple[Any, list[Any]]:
 
 
 def test_a_joint_run_is_the_run_from_tapes_where_nothing_is_random() -> None:
+    """Both through public methods: a problem without kernels, and a bound that cannot be compiled."""
     marks, runs = log_rounds(ROUNDS), []
     for jointly in (True, False):
         problem, learners = lock_and_learners()
-        selector = BalancedElimination([Observed(), Power(2.0)], reward_range=problem.reward_range)
+        bounds: list[Bound] = [Observed(), Custom(lambda n: 2.0 * n**0.5, "2 sqrt(n)")]
+        selector = BalancedElimination(bounds, reward_range=problem.reward_range)
+        plain: Any = SimpleNamespace(observe=problem.observe, play=problem.play, gap=problem.gap)
         if jointly:
-            runs.append(run_jointly(problem, learners, selector, marks, 0)[0])
+            runs.append(run_jointly(plain, learners, selector, marks, 0)[0])
         else:
-            runs.append(run_on_tapes(Tapes(problem, learners, marks, 0), selector)[0])
+            runs.append(run_on_tapes(Tapes(plain, learners, marks, 0), selector)[0])
     one, other = runs
     assert np.array_equal(one.plays, other.plays) and one.plays[-1].min() > 0
     assert one.regret == pytest.approx(other.regret) and one.regret[-1] > 0

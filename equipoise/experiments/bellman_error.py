@@ -129,5 +129,25 @@ little.
 
 With C = 1 the printed bounds were true of all learners in the exactly linear process, and the guarantee is a quarter of
 what could be lost. In the others a small eps_i breaks its bound in some seed; one wrong learner is enough for the
-guarantee, with the constants of its lemma, to exceed what could be lost.""",
+guarantee, with the constants of its lemma, to exceed what could be lost.
+
+ELEANOR itself takes about 8 ms to plan an episode, so it was run with four presumed errors, 300 episodes and 4 seeds:
+
+```sh
+equipoise run bellman-error --rounds 300 --seeds 4 --set learner=eleanor --set n_learners=4
+```
+
+| regret | exactly linear | nearly linear | far from linear |
+|---|---:|---:|---:|
+| eps 0.5 | 73.9 ± 8.1 | 80.3 ± 8.0 | 107 ± 6 |
+| eps 0.25 | 51.6 ± 7.3 | 52.0 ± 7.0 | 79.5 ± 5.8 |
+| eps 0.125 | 23.2 ± 3.5 | 40.4 ± 6.9 | 79.0 ± 11.7 |
+| eps 0.0625 | 26.0 ± 10.7 | 50.9 ± 24.0 | 69.6 ± 17.5 |
+| **balanced-paper** | **91.6 ± 18.1** | **103 ± 24** | **113 ± 13** |
+| **balanced-scaled** | **81.2 ± 17.9** | **102 ± 27** | **110 ± 15** |
+| price of balanced-scaled | 3.50 | 2.52 | 1.59 |
+
+In 300 episodes each of four learners has hardly begun to learn, so the selector pays about what the worst of them does.
+Plans had parameters of up to 2.4 times the norm that the theorem admits and this solver does not enforce; with a solver
+that is local besides, the theorem does not apply.""",
 )

@@ -85,7 +85,7 @@ Learner i is LSVI-UCB on the first 2, 4, 8 or 16 features, with 0.015 times the 
 not stated anywhere. Bounds: what the learners observe of themselves; the paper's H^2 sqrt(d_i^3 n) ln(d_max T / delta);
 and 0.7 H d_i sqrt(n) (`balanced-scaled`). In the figure, learners with d_i < d* are dotted.""",
     remarks="""\
-Learners with too few features lose more than half of the optimum for ever. With scaled bounds both are dropped in all
+Learners with too few features lose four fifths of the optimum for ever. With scaled bounds both are dropped in all
 ten seeds, in the median by episode 3,600 and at the latest by 6,000, and none with d_i >= d* ever is. Twenty further
 seeds (30 to 49), on which nothing was tuned, say the same: d = 2 and d = 4 are out in 20 of 20, the last in episode
 8,262, and nobody else. From then on the regret is nearly flat; the price is what was paid until then, for the smallest
