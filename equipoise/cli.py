@@ -176,7 +176,7 @@ def _write_theory(results: Path, out: Path, jobs: int | None) -> list[Path]:
     from equipoise.audit.report import publish
 
     if not (results / "audit" / "audit.json").exists():
-        with _progress_bar() as progress:
+        with progress_bar() as progress:
             publish(run_audit(jobs=jobs, progress=progress), results / "audit")
     if not (results / "growth.json").exists():
         growth.save(growth.measure(), results / "growth.json")
