@@ -21,7 +21,7 @@ from equipoise.experiments.experiment import Experiment, Setup
 from equipoise.learners import LSVI_UCB, Eleanor
 from equipoise.learners.eleanor import paper_bound
 from equipoise.problems import LinearMDP
-from equipoise.selectors import BalancedElimination
+from equipoise.selectors import BalancedElimination, RealizedBalancing
 from equipoise.validation import count, one_of
 
 INSTANCES = {"exactly linear": 0.0, "nearly linear": 0.1, "far from linear": 0.3}
@@ -37,10 +37,12 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
     learners = tuple(MAKERS[kind](problem, settings, error) for error in presumed)
     printed = [paper_bound(dim, horizon=horizon, misspecification=error) for error in presumed]
     scaled = [LinearSqrt(bound.slope, settings["bound_scale"] * bound.coefficient) for bound in printed]
-    selectors = {
-        label: BalancedElimination(bounds, delta=settings["delta"], reward_range=problem.reward_range)
+    known = {"delta": settings["delta"], "reward_range": problem.reward_range}
+    selectors: dict[str, Any] = {
+        label: BalancedElimination(bounds, **known)
         for label, bounds in (("balanced-paper", printed), ("balanced-scaled", scaled))
     }
+    selectors["realized"] = RealizedBalancing(len(learners), **known)
     true_error = problem.largest_error
 
     def facts() -> dict[str, float]:
@@ -102,7 +104,7 @@ BELLMAN_ERROR = Experiment(
         "bound_scale": 0.25,
         "delta": 0.05,
     },
-    selectors=("balanced-paper", "balanced-scaled"),
+    selectors=("balanced-paper", "balanced-scaled", "realized"),
     build=build,
     instances=tuple(INSTANCES),
     setting="""\
