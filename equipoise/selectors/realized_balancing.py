@@ -9,7 +9,7 @@ candidate bounds, where given, are tested as in Algorithm 1.
 Reference: the proposition and its proof are in docs/realized-balancing.md. The rule stands on Pacchiano, Dann, Gentile
 and Bartlett (2020), Algorithm 1, and balances what Pacchiano, Dann and Gentile (2023), "Data-driven online model
 selection with regret guarantees", algorithms 1 and 2, estimate conservatively; the index follows Audibert and Bubeck
-(2009), "Minimax policies for adversarial and stochastic bandits", section 2 (MOSS), without a horizon.
+(2009), "Minimax policies for adversarial and stochastic bandits" (the MOSS index), without a horizon.
 Symbols: n_i plays, U_i rewards, LB best_lower, phi_i realized_regret, rho floor, kappa slack, w width, M n_learners.
 
 >>> selector = RealizedBalancing(2)
