@@ -278,7 +278,7 @@ def check_entitled(selector: Any, learners: Sequence[Any]) -> None:
 
 
 def _check_copies(selector_name: str, copies: int, learners: Sequence[Any]) -> None:
-    for i, learner in enumerate(learners):
+    for i, learner in enumerate(learners if copies > 1 else ()):
         first = learners[i - i % copies]
         if type(learner) is not type(first) or _settings(learner) != _settings(first):
             raise NotEntitled(

@@ -42,9 +42,12 @@ def distance_to_linear(actions: np.ndarray, means: np.ndarray) -> float:
 
 
 @settings(max_examples=40)
-@given(st.integers(2, 6), st.floats(0.0, 0.25), st.integers(0, 99))
+@given(st.integers(2, 6), st.just(0.0) | st.floats(1e-3, 0.25), st.integers(0, 99))
 def test_no_linear_function_is_nearer_than_the_stated_error(dim: int, error: float, seed: int) -> None:
-    """By brute force over all actions: theta errs by exactly eps*, and nothing errs by less."""
+    """By brute force over all actions: theta errs by exactly eps*, and nothing errs by less.
+
+    Errors well above the 1e-7 by which the solver of the linear program may violate a constraint.
+    """
     problem = MisspecifiedLinearBandit(dim, error, seed=seed)
     actions, means = problem.params.table.reshape(-1, dim), problem.params.table_means.ravel()
     assert np.abs(means - actions @ problem.theta).max() == pytest.approx(error, abs=1e-12)

@@ -274,4 +274,4 @@ def test_a_full_audit_has_every_experiment_family_lemma_and_control() -> None:
     for name in EXPERIMENTS:
         runs = sum(task.runs for task in listed if task.name == name)
         assert runs >= (100 if name in subjects.EPISODIC else 1000), name
-    assert all(task.runs >= 100 for task in listed)
+    assert all(task.runs >= 100 for task in listed if task.kind != "experiment")

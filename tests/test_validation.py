@@ -66,7 +66,10 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         "reward_range is (0, 1e-170), but must be wider than 1e-09 of its ends and 1e-100",
     ),
     (lambda: BalancedElimination(BALANCED, contexts="iid"), "contexts is 'iid', but must be one of random, fixed"),
-    (lambda: BalancedElimination(BALANCED, radius="wide"), "radius is 'wide', but must be one of stitched, paper"),
+    (
+        lambda: BalancedElimination(BALANCED, radius="wide"),
+        "radius is 'wide', but must be one of stitched, paper, bernstein",
+    ),
     (lambda: BalancedElimination(BALANCED, radius_scale=0), "radius_scale is 0, but must be positive, at least 1e-100"),
     (
         lambda: check_entitled(BalancedElimination(BALANCED), [Named()]),

@@ -65,6 +65,7 @@ class WatchedOFUL(OFUL):
     def __init__(self, truth: Array, **settings: Any) -> None:
         super().__init__(len(truth), **settings)
         known = np.array(truth, float)
+        self.truth = tuple(known.tolist())
         watched: tuple[Any, ...] = (*self.memory, known, -self.regularization * known, np.zeros(1))
         self.memory: Any = Memory(*watched)
         judge(self.params, self.memory)

@@ -314,7 +314,7 @@ def native_memory(learner: Any, problem: Any) -> Any:
 
 
 def _with_scratch(memory: Any, n_actions: int, same_actions: bool) -> Any:
-    if isinstance(memory, ridge.Ridge):
+    if hasattr(memory, "scratch"):
         return memory._replace(scratch=ridge.open_scratch(len(memory.theta), n_actions, same_actions))
     if not isinstance(memory, tuple):
         return memory
