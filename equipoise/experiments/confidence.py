@@ -130,7 +130,8 @@ every play. In the figure, learners below it in most seeds are dotted.
 
 Bounds: observed widths; the paper's kappa_i d C sqrt(n); kappa_i d sqrt(n) (`balanced-scaled`); and observed widths
 with every learner learning from every round (`balanced-shared`), which least squares allows and the paper's remark on
-data sharing covers.""",
+data sharing covers. `realized` and `realized-shared` balance the regret that learners have visibly run up and need no
+bounds.""",
     remarks="""\
 How far below 1 one may go depends on the noise, and the best learner is below `kappa*` in both instances: an ellipsoid
 that misses theta* does no harm as long as the actions it recommends are the right ones. The guarantee covers learners

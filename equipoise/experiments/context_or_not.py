@@ -112,10 +112,12 @@ dimensions). In the figure, learners that cannot represent the rewards are dotte
 
 Bounds: observed widths; proven closed forms (`balanced-paper`); 5.5 sqrt(d_i / 5) sqrt(n) (`balanced-scaled`), and the
 same with the two OFUL learning from every round (`balanced-shared`; UCB cannot, as rounds in which others chose by the
-context would mislead it).""",
+context would mislead it). `realized` balances the regret that learners have visibly run up and needs no bounds.""",
     remarks="""\
-On each instance another learner is best, and the one that is best on the first is hopeless on the other two. The
-selector with scaled bounds and shared data ends below the middle learner on all three. When the context matters, UCB
+On each instance another learner is best, and the one that is best on the first is hopeless on the other two. Without
+bounds, `realized` comes close to the best learner on the last two, whichever that is, and with shared data equals it;
+where no attribute matters it pays twice the best learner's regret. The selector with scaled bounds and shared data ends
+below the middle learner on all three. When the context matters, UCB
 has the smallest bound and so is played most until its rewards disprove it; that is where the price comes from. Sharing
 lowers it, since the larger learners then learn from UCB's rounds; where no attribute matters it raises it, since what
 they explore when they do play costs more than what they had learned saves.

@@ -84,13 +84,18 @@ Two bandits without contexts, rewards in [0, 1], of which the learners know noth
 
 Learner i is UCB whose proven widths (valid at all times at once, delta = 0.01) are multiplied by 1, 1/2, ..., 1/32. Its
 candidate bound is the sum of the widths it has used (`balanced-observed`), width_i C sqrt(n) with C as it follows from
-the proven widths (`balanced-paper`), or 2 width_i sqrt(K n) (`balanced-scaled`).""",
+the proven widths (`balanced-paper`), or 2 width_i sqrt(K n) (`balanced-scaled`). `realized` balances the regret that
+learners have visibly run up and needs no bounds.""",
     remarks="""\
 On noisy rewards the narrow learners fail with visible probability: in some seeds they never play the best action again,
 which costs 0.2 a round for ever, in others they lose next to nothing, so their worst seeds lie far above their means.
 The selector begins with the narrowest learner, whose bound is the smallest, and drops it in those seeds in which it has
 failed. On quiet rewards the order is reversed: the theoretical width is the worst choice and the narrowest the best.
 The same selector does well on both.
+
+Without bounds `realized` does best on noisy rewards, where the bounds of the narrow learners mislead the others, and
+worst on quiet ones: there bounds say rightly who is best, while the rewards of all learners grow for long, and it waits
+to see where that ends.
 
 What is proved is far weaker than what is seen: the guarantee competes with the narrowest learner that never fails and
 carries its ratio to the narrowest of all, here 16 and more, so on noisy rewards it promises hardly more than nothing at
