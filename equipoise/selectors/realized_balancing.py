@@ -1,16 +1,17 @@
 """Balancing of realised regret: no bound has to be known, and learners whose rewards show them to be poor stop costing.
 
 LB, the greatest lower mean that any learner ever had, is at most the best expected reward, so n_i LB - U_i is regret
-that learner i has visibly run up. A learner is admitted if max(floor w sqrt(n_i), n_i LB - U_i), its realised regret,
-is at most `slack` times the least of all; of the admitted ones that plays whose mean, its trend continued, plus an
-exploration term is highest. The first rule carries the guarantee, the second makes the most of what it leaves open;
-candidate bounds, where given, are tested as in Algorithm 1.
+that learner i has visibly run up. A learner is admitted if max(floor u sqrt(n_i), n_i LB - U_i), its realised regret,
+is at most `slack` times the least of all, where u is how much rewards are seen to vary; of the admitted ones that plays
+whose mean, its trend continued, plus an exploration term is highest. The first rule carries the guarantee, the second
+makes the most of what it leaves open; candidate bounds, where given, are tested as in Algorithm 1.
 
 Reference: the proposition and its proof are in docs/realized-balancing.md. The rule stands on Pacchiano, Dann, Gentile
 and Bartlett (2020), Algorithm 1, and balances what Pacchiano, Dann and Gentile (2023), "Data-driven online model
 selection with regret guarantees", algorithms 1 and 2, estimate conservatively; the index follows Audibert and Bubeck
 (2009), "Minimax policies for adversarial and stochastic bandits" (the MOSS index), without a horizon.
-Symbols: n_i plays, U_i rewards, LB best_lower, phi_i realized_regret, rho floor, kappa slack, w width, M n_learners.
+Symbols: n_i plays, U_i rewards, LB best_lower, phi_i realized_regret, rho floor, u unit, kappa slack, w width,
+M n_learners.
 
 >>> selector = RealizedBalancing(2)
 >>> for _ in range(100):
@@ -38,6 +39,7 @@ from equipoise.selectors.base import BookedSelector, Kernels, Settings, check_bo
 from equipoise.selectors.evidence import Account, Pool
 from equipoise.validation import positive, real
 
+LEAST_UNIT = 0.05  # of the width of the rewards: the proof needs u above zero
 EARLY_PLAYS = 100.0  # of a learner, after which optimism fades
 
 
@@ -71,7 +73,7 @@ class TrendBooks(NamedTuple):
 @kernel
 def choose(rules: Rules, books: TrendBooks, rng: np.random.Generator) -> tuple[int, float]:
     """The admitted learner of highest index; ties go to fewer plays, then to the lower index."""
-    n_rounds, n_booked, spread, least_regret = 0, 0, 0.0, inf
+    n_rounds, n_booked, spread = 0, 0, 0.0
     for i in range(len(books.accounts)):
         account = books.accounts[i]
         if account.active and account.plays == 0:
@@ -79,13 +81,17 @@ def choose(rules: Rules, books: TrendBooks, rng: np.random.Generator) -> tuple[i
         n_rounds += account.plays
         n_booked += account.booked_plays
         spread += account.spread
-        if account.active:
-            least_regret = min(least_regret, realized_regret(rules, books, account))
     deviation = sqrt(spread / n_booked) if n_booked > 0 else 0.0
+    # Twice the deviation, for fair coins have that of half their range.
+    unit = max(LEAST_UNIT * rules.width, min(rules.width, 2.0 * deviation))
+    least_regret = inf
+    for i in range(len(books.accounts)):
+        if books.accounts[i].active:
+            least_regret = min(least_regret, realized_regret(rules, books, books.accounts[i], unit))
     chosen, highest, fewest_plays = -1, -inf, 0
     for i in range(len(books.accounts)):
         account = books.accounts[i]
-        if account.active and realized_regret(rules, books, account) <= rules.slack * least_regret:
+        if account.active and realized_regret(rules, books, account, unit) <= rules.slack * least_regret:
             index = optimistic_mean(rules, account, books.trends[i], n_rounds, deviation)
             if index > highest or (index == highest and account.plays < fewest_plays):
                 chosen, highest, fewest_plays = i, index, account.plays
@@ -93,11 +99,11 @@ def choose(rules: Rules, books: TrendBooks, rng: np.random.Generator) -> tuple[i
 
 
 @kernel
-def realized_regret(rules: Rules, books: TrendBooks, account: Account) -> float:
+def realized_regret(rules: Rules, books: TrendBooks, account: Account, unit: float) -> float:
     """phi: regret that a learner has visibly run up over its resolved plays, kept above what chance alone may hide."""
     best_lower = max(rules.low, books.pool[0].best_lower)
     visible = account.booked_plays * best_lower - account.rewards
-    return max(rules.floor * rules.width * sqrt(account.plays), visible)
+    return max(rules.floor * unit * sqrt(account.plays), visible)
 
 
 @kernel
@@ -128,9 +134,9 @@ class RealizedBalancing(BookedSelector):
 
     Takes the number of learners; `bounds`, one candidate bound for each, are optional and only serve to eliminate
     learners that violate theirs. `floor` (rho) is the realised regret below which learners count as level, per root of
-    plays and in widths of the rewards; `slack` (kappa >= 1) how many times the least realised regret is admitted, 1
-    being plain balancing; `optimism` the width of the index among the admitted, in standard deviations of the rewards.
-    The other settings are those of `BalancedElimination`.
+    plays and in units of twice the standard deviation of the rewards; `slack` (kappa >= 1) how many times the least
+    realised regret is admitted, 1 being plain balancing; `optimism` the width of the index among the admitted, in
+    standard deviations. The other settings are those of `BalancedElimination`.
     """
 
     name = "Realised balancing"

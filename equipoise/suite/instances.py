@@ -1,8 +1,7 @@
 """The instances of the suite as data: what is hard about selecting, one difficulty each.
 
 Most are settings of the experiments of the selection paper, made small enough that all selectors can be run on all of
-them. An instance belongs to one half: selectors may be tuned on the tuning half, with the first half of the seeds, and
-are judged on the report half with the others.
+them. An instance belongs to one half: selectors may be tuned on the tuning half, with other seeds than the suite has.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ those that it is entitled to, and placed by that ratio.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import isnan, nan, sqrt
 from typing import NamedTuple
@@ -70,16 +70,15 @@ def with_oracle(scores: Scores) -> Scores:
     return scores._replace(selectors={ORACLE: known, **scores.selectors})
 
 
-def restricted(scores: Scores, instances: Iterable[str], seeds: Sequence[int]) -> Scores:
-    """The part of some instances and seeds."""
+def restricted(scores: Scores, instances: Iterable[str]) -> Scores:
+    """The part of some instances."""
     kept = [name for name in scores.learners if name in set(instances)]
-    rows = np.array(seeds)
     return Scores(
-        {name: scores.learners[name][rows] for name in kept},
+        {name: scores.learners[name] for name in kept},
         {
             label: part
             for label, by_instance in scores.selectors.items()
-            if (part := {name: by_instance[name][rows] for name in kept if name in by_instance})
+            if (part := {name: by_instance[name] for name in kept if name in by_instance})
         },
         {name: scores.floors[name] for name in kept},
     )

@@ -21,7 +21,7 @@ from equipoise.suite.contenders import CONTENDERS, DELTA, ORACLE
 from equipoise.suite.instances import HALVES, INSTANCES
 from equipoise.suite.leaderboard import Place
 from equipoise.suite.picture import suite_figure
-from equipoise.suite.suite import Outcome
+from equipoise.suite.suite import FIRST_SEED, Outcome
 
 JSON, REPORT, PICTURE, DRAWING, PAGE = "suite.json", "report.html", "suite.png", "suite.svg", "suite.md"
 FORMAT = 1
@@ -129,8 +129,8 @@ def explanations(outcome: Outcome) -> list[str]:
         "rewards, the noise where it is not bounded, and whether contexts change. Constants are those published and "
         "the same on all instances. Proved: whether the publication of a method proves a regret bound for learners "
         "such as these.",
-        "Tuning half: the instances and first half of the seeds on which selectors may have been tuned. Report half: "
-        "the other instances with the other seeds.",
+        f"Tuning half: the instances on which selectors may have been tuned, with seeds below {FIRST_SEED:,}. Report "
+        f"half: the other instances. All seeds of these tables, {FIRST_SEED:,} and above, are fresh.",
     ]
 
 

@@ -26,6 +26,7 @@ from equipoise.validation import count
 
 LOG, TAPES = "results.jsonl", "tapes"
 SEEDS = 20
+FIRST_SEED = 1_000  # seeds below it are for making selectors, those from it on for judging them
 QUICK_INSTANCES, QUICK_ROUNDS, QUICK_SEEDS = ("nested-middle", "ucb-width-noisy", "exploration-trap"), 100, 2
 TABLES = ("alone", "shared")  # each learner learns from its own plays, or from all rounds it can use
 Progress = Callable[[str, float], None]  # (what is going on, share of the whole run finished since the last call)
@@ -76,7 +77,7 @@ def run_suite(
     except OSError as error:
         raise EquipoiseError(f"folder '{tape_folder}' cannot be made: {error.strerror}") from error
     log = ResultLog(out / LOG)
-    tasks = plan(names, rounds, range(n_seeds), labels, log.rows)
+    tasks = plan(names, rounds, seeds_of(n_seeds), labels, log.rows)
     n_runs = sum(task.n_runs for task in tasks)
     progress(f"{n_runs:,} runs to do" if n_runs else "all is known", 0.0 if n_runs else 1.0)
     for task, rows in work_through(tasks, tape_folder, n_jobs):
@@ -84,6 +85,10 @@ def run_suite(
         who = f"{len(task.labels)} on tapes" if task.way == "tapes" else task.labels[0]
         progress(f"{task.instance}: {who}", task.n_runs / n_runs)
     return _gather(names, rounds, n_seeds, log)
+
+
+def seeds_of(n_seeds: int) -> range:
+    return range(FIRST_SEED, FIRST_SEED + n_seeds)
 
 
 def chosen_instances(wanted: Sequence[str] | None, quick: bool) -> tuple[str, ...]:
@@ -112,7 +117,7 @@ def _gather(names: Sequence[str], rounds: Mapping[str, int], n_seeds: int, log: 
     """The tables of every contender whose results are all there."""
 
     def rows_of(name: str, label: str, shared: bool) -> list[Row]:
-        keys = [key_of(name, rounds[name], label, shared, seed) for seed in range(n_seeds)]
+        keys = [key_of(name, rounds[name], label, shared, seed) for seed in seeds_of(n_seeds)]
         return [log.rows[key] for key in keys if key in log.rows]
 
     alone = {name: np.array([row["regrets"] for row in rows_of(name, LEARNERS, False)]) for name in names}

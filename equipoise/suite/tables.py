@@ -34,12 +34,10 @@ def places(outcome: Outcome, table: str) -> list[Place]:
 
 
 def half_places(outcome: Outcome, table: str, half: str) -> list[Place]:
-    """The leaderboard of a half: its instances, and the first half of the seeds for tuning, the others for the
-    report."""
-    scores, middle = outcome.scores[table], (outcome.n_seeds + 1) // 2
-    seeds = range(middle) if half == "tuning" else range(middle, outcome.n_seeds)
+    """The leaderboard over the instances of a half."""
+    scores = outcome.scores[table]
     names = [name for name in scores.learners if INSTANCES[name].half == half]
-    return leaderboard(restricted(scores, names, seeds)) if names and len(seeds) else []
+    return leaderboard(restricted(scores, names)) if names else []
 
 
 def leaders(outcome: Outcome, table: str) -> Table:
