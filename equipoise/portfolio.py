@@ -126,9 +126,11 @@ class Portfolio:
         choice = selector.choose(self._stream.generator)
         i = choice.learner
         try:
-            propose = partial(self._propose, i, context, id_)
-            replayed = choice.snapshot
-            proposal = propose() if replayed is None else self._kept.play(i, replayed, self.learners[i], propose)
+            if choice.snapshot is None:
+                proposal = self._propose(i, context, id_)
+            else:
+                propose = partial(self._propose, i, context, id_)
+                proposal = self._kept.play(i, choice.snapshot, self.learners[i], propose)
             proposals = {i: proposal}
             if self._all_proposals:
                 proposals |= {j: self._propose(j, context, id_) for j in selector.active if j != i}
