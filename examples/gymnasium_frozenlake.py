@@ -13,6 +13,7 @@ played.
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -41,7 +42,7 @@ def rows_and_columns(n_states: int, n_actions: int) -> NDArray[np.float64]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--episodes", type=int, default=6000)
-    parser.add_argument("--picture", default="frozenlake.png")
+    parser.add_argument("--picture", type=Path, default=Path("results/frozenlake.png"))
     arguments = parser.parse_args()
     episodes = arguments.episodes
 
@@ -79,7 +80,7 @@ def main() -> None:
     print(f"Written: {arguments.picture}")
 
 
-def draw(results: rl.Episodes, names: list[str], path: str) -> None:
+def draw(results: rl.Episodes, names: list[str], path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -105,6 +106,7 @@ def draw(results: rl.Episodes, names: list[str], path: str) -> None:
     bottom.set_ylim(0, 1)
     bottom.margins(x=0)
     bottom.set_xlabel("episode")
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 

@@ -95,7 +95,7 @@ class Rival:
 
     def values(self) -> list[float]:
         """What is minimised; inf where a learner may not be chosen."""
-        raise NotImplementedError
+        raise NotImplementedError("each rule balances something else")
 
     def probabilities(self) -> list[float]:
         values = self.values()

@@ -93,9 +93,8 @@ The selector begins with the narrowest learner, whose bound is the smallest, and
 failed. On quiet rewards the order is reversed: the theoretical width is the worst choice and the narrowest the best.
 The same selector does well on both.
 
-Without bounds `realized` does best on noisy rewards, where the bounds of the narrow learners mislead the others, and
-worst on quiet ones: there bounds say rightly who is best, while the rewards of all learners grow for long, and it waits
-to see where that ends.
+Without bounds `realized` does best on both. On noisy rewards the bounds of the narrow learners mislead the others; on
+quiet ones the bounds say rightly who is best, but keep on giving rounds to those who are not.
 
 What is proved is far weaker than what is seen: the guarantee competes with the narrowest learner that never fails and
 carries its ratio to the narrowest of all, here 16 and more, so on noisy rewards it promises hardly more than nothing at
