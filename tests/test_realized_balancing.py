@@ -197,7 +197,7 @@ def broken_inequalities(
     "rule", [{}, {"slack": 1.0}, {"slack": 1.0, "floor": 3.0}], ids=["default", "plain balancing", "high floor"]
 )
 @pytest.mark.parametrize("name", WORLDS)
-def test_the_proposition_holds_at_every_choice(name: str, rule: dict[str, float]) -> None:
+def test_the_proposition_holds_at_every_choice(name: str, rule: dict[str, Any]) -> None:
     """Two runs of 3,000 rounds, delta = 0.001: with fixed seeds; on fresh ones a true claim would fail in at most
     0.2 % of tests. By default (3) leaves much room; with a high floor it says that plays are nearly equal."""
     for seed in range(2):
