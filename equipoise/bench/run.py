@@ -28,6 +28,7 @@ def run(scale: Scale, *, yardstick: Path | None, python: Path, progress: Progres
         runs.nested_figures,
         runs.selector_figures,
         runs.horizon_figures,
+        runs.episode_figures,
         runs.step_figures,
         starts.start_figures,
     ):

@@ -1,4 +1,4 @@
-"""Whole runs and their parts: the nested experiment, selectors on tapes, portfolios step by step.
+"""Whole runs and their parts: the nested experiment, selectors on tapes, episodes, portfolios step by step.
 
 The mix of learners changes as some are eliminated, so whether the time of a round grows with the horizon is measured on
 the parts: a learner alone, and a selector over equal learners of which it eliminates none.
@@ -19,18 +19,22 @@ from equipoise.bench.samples import figure
 from equipoise.bench.scale import Scale
 from equipoise.bounds import Bound, Observed, Power
 from equipoise.experiments.experiment import Setup
+from equipoise.experiments.linear_mdp import LINEAR_MDP
 from equipoise.experiments.nested import NESTED, NORM_BOUND, nested_dims
 from equipoise.experiments.results import log_rounds
 from equipoise.learners import OFUL
 from equipoise.portfolio import Portfolio
 from equipoise.problems import LinearBandit
 from equipoise.selectors import BalancedElimination
+from equipoise.simulate.episodes import episode_recorder, episode_source
 from equipoise.simulate.joint import run_jointly
-from equipoise.simulate.tapes import Tapes, run_on_tapes
+from equipoise.simulate.tapes import Tapes, open_progress, run_on_tapes
+from equipoise.streams import open_stream
 
 NESTED_GROUP = "Nested experiment, scaled bound, whole run"
 SELECTOR_GROUP = "BalancedElimination on recorded tapes"
 HORIZON_GROUP = "Time of a round as the horizon grows"
+EPISODE_GROUP = "An episode of LSVI-UCB in linear-mdp as episodes pass"
 STEP_GROUP = "Portfolio step by step: five OFUL with d = 2..32, K = 10"
 WARM_UP = 100  # rounds of a first run that compiles
 D_STAR = NESTED.defaults["d_star"]
@@ -120,6 +124,39 @@ def selector_nanos(n_learners: int, rounds: int, scale: Scale) -> list[float]:
         seconds.append(run_on_tapes(tapes, selector)[1])
         assert not selector.eliminations, "equal learners were told apart"
     return [each / rounds * 1e9 for each in seconds]
+
+
+def episode_figures(scale: Scale) -> Figures:
+    """Microseconds of an episode, planning included, after fewer and more of them."""
+    for i, name in enumerate(learner.name for learner in linear_mdp(0, 1).learners):
+        micros = np.array([episode_micros(i, seed, scale) for seed in range(scale.repeats)])
+        for column, after in enumerate(scale.episodes):
+            values = micros[:, column].tolist()
+            yield figure(EPISODE_GROUP, f"{name}, after {after:,} episodes", "µs per episode", values)
+
+
+def episode_micros(i: int, seed: int, scale: Scale) -> list[float]:
+    """Of learner i alone, over equally many episodes after each of `scale.episodes`."""
+    window, most = scale.episodes[0], 2 * scale.episodes[-1]
+    setup = linear_mdp(seed, most)
+    problem, learner = setup.problem, setup.learners[i]
+    record, source = episode_recorder(*problem.episode_kernels, learner.take_in), episode_source(problem, learner)
+    stream, progress, no_tape, curve = open_stream(seed), open_progress(), np.empty((0, 3)), np.empty(1)
+
+    def play(until: int) -> float:
+        start = perf_counter()
+        record(*source, stream, i, no_tape, progress, until, np.array([most]), curve)
+        return perf_counter() - start
+
+    micros = []
+    for after in scale.episodes:
+        play(after)
+        micros.append(play(after + window) / window * 1e6)
+    return micros
+
+
+def linear_mdp(seed: int, episodes: int) -> Setup:
+    return LINEAR_MDP.build({**LINEAR_MDP.defaults, "rounds": episodes}, seed)
 
 
 def step_figures(scale: Scale) -> Figures:

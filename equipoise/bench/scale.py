@@ -24,6 +24,7 @@ class Scale(NamedTuple):
     run_rounds: int  # of a whole run
     horizons: tuple[int, ...]
     learner_counts: tuple[int, ...]
+    episodes: tuple[int, ...]  # after which the time of one is measured
     step_rounds: int  # of a portfolio step by step
     timeout: float  # seconds for one library
 
@@ -37,6 +38,7 @@ FULL = Scale(
     run_rounds=1_000_000,
     horizons=(100_000, 1_000_000, 10_000_000),
     learner_counts=(2, 4, 8, 16, 32, 64),
+    episodes=(1_000, 10_000),
     step_rounds=4_000,
     timeout=1800.0,
 )
@@ -49,6 +51,7 @@ QUICK = Scale(
     run_rounds=300,
     horizons=(100, 200),
     learner_counts=(2, 4),
+    episodes=(10, 20),
     step_rounds=50,
     timeout=300.0,
 )
