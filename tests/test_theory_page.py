@@ -70,6 +70,7 @@ AUDIT: dict[str, Any] = {
     "passed": True,
     "confidence": 0.999,
     "late_rounds": 200,
+    "late_episodes": 40,
     "subjects": [{"kind": "experiment", "name": "nested", "instance": "", "rounds": 10, "runs": 100}],
     "findings": [finding(claim) for claim in CLAIMS] + [finding("closed form", "adversarial: hiding", 7)],
     "certified_over_true": [

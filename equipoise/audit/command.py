@@ -12,7 +12,7 @@ from typing import Any
 
 from equipoise import __version__
 from equipoise.audit.claims import CLAIMS, CONFIDENCE, Finding
-from equipoise.audit.subjects import LATE, Outcome, Ratio, Task, perform, tasks
+from equipoise.audit.subjects import LATE, LATE_EPISODES, Outcome, Ratio, Task, perform, tasks
 from equipoise.validation import count
 
 VERSION = 1
@@ -57,6 +57,7 @@ class Audit:
             "passed": self.passed,
             "confidence": CONFIDENCE,
             "late_rounds": LATE,
+            "late_episodes": LATE_EPISODES,
             "claims": CLAIMS,
             "subjects": [outcome.task._asdict() for outcome in self.outcomes],
             "findings": [row.to_json() for row in self.findings],

@@ -38,9 +38,9 @@ METHOD = """\
 `equipoise audit` simulates and compares. Each run knows the true regret of every play, so it knows which learners have
 kept their bounds, and counts a violation where a promise was broken at any round. A claim is rejected if the exact
 (Clopper and Pearson) {confidence:.1%} interval of its share of violations lies above its δ. “Late” runs show rewards
-below the middle of their range to the selector {late} rounds after the others. Learners of the experiments have learned
-at once then, so tapes stay exact. μ* is exact where problems state it and elsewhere an average over 20,000 draws, whose
-error is a few hundredths of the radius at most. In all, {runs}."""
+below the middle of their range to the selector {late_rounds} rounds, or {late_episodes} episodes, after the others.
+Learners of the experiments have learned at once then, so tapes stay exact. μ* is exact where problems state it and
+elsewhere an average over 20,000 draws, whose error is a few hundredths of the radius at most. In all, {runs}."""
 
 VACUOUS = """\
 - **Radius.** Deviations typically reach a quarter to a half of it (0.03 of it where rewards are quiet, 0.6 on coin
@@ -103,7 +103,8 @@ def _lines(audit: Mapping[str, Any], rows: Sequence[Growth]) -> Iterator[str]:
     outcome = "everything held" if audit["passed"] else "**something failed: see the audit**"
     n_looks = sum(row["runs"] for row in audit["findings"])
     counted = f"{n_looks:,} times a claim was looked at in a run, over {len(audit['subjects'])} subjects"
-    words = METHOD.format(confidence=audit["confidence"], late=audit["late_rounds"], runs=f"{counted}; {outcome}")
+    known = {name: audit[name] for name in ("confidence", "late_rounds", "late_episodes")}
+    words = METHOD.format(**known, runs=f"{counted}; {outcome}")
     yield f"## How it was checked\n\n{fill(words, 120)}\n"
     yield from _subjects(audit)
     yield "\nEvery control was caught, or the audit would have failed:\n"
