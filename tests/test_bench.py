@@ -288,7 +288,7 @@ def test_quick_run_writes_every_part(tmp_path: Path) -> None:
     assert [result["regret"] for result in data["contest"][0]["results"]] == [8 / 10, 32 / 20, 64 / 100]
 
     groups = list(dict.fromkeys(row["group"] for row in data["figures"]))
-    assert len(groups) == 5
+    assert len(groups) == 6
     assert all(row["least"] <= row["median"] <= row["greatest"] for row in data["figures"])
     text = (out / "benchmarks.md").read_text(encoding="utf-8")
     titles = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
