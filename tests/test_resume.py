@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-SETTINGS = ["--rounds", "1500", "--seeds", "4", "--set", "d_max=8", "--set", "d_star=4"]
+SETTINGS = ["--rounds", "800", "--seeds", "4", "--set", "d_max=8", "--set", "d_star=4"]
 # Compiling would take longer than these few rounds; interpreted and compiled runs make the same decisions.
 ENVIRONMENT = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
 
@@ -64,7 +65,7 @@ def test_a_killed_run_goes_on_with_the_seeds_it_lacks(undisturbed: Path, tmp_pat
 
 def test_a_part_cut_short_is_computed_again(undisturbed: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    subprocess.run(command(out, jobs=1), env=ENVIRONMENT, check=True, capture_output=True)
+    shutil.copytree(undisturbed, out)
     part = sorted(out.glob("parts/*.json"))[1]
     part.write_bytes(part.read_bytes()[:-40])
     (out / "summary.json").unlink()
