@@ -65,7 +65,7 @@ def finding(claim: str, subject: str = "nested, balanced", violations: int = 1) 
 
 
 AUDIT: dict[str, Any] = {
-    "version": 1,
+    "version": 2,
     "quick": False,
     "passed": True,
     "confidence": 0.999,
@@ -130,9 +130,10 @@ def test_growth_is_kept_and_measured(tmp_path: Path) -> None:
 
 def test_only_full_audits_make_the_page(tmp_path: Path) -> None:
     file = tmp_path / "audit.json"
-    file.write_text('{"version": 1, "quick": true}')
-    with pytest.raises(UnreadableFile, match="is no full audit of version 1"):
-        theory_page.read_audit(file)
+    for content in ('{"version": 2, "quick": true}', '{"version": 1, "quick": false}'):
+        file.write_text(content)
+        with pytest.raises(UnreadableFile, match="is no full audit of version 2"):
+            theory_page.read_audit(file)
     file.write_text("nothing")
     with pytest.raises(UnreadableFile, match="holds no JSON"):
         theory_page.read_audit(file)

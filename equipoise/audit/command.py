@@ -15,7 +15,7 @@ from equipoise.audit.claims import CLAIMS, CONFIDENCE, Finding
 from equipoise.audit.subjects import LATE, LATE_EPISODES, Outcome, Ratio, Task, perform, tasks
 from equipoise.validation import count
 
-VERSION = 1
+VERSION = 2  # of audit.json
 Progress = Callable[[str, float], None]  # (what is finished, share of the whole)
 
 

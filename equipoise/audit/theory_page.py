@@ -13,6 +13,7 @@ from textwrap import fill
 from typing import Any
 
 from equipoise.audit import growth
+from equipoise.audit.command import VERSION
 from equipoise.audit.growth import Growth
 from equipoise.errors import UnreadableFile
 from equipoise.storage import read_bytes, write_atomic
@@ -92,8 +93,8 @@ def read_audit(path: Path) -> dict[str, Any]:
         data: dict[str, Any] = json.loads(read_bytes(path))
     except ValueError:
         raise UnreadableFile(f"{path} holds no JSON") from None
-    if data.get("version") != 1 or data.get("quick"):
-        raise UnreadableFile(f"{path} is no full audit of version 1")
+    if data.get("version") != VERSION or data.get("quick"):
+        raise UnreadableFile(f"{path} is no full audit of version {VERSION}")
     return data
 
 

@@ -105,7 +105,7 @@ the bounds and is vacuous.
 
 `realized` is the best in the lock, with a price of 6 where equal bounds pay 29, and hardly better than the median
 learner in the river. There the best constant loses what 1,300 episodes are worth before it knows the way, while a
-tenth of it earns a fifth of the optimum from early on. Whoever trusts what returns show plays the latter, and gave the
-former some 250 episodes in which to learn, in eight of ten seeds.
-Learners that need long to learn are the case for bounds that make all of them play.""",
+tenth of it earns a fifth of the optimum from early on. Whoever trusts what returns show plays the latter: in six of
+ten seeds the former got some 250 episodes in which to learn, in the others it was found late. Learners that need long
+to learn are the case for bounds that make all of them play.""",
 )

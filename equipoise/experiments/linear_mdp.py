@@ -91,7 +91,7 @@ seeds (30 to 49), on which nothing was tuned, say the same: d = 2 and d = 4 are 
 8,262, and nobody else. From then on the regret is nearly flat; the price is what was paid until then, for the smallest
 learner has the smallest bound and plays most. `realized` proves nothing against anybody and eliminates nobody, but
 does not need to: the small learners show their regret within some dozens of episodes and hardly play again, so that it
-ends at 1.4 times the regret of d = 8 alone.
+ends at one and a half times the regret of d = 8 alone.
 
 The scaled bound is a claim, not a theorem, and it has to be true of some learner. It was: in those twenty seeds the
 regret of d = 8 alone reached 0.57 H d sqrt(n) at most, and that of d = 16 at most 0.51, where 0.7 is claimed. With a

@@ -127,8 +127,8 @@ def explanations(outcome: Outcome) -> list[str]:
         "the scaled ones are claims, not theorems. Seconds are single-thread time of all runs, compilation excluded.",
         f"All selectors have failure probability δ = {DELTA:g} where they take one and are told the range of the "
         "rewards, the noise where it is not bounded, and whether contexts change. Constants are those published and "
-        "the same on all instances. Proved: whether the publication of a method proves a regret bound for learners "
-        "such as these.",
+        "the same on all instances. Proved: whether a regret bound is proved of a method as it runs here, for "
+        "learners such as these; what is only in the style of a publication does not count.",
         f"Tuning half: the instances on which selectors may have been tuned, with seeds below {FIRST_SEED:,}. Report "
         f"half: the other instances. All seeds of these tables, {FIRST_SEED:,} and above, are fresh.",
     ]
