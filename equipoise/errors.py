@@ -28,6 +28,10 @@ class UnknownName(EquipoiseError, LookupError):  # noqa: N818
         super().__init__(f"{what} {name!r} is unknown; {hint}")
 
 
+class UnknownSetting(UnknownName, TypeError):  # noqa: N818
+    """An argument that a constructor does not have; the message lists near names."""
+
+
 class UnknownDecision(EquipoiseError, LookupError):  # noqa: N818
     """A ticket that was never given out, or whose reward is already booked."""
 

@@ -14,7 +14,7 @@ learner's own business; those of the package give the squared error of the round
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf, nan
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument
+from equipoise.types import Action
 
 ACCEPTS = frozenset({"off_policy", "weight"})
 OFFERS = frozenset({"lower", "regret"})
@@ -30,10 +31,26 @@ OFFERS = frozenset({"lower", "regret"})
 class Proposal(NamedTuple):
     """What a learner would do in a context, and what it knows about it."""
 
-    action: Any  # index into the offered actions; a vector on a continuous set; a policy in RL
+    action: Action
     lower: float = -inf  # lower confidence bound on the action's expected reward, if the learner has one
     regret: float = nan  # what this play adds to the learner's own observed regret bound, if it has one
     probability: float = 1.0  # with which the learner picked this action; nan if it cannot tell
+    greedy: Action = None  # the action it believes best, without exploring, if it can tell
+    value: float = nan  # its estimate of the expected reward of `action`, if it has one
+
+
+class Proposals(NamedTuple):
+    """What all learners proposed in a round, as kernels of selectors see it: entry i is learner i's.
+
+    Of a learner that was not asked `actions` and `greedy` are -1 and all else is nan.
+    """
+
+    actions: Sequence[int]
+    greedy: Sequence[int]
+    lowers: Sequence[float]
+    regrets: Sequence[float]
+    probabilities: Sequence[float]
+    values: Sequence[float]
 
 
 class Learner(Protocol):

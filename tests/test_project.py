@@ -28,7 +28,7 @@ MAX_LINES = 400
 
 # From the ground up. A module or folder may import what stands in its own row or in a row above it, never below it.
 LAYERS = (
-    ("errors", "kernel", "streams", "normals", "validation", "records", "confidence", "bounds"),
+    ("errors", "types", "settings", "kernel", "streams", "normals", "validation", "records", "confidence", "bounds"),
     ("learner", "nesting", "selector", "problem", "trajectory", "ledger", "policies", "storage", "archive", "outlook"),
     ("learners", "selectors", "problems"),
     ("saving", "tickets", "portfolio", "simulate", "entitlement"),
