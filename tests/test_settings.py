@@ -2,6 +2,7 @@
 
 import inspect
 from copy import deepcopy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,7 +69,7 @@ def test_a_clone_has_the_settings_and_nothing_learned() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: Ruler(3, **{"limti": 4}), lambda: Ruler.from_config({"length": 3, "limti": 4})]
+    "make", [lambda: Ruler(3, **dict[str, Any](limti=4)), lambda: Ruler.from_config({"length": 3, "limti": 4})]
 )
 def test_a_misspelled_setting_is_named_with_its_class_and_what_was_meant(make) -> None:
     with pytest.raises(UnknownSetting, match=r"^setting of Ruler 'limti' is unknown; did you mean limit\?$"):
