@@ -15,30 +15,34 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf, isfinite, log, sqrt
 from types import FunctionType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from equipoise.kernel import NATIVE
+from equipoise.problem import AdaptedProblem, Problem
+from equipoise.problems.base import KernelProblem
 from equipoise.testing.learners import equal, generator, is_matrix, require
 from equipoise.testing.proving import always, prove, require_refusal
+from equipoise.types import Action, Context
 
 N_ROUNDS = 40
 N_DRAWS = 8000
 FALSE_ALARM = 1e-9
 N_COMPARED = 4  # actions whose mean rewards are compared with their gaps
 
-ActionSource = Callable[[Any, Any], Sequence[Any]]
+ActionSource = Callable[[AdaptedProblem, Context], Sequence[Action]]
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class Subject(NamedTuple):
     """What is checked: fresh problems, all made alike, and the actions that a context offers."""
 
-    make: Callable[[], Any]
+    make: Callable[[], AdaptedProblem]
     offered: ActionSource
 
 
-def check_problem(factory: Callable[[], Any], actions: ActionSource | None = None) -> list[str]:
+def check_problem(factory: Callable[[], Problem], actions: ActionSource | None = None) -> list[str]:
     """Prove what holds for every problem, or raise an AssertionError that says which check failed and how.
 
     `factory` makes a fresh problem, each time with the same settings. `actions` lists actions that are offered by a
@@ -182,16 +186,16 @@ def the_learner_sees_the_actions_that_are_paid(subject: Subject) -> None:
         end_round(problem, t)
 
 
-def has_matrix_contexts(problem: Any) -> bool:
+def has_matrix_contexts(problem: AdaptedProblem) -> bool:
     return is_matrix(context_at(problem, 0))
 
 
-def has_kernels(problem: Any) -> bool:
+def has_kernels(problem: AdaptedProblem) -> bool:
     return hasattr(problem, "kernels")
 
 
 # Every check with the condition under which it is run.
-CHECKS: dict[Callable[[Subject], None], Callable[[Any], bool]] = {
+CHECKS: dict[Callable[[Subject], None], Callable[[AdaptedProblem], bool]] = {
     says_what_rewards_to_expect: always,
     some_offered_action_has_no_gap_and_none_a_negative_one: always,
     rewards_are_finite_and_keep_to_the_range: always,
@@ -205,22 +209,22 @@ CHECKS: dict[Callable[[Subject], None], Callable[[Any], bool]] = {
 }
 
 
-def context_at(problem: Any, t: int) -> Any:
+def context_at(problem: AdaptedProblem, t: int) -> Context:
     return problem.observe(generator(t, 0))
 
 
-def end_round(problem: Any, t: int) -> None:
+def end_round(problem: AdaptedProblem, t: int) -> None:
     """Tell a problem that looks at the history who played: two learners in turn, and later only the second."""
     if hasattr(problem, "record"):
         problem.record(1 if t > N_ROUNDS // 2 else t % 2, 0, float(t % 2))
 
 
-def rewards_at(subject: Subject, problem: Any, t: int) -> list[float]:
+def rewards_at(subject: Subject, problem: AdaptedProblem, t: int) -> list[float]:
     context, rng = context_at(problem, t), generator(t, 1)
     return [problem.respond(context, action, rng) for action in subject.offered(problem, context)]
 
 
-def gaps_at(subject: Subject, problem: Any, t: int) -> list[float]:
+def gaps_at(subject: Subject, problem: AdaptedProblem, t: int) -> list[float]:
     context = context_at(problem, t)
     return [problem.gap(context, action) for action in subject.offered(problem, context)]
 
