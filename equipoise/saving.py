@@ -23,10 +23,11 @@ from equipoise import migrations
 from equipoise.archive import pack, unpack
 from equipoise.compatibility import check_selector
 from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
-from equipoise.learner import Learner, MinimalLearner, learner_name
+from equipoise.learner import MinimalLearner, learner_name
 from equipoise.learners import LEARNERS, Ball
 from equipoise.selector import Selector
 from equipoise.selectors import SELECTORS
+from equipoise.settings import Configured
 from equipoise.storage import read_bytes, write_atomic
 from equipoise.types import Config, Context, Plain, State
 
@@ -42,7 +43,8 @@ class Savable(Protocol):
     def restore(self, state: State) -> None: ...
 
 
-Part = TypeVar("Part", bound=object)
+Part = TypeVar("Part")
+Rebuilt = TypeVar("Rebuilt", bound=Configured)
 
 
 def save(part: Savable, path: str | Path) -> None:
@@ -79,12 +81,11 @@ def read_part(path: str | Path, kind: str) -> Config:
     return migrations.portfolio_from_0_1(saved) if version == 1 else saved
 
 
-def described(part: Savable) -> Config:
+def described(part: object) -> Config:
     """Class, settings and state of a learner or selector."""
     name = learner_name(part)
-    for method in ("state", "restore"):
-        if not callable(getattr(part, method, None)):
-            raise InvalidArgument(f"{name!r} has no {method}(), so it cannot be saved")
+    if not isinstance(part, Savable):
+        raise InvalidArgument(f"{name!r} has no state() and restore(), so it cannot be saved")
     return {**fingerprint(part), "name": name, "state": part.state()}
 
 
@@ -130,7 +131,7 @@ def live_context(data: Mapping[str, Plain]) -> Context:
     return Ball(*value) if kind == "ball" else value
 
 
-def _rebuilt(row: Config, registry: Mapping[str, type[Part]], argument: str) -> Part:
+def _rebuilt(row: Config, registry: Mapping[str, type[Rebuilt]], argument: str) -> Rebuilt:
     if not row["ours"] or row["class"] not in registry:
         raise StoreConflict(f"{row['name']!r} is a {row['class']}, which is not part of equipoise: pass {argument}=...")
     try:

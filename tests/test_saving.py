@@ -229,7 +229,7 @@ def test_a_selector_with_a_function_of_the_users_own_is_passed_in(tmp_path: Path
 def test_a_learner_without_state_works_but_cannot_be_saved(tmp_path: Path) -> None:
     portfolio = Portfolio([FirstActionFiveLines()], BalancedElimination([Power(1.0)]))
     portfolio.learn(portfolio.decide(None), 0.5)
-    message = r"^'FirstActionFiveLines' has no state\(\), so this portfolio cannot be saved$"
+    message = r"^'FirstActionFiveLines' has no state\(\) and restore\(\), so it cannot be saved$"
     with pytest.raises(InvalidArgument, match=message):
         portfolio.save(tmp_path / "p")
     assert list(tmp_path.iterdir()) == []

@@ -14,7 +14,7 @@ from __future__ import annotations
 import gc
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from functools import partial
 from math import inf, isnan, nan
@@ -175,9 +175,7 @@ def state_survives_a_round_trip_in_mid_run(subject: Subject) -> None:
     learner, successor = subject.make(), subject.make()
     play(subject, learner)
     state = learner.state()
-    for name, array in state.items():
-        plain = isinstance(array, np.ndarray) and not array.dtype.hasobject
-        require(plain, f"state {name!r} is {type(array).__name__}, not an array of numbers")
+    require_plain(state)
     snapshot = {name: array.copy() for name, array in state.items()}
     handed_over = {name: array.copy() for name, array in state.items()}
     successor.restore(handed_over)
@@ -239,8 +237,9 @@ def bad_rewards_are_refused_and_change_nothing(subject: Subject) -> None:
     before = saved(learner)
     context, proposal = decision_at(subject, learner, 0)
     outcome = outcome_at(subject, context, proposal, 0)
+    learn: Callable[..., None] = learner.learn
     for bad in (*ABSURD, None, "1"):
-        require_refusal(partial(learner.learn, context, outcome, bad), f"a reward of {bad!r}")
+        require_refusal(partial(learn, context, outcome, bad), f"a reward of {bad!r}")
     require_same_state(before, learner, "after refusing rewards")
 
 
@@ -350,7 +349,7 @@ def require_same_proposal(expected: Proposal, seen: Proposal, whose: str) -> Non
     require(same, f"proposals {whose} differ: {expected} and {seen}")
 
 
-def equal(one: object, other: object) -> bool:
+def equal(one: Outcome, other: Outcome) -> bool:
     if isinstance(one, Real) and isinstance(other, Real):
         return one == other or (isnan(one) and isnan(other))
     return bool(np.array_equal(one, other))
@@ -358,6 +357,12 @@ def equal(one: object, other: object) -> bool:
 
 def saved(learner: Learner) -> State:
     return {name: np.array(array) for name, array in learner.state().items()}
+
+
+def require_plain(state: Mapping[str, object]) -> None:
+    for name, array in state.items():
+        plain = isinstance(array, np.ndarray) and not array.dtype.hasobject
+        require(plain, f"state {name!r} is {type(array).__name__}, not an array of numbers")
 
 
 def require_same_state(expected: State, learner: Learner, when: str) -> None:

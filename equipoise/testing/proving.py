@@ -13,7 +13,9 @@ REFUSALS = (EquipoiseError, ValueError, TypeError, LookupError)
 
 
 def prove(
-    checks: Mapping[Callable[[Subject], None], Callable[[Example], bool]], subject: Subject, example: Callable[[], Example]
+    checks: Mapping[Callable[[Subject], None], Callable[[Example], bool]],
+    subject: Subject,
+    example: Callable[[], Example],
 ) -> list[str]:
     """Run every check that applies to an example of what is checked; the names of those that were run.
 

@@ -25,7 +25,7 @@ import numpy as np
 from equipoise.compatibility import NEEDS
 from equipoise.errors import EquipoiseError
 from equipoise.selector import Dropped, Selector, traits_of
-from equipoise.testing.learners import generator, require, require_same_arrays, size_in_bytes
+from equipoise.testing.learners import generator, require, require_plain, require_same_arrays, size_in_bytes
 from equipoise.testing.proving import REFUSALS, always, prove, require_refusal
 from equipoise.testing.world import (
     N_ROUNDS,
@@ -202,9 +202,7 @@ def withdrawing_the_newest_play_restores_the_state(world: World) -> None:
 def state_survives_a_round_trip_in_mid_run(world: World) -> None:
     selector, successor = pending_run(world), world.make()
     state = selector.state()
-    for name, array in state.items():
-        plain = isinstance(array, np.ndarray) and not array.dtype.hasobject
-        require(plain, f"state {name!r} is {type(array).__name__}, not an array of numbers")
+    require_plain(state)
     snapshot = state_of(selector)
     handed_over = {name: array.copy() for name, array in state.items()}
     successor.restore(handed_over)
