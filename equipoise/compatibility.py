@@ -12,7 +12,7 @@ from typing import NamedTuple
 from equipoise.errors import EquipoiseError, InvalidArgument, NotEntitled
 from equipoise.learner import MinimalLearner, accepts, can_be_restored, learner_name, provides
 from equipoise.nesting import check_learners, linear_class
-from equipoise.selector import Selector, SelectorTraits, traits_of
+from equipoise.selector import Selector, traits_of
 from equipoise.types import Config
 
 REQUIRED = ("needs", "active", "choose", "observe", "credit", "withdraw", "standing", "certificate")

@@ -23,6 +23,9 @@ PROVIDED = {
     "lower": "lower bounds",
     "weight": "weights",
     "off_policy": "`share_data=True`",
+    "greedy": "greedy actions",
+    "value": "estimated rewards",
+    "pmf": "probabilities of all actions",
     "snapshots": "snapshots, saving",
     "nested": "nested classes",
 }

@@ -25,7 +25,7 @@ import numpy as np
 
 from equipoise.compatibility import check_entitled, check_selector, check_sharing
 from equipoise.errors import InvalidArgument, UnknownDecision
-from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal, learner_name
+from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal
 from equipoise.policies import KeptPolicies
 from equipoise.saving import described, read_part, rebuild_learners, rebuild_selector, write_part
 from equipoise.selector import Certificate, Dropped, Selector, Standing, check_credit, kept_number, traits_of
@@ -114,7 +114,9 @@ class Portfolio:
         holder = _HOLDERS.setdefault(id(self.selector), self)
         if holder is not self:
             name = type(self.selector).__name__
-            raise InvalidArgument(f"selector is a {name} that another portfolio holds, but every portfolio needs its own")
+            raise InvalidArgument(
+                f"selector is a {name} that another portfolio holds, but every portfolio needs its own"
+            )
 
     def __getstate__(self) -> dict[str, object]:
         # What a copy does is no business of those who listen to the original.
@@ -327,15 +329,13 @@ class Portfolio:
         given_out = 0 < id_ < self._next_id
         return f"decision {id_} {'already has its reward or was withdrawn' if given_out else 'was never given out'}"
 
-    def _resolve(
-        self, ticket: Ticket, reward: float, regret: float, outcome: Outcome = None
-    ) -> tuple[Dropped, ...]:
+    def _resolve(self, ticket: Ticket, reward: float, regret: float, outcome: Outcome = None) -> tuple[Dropped, ...]:
         """Teach, book and close a decision, all of it checked; returns the eliminations it brought."""
         ticket.reward, ticket.outcome = reward, outcome
         try:
             for i in self._pupils(ticket):
                 self._teach_in_order(i) if i in self._queues else self._teach(i, ticket)
-            eliminations = self.selector.credit(ticket.choice, reward, None if isnan(regret) else regret)
+            eliminations = self.selector.credit(ticket.choice, reward, None if isnan(regret) else regret) or ()
         except BaseException:
             ticket.reward, ticket.outcome = nan, None
             raise

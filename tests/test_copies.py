@@ -16,10 +16,12 @@ from equipoise.selectors import EXP3, UCB1, BalancedElimination, Corral, Realize
 
 N_ACTIONS, N_FEATURES = 4, 3
 PORTFOLIOS = {
-    "observed bounds": lambda: Portfolio([UCB(4), OFUL(2), OFUL(3)], BalancedElimination([Power(1), *[Observed()] * 2])),
-    "realized": lambda: Portfolio([UCB(4), EpsilonGreedy(0.1), OFUL(3)], RealizedBalancing(3)),
+    "observed bounds": lambda: Portfolio(
+        [UCB(4), OFUL(2), OFUL(3)], BalancedElimination([Power(1), *[Observed()] * 2])
+    ),
+    "realized": lambda: Portfolio([UCB(4), EpsilonGreedy(4, epsilon=0.1), OFUL(3)], RealizedBalancing(3)),
     "shared": lambda: Portfolio([OFUL(2), OFUL(3)], UCB1(2), share_data=True, deadline=40, default_reward=0.0),
-    "drawn": lambda: Portfolio([UCB(4), EpsilonGreedy(0.2)], EXP3(2)),
+    "drawn": lambda: Portfolio([UCB(4), EpsilonGreedy(4, epsilon=0.2)], EXP3(2)),
     "weights": lambda: Portfolio([UCB(4), OFUL(3)], Corral(2, horizon=500)),
     "snapshots": lambda: Portfolio([UCB(4), OFUL(3)], StochasticCorral(2, horizon=500)),
 }
@@ -44,8 +46,6 @@ def in_mid_run(name: str) -> Portfolio:
     play(portfolio, 0, 100)
     assert portfolio.pending
     return portfolio
-
-
 
 
 COPIES = {

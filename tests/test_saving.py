@@ -269,7 +269,7 @@ def test_an_open_decision_that_cannot_be_saved_is_named_and_the_file_is_as_it_wa
     portfolio.save(tmp_path / "p")
 
 
-FILE = pack({"portfolio": SETTINGS["learning in order"].make()._state()})
+FILE = pack({"version": 2, "portfolio": SETTINGS["learning in order"].make().state()})
 
 
 @pytest.mark.parametrize(

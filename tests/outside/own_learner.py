@@ -20,7 +20,7 @@ class RunningMeans:
         self.counts, self.sums = np.zeros(n_actions), np.zeros(n_actions)
 
     def decide(self, context: Any, rng: np.random.Generator | None = None) -> Proposal:
-        means = (self.sums / np.maximum(self.counts, 1.0))[: len(context)]
+        means = (self.sums / np.maximum(self.counts, 1.0))[: len(offered(context))]
         greedy = action = int(np.argmax(means))
         rng = rng or np.random.default_rng(int(self.counts.sum()))
         if rng.random() < self.epsilon:
@@ -29,10 +29,7 @@ class RunningMeans:
         return Proposal(action, probability=chance, greedy=greedy, value=float(means[action]))
 
     def learn(self, context: Any, action: Any, reward: float, weight: float = 1.0) -> None:
-        matrix = np.asarray(context, float)
-        if matrix.ndim != 2 or not len(matrix) or not np.all(np.abs(matrix) < 1e100):
-            raise ValueError("context must be a matrix of numbers")
-        if not isinstance(action, int | np.integer) or not 0 <= action < len(matrix):
+        if not isinstance(action, int | np.integer) or not 0 <= action < len(offered(context)):
             raise ValueError(f"action is {action!r}, but must be an offered one")
         if isinstance(reward, str) or reward is None or not abs(reward) < 1e100:
             raise ValueError(f"reward is {reward!r}, but must be a number")
@@ -50,6 +47,13 @@ class RunningMeans:
             if name not in state or state[name].shape != (self.n_actions,):
                 raise ValueError(f"state {name} must have shape ({self.n_actions},)")
         self.counts, self.sums = state["counts"].copy(), state["sums"].copy()
+
+
+def offered(context: Any) -> np.ndarray:
+    matrix = np.asarray(context, float)
+    if matrix.ndim != 2 or not len(matrix) or not np.all(np.abs(matrix) < 1e100):
+        raise ValueError("context must be a matrix of numbers")
+    return matrix
 
 
 class First:

@@ -73,7 +73,9 @@ class TurnsThenBest:
         rounds = int(self.plays.sum())
         resolved = rounds if not self.open else int(self.rewarded.sum())
         nothing = (0.0,) * self.n_learners
-        return Certificate(rounds, resolved, 0.0, 1.0, 0.0, float(rounds), nothing, 0.5, 0.0, consistent=True, valid=True)
+        return Certificate(
+            rounds, resolved, 0.0, 1.0, 0.0, float(rounds), nothing, 0.5, 0.0, consistent=True, valid=True
+        )
 
     def config(self) -> dict[str, Any]:
         return {"n_learners": self.n_learners, "every": self.every}
