@@ -56,8 +56,8 @@ def page() -> str:
 def _lines() -> Iterator[str]:
     yield "# What selectors need and learners provide\n"
     yield fill(
-        "A portfolio is refused when it is made if a learner lacks what the selector needs; the message names both. The "
-        "same holds for your own classes: selectors declare `needs`, learners `accepts` and `provides`.",
+        "A portfolio is refused when it is made if a learner lacks what the selector needs; the message names both. "
+        "The same holds for your own classes: selectors declare `needs`, learners `accepts` and `provides`.",
         WIDTH,
     )
     yield "\n## What selectors need\n"
