@@ -114,9 +114,7 @@ class Portfolio:
         holder = _HOLDERS.setdefault(id(self.selector), self)
         if holder is not self:
             name = type(self.selector).__name__
-            raise InvalidArgument(
-                f"selector is a {name} that another portfolio holds, but every portfolio needs its own"
-            )
+            raise InvalidArgument(f"selector is a {name} of another portfolio, but every portfolio needs its own")
 
     def __getstate__(self) -> dict[str, object]:
         # What a copy does is no business of those who listen to the original.

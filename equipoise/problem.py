@@ -46,7 +46,7 @@ class AdaptedProblem:
         for method in ("observe", "respond"):
             if not callable(getattr(problem, method, None)):
                 raise InvalidArgument(
-                    f"problem is a {type(problem).__name__} without {method}(), but must have one: see equipoise.Problem"
+                    f"problem is a {type(problem).__name__} without {method}(): see equipoise.Problem"
                 )
         self.problem = problem
         self.name = str(getattr(problem, "name", type(problem).__name__))

@@ -124,7 +124,7 @@ def test_what_cannot_work_is_refused_in_one_line(make, message) -> None:
 def test_one_selector_serves_one_portfolio() -> None:
     selector = UCB1(1)
     portfolio = Portfolio([UCB(2)], selector)
-    with pytest.raises(InvalidArgument, match="^selector is a UCB1 that another portfolio holds, but every portfolio"):
+    with pytest.raises(InvalidArgument, match=r"^selector is a UCB1 of another portfolio, but every"):
         Portfolio([UCB(2)], selector)
     del portfolio
     assert Portfolio([UCB(2)], selector).selector is selector

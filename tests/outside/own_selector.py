@@ -1,4 +1,4 @@
-"""A selector written from the `Selector` Protocol alone: plays the learner of highest mean reward, exploring in turn."""
+"""A selector written from the `Selector` Protocol alone: plays the learner of highest mean reward, others in turn."""
 
 from collections.abc import Mapping
 from math import nan
