@@ -19,7 +19,7 @@ from equipoise.learners import LEARNERS, OFUL, UCB, EpsilonGreedy
 from equipoise.nesting import LinearClass, linear_class
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selector import NEEDS
-from equipoise.selectors import SELECTORS, UCBC, Corral, EpochBalancing, StochasticCorral, TsallisCorral
+from equipoise.selectors import SELECTORS, UCBC, Corral, EpochBalancing, StochasticCorral, StochasticEXP3P, TsallisCorral
 from equipoise.simulate.tapes import why_not_tapes
 from tests.recorders import saved
 
@@ -50,9 +50,9 @@ def selector_for(cls: type[Any], learner: Any, bound: Any) -> Any:
         "classes": [linear_class(learner) if stated else LinearClass("other", 2)] * 2,
         "n_learners": 2,
     }
-    names = {"proposals": "classes", "bounds": "bounds"}
+    names = {"nested": "classes", "bounds": "bounds"}
     (argument,) = {names[need] for need in cls.needs & names.keys()} or {"n_learners"}
-    others = {"horizon": 100} if cls in (Corral, StochasticCorral, TsallisCorral, UCBC) else {}
+    others = {"horizon": 100} if cls in (Corral, StochasticCorral, StochasticEXP3P, TsallisCorral, UCBC) else {}
     return cls(first[argument], **others, **({"best": 0} if cls.__name__ == "Oracle" else {}))
 
 
@@ -78,7 +78,7 @@ def test_every_pair_is_refused_exactly_when_a_demand_is_not_met(
     words = {
         "weight": "importance weights",
         "snapshots": "policies can be kept",
-        "proposals": "a lower bound",
+        "lower": "a lower bound",
         "nested": "nested classes",
         "regret": "no 'regret'",
     }
@@ -89,7 +89,7 @@ def test_the_pairs_cover_refusal_and_consent_of_every_demand() -> None:
     """So that the test above is not empty."""
     learners = [make() for make in MAKERS.values()]
     assert len(MAKERS) == len(LEARNERS) + 1
-    for demand in set(DEMANDS) - {"bounds"}:
+    for demand in set(DEMANDS) - {"bounds", "actions"}:
         assert {met(demand, learner) for learner in learners} == {True, False}
         assert any(demand in cls.needs for cls in SELECTORS.values())
 
@@ -177,20 +177,28 @@ def test_a_learner_that_fails_is_told_again_and_nobody_twice() -> None:
     assert [len(learner.lessons) for learner in learners] == [1, 1, 1]
 
 
-class Watching(StochasticCorral):
+class Shows:
     """Shows what it chose last."""
 
     def choose(self, rng=None):
-        self.chosen = super().choose(rng)
+        self.chosen = super().choose(rng)  # type: ignore[misc]
         return self.chosen
 
 
-@pytest.mark.parametrize("master", ["corral", "exp3p"])
-def test_second_rounds_play_a_stored_policy_and_teach_nobody(master: str) -> None:
+class WatchedCorral(Shows, StochasticCorral):
+    pass
+
+
+class WatchedEXP3P(Shows, StochasticEXP3P):
+    pass
+
+
+@pytest.mark.parametrize("cls", [WatchedCorral, WatchedEXP3P])
+def test_second_rounds_play_a_stored_policy_and_teach_nobody(cls: Any) -> None:
     """Against a store of all policies: the number that is drawn names the policy that plays."""
     problem, rng = LinearBandit(6, 3, 4), np.random.default_rng(2)
     learners: list[Any] = [OFUL(2), OFUL(5), EpsilonGreedy(4, epsilon=0.3)]
-    selector = Watching(3, horizon=300, master=master)
+    selector = cls(3, horizon=300)
     portfolio = Portfolio(learners, selector, seed=9)
     policies: list[list[Any]] = [[], [], []]
     replayed = 0
@@ -230,12 +238,12 @@ def test_a_withdrawn_round_leaves_the_policy_that_was_kept_before_it() -> None:
     """Every first round is withdrawn once before it counts; the store of all policies says what must play."""
     problem, rng = LinearBandit(6, 3, 4), np.random.default_rng(2)
     learners = [OFUL(2), OFUL(5)]
-    selector = Watching(2, horizon=200)
+    selector = WatchedCorral(2, horizon=200)
     portfolio = Portfolio(learners, selector, seed=9)
     policies: list[list[Any]] = [[], []]
     for _ in range(200):
         context = problem.observe(rng)
-        if selector.books.turn[0].learner < 0:
+        if selector.kernel_state.turn[0].learner < 0:
             portfolio.withdraw(portfolio.decide(context))
         before = [learner.state() for learner in learners]
         decision = portfolio.decide(context)
@@ -256,7 +264,7 @@ def test_a_withdrawn_round_leaves_the_policy_that_was_kept_before_it() -> None:
         lambda: Corral(2, horizon=200),
         lambda: TsallisCorral(2, horizon=200),
         lambda: StochasticCorral(2, horizon=200),
-        lambda: StochasticCorral(2, horizon=200, master="exp3p"),
+        lambda: StochasticEXP3P(2, horizon=200),
         lambda: UCBC([Power(1.0)], horizon=200, copies=2),
     ],
 )
