@@ -97,7 +97,7 @@ def answer_to_index(t: int, context: Any, action: int) -> tuple[float, None]:
 
 
 def answer_to_point(t: int, context: Any, action: Any) -> tuple[float, None]:
-    return reward_of(t, action.tolist()), None
+    return reward_of(t, [round(float(entry), 6) for entry in action]), None
 
 
 def episode(t: int, start: int, policy: Any) -> tuple[float, Trajectory]:
@@ -123,13 +123,12 @@ EPISODES = World(lambda t: int(uniforms(5, t, 1)[0] * N_STATES), episode, lambda
 
 
 class Variant(NamedTuple):
-    """A portfolio to be made and where it plays. `digits`: to how many significant ones numbers are recorded, where
-    matrix libraries, whose last digits depend on the processor, reach books, probabilities or actions; else bit for
-    bit."""
+    """A portfolio to be made and where it plays. `approximate`: matrix libraries, whose last digits depend on the
+    processor, reach the books or the probabilities, so numbers are recorded to nine digits and not bit for bit."""
 
     make: Callable[[], Portfolio]
     world: World = MENUS
-    digits: int | None = None
+    approximate: bool = False
     lost_from: int = LOST_FROM
 
 
@@ -215,7 +214,7 @@ VARIANTS: dict[str, Variant] = {
             lambda: BalancedElimination([Observed()] * 4, noise=0.1),
         ),
         BACKWARD,
-        digits=9,
+        approximate=True,
     ),
     "BalancedElimination, Observed, independent delays": Variant(
         made(
@@ -224,7 +223,7 @@ VARIANTS: dict[str, Variant] = {
             delays="independent",
         ),
         BACKWARD,
-        digits=9,
+        approximate=True,
     ),
     "BalancedElimination, Custom": Variant(
         made(linear, lambda: BalancedElimination([Custom(root_log, "log"), *low_bounds(3)]))
@@ -249,7 +248,7 @@ VARIANTS: dict[str, Variant] = {
     "BalancedElimination, shared data, Observed": Variant(
         made(nested, lambda: BalancedElimination([Observed()] * 3, noise=0.1), share_data=True),
         BACKWARD,
-        digits=9,
+        approximate=True,
     ),
     "BalancedElimination, deadline": Variant(
         made(linear, lambda: BalancedElimination(low_bounds()), deadline=30, default_reward=0.0), lost_from=0
@@ -263,17 +262,16 @@ VARIANTS: dict[str, Variant] = {
             default_reward=0.25,
         ),
         BACKWARD,
-        digits=9,
+        approximate=True,
         lost_from=0,
     ),
     "BalancedElimination, balls": Variant(
         made(
-            # Two features: with more, directions not yet tried are equally good, and the processor decides.
-            lambda: [OFUL(2, noise=0.1, scale=scale) for scale in (0.1, 0.5, 1.0)],
+            lambda: [OFUL(dim, noise=0.1) for dim in (2, 4, 6)],
             lambda: BalancedElimination([Power(0.1), Observed(), Power(0.3)]),
         ),
         BALLS,
-        digits=5,  # actions are points, and each depends on all before it
+        approximate=True,
     ),
     "BalancedElimination, episodes": Variant(
         made(episodic, lambda: BalancedElimination([Power(0.05), Observed(), Observed(), Power(0.2)])), EPISODES
@@ -289,7 +287,7 @@ VARIANTS: dict[str, Variant] = {
             lambda: BalancedElimination([Power(0.05)] * 4, radius="bernstein"),
             seed=5,
         ),
-        digits=9,
+        approximate=True,
     ),
     "BalancedElimination, learners that select": Variant(
         made(
@@ -303,17 +301,17 @@ VARIANTS: dict[str, Variant] = {
             lambda: BalancedElimination([Power(0.3)] * 5),
             seed=6,
         ),
-        digits=9,
+        approximate=True,
     ),
-    "EpochBalancing": Variant(for_nested(EpochBalancing, noise=0.1, radius_scale=0.3), BACKWARD, digits=9),
+    "EpochBalancing": Variant(for_nested(EpochBalancing, noise=0.1, radius_scale=0.3), BACKWARD, approximate=True),
     "EpochBalancing, text size": Variant(
-        for_nested(EpochBalancing, size="text", seed=3, delta=0.3), BACKWARD, digits=9
+        for_nested(EpochBalancing, size="text", seed=3, delta=0.3), BACKWARD, approximate=True
     ),
     "AdversarialElimination": Variant(
-        for_nested(AdversarialElimination, noise=0.1, radius_scale=0.3), BACKWARD, digits=9
+        for_nested(AdversarialElimination, noise=0.1, radius_scale=0.3), BACKWARD, approximate=True
     ),
     "AdversarialElimination, shared data": Variant(
-        for_nested(AdversarialElimination, share_data=True, noise=0.1, size="theorem"), BACKWARD, digits=9
+        for_nested(AdversarialElimination, share_data=True, noise=0.1, size="theorem"), BACKWARD, approximate=True
     ),
     "RealizedBalancing": Variant(made(linear, lambda: RealizedBalancing(4))),
     "RealizedBalancing, bounds": Variant(
@@ -341,11 +339,11 @@ VARIANTS: dict[str, Variant] = {
             lambda: DynamicBalancing(low_bounds(), scales=(1.0, 0.5, 2.0, 1.0), biases=(0.0, 0.05, 0.1, 0.0)),
         )
     ),
-    "D3RB": Variant(made(linear, lambda: D3RB(4, d_min=0.05, radius_scale=0.2))),
+    "D3RB": Variant(made(linear, lambda: D3RB(4))),
     "D3RB, other range": Variant(
         made(finite, lambda: D3RB(4, d_min=0.1, reward_range=(-2.0, 3.0))), shifted(MENUS, -2.0, 3.0)
     ),
-    "ED2RB": Variant(made(linear, lambda: ED2RB(4, d_min=0.05, radius_scale=0.2))),
+    "ED2RB": Variant(made(linear, lambda: ED2RB(4, d_min=0.2))),
     "ED2RB, fixed contexts": Variant(made(finite, lambda: ED2RB(4, contexts="fixed", radius="paper")), SAME_MENU),
     "ExploreCommitExploit": Variant(made(linear, lambda: ExploreCommitExploit(low_bounds(), radius_scale=0.5), seed=2)),
     "RateAdaptive": Variant(made(linear, lambda: RateAdaptive(4), seed=2)),
