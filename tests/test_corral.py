@@ -340,7 +340,8 @@ def test_coba_lowers_learning_rates_where_they_must_rise() -> None:
         choice = selector.choose()
         selector.credit(choice, float(choice.learner))
     assert (
-        selector.kernel_state.odds[0].rate == pytest.approx(math.exp(1 / math.log(1000))) and selector.probabilities[0] < 0.25
+        selector.kernel_state.odds[0].rate == pytest.approx(math.exp(1 / math.log(1000)))
+        and selector.probabilities[0] < 0.25
     )
 
 

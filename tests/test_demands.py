@@ -19,7 +19,15 @@ from equipoise.learners import LEARNERS, OFUL, UCB, EpsilonGreedy
 from equipoise.nesting import LinearClass, linear_class
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selector import NEEDS
-from equipoise.selectors import SELECTORS, UCBC, Corral, EpochBalancing, StochasticCorral, StochasticEXP3P, TsallisCorral
+from equipoise.selectors import (
+    SELECTORS,
+    UCBC,
+    Corral,
+    EpochBalancing,
+    StochasticCorral,
+    StochasticEXP3P,
+    TsallisCorral,
+)
 from equipoise.simulate.tapes import why_not_tapes
 from tests.recorders import saved
 

@@ -103,7 +103,9 @@ def test_a_nested_state_goes_there_and_back(inside: list[Any], own: list[Any]) -
     state = Around(Whole(inside), own)
     copy, other = (Around(Whole(blank(inside)), blank(own)) for _ in range(2))
     records, columns = state_records(state), state_columns(state)
-    assert list(columns) == [f"{path}.{name}" for path in ("inner.rows", "own") for name in ("number", "share", "active")]
+    assert list(columns) == [
+        f"{path}.{name}" for path in ("inner.rows", "own") for name in ("number", "share", "active")
+    ]
     assert type(records) is Around and records.inner.rows.share.tolist() == pytest.approx(
         [row.share for row in inside], nan_ok=True
     )
