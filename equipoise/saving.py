@@ -78,7 +78,7 @@ def read_part(path: str | Path, kind: str) -> Config:
     if version > VERSION:
         raise UnreadableFile(f"{path} has version {version}, but this release reads versions up to {VERSION}")
     saved: Config = content[kind]
-    return migrations.portfolio_from_0_1(saved) if version == 1 else saved
+    return migrations.portfolio_0_1(saved) if version == 1 else saved
 
 
 def described(part: object) -> Config:

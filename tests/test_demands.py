@@ -20,7 +20,15 @@ from equipoise.nesting import LinearClass, linear_class
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selector import NEEDS as DECLARED_NEEDS
 from equipoise.selector import traits_of
-from equipoise.selectors import SELECTORS, UCBC, Corral, EpochBalancing, StochasticCorral, TsallisCorral
+from equipoise.selectors import (
+    SELECTORS,
+    UCBC,
+    Corral,
+    EpochBalancing,
+    StochasticCorral,
+    StochasticEXP3P,
+    TsallisCorral,
+)
 from equipoise.simulate.tapes import why_not_tapes
 from tests.recorders import saved
 
@@ -53,7 +61,7 @@ def selector_for(cls: type[Any], learner: Any, bound: Any) -> Any:
     }
     names = {"nested": "classes", "bounds": "bounds"}
     (argument,) = {names[need] for need in cls.needs & names.keys()} or {"n_learners"}
-    others = {"horizon": 100} if cls in (Corral, StochasticCorral, TsallisCorral, UCBC) else {}
+    others = {"horizon": 100} if cls in (Corral, StochasticCorral, StochasticEXP3P, TsallisCorral, UCBC) else {}
     return cls(first[argument], **others, **({"best": 0} if cls.__name__ == "Oracle" else {}))
 
 

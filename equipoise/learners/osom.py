@@ -31,7 +31,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.confidence import Radius, radius_sum, stitched
+from equipoise.confidence import Stitched, radius_sum, stitched
 from equipoise.kernel import kernel, native
 from equipoise.learners import ucb
 from equipoise.learners.base import Kernels
@@ -52,7 +52,7 @@ class Params(NamedTuple):
     dim: int
     ucb: ucb.Params
     ellipsoid: Ellipsoid
-    noise: Radius  # of summed rewards
+    noise: Stitched  # of summed rewards
     middle: float  # of the reward range
 
 

@@ -23,13 +23,12 @@ sum w^2 for weights known before their reward, the width is D(sum w^2) / sum w.
 
 from __future__ import annotations
 
-from math import log
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.confidence import STITCHED, Radius, radius_sum
+from equipoise.confidence import Stitched, radius_sum, stitched
 from equipoise.kernel import kernel
 from equipoise.learners.base import Kernels
 from equipoise.learners.finite import FiniteLearner
@@ -37,7 +36,7 @@ from equipoise.validation import interval, positive, probability
 
 
 class Params(NamedTuple):
-    radius: Radius
+    radius: Stitched
     low: float
     high: float
 
@@ -113,8 +112,7 @@ class UCB(FiniteLearner):
         self.delta = probability("delta", delta)
         self.reward_range = interval("reward_range", reward_range)
         super().__init__(arms, default_name="UCB" if scale == 1.0 else f"UCB(scale={self.scale:g})", name=name)
-        alpha = self.delta / (2 * self.arms)
-        radius = Radius(STITCHED, self.noise**2, 0.72 * log(5.2 / alpha), self.scale)
+        radius = stitched(self.noise**2, self.delta / (2 * self.arms), self.scale)
         self.params = Params(radius, *self.reward_range)
         unplayed, plays = np.full(self.arms, np.inf), np.zeros(self.arms, np.int64)
         sums = (np.zeros(self.arms), np.zeros(self.arms), np.zeros(self.arms))

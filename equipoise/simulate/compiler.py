@@ -17,7 +17,7 @@ import numba
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
 
-from equipoise.kernel import KERNELS, NATIVE, REASSOCIATED
+from equipoise.kernel import DISPATCHED, KERNELS, NATIVE, REASSOCIATED
 
 F = TypeVar("F", bound=Callable[..., Any])
 REORDERED_SUMS = {"reassoc", "contract", "nsz"}
@@ -49,12 +49,22 @@ def register() -> None:
         if function not in _registered:
             _registered.add(function)
             _overload(function)
+    for function in DISPATCHED:
+        if function not in _registered:
+            _registered.add(function)
+            _dispatch(function)
 
 
 def _overload(function: Callable[..., Any]) -> None:
     implementation = NATIVE.get(function, function)
     options: Any = _options(implementation)
     overload(function, strict=False, jit_options=options)(lambda *arguments: implementation)
+
+
+def _dispatch(function: Callable[..., Any]) -> None:
+    name = function.__name__
+    options: Any = _options(function)
+    overload(function, strict=False, jit_options=options)(lambda first, *rest: getattr(first.instance_class, name))
 
 
 def _options(implementation: Callable[..., Any]) -> dict[str, Any]:

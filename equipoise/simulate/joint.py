@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.learner import accepts, regret_after
+from equipoise.learner import Proposals, accepts, regret_after
 from equipoise.portfolio import Portfolio
 from equipoise.problem import play
-from equipoise.selector import check_entitled
+from equipoise.compatibility import check_entitled
 from equipoise.selectors.evidence import KEEP, REPLAY, TEACH
 from equipoise.simulate.compiler import compiled, driver
 from equipoise.simulate.packing import arrays, copy, pack
@@ -34,6 +34,8 @@ from equipoise.simulate.tapes import (
     open_progress,
 )
 from equipoise.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, open_stream, seek
+
+of_arrays: Any = Proposals  # kernels of selectors only read it, so sequences of any kind will do
 
 
 @cache
@@ -136,7 +138,10 @@ def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...], demands
         room_of_memories, room_of_kept = rooms
         generator, n_learners, n_columns = stream.generator, len(places), room.actions.shape[1]
         plays = np.zeros(n_learners, np.int64)
-        lowers, regrets = np.full(n_learners, np.nan), np.full(n_learners, np.nan)
+        nobody, unknown = np.full(n_learners, -1), np.full(n_learners, np.nan)
+        proposals = of_arrays(
+            nobody.copy(), nobody, unknown.copy(), unknown.copy(), unknown.copy(), unknown
+        )  # of the learners that were asked
         rounds, shares = marks[-1] if len(marks) else 0, places[:, 2].any()
         for t in range(1, rounds + 1):
             seek(stream, SELECTOR, t)
@@ -154,12 +159,15 @@ def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...], demands
                 for j in range(n_learners):
                     if j != i and is_active(params, state, j):
                         seek(stream, LEARNERS + j, t)
-                        _, lowers[j], regrets[j], _ = decide(
-                            places[j, 0], places[j, 1], learner_params, memories, actions, generator
-                        )
+                        (
+                            proposals.actions[j],
+                            proposals.lowers[j],
+                            proposals.regrets[j],
+                            proposals.probabilities[j],
+                        ) = decide(places[j, 0], places[j, 1], learner_params, memories, actions, generator)
             seek(stream, LEARNERS + i, t)
             policies = kept if task == REPLAY else memories
-            action, lower, regret, _ = decide(group, member, learner_params, policies, actions, generator)
+            action, lower, regret, chance = decide(group, member, learner_params, policies, actions, generator)
             seek(stream, REWARDS, t)
             reward = reward_of(noise, means[action], generator)
             open_play(params, state, i)
@@ -175,8 +183,9 @@ def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...], demands
             rewind(params, state, i)
             pool(params, state, reward)
             if asks_all:
-                lowers[i], regrets[i] = lower, regret
-                close_round(params, state, i, reward, regret, lowers, regrets)
+                proposals.actions[i], proposals.lowers[i] = action, lower
+                proposals.regrets[i], proposals.probabilities[i] = regret, chance
+                close_round(params, state, i, reward, regret, proposals)
             best = means[0]
             for k in range(1, len(means)):
                 best = max(best, means[k])
@@ -237,7 +246,7 @@ def _run_compiled(
     places = np.array([_place(learner, groups, problem, share_data) for learner in learners], np.int64)
     learner_params = tuple(tuple(learner.params for learner in group) for group in groups)
     live = [native_memory(learner, problem) for learner in learners]
-    demands = Demands(*(need in selector.needs for need in ("proposals", "weight", "snapshots")))
+    demands = Demands(*(need in selector.needs for need in ("actions", "weight", "snapshots")))
     packed, room = pack(live) if demands.smoothed else (live, np.empty((0, 0), np.int64))
     policies, policy_room = pack(live) if demands.smoothed else (packed, room)
     memories, kept = _by_group(packed, places), _by_group(policies, places)

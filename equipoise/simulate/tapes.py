@@ -305,7 +305,7 @@ class Tapes:
 
 def can_compile(*parts: Any) -> bool:
     """Whether learners, problems and selectors are made of kernels; a bound that is a Python function is not."""
-    return all(hasattr(part, "kernels") and not getattr(part, "has_custom_bounds", False) for part in parts)
+    return all(hasattr(part, "kernels") and (not hasattr(part, "traits") or part.traits.compilable) for part in parts)
 
 
 def native_memory(learner: Any, problem: Any) -> Any:
@@ -356,7 +356,7 @@ def why_not_tapes(problem: Any, selector: Any, share_data: bool) -> str | None:
     if not getattr(problem, "iid", True):
         return f"the contexts of {problem.name} are not independent and identically distributed"
     demands = {
-        "proposals": "asks every learner in every round",
+        "actions": "asks every learner in every round",
         "weight": "tells learners importance-weighted rewards",
         "snapshots": "plays earlier policies of its learners",
     }

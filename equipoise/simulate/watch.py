@@ -14,11 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.confidence import radius_sum
+from equipoise.selectors import evidence
 from equipoise.simulate.compiler import compiled
 from equipoise.simulate.tapes import Array, Rounds, Tapes
 from equipoise.streams import CONTEXTS, SELECTOR, Stream, open_stream, seek
 
-WATCHED = ("choose", "open_play", "play", "book", "rewind", "pool", "certify")  # the kernels of a selector under watch
+WATCHED = (
+    "choose",
+    "open_play",
+    "play",
+    "book",
+    "rewind",
+    "pool",
+    "certify",
+    "evidence_of",
+)  # the kernels of a selector under watch
 DRAWS = 20_000  # from which the optimum is estimated where a problem does not state it
 
 
@@ -56,8 +66,8 @@ def open_facts(n: int) -> Facts:
 
 @cache
 def watcher(*functions: Any) -> Any:
-    """The driver for the kernels of a selector that keeps the books of `evidence`."""
-    choose, open_play, play, book, rewind, pool, certify = map(compiled, functions)
+    """The driver for the kernels of a selector."""
+    choose, open_play, play, book, rewind, pool, certify, evidence_of = map(compiled, functions)
     deviates, look, certified_now = compiled(_deviation), compiled(_look), compiled(_compare)
 
     def watch(
@@ -73,7 +83,8 @@ def watcher(*functions: Any) -> Any:
         facts: Facts,
     ) -> int:
         """Stops early and names the learner whose tape is too short, else returns -1."""
-        accounts, pooled, generator = state.accounts, state.pool[0], stream.generator
+        limits, books = evidence_of(params, state)
+        accounts, pooled, generator = books.accounts, books.pool[0], stream.generator
         chosen, rounds_of = np.zeros(rounds, np.int64), np.zeros((len(accounts), rounds), np.int64)
         rewards, gaps, arrived = np.zeros(rounds), np.zeros(rounds), np.zeros(rounds, np.bool_)
         total, pool_regret = 0.0, 0.0
@@ -96,7 +107,7 @@ def watcher(*functions: Any) -> Any:
                 while pooled.plays <= t and arrived[pooled.plays]:
                     pool_regret += gaps[pooled.plays]
                     pool(params, state, rewards[pooled.plays])
-                    deviates(params, pooled.plays, pooled.rewards, pool_regret, optimum, facts)
+                    deviates(limits, pooled.plays, pooled.rewards, pool_regret, optimum, facts)
                 j = chosen[k]
                 while accounts[j].booked_plays < accounts[j].plays and arrived[rounds_of[j, accounts[j].booked_plays]]:
                     position = accounts[j].booked_plays
@@ -105,29 +116,29 @@ def watcher(*functions: Any) -> Any:
                     book(params, state, j, rewards[first], tapes[j, position, 2], probability)
                     if late == 0:
                         rewind(params, state, j)
-                    deviates(params, position + 1, accounts[j].rewards, facts.regrets[j], optimum, facts)
-                    look(params, state, j, facts)
+                    deviates(limits, position + 1, accounts[j].rewards, facts.regrets[j], optimum, facts)
+                    look(limits, books, j, facts)
             for row in range(2):
                 if t + 1 == (rounds // 4, rounds)[row]:
                     facts.certified[row], facts.regret[row] = certify(params, state)[3], total
                     for j in range(len(accounts)):
                         facts.vouched[row] |= accounts[j].active and facts.kept[j]
             if t < 100 or t % 10 == 0 or t + 1 == rounds:
-                certified_now(params, state, certify(params, state), total, optimum, facts)
+                certified_now(books, certify(params, state), total, optimum, facts)
         return -1
 
     return compiled(watch)
 
 
-def _deviation(params: Any, n: int, rewards: float, regret: float, optimum: float, facts: Facts) -> None:
-    ratio = abs(n * optimum - rewards - regret) / radius_sum(params.radius, n)
+def _deviation(limits: evidence.Params, n: int, rewards: float, regret: float, optimum: float, facts: Facts) -> None:
+    ratio = abs(n * optimum - rewards - regret) / radius_sum(limits.radius, n)
     facts.deviation[0] = max(facts.deviation[0], ratio)
 
 
-def _look(params: Any, state: Any, i: int, facts: Facts) -> None:
+def _look(limits: evidence.Params, state: evidence.State, i: int, facts: Facts) -> None:
     """Compare bounds after a play of learner i was booked, and the test has been made."""
     accounts, n_learners = state.accounts, len(state.accounts)
-    slack = 1e-9 * params.width
+    slack = 1e-9 * limits.width
     facts.kept[i] &= facts.regrets[i] <= accounts[i].booked_bound + slack
     least, greatest, tested = np.inf, -np.inf, True
     for j in range(n_learners):
@@ -146,7 +157,7 @@ def _look(params: Any, state: Any, i: int, facts: Facts) -> None:
     facts.dropped_kept[0] = max(facts.dropped_kept[0], gone)
 
 
-def _compare(params: Any, state: Any, certificate: Any, regret: float, optimum: float, facts: Facts) -> None:
+def _compare(state: evidence.State, certificate: Any, regret: float, optimum: float, facts: Facts) -> None:
     """By how much the truth lies outside of what is certified, if an active learner vouches for it."""
     lower, upper, _, regret_upper, _ = certificate
     rounds = state.pool[0].plays
@@ -158,7 +169,7 @@ def _compare(params: Any, state: Any, certificate: Any, regret: float, optimum: 
 
 
 def watch_on_tapes(tapes: Tapes, selector: Any, optimum: float, *, late: int = 0) -> tuple[Facts, Any]:
-    """What was seen of a selector over the whole horizon, and its final books as arrays."""
+    """What was seen of a selector over the whole horizon, and its final evidence as arrays."""
     driver = watcher(*(getattr(selector.kernels, name) for name in WATCHED))
     midpoint = sum(tapes.problem.reward_range) / 2
     while True:
@@ -166,7 +177,7 @@ def watch_on_tapes(tapes: Tapes, selector: Any, optimum: float, *, late: int = 0
         stream = open_stream(tapes.seed)
         short = driver(params, state, stream, tapes.rows, tapes.recorded, tapes.rounds, optimum, late, midpoint, facts)
         if short < 0:
-            return facts, state
+            return facts, selector.kernels.evidence_of(params, state)[1]
         tapes.extend(int(short))
 
 

@@ -20,7 +20,7 @@ from equipoise import __version__
 from equipoise.errors import NotEntitled
 from equipoise.experiments.results import log_rounds
 from equipoise.experiments.simulation import run_from_tapes, violates
-from equipoise.selector import check_entitled
+from equipoise.compatibility import check_entitled
 from equipoise.simulate.joint import run_jointly
 from equipoise.simulate.tape_files import load_tapes, save_tapes
 from equipoise.simulate.tapes import Curves, Tapes, can_compile, open_curves, why_not_tapes
