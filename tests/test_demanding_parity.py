@@ -15,9 +15,9 @@ from equipoise.learners.oful import learn_weighted
 from equipoise.learners.ridge import open_scratch
 from equipoise.problems import KArmedBandit
 from equipoise.selectors import Corral, StochasticCorral, TsallisCorral
-from equipoise.simulate.compiler import compiled
-from equipoise.simulate.joint import grouped, run_jointly, run_portfolio
-from equipoise.simulate.packing import arrays, pack
+from equipoise.simulation.compiler import compiled
+from equipoise.simulation.joint import grouped, run_jointly, run_portfolio
+from equipoise.simulation.packing import arrays, pack
 
 ROUNDS = 300
 

@@ -20,7 +20,7 @@ from equipoise.nesting import LinearClass, linear_class
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selector import NEEDS
 from equipoise.selectors import SELECTORS, UCBC, Corral, EpochBalancing, StochasticCorral, TsallisCorral
-from equipoise.simulate.tapes import why_not_tapes
+from equipoise.simulation.tapes import why_not_tapes
 from tests.recorders import saved
 
 ROOT = Path(__file__).resolve().parents[1]

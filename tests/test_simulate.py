@@ -34,9 +34,9 @@ from equipoise.learners import (
 from equipoise.normals import fill_row, start_rows
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selectors import BalancedElimination
-from equipoise.simulate.compiler import compiled
-from equipoise.simulate.joint import run_jointly, run_portfolio
-from equipoise.simulate.tapes import Tapes, can_compile, native_memory, run_on_tapes, why_not_tapes
+from equipoise.simulation.compiler import compiled
+from equipoise.simulation.joint import run_jointly, run_portfolio
+from equipoise.simulation.tapes import Tapes, can_compile, native_memory, run_on_tapes, why_not_tapes
 from equipoise.streams import open_stream, seek
 
 ROUNDS = 10_000

@@ -26,9 +26,9 @@ from equipoise.learners import OFUL
 from equipoise.portfolio import Portfolio
 from equipoise.problems import LinearBandit
 from equipoise.selectors import BalancedElimination
-from equipoise.simulate.episodes import episode_recorder, episode_source
-from equipoise.simulate.joint import run_jointly
-from equipoise.simulate.tapes import Tapes, open_progress, run_on_tapes
+from equipoise.simulation.episodes import episode_recorder, episode_source
+from equipoise.simulation.joint import run_jointly
+from equipoise.simulation.tapes import Tapes, open_progress, run_on_tapes
 from equipoise.streams import open_stream
 
 NESTED_GROUP = "Nested experiment, scaled bound, whole run"

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.confidence import radius_sum
-from equipoise.simulate.compiler import compiled
-from equipoise.simulate.tapes import Array, Rounds, Tapes
+from equipoise.simulation.compiler import compiled
+from equipoise.simulation.tapes import Array, Rounds, Tapes
 from equipoise.streams import CONTEXTS, SELECTOR, Stream, open_stream, seek
 
 WATCHED = ("choose", "open_play", "play", "book", "rewind", "pool", "certify")  # the kernels of a selector under watch

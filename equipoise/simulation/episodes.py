@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.learners.episodic import book_width
-from equipoise.simulate.compiler import compiled, driver
+from equipoise.simulation.compiler import compiled, driver
 from equipoise.streams import CONTEXTS, REWARDS, Stream, seek
 
 Array = NDArray[np.float64]

@@ -22,9 +22,9 @@ from equipoise.portfolio import Portfolio
 from equipoise.problem import play
 from equipoise.selector import check_entitled
 from equipoise.selectors.evidence import KEEP, REPLAY, TEACH
-from equipoise.simulate.compiler import compiled, driver
-from equipoise.simulate.packing import arrays, copy, pack
-from equipoise.simulate.tapes import (
+from equipoise.simulation.compiler import compiled, driver
+from equipoise.simulation.packing import arrays, copy, pack
+from equipoise.simulation.tapes import (
     Curves,
     Progress,
     Rounds,

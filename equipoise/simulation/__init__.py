@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from equipoise.simulate import normals  # noqa: F401 - brings the compiled twin of the interpreted generator
+from equipoise.simulation import normals  # noqa: F401 - brings the compiled twin of the interpreted generator

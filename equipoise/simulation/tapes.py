@@ -25,8 +25,8 @@ from equipoise.errors import EquipoiseError
 from equipoise.learner import Proposal, decider, regret_after
 from equipoise.learners import ridge
 from equipoise.problem import play
-from equipoise.simulate.compiler import compiled, driver
-from equipoise.simulate.episodes import can_compile_episodes, episode_recorder, episode_source
+from equipoise.simulation.compiler import compiled, driver
+from equipoise.simulation.episodes import can_compile_episodes, episode_recorder, episode_source
 from equipoise.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, open_stream, seek
 
 Array = NDArray[np.float64]
