@@ -152,7 +152,7 @@ def test_compiled_kernels_of_a_learner_that_selects_do_what_the_interpreted_ones
         np.testing.assert_allclose(decide(fast.params, memory, context, stream.generator), proposal, rtol=1e-9)
         reward = problem.respond(context, proposal.action, stream.generator)
         slow.learn(context, proposal.action, reward)
-        learn(fast.params, memory, context, proposal.action, reward)
+        learn(fast.params, memory, context, proposal.action, reward, 1.0)
     seen, expected = fast.state(), slow.state()
     for key, array in seen.items():
         np.testing.assert_allclose(array, expected[key], rtol=1e-9, atol=1e-9)

@@ -140,7 +140,7 @@ def episode_micros(i: int, seed: int, scale: Scale) -> list[float]:
     window, most = scale.episodes[0], 2 * scale.episodes[-1]
     setup = linear_mdp(seed, most)
     problem, learner = setup.problem, setup.learners[i]
-    record, source = episode_recorder(*problem.episode_kernels, learner.take_in), episode_source(problem, learner)
+    record, source = episode_recorder(*problem.episode_kernels, learner.learn_episode), episode_source(problem, learner)
     stream, progress, no_tape, curve = open_stream(seed), open_progress(), np.empty((0, 3)), np.empty(1)
 
     def play(until: int) -> float:

@@ -16,16 +16,17 @@ a penalty of 1e-6 action_bound^2, which also settles what is not determined yet.
 
 from __future__ import annotations
 
-from math import ceil, inf, log, nan, sqrt
+from math import ceil, log, sqrt
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.kernel import kernel
+from equipoise.learner import Proposal
 from equipoise.learners.base import Kernels
 from equipoise.learners.ridge import Array, Ellipsoid, Ridge, open_ridge, restart, update_offered
-from equipoise.learners.selecting import SelectingLearner, masked, optimistic_action, uniform_action
+from equipoise.learners.selecting import SelectingLearner, masked, optimistic_proposal, uniform_proposal
 from equipoise.validation import count
 
 ORDINARY = 1e-6  # penalty of the regression on random rounds, in units of action_bound^2
@@ -49,13 +50,12 @@ class Memory(NamedTuple):
 
 
 @kernel
-def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> tuple[int, float, float, float]:
+def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> Proposal:
     if explores(params, memory):
-        return uniform_action(len(actions), rng), -inf, nan, 1.0 / len(actions)
+        return uniform_proposal(memory.ridge, actions, rng)
     log_term = 2.0 * ((memory.phase[0] + 1.0) * log(2.0) + log(1.0 / params.delta))
     ellipsoid = Ellipsoid(params.noise, log_term, params.bias)
-    action, _, _ = optimistic_action(ellipsoid, memory.ridge, masked(actions, memory.kept))
-    return action, -inf, nan, 1.0
+    return optimistic_proposal(ellipsoid, memory.ridge, masked(actions, memory.kept))
 
 
 @kernel
@@ -64,7 +64,7 @@ def explores(params: Params, memory: Memory) -> bool:
 
 
 @kernel
-def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float) -> None:
+def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     explored = explores(params, memory)
     ridge = memory.random_ridge if explored else memory.ridge
     rows = masked(actions, np.ones_like(memory.kept) if explored else memory.kept)

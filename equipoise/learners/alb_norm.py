@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.kernel import kernel
+from equipoise.learner import Proposal
 from equipoise.learners.base import Kernels
 from equipoise.learners.ridge import Array, Ellipsoid, Ridge, ellipsoid_radius, open_ridge, update_offered
 from equipoise.learners.selecting import SelectingLearner, check_arms, optimistic_action, with_intercepts
@@ -49,13 +50,11 @@ class Memory(NamedTuple):
 
 
 @kernel
-def decide(
-    params: Params, memory: Memory, actions: Array, rng: np.random.Generator | None
-) -> tuple[int, float, float, float]:
+def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator | None) -> Proposal:
     rows = with_intercepts(actions, params.arms, params.dim)
-    action, mean, half_width = optimistic_action(ellipsoid_of(params, memory), memory.ridge, rows)
+    action, mean, half_width, greedy = optimistic_action(ellipsoid_of(params, memory), memory.ridge, rows)
     lower = min(max(mean - half_width, params.low), params.high)
-    return action, lower, min(2.0 * half_width, params.high - params.low), 1.0
+    return Proposal(action, lower, min(2.0 * half_width, params.high - params.low), 1.0, greedy, mean)
 
 
 @kernel
@@ -67,7 +66,7 @@ def ellipsoid_of(params: Params, memory: Memory) -> Ellipsoid:
 
 
 @kernel
-def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float) -> None:
+def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     rows = with_intercepts(actions, params.arms, params.dim)
     update_offered(memory.ridge, rows, action, reward)
     # Epochs of length T_1, 2 T_1, 4 T_1, ... end after T_1, 3 T_1, 7 T_1, ... rounds.

@@ -19,11 +19,14 @@ FLOAT64 = np.dtype(np.float64)
 
 
 class Kernels(NamedTuple):
-    """The functions of a learner, all over (params, memory, ...). One that accepts "weight" has `learn_weighted`."""
+    """The functions of a learner, all over (params, memory, ...).
 
-    decide: Callable[..., tuple[int, float, float, float]]  # (actions, generator) -> action, lower, regret, probability
-    learn: Callable[..., None]  # (actions, action, reward)
-    learn_weighted: Callable[..., None] | None = None  # (actions, action, reward, weight); weight 0 changes nothing
+    Every proposal has an index for `action` and, so that all learners have one compiled type, for `greedy`: -1 where
+    the learner cannot tell. `weight` is 1 for learners that do not accept "weight"; 0 changes nothing in those that do.
+    """
+
+    decide: Callable[..., Proposal]  # (actions, generator)
+    learn: Callable[..., None]  # (actions, action, reward, weight)
 
 
 class KernelLearner:
@@ -52,16 +55,14 @@ class KernelLearner:
         actions = self.check_context(context)
         if rng is None and self.randomized:
             rng = self._own_generator()
-        return Proposal(*self.kernels.decide(self.params, self.memory, actions, rng))
+        proposal = self.kernels.decide(self.params, self.memory, actions, rng)
+        return proposal if proposal.greedy >= 0 else proposal._replace(greedy=None)
 
     def learn(self, context: Any, action: Any, reward: float, weight: float = 1.0) -> None:
         """Take in the reward of an action that was offered."""
         actions, position = self.check_offered(context, action)
         number = self.check_reward(reward, weight)
-        if self.kernels.learn_weighted is None:
-            self.kernels.learn(self.params, self.memory, actions, position, number)
-        else:
-            self.kernels.learn_weighted(self.params, self.memory, actions, position, number, float(weight))
+        self.kernels.learn(self.params, self.memory, actions, position, number, float(weight))
 
     def check_context(self, context: Any) -> NDArray[np.float64]:
         """The offered actions as an array, one row each; raises if they are not what this learner can work with."""

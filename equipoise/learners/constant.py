@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
+from equipoise.learner import Proposal
 from equipoise.learners.base import KernelLearner, Kernels, as_matrix, check_entries
 from equipoise.validation import count
 
@@ -28,17 +29,12 @@ class Memory(NamedTuple):
 @kernel
 def decide(
     params: Params, memory: Memory, actions: NDArray[np.float64], rng: np.random.Generator
-) -> tuple[int, float, float, float]:
-    return params.action, -inf, nan, 1.0
+) -> Proposal:
+    return Proposal(params.action, -inf, nan, 1.0, params.action, nan)
 
 
 @kernel
-def learn(params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float) -> None:
-    return
-
-
-@kernel
-def learn_weighted(
+def learn(
     params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float, weight: float
 ) -> None:
     return
@@ -51,7 +47,7 @@ class Constant(KernelLearner):
     """
 
     accepts = frozenset({"off_policy", "weight"})
-    kernels: ClassVar[Kernels] = Kernels(decide, learn, learn_weighted)
+    kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def __init__(self, action: int, *, name: str | None = None) -> None:
         self.action = count("action", action, least=0, most=MOST_ACTIONS - 1)

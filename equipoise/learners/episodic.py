@@ -123,7 +123,7 @@ class PlanningLearner(EpisodicLearner):
     """
 
     offers = frozenset({"regret"})
-    take_in: ClassVar[Callable[..., None]]  # kernel (params, memory, states, actions, rewards): learn and plan anew
+    learn_episode: ClassVar[Callable[..., None]]  # kernel (params, memory, states, actions, rewards): learn and plan anew
 
     @property
     def greatest_width(self) -> float:
@@ -137,7 +137,7 @@ class PlanningLearner(EpisodicLearner):
 
     def learn_checked(self, trajectory: Trajectory) -> None:
         book_width(self.memory, trajectory.states, self.greatest_width, self.delta / 2)
-        type(self).take_in(self.params, self.memory, *trajectory)
+        type(self).learn_episode(self.params, self.memory, *trajectory)
 
     def regret_of(self, outcome: Any) -> float:
         """What an episode of the planned policy adds to the observed regret bound; ask before it is learned."""

@@ -10,7 +10,7 @@ Departure: its estimates start at 0; here an arm counts as best until it has bee
 times in the mean.
 
 >>> EpsilonGreedy(4, epsilon=0.2, seed=3).decide(None)
-Proposal(action=0, lower=-inf, regret=nan, probability=0.8500000000000001)
+Proposal(action=0, lower=-inf, regret=nan, probability=0.8500000000000001, greedy=0, value=nan)
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.kernel import kernel
+from equipoise.learner import Proposal
 from equipoise.learners.base import Kernels
 from equipoise.learners.finite import FiniteLearner
 from equipoise.validation import fraction
@@ -41,7 +42,7 @@ class Memory(NamedTuple):
 @kernel
 def decide(
     params: Params, memory: Memory, actions: NDArray[np.float64], rng: np.random.Generator
-) -> tuple[int, float, float, float]:
+) -> Proposal:
     n_actions = len(actions)
     greedy = int(memory.mean_rewards[:n_actions].argmax())
     action, probability = greedy, params.epsilon / n_actions
@@ -51,16 +52,12 @@ def decide(
         action = min(int(number / params.epsilon * n_actions), n_actions - 1)
     if action == greedy:
         probability += 1.0 - params.epsilon
-    return action, -inf, nan, probability
+    value = memory.mean_rewards[action]
+    return Proposal(action, -inf, nan, probability, greedy, float(value) if value < inf else nan)
 
 
 @kernel
-def learn(params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float) -> None:
-    learn_weighted(params, memory, actions, action, reward, 1.0)
-
-
-@kernel
-def learn_weighted(
+def learn(
     params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float, weight: float
 ) -> None:
     if weight == 0.0:
@@ -79,7 +76,7 @@ class EpsilonGreedy(FiniteLearner):
 
     accepts = frozenset({"weight"})
     randomized = True
-    kernels: ClassVar[Kernels] = Kernels(decide, learn, learn_weighted)
+    kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def __init__(self, arms: int, *, epsilon: float, seed: int = 0, name: str | None = None) -> None:
         self.epsilon = fraction("epsilon", epsilon)

@@ -9,13 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument
+from equipoise.kernel import kernel
 from equipoise.learners.base import KernelLearner, as_matrix, check_entries, check_index
-from equipoise.learners.ridge import Ellipsoid, Ridge, open_ridge, update
+from equipoise.learners.ridge import Array, Ellipsoid, Ridge, open_ridge, update, update_offered
 from equipoise.validation import count, interval, positive, probability
 
 SLACK = 1 + 1e-9  # relative room for rounding in the norms of actions
 # Below this multiple of action_bound^2 the regularization is so weak that rounding shows in the widths after 1e6 rows.
 WEAKEST = 1e-8
+
+
+@kernel
+def learn(params: object, ridge: Ridge, actions: Array, action: int, reward: float, weight: float) -> None:
+    """What a learner with a single regression does: add the row of the action, its squared error counting `weight`."""
+    update_offered(ridge, actions, action, reward, weight)
 
 
 class LinearLearner(KernelLearner):

@@ -24,8 +24,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.kernel import kernel, native
+from equipoise.learner import Proposal
 from equipoise.learners.base import Kernels
-from equipoise.learners.linear import LinearLearner
+from equipoise.learners.linear import LinearLearner, learn
 from equipoise.learners.ridge import (
     Array,
     Ellipsoid,
@@ -33,7 +34,6 @@ from equipoise.learners.ridge import (
     ellipsoid_radius,
     evaluate,
     most_optimistic,
-    update_offered,
 )
 
 
@@ -46,13 +46,14 @@ class Params(NamedTuple):
 
 
 @kernel
-def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generator) -> tuple[int, float, float, float]:
+def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generator) -> Proposal:
     radius = ellipsoid_radius(params.ellipsoid, ridge)
     action = best_for(draw(ridge, params.scale * radius, rng), actions)
     means, squared_norms = evaluate(ridge, actions)
-    best = most_optimistic(means, squared_norms, radius)
+    best, greedy = most_optimistic(means, squared_norms, radius)
     lower = within(params, means[action] - radius * sqrt(squared_norms[action]))
-    return action, lower, within(params, means[best] + radius * sqrt(squared_norms[best])) - lower, nan
+    regret = within(params, means[best] + radius * sqrt(squared_norms[best])) - lower
+    return Proposal(action, lower, regret, nan, greedy, float(means[action]))
 
 
 @kernel
@@ -99,16 +100,6 @@ def _best_for(parameter: Array, rows: Array) -> int:
     return best
 
 
-@kernel
-def learn(params: Params, ridge: Ridge, actions: Array, action: int, reward: float) -> None:
-    update_offered(ridge, actions, action, reward)
-
-
-@kernel
-def learn_weighted(params: Params, ridge: Ridge, actions: Array, action: int, reward: float, weight: float) -> None:
-    update_offered(ridge, actions, action, reward, weight)
-
-
 class LinearThompson(LinearLearner):
     """Thompson sampling on the first `dim` features of the offered actions; see `LinearLearner` for contexts.
 
@@ -119,7 +110,7 @@ class LinearThompson(LinearLearner):
 
     accepts = frozenset({"off_policy", "weight"})
     randomized = True
-    kernels: ClassVar[Kernels] = Kernels(decide, learn, learn_weighted)
+    kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def __init__(
         self,

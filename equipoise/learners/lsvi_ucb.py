@@ -56,7 +56,7 @@ class Memory(NamedTuple):
 
 
 @kernel
-def take_in(params: Params, memory: Memory, states: Table, actions: Table, rewards: Array) -> None:
+def learn_episode(params: Params, memory: Memory, states: Table, actions: Table, rewards: Array) -> None:
     """Learn from the steps of an episode, then plan the next one."""
     growth = 0.0
     for h in range(len(states)):
@@ -164,7 +164,7 @@ class LSVI_UCB(PlanningLearner):  # noqa: N801 - its name in the literature
     [[1]]
     """
 
-    take_in = staticmethod(take_in)
+    learn_episode = staticmethod(learn_episode)
     memory: Memory
 
     def __init__(

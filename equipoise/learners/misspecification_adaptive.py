@@ -26,6 +26,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.kernel import kernel
+from equipoise.learner import Proposal
 from equipoise.learners.base import Kernels
 from equipoise.learners.ridge import Array, Ridge, open_ridge, predict, update_offered
 from equipoise.learners.selecting import SelectingLearner, check_arms
@@ -50,26 +51,28 @@ class Memory(NamedTuple):
 
 
 @kernel
-def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> tuple[int, float, float, float]:
+def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> Proposal:
     mixture = np.zeros(len(actions))
     for m in range(len(memory.weights)):
         probabilities = level_probabilities(params, memory, m, actions)
         for k in range(len(actions)):
             mixture[k] += memory.weights[m] * probabilities[k]
     action = drawn(mixture, rng.random())
-    return action, -inf, nan, min(float(mixture[action]), 1.0)
+    means = predict(memory.ridges[int(memory.weights.argmax())], actions)  # what the level of greatest weight believes
+    value = min(max(float(means[action]), params.low), params.high)
+    return Proposal(action, -inf, nan, min(float(mixture[action]), 1.0), int(means.argmax()), value)
 
 
 @kernel
 def level_probabilities(params: Params, memory: Memory, m: int, actions: Array) -> Array:
     """p_m: how level m would draw its action."""
-    n_actions = len(actions)
+    means, n_actions = predict(memory.ridges[m], actions), len(actions)
     rate = sqrt(n_actions * min(1.0 / params.errors[m] ** 2, params.exploitation / memory.rhos[m]))
-    return inverse_gaps(predict(memory.ridges[m], actions), rate, params.low, params.high)
+    return inverse_gaps(means, int(means.argmax()), rate, params.low, params.high)
 
 
 @kernel
-def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float) -> None:
+def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     n_levels = len(memory.weights)
     shares, probability = np.empty(n_levels), 0.0
     for m in range(n_levels):

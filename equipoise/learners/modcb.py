@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import inf, log, nan, pi, sqrt
+from math import log, pi, sqrt
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -38,10 +38,11 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel, native
+from equipoise.learner import Proposal
 from equipoise.learners.base import Kernels
 from equipoise.learners.linear import WEAKEST
 from equipoise.learners.ridge import Array, Ellipsoid, Ridge, open_ridge, restart, update_offered
-from equipoise.learners.selecting import SelectingLearner, masked, optimistic_action, uniform_action
+from equipoise.learners.selecting import SelectingLearner, masked, optimistic_proposal, uniform_proposal
 from equipoise.validation import count, probability
 
 
@@ -69,11 +70,10 @@ class Memory(NamedTuple):
 
 
 @kernel
-def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> tuple[int, float, float, float]:
+def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> Proposal:
     if explores(params, memory):
-        return uniform_action(len(actions), rng), -inf, nan, 1.0 / len(actions)
-    action, _, _ = optimistic_action(params.ellipsoid, memory.ridge, masked(actions, memory.kept))
-    return action, -inf, nan, 1.0
+        return uniform_proposal(memory.ridge, actions, rng)
+    return optimistic_proposal(params.ellipsoid, memory.ridge, masked(actions, memory.kept))
 
 
 @kernel
@@ -83,7 +83,7 @@ def explores(params: Params, memory: Memory) -> bool:
 
 
 @kernel
-def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float) -> None:
+def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     explored, dim = explores(params, memory), len(memory.kept)
     add_outer(memory.second_moments, actions, 0, len(actions), 1.0)
     memory.n_rows[0] += len(actions)

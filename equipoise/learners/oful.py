@@ -25,7 +25,7 @@ from equipoise.kernel import kernel
 from equipoise.learner import Proposal
 from equipoise.learners.ball import Ball, check_ball_action, farthest_point
 from equipoise.learners.base import Kernels
-from equipoise.learners.linear import LinearLearner
+from equipoise.learners.linear import LinearLearner, learn
 from equipoise.learners.ridge import (
     Array,
     Ellipsoid,
@@ -33,7 +33,6 @@ from equipoise.learners.ridge import (
     ellipsoid_radius,
     evaluate,
     most_optimistic,
-    update_offered,
 )
 from equipoise.validation import non_negative
 
@@ -50,12 +49,13 @@ class Params(NamedTuple):
 @kernel
 def decide(
     params: Params, ridge: Ridge, actions: Array, rng: np.random.Generator | None
-) -> tuple[int, float, float, float]:
+) -> Proposal:
     means, squared_norms = evaluate(ridge, actions)
     radius = optimistic_radius(params, ridge)
-    action = most_optimistic(means, squared_norms, radius)
-    lower, regret = statement(params, float(means[action]), radius * sqrt(squared_norms[action]))
-    return action, lower, regret, 1.0
+    action, greedy = most_optimistic(means, squared_norms, radius)
+    mean = float(means[action])
+    lower, regret = statement(params, mean, radius * sqrt(squared_norms[action]))
+    return Proposal(action, lower, regret, 1.0, greedy, mean)
 
 
 @kernel
@@ -70,16 +70,6 @@ def statement(params: Params, mean: float, half_width: float) -> tuple[float, fl
     """(lower, regret) of an action: where its expected reward lies at least, and what playing it loses at most."""
     lower = min(max(mean - half_width - params.misspecification, params.low), params.high)
     return lower, min(2.0 * (half_width + params.misspecification), params.high - params.low)
-
-
-@kernel
-def learn(params: Params, ridge: Ridge, actions: Array, action: int, reward: float) -> None:
-    update_offered(ridge, actions, action, reward)
-
-
-@kernel
-def learn_weighted(params: Params, ridge: Ridge, actions: Array, action: int, reward: float, weight: float) -> None:
-    update_offered(ridge, actions, action, reward, weight)
 
 
 class OFUL(LinearLearner):
@@ -97,7 +87,7 @@ class OFUL(LinearLearner):
     """
 
     accepts = frozenset({"off_policy", "weight"})
-    kernels: ClassVar[Kernels] = Kernels(decide, learn, learn_weighted)
+    kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def __init__(
         self,
@@ -135,7 +125,7 @@ class OFUL(LinearLearner):
         """The action of greatest optimistic reward, with its lower bound and what it adds to the observed regret."""
         if isinstance(context, Ball):
             return self._decide_on(context)
-        return Proposal(*decide(self.params, self.memory, self.check_context(context), rng))
+        return decide(self.params, self.memory, self.check_context(context), rng)
 
     def _decide_on(self, ball: Ball) -> Proposal:
         ball.check_for(self.dim, self.action_bound)
@@ -145,7 +135,18 @@ class OFUL(LinearLearner):
         action = np.zeros(ball.dim)
         action[: self.dim] = point * (ball.radius / sqrt(float(point @ point)))
         means, squared_norms = evaluate(self.memory, action[None, :])
-        return Proposal(action, *statement(self.params, float(means[0]), radius * sqrt(squared_norms[0])))
+        mean = float(means[0])
+        lower, regret = statement(self.params, mean, radius * sqrt(squared_norms[0]))
+        return Proposal(action, lower, regret, 1.0, self._greedy_on(ball, action), mean)
+
+    def _greedy_on(self, ball: Ball, action: Array) -> Array:
+        """The vector of the ball along the estimate; `action` itself before anything was learned."""
+        length = float(np.linalg.norm(self.memory.theta))
+        if length == 0.0:
+            return action
+        greedy = np.zeros(ball.dim)
+        greedy[: self.dim] = self.memory.theta * (ball.radius / length)
+        return greedy
 
     def check_row(self, context: Any, action: Any) -> Array:
         if not isinstance(context, Ball):

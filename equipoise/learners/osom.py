@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from equipoise.confidence import Radius, radius_sum, stitched
 from equipoise.kernel import kernel, native
+from equipoise.learner import Proposal
 from equipoise.learners import ucb
 from equipoise.learners.base import Kernels
 from equipoise.learners.ridge import (
@@ -66,23 +67,23 @@ class Memory(NamedTuple):
 
 
 @kernel
-def decide(
-    params: Params, memory: Memory, actions: Array, rng: np.random.Generator | None
-) -> tuple[int, float, float, float]:
+def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator | None) -> Proposal:
     if memory.linear[0] == 0:
         action = int(memory.plain.mean_uppers[: len(actions)].argmax())
+        greedy, value = ucb.estimates(memory.plain, len(actions), action)
     else:
         rows = with_intercepts(actions, params.arms, params.dim)
-        action, _, _ = optimistic_action(params.ellipsoid, memory.ridge, rows)
-    return action, -inf, nan, 1.0
+        action, mean, _, greedy = optimistic_action(params.ellipsoid, memory.ridge, rows)
+        value = mean + params.middle
+    return Proposal(action, -inf, nan, 1.0, greedy, value)
 
 
 @kernel
-def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float) -> None:
+def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     if memory.linear[0] == 0:
         rows = deviations(memory, actions)
         memory.excess[0] += excess_of(params, memory, rows, action, reward)
-        ucb.learn(params.ucb, memory.plain, actions, action, reward)
+        ucb.learn(params.ucb, memory.plain, actions, action, reward, 1.0)
         if memory.excess[0] > radius_sum(params.noise, memory.ridge.updates[0] + 1):
             memory.linear[0] = 1
     rows = with_intercepts(actions, params.arms, params.dim)

@@ -37,7 +37,7 @@ class Memory(NamedTuple):
 
 
 @kernel
-def take_in(params: Params, memory: Memory, states: Table, actions: Table, rewards: Array) -> None:
+def learn_episode(params: Params, memory: Memory, states: Table, actions: Table, rewards: Array) -> None:
     horizon = len(memory.policy)
     for h in range(len(states)):
         state, action = states[h], actions[h]
@@ -64,7 +64,7 @@ class QLearning(PlanningLearner):
     """
 
     offers = frozenset()
-    take_in = staticmethod(take_in)
+    learn_episode = staticmethod(learn_episode)
     memory: Memory
 
     def __init__(

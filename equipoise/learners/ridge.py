@@ -200,12 +200,12 @@ def restart(ridge: Ridge, regularization: float) -> None:
 
 
 @kernel
-def most_optimistic(means: Array, squared_norms: Array, radius: float) -> int:
-    """The first row of greatest mean + radius * norm."""
+def most_optimistic(means: Array, squared_norms: Array, radius: float) -> tuple[int, int]:
+    """The first row of greatest mean + radius * norm, and the first of greatest mean."""
     optimistic = np.sqrt(squared_norms)
     optimistic *= radius
     optimistic += means
-    return int(optimistic.argmax())
+    return int(optimistic.argmax()), int(means.argmax())
 
 
 @native(rank_one_offered, reassociate=True)
@@ -311,10 +311,12 @@ def _squared_length(rows: Array, k: int) -> float:
 
 
 @native(most_optimistic)
-def _most_optimistic(means: Array, squared_norms: Array, radius: float) -> int:
-    best, greatest = 0, -np.inf
+def _most_optimistic(means: Array, squared_norms: Array, radius: float) -> tuple[int, int]:
+    best, greatest, greedy, greatest_mean = 0, -np.inf, 0, -np.inf
     for k in range(len(means)):
         index = means[k] + radius * sqrt(squared_norms[k])
         if index > greatest:
             best, greatest = k, index
-    return best
+        if means[k] > greatest_mean:
+            greedy, greatest_mean = k, means[k]
+    return best, greedy

@@ -15,7 +15,7 @@ s `shape`, as in `equipoise.bounds`.
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, nan
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from equipoise.bounds import Bound, LinearSqrt, Power, SqrtLog, bound_code, closed_form
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
+from equipoise.learner import Proposal
 from equipoise.learners.base import KernelLearner, Kernels, as_matrix, check_entries
 from equipoise.validation import count, one_of, positive, real
 
@@ -45,15 +46,17 @@ class Memory(NamedTuple):
 @kernel
 def decide(
     params: Params, memory: Memory, actions: NDArray[np.float64], rng: np.random.Generator
-) -> tuple[int, float, float, float]:
+) -> Proposal:
     allowed = closed_form(params.kind, params.coefficient, params.shape, memory.plays[0] + 1)
     if params.gap * (memory.losses[0] + 1) <= allowed:
-        return 1, -inf, params.gap, 1.0
-    return 0, -inf, 0.0, 1.0
+        return Proposal(1, -inf, params.gap, 1.0, 0, nan)
+    return Proposal(0, -inf, 0.0, 1.0, 0, nan)
 
 
 @kernel
-def learn(params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float) -> None:
+def learn(
+    params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float, weight: float
+) -> None:
     memory.plays[0] += 1
     if action != 0:
         memory.losses[0] += 1

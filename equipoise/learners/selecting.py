@@ -7,16 +7,17 @@ estimate zero elsewhere.
 
 from __future__ import annotations
 
-from math import sqrt
+from math import inf, nan, sqrt
 from typing import Any
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel, native
+from equipoise.learner import Proposal
 from equipoise.learners.base import KernelLearner
 from equipoise.learners.linear import LinearLearner
-from equipoise.learners.ridge import Array, Ellipsoid, Ridge, ellipsoid_radius, evaluate, most_optimistic
+from equipoise.learners.ridge import Array, Ellipsoid, Ridge, ellipsoid_radius, evaluate, most_optimistic, predict
 from equipoise.validation import count
 
 
@@ -53,17 +54,27 @@ def _with_intercepts(actions: Array, arms: int, dim: int) -> Array:
 
 
 @kernel
-def optimistic_action(ellipsoid: Ellipsoid, ridge: Ridge, rows: Array) -> tuple[int, float, float]:
-    """(action, mean, half_width) of the row whose reward is greatest somewhere in the ellipsoid."""
+def optimistic_action(ellipsoid: Ellipsoid, ridge: Ridge, rows: Array) -> tuple[int, float, float, int]:
+    """(action, mean, half_width) of the row whose reward is greatest somewhere in the ellipsoid, and the greedy row."""
     means, squared_norms = evaluate(ridge, rows)
     radius = ellipsoid_radius(ellipsoid, ridge)
-    action = most_optimistic(means, squared_norms, radius)
-    return action, float(means[action]), radius * sqrt(squared_norms[action])
+    action, greedy = most_optimistic(means, squared_norms, radius)
+    return action, float(means[action]), radius * sqrt(squared_norms[action]), greedy
 
 
 @kernel
-def uniform_action(n_actions: int, rng: np.random.Generator) -> int:
-    return min(int(rng.random() * n_actions), n_actions - 1)
+def optimistic_proposal(ellipsoid: Ellipsoid, ridge: Ridge, rows: Array) -> Proposal:
+    """The optimistic action, of which nothing is stated."""
+    action, mean, _, greedy = optimistic_action(ellipsoid, ridge, rows)
+    return Proposal(action, -inf, nan, 1.0, greedy, mean)
+
+
+@kernel
+def uniform_proposal(ridge: Ridge, rows: Array, rng: np.random.Generator) -> Proposal:
+    """Any action, each equally likely."""
+    n_actions, means = len(rows), predict(ridge, rows)
+    action = min(int(rng.random() * n_actions), n_actions - 1)
+    return Proposal(action, -inf, nan, 1.0 / n_actions, int(means.argmax()), float(means[action]))
 
 
 class SelectingLearner(LinearLearner):

@@ -23,9 +23,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.kernel import kernel
+from equipoise.learner import Proposal
 from equipoise.learners.base import Kernels
-from equipoise.learners.linear import LinearLearner
-from equipoise.learners.ridge import Array, Ridge, predict, update_offered
+from equipoise.learners.linear import LinearLearner, learn
+from equipoise.learners.ridge import Array, Ridge, predict
 from equipoise.validation import non_negative
 
 
@@ -39,11 +40,14 @@ class Params(NamedTuple):
 
 
 @kernel
-def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generator) -> tuple[int, float, float, float]:
+def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generator) -> Proposal:
     rate = learning_rate(params, ridge, len(actions))
-    probabilities = inverse_gaps(predict(ridge, actions), rate, params.low, params.high)
+    means = predict(ridge, actions)
+    greedy = int(means.argmax())
+    probabilities = inverse_gaps(means, greedy, rate, params.low, params.high)
     action = drawn(probabilities, rng.random())
-    return action, -inf, nan, float(probabilities[action])
+    value = min(max(float(means[action]), params.low), params.high)
+    return Proposal(action, -inf, nan, float(probabilities[action]), greedy, value)
 
 
 @kernel
@@ -55,9 +59,9 @@ def learning_rate(params: Params, ridge: Ridge, n_actions: int) -> float:
 
 
 @kernel
-def inverse_gaps(means: Array, rate: float, low: float, high: float) -> Array:
-    """The probability of each action, given predictions, which are clipped to [low, high], and gamma."""
-    n_actions, best = len(means), int(means.argmax())
+def inverse_gaps(means: Array, best: int, rate: float, low: float, high: float) -> Array:
+    """The probability of each action, given predictions, which are clipped to [low, high], the best one, and gamma."""
+    n_actions = len(means)
     greatest = min(max(float(means[best]), low), high)
     probabilities = np.empty(n_actions)
     rest = 1.0
@@ -78,11 +82,6 @@ def drawn(probabilities: Array, number: float) -> int:
         if number < 0.0:
             return k
     return len(probabilities) - 1
-
-
-@kernel
-def learn(params: Params, ridge: Ridge, actions: Array, action: int, reward: float) -> None:
-    update_offered(ridge, actions, action, reward)
 
 
 class SquareCB(LinearLearner):

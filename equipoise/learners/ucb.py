@@ -23,14 +23,15 @@ sum w^2 for weights known before their reward, the width is D(sum w^2) / sum w.
 
 from __future__ import annotations
 
-from math import log
+from math import inf, log, nan
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.confidence import STITCHED, Radius, radius_sum
-from equipoise.kernel import kernel
+from equipoise.kernel import kernel, native
+from equipoise.learner import Proposal
 from equipoise.learners.base import Kernels
 from equipoise.learners.finite import FiniteLearner
 from equipoise.validation import interval, positive, probability
@@ -57,19 +58,40 @@ class Memory(NamedTuple):
 @kernel
 def decide(
     params: Params, memory: Memory, actions: NDArray[np.float64], rng: np.random.Generator
-) -> tuple[int, float, float, float]:
+) -> Proposal:
     action = int(memory.mean_uppers[: len(actions)].argmax())
     lower = min(max(float(memory.mean_lowers[action]), params.low), params.high)
-    return action, lower, min(2.0 * float(memory.half_widths[action]), params.high - params.low), 1.0
+    regret = min(2.0 * float(memory.half_widths[action]), params.high - params.low)
+    greedy, value = estimates(memory, len(actions), action)
+    return Proposal(action, lower, regret, 1.0, greedy, value)
 
 
 @kernel
-def learn(params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float) -> None:
-    learn_weighted(params, memory, actions, action, reward, 1.0)
+def estimates(memory: Memory, n_actions: int, action: int) -> tuple[int, float]:
+    """The offered arm of greatest mean reward and the mean reward of `action`, the optimistic choice.
+
+    An unplayed arm has no mean, which is nan then; like the optimistic choice, the greedy one takes it before others.
+    """
+    if memory.plays[action] == 0:
+        return action, nan
+    mean_rewards = memory.reward_sums[:n_actions] / memory.weight_sums[:n_actions]
+    return int(mean_rewards.argmax()), float(mean_rewards[action])
+
+
+@native(estimates)
+def _estimates(memory: Memory, n_actions: int, action: int) -> tuple[int, float]:
+    if memory.plays[action] == 0:
+        return action, nan
+    best, greatest = 0, -inf
+    for k in range(n_actions):
+        mean_reward = memory.reward_sums[k] / memory.weight_sums[k]
+        if mean_reward > greatest:
+            best, greatest = k, mean_reward
+    return best, memory.reward_sums[action] / memory.weight_sums[action]
 
 
 @kernel
-def learn_weighted(
+def learn(
     params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float, weight: float
 ) -> None:
     if weight == 0.0:
@@ -96,7 +118,7 @@ class UCB(FiniteLearner):
 
     accepts = frozenset({"weight"})
     offers = frozenset({"lower", "regret"})
-    kernels: ClassVar[Kernels] = Kernels(decide, learn, learn_weighted)
+    kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def __init__(
         self,

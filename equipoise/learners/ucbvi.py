@@ -39,7 +39,7 @@ class Memory(NamedTuple):
 
 
 @kernel
-def take_in(params: Params, memory: Memory, states: Table, actions: Table, rewards: Array) -> None:
+def learn_episode(params: Params, memory: Memory, states: Table, actions: Table, rewards: Array) -> None:
     """Learn from the steps of an episode, then plan the next one."""
     for h in range(len(states)):
         memory.visits[h, states[h], actions[h]] += 1.0
@@ -103,7 +103,7 @@ class UCBVI(PlanningLearner):
     (3, 2)
     """
 
-    take_in = staticmethod(take_in)
+    learn_episode = staticmethod(learn_episode)
     memory: Memory
 
     def __init__(

@@ -17,9 +17,9 @@ SIZES = ("horizon", "n_states", "n_actions")
 
 
 @cache
-def episode_recorder(start: Any, roll_out: Any, loss: Any, take_in: Any) -> Any:
+def episode_recorder(start: Any, roll_out: Any, loss: Any, learn_episode: Any) -> Any:
     """The driver that plays one episodic learner alone, for the kernels of a problem and of a learner."""
-    start, roll_out, loss, take_in, book = map(compiled, (start, roll_out, loss, take_in, book_width))
+    start, roll_out, loss, learn_episode, book = map(compiled, (start, roll_out, loss, learn_episode, book_width))
 
     def record(
         problem: Any,
@@ -46,7 +46,7 @@ def episode_recorder(start: Any, roll_out: Any, loss: Any, take_in: Any) -> Any:
             roll_out(problem, memory.policy, states, actions, rewards, generator)
             gap = loss(problem, memory.policy, states[0])
             regret = book(memory, states, greatest_width, alpha)
-            take_in(params, memory, states, actions, rewards)
+            learn_episode(params, memory, states, actions, rewards)
             if n < len(tape):
                 total = 0.0
                 for h in range(horizon):
@@ -65,7 +65,7 @@ def episode_recorder(start: Any, roll_out: Any, loss: Any, take_in: Any) -> Any:
 
 def can_compile_episodes(problem: Any, learner: Any) -> bool:
     """Whether both are made of kernels for whole episodes, and of one size: compiled code does not look."""
-    made_of_kernels = hasattr(problem, "episode_kernels") and hasattr(learner, "take_in")
+    made_of_kernels = hasattr(problem, "episode_kernels") and hasattr(learner, "learn_episode")
     return made_of_kernels and all(getattr(problem, size) == getattr(learner, size) for size in SIZES)
 
 

@@ -57,9 +57,9 @@ def decide_chain(kernels: tuple[Any, ...]) -> Any:
 
 
 @cache
-def learn_chain(kernels: tuple[Any, ...], weighted: bool) -> Any:
+def learn_chain(kernels: tuple[Any, ...]) -> Any:
     """learn(group, member, params, memories, actions, action, reward, weight) over groups of learners."""
-    head = compiled(kernels[0].learn_weighted) if weighted else _without_weight(kernels[0].learn)
+    head = compiled(kernels[0].learn)
 
     def learn_last(
         group: int, member: int, params: Any, memories: Any, actions: Any, action: int, reward: float, weight: float
@@ -68,7 +68,7 @@ def learn_chain(kernels: tuple[Any, ...], weighted: bool) -> Any:
 
     if len(kernels) == 1:
         return compiled(learn_last)
-    tail = learn_chain(kernels[1:], weighted)
+    tail = learn_chain(kernels[1:])
 
     def learn(
         group: int, member: int, params: Any, memories: Any, actions: Any, action: int, reward: float, weight: float
@@ -79,15 +79,6 @@ def learn_chain(kernels: tuple[Any, ...], weighted: bool) -> Any:
             tail(group - 1, member, params[1:], memories[1:], actions, action, reward, weight)
 
     return compiled(learn)
-
-
-def _without_weight(learn: Any) -> Any:
-    plain = compiled(learn)
-
-    def learn_once(params: Any, memory: Any, actions: Any, action: int, reward: float, weight: float) -> None:
-        plain(params, memory, actions, action, reward)
-
-    return compiled(learn_once)
 
 
 class Demands(NamedTuple):
@@ -113,7 +104,7 @@ def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...], demands
     pool, close_round, certify, is_active = map(
         compiled, (selector.pool, selector.close_round, selector.certify, selector.is_active)
     )
-    decide, learn = decide_chain(learners), learn_chain(learners, weighted)
+    decide, learn = decide_chain(learners), learn_chain(learners)
 
     def drive(
         source: Any,
@@ -154,12 +145,12 @@ def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...], demands
                 for j in range(n_learners):
                     if j != i and is_active(params, state, j):
                         seek(stream, LEARNERS + j, t)
-                        _, lowers[j], regrets[j], _ = decide(
-                            places[j, 0], places[j, 1], learner_params, memories, actions, generator
-                        )
+                        other = decide(places[j, 0], places[j, 1], learner_params, memories, actions, generator)
+                        lowers[j], regrets[j] = other.lower, other.regret
             seek(stream, LEARNERS + i, t)
             policies = kept if task == REPLAY else memories
-            action, lower, regret, _ = decide(group, member, learner_params, policies, actions, generator)
+            proposal = decide(group, member, learner_params, policies, actions, generator)
+            action, regret = proposal.action, proposal.regret
             seek(stream, REWARDS, t)
             reward = reward_of(noise, means[action], generator)
             open_play(params, state, i)
@@ -175,7 +166,7 @@ def joint_driver(problem: Any, selector: Any, learners: tuple[Any, ...], demands
             rewind(params, state, i)
             pool(params, state, reward)
             if asks_all:
-                lowers[i], regrets[i] = lower, regret
+                lowers[i], regrets[i] = proposal.lower, regret
                 close_round(params, state, i, reward, regret, lowers, regrets)
             best = means[0]
             for k in range(1, len(means)):

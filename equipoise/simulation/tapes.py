@@ -83,10 +83,11 @@ def recorder(draw: Any, reward_of: Any, decide: Any, learn: Any) -> Any:
             seek(stream, CONTEXTS + index, n)
             actions, means = draw(problem_params, room, generator)
             seek(stream, LEARNERS + index, n)
-            action, _, regret, _ = decide(params, memory, actions, generator)
+            proposal = decide(params, memory, actions, generator)
+            action = proposal.action
             seek(stream, REWARDS + index, n)
             reward = reward_of(noise, means[action], generator)
-            learn(params, memory, actions, action, reward)
+            learn(params, memory, actions, action, reward, 1.0)
             best = means[0]
             for k in range(1, len(means)):
                 best = max(best, means[k])
@@ -94,7 +95,7 @@ def recorder(draw: Any, reward_of: Any, decide: Any, learn: Any) -> Any:
             if n < len(tape):
                 tape[n, 0] = reward
                 tape[n, 1] = gap
-                tape[n, 2] = regret
+                tape[n, 2] = proposal.regret
             progress.regret[0] += gap
             if n + 1 == marks[progress.next_mark[0]]:
                 curve[progress.next_mark[0]] = progress.regret[0]
@@ -291,7 +292,7 @@ class Tapes:
             )
         elif can_compile_episodes(problem, learner):
             record = partial(
-                episode_recorder(*problem.episode_kernels, learner.take_in), *episode_source(problem, learner)
+                episode_recorder(*problem.episode_kernels, learner.learn_episode), *episode_source(problem, learner)
             )
         else:
             record = partial(record_interpreted, problem, learner)
