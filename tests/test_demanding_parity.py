@@ -16,8 +16,9 @@ from equipoise.learners.ridge import open_scratch
 from equipoise.problems import KArmedBandit
 from equipoise.selectors import Corral, StochasticCorral, TsallisCorral
 from equipoise.simulation.compiler import compiled
-from equipoise.simulation.joint import grouped, run_jointly, run_portfolio
+from equipoise.simulation.joint import run_jointly, run_portfolio
 from equipoise.simulation.packing import arrays, pack
+from equipoise.simulation.worlds import grouped
 
 ROUNDS = 300
 

@@ -15,15 +15,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import NamedTuple, cast
 
 from equipoise.simulation import rounds
-from equipoise.simulation.parts import Run, World
 
 Function = Callable[..., object]
-Drive = Callable[[World, Run, int], int]
-Names = tuple[tuple[str, "Function | bool"], ...]
 
 
 class Group(NamedTuple):
@@ -37,23 +34,23 @@ class Group(NamedTuple):
 class Binding(NamedTuple):
     """What the names in `rounds` stand for."""
 
-    names: Names
+    names: tuple[tuple[str, Function | bool], ...]
     groups: tuple[Group, ...] = ()
 
     @property
     def kernels(self) -> dict[str, Function]:
         """The functions from outside of `rounds`, under the names that the text calls them by."""
-        outside = {name: value for name, value in self.names if isinstance(value, FunctionType) and not _own(value)}
+        outside = {name: value for name, value in self.names if not isinstance(value, bool) and not _own(value)}
         for g, group in enumerate(self.groups):
             outside |= {f"decide_{g}": group.decide, f"learn_{g}": group.learn}
-        return cast(dict[str, Function], outside)
+        return outside
 
     def text(self) -> Iterator[str]:
         """The lines that give the names their meaning, but for the kernels."""
         for name, value in self.names:
             if isinstance(value, bool):
                 yield f"{name} = {value}"
-            elif _own(value):
+            elif inspect.isfunction(value) and _own(value):
                 yield f"{name} = {value.__name__}"
         if self.groups:
             sizes = [group.size for group in self.groups]
@@ -61,6 +58,19 @@ class Binding(NamedTuple):
             yield from chain("decide", "memories, actions, rng", call, sizes)
             call = "learn_{g}(source.learners[{g}][{m}], source.memories[{g}][{m}], actions, action, reward, weight)"
             yield from chain("learn", "actions, action, reward, weight", call, sizes)
+
+
+IDLE: dict[str, Function | bool] = {
+    **dict.fromkeys(("ASKS_ALL", "WEIGHTED", "SMOOTHED", "SHARED"), False),
+    "lacks": rounds.lacks_nothing,
+    "certified": rounds.certified_by_nobody,
+    "look": rounds.look_away,
+}
+
+
+def bind(groups: Sequence[Group] = (), **names: Function | bool) -> Binding:
+    """What names stand for; whatever is not said asks for nothing and does nothing."""
+    return Binding(tuple(sorted({**IDLE, **names}.items())), tuple(groups))
 
 
 def _own(value: object) -> bool:
@@ -119,6 +129,6 @@ def module_in_memory(binding: Binding, name: str) -> ModuleType:
 
 
 @cache
-def interpreted(binding: Binding) -> Drive:
-    """The loop as plain Python."""
-    return cast(Drive, module_in_memory(binding, "equipoise.simulation.bound").run_rounds)
+def interpreted(binding: Binding, entry: str = "run_rounds") -> Function:
+    """The loop, or another function of `rounds`, as plain Python."""
+    return cast(Function, getattr(module_in_memory(binding, "equipoise.simulation.bound"), entry))

@@ -22,9 +22,8 @@ from numba.extending import intrinsic, overload
 
 from equipoise.kernel import KERNELS, NATIVE, REASSOCIATED
 from equipoise.simulation import normals  # noqa: F401 - brings the compiled twins of the interpreted generator
-from equipoise.simulation.binding import Binding, Drive, Function, interpreted, module_in_memory
+from equipoise.simulation.binding import Binding, Function, interpreted, module_in_memory
 from equipoise.simulation.cache import Entry, find_entry
-from equipoise.simulation.parts import Run, World
 
 F = TypeVar("F", bound=Callable[..., object])
 REORDERED_SUMS = {"reassoc", "contract", "nsz"}
@@ -98,16 +97,18 @@ def _options(implementation: Function) -> dict[str, object]:
 
 
 @cache
-def driver(binding: Binding) -> Drive:
-    """The native version of a bound loop, one per process."""
-    return interpreted(binding) if _settings.DISABLE_JIT else Driver(binding)
+def driver(binding: Binding, entry: str = "drive") -> Function:
+    """The native version of a bound loop, or of another function of `rounds`; one per process."""
+    if _settings.DISABLE_JIT:
+        return interpreted(binding, "run_rounds" if entry == "drive" else entry)
+    return Driver(binding, entry)
 
 
 class Driver:
     """A bound loop in machine code: compiled when it first meets arguments of new types, or read from disk."""
 
-    def __init__(self, binding: Binding) -> None:
-        self._binding = binding
+    def __init__(self, binding: Binding, entry: str) -> None:
+        self._binding, self._name = binding, entry
         self._entry = find_entry(binding, versions())
         self._load()
 
@@ -116,17 +117,16 @@ class Driver:
         module = self._entry.module(name) if self._entry else module_in_memory(self._binding, name)
         for key, value in list(vars(module).items()):
             if inspect.isfunction(value) and value.__module__ == module.__name__:
-                setattr(module, key, _inlined(value))
+                setattr(module, key, _njit(value, error_model="numpy", inline="always"))
         module.borrowed = borrowed  # type: ignore[attr-defined]
-        self._native = _cached(module.drive.py_func, self._entry)
+        self._native = _cached(getattr(module, self._name).py_func, self._entry)
         self._ready: set[object] = set()
 
-    def __call__(self, world: World, run: Run, until: int) -> int:
-        arguments = world, run, until
+    def __call__(self, *arguments: object) -> object:
         signature = tuple(self._native.typeof_pyval(argument) for argument in arguments)
         if signature not in self._ready:
             self._prepare(signature)
-        return int(self._native(*arguments))
+        return self._native(*arguments)
 
     def _prepare(self, signature: tuple[object, ...]) -> None:
         register()

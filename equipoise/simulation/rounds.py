@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from equipoise.kernel import kernel
 from equipoise.learner import Proposal, Proposals
 from equipoise.learners.episodic import book_width
 from equipoise.selectors.evidence import KEEP, REPLAY, TEACH
@@ -319,10 +320,15 @@ def look_away(world: World, run: Run) -> None:
     pass
 
 
+@kernel
+def is_looked_at(t: int, rounds: int) -> bool:
+    """Early on every round is, later every tenth, and the last."""
+    return t <= 100 or t % 10 == 1 or t == rounds
+
+
 def look_at_certificate(world: World, run: Run) -> None:
-    """Early on after every round, later now and then, and at a quarter and the end of the run."""
     t, rounds = run.progress.done[0], run.marks[-1]
-    if t <= 100 or t % 10 == 1 or t == rounds or t == rounds // 4:
+    if is_looked_at(t, rounds) or t == rounds // 4:
         params, state = world.selector
         see_certificate(world.selector, world.facts, certify(params, state), run)
 

@@ -23,7 +23,9 @@ from equipoise.experiments.simulation import run_from_tapes, violates
 from equipoise.selector import check_entitled
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.tape_files import load_tapes, save_tapes
-from equipoise.simulation.tapes import Curves, Tapes, can_compile, open_curves, why_not_tapes
+from equipoise.simulation.parts import Curves, open_curves
+from equipoise.simulation.tapes import Tapes, why_not_tapes
+from equipoise.simulation.worlds import can_compile
 from equipoise.storage import digest
 from equipoise.suite.contenders import CONTENDERS
 from equipoise.suite.instances import INSTANCES, World
