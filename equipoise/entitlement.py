@@ -12,7 +12,7 @@ from textwrap import fill
 from typing import Any
 
 from equipoise.errors import EquipoiseError
-from equipoise.learner import accepts, can_be_restored, offers
+from equipoise.learner import accepts, can_be_restored, provides
 from equipoise.learners import LEARNERS
 from equipoise.nesting import linear_class
 from equipoise.selectors import SELECTORS
@@ -65,7 +65,7 @@ def demands_of(selector: Any) -> frozenset[str]:
 def offers_of(learner: Any) -> frozenset[str]:
     """What a learner offers: what it declares, and what follows from the methods and settings it has."""
     follows = {"snapshots": can_be_restored(learner), "nested": _states_a_class(learner)}
-    return offers(learner) | accepts(learner) | {word for word, given in follows.items() if given}
+    return provides(learner) | accepts(learner) | {word for word, given in follows.items() if given}
 
 
 def _states_a_class(learner: Any) -> bool:

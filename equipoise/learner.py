@@ -1,8 +1,8 @@
 """The contract of a learner: a bandit or reinforcement-learning algorithm that decides and learns.
 
 Only `decide` and `learn` are required. `decide` may take just the context and return a bare action; `name` defaults to
-the class name, `accepts` and `offers` to nothing. A learner without `state` and `restore` works but cannot be saved.
-Where a play's share in the observed regret bound is known only afterwards (an episode), a learner that offers "regret"
+the class name, `accepts` and `provides` to nothing. A learner without `state` and `restore` works but cannot be saved.
+Where a play's share in the observed regret bound is known only afterwards (an episode), a learner that provides "regret"
 leaves it out of its proposals and has `regret_of(outcome)` instead, asked before the outcome is learned.
 
 A learner that accepts "weight" can be told of rounds that a selector drew at random who plays: a round that it played
@@ -14,6 +14,7 @@ learner's own business; those of the package give the squared error of the round
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from math import inf, nan
 from typing import Any, NamedTuple, Protocol, cast
@@ -25,7 +26,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.types import Action
 
 ACCEPTS = frozenset({"off_policy", "weight"})
-OFFERS = frozenset({"lower", "regret"})
+PROVIDES = frozenset({"lower", "regret", "greedy", "value", "pmf"})
 
 
 class Proposal(NamedTuple):
@@ -58,7 +59,7 @@ class Learner(Protocol):
 
     name: str  # what people see in tables and figures
     accepts: frozenset[str]  # of {"off_policy", "weight"}: rounds it did not play; importance-weighted rewards
-    offers: frozenset[str]  # of {"lower", "regret"}: which parts of its proposals it fills in
+    provides: frozenset[str]  # of {"lower", "regret", "greedy", "value", "pmf"}: what it knows beside the action
 
     def decide(self, context: Any, rng: np.random.Generator | None = None) -> Proposal:
         """What to do in this context; changes nothing."""
@@ -89,8 +90,20 @@ def accepts(learner: Any) -> frozenset[str]:
     return cast(frozenset[str], getattr(learner, "accepts", frozenset()))
 
 
-def offers(learner: Any) -> frozenset[str]:
-    return cast(frozenset[str], getattr(learner, "offers", frozenset()))
+def provides(learner: object) -> frozenset[str]:
+    """What a learner provides beside the action of its proposals."""
+    if hasattr(learner, "provides"):
+        provided: frozenset[str] = learner.provides
+        return provided
+    if hasattr(learner, "offers"):
+        warnings.warn(
+            f"{type(learner).__name__}.offers is deprecated and will not be read by equipoise 0.3: call it provides",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+        offered: frozenset[str] = learner.offers
+        return offered
+    return frozenset()
 
 
 def can_be_restored(learner: Any) -> bool:

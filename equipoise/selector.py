@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument, NotEntitled
-from equipoise.learner import Proposal, accepts, can_be_restored, learner_name, offers
+from equipoise.learner import Proposal, accepts, can_be_restored, learner_name, provides
 from equipoise.nesting import check_learners
 from equipoise.validation import real
 
@@ -263,9 +263,9 @@ def check_entitled(selector: Any, learners: Sequence[Any]) -> None:
             raise NotEntitled(
                 f"{selector_name} needs learners whose policies can be kept, but {name!r} has no state() and restore()"
             )
-        if "proposals" in selector.needs and "lower" not in offers(learner):
+        if "proposals" in selector.needs and "lower" not in provides(learner):
             raise NotEntitled(f"{selector_name} needs a lower bound from every learner, but {name!r} offers none")
-        if i in getattr(selector, "observed", ()) and "regret" not in offers(learner):
+        if i in getattr(selector, "observed", ()) and "regret" not in provides(learner):
             raise NotEntitled(
                 f"bound {i} of {selector_name} is Observed, but learner {name!r} offers no 'regret' in its proposals"
             )

@@ -23,7 +23,7 @@ def saved(portfolio: Portfolio) -> bytes:
 class Recorder:
     """Plays its own number and keeps what it is taught; raises as often as `failures` says, before it learns."""
 
-    offers = frozenset({"regret"})
+    provides = frozenset({"regret"})
 
     def __init__(self, number: int = 0, *, accepts: set[str] | None = None, regret: float = 0.25) -> None:
         self.name = f"Recorder({number})"

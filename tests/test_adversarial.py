@@ -243,7 +243,7 @@ def test_learners_left_out_are_never_asked_and_never_taught() -> None:
 class OnlyAnAction(OFUL):
     """Its proposals have no lower bound."""
 
-    offers = frozenset({"regret"})
+    provides = frozenset({"regret"})
 
 
 @pytest.mark.parametrize("cls", [EpochBalancing, AdversarialElimination])

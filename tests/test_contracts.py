@@ -34,6 +34,7 @@ from equipoise.learners import (
     SquareCB,
 )
 from equipoise.learners.lsvi_ucb import one_hot
+from equipoise.settings import configurable, setting
 from equipoise.testing import check_learner
 from equipoise.testing.learners import CHECKS, ContextSource, offered_actions
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES, random_trajectory, start_state
@@ -142,7 +143,7 @@ def test_minimal_learner_passes_what_applies_to_it() -> None:
         "has a name and declares only known words",
         "decides before any learning",
         "proposals are well formed",
-        "declared offers are filled in",
+        "what it provides is filled in",
         "the same seed gives the same run",
         "instances share nothing",
         "inputs are neither kept nor changed",
@@ -155,11 +156,12 @@ def test_learner_without_the_methods_is_told_so() -> None:
         check_learner(object)
 
 
+@configurable
 class Sound(UCB):
     """A learner that passes; each offender below breaks one rule."""
 
-    def __init__(self, arms: int = 6, *, noise: float = 0.2) -> None:
-        super().__init__(arms, noise=noise)
+    arms: int = setting(default=6, kw_only=False)
+    noise: float = setting(default=0.2)
 
 
 class ClaimsTheUnknown(Sound):
@@ -206,7 +208,7 @@ class OffersWhatItLacks(Sound):
 
 class RollsItsOwnDice(Sound):
     def decide(self, context, rng=None):
-        return Proposal(int(np.random.default_rng().integers(len(context))), 0.0, 1.0)
+        return Proposal(int(np.random.default_rng().integers(len(context))), 0.0, 1.0, greedy=0, value=0.5)
 
 
 class SharesItsMemory(Sound):
@@ -319,7 +321,7 @@ OFFENDERS = {
     IsTooCertain: "proposals are well formed",
     KnowsNoBound: "proposals are well formed",
     GainsByPlaying: "proposals are well formed",
-    OffersWhatItLacks: "declared offers are filled in",
+    OffersWhatItLacks: "what it provides is filled in",
     RollsItsOwnDice: "the same seed gives the same run",
     SharesItsMemory: "instances share nothing",
     KeepsTheContext: "inputs are neither kept nor changed",

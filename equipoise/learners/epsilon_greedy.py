@@ -19,12 +19,13 @@ from math import inf, nan
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.kernel import kernel
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels
+from equipoise.learners.base import Kernels, Seeded
 from equipoise.learners.finite import FiniteLearner
+from equipoise.settings import configurable, setting
+from equipoise.types import Array, Integers
 from equipoise.validation import fraction
 
 
@@ -33,16 +34,14 @@ class Params(NamedTuple):
 
 
 class Memory(NamedTuple):
-    plays: NDArray[np.int64]
-    weight_sums: NDArray[np.float64]  # the plays, each counted by its weight
-    reward_sums: NDArray[np.float64]  # weighted
-    mean_rewards: NDArray[np.float64]  # inf while an arm is unplayed
+    plays: Integers
+    weight_sums: Array  # the plays, each counted by its weight
+    reward_sums: Array  # weighted
+    mean_rewards: Array  # inf while an arm is unplayed
 
 
 @kernel
-def decide(
-    params: Params, memory: Memory, actions: NDArray[np.float64], rng: np.random.Generator
-) -> Proposal:
+def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> Proposal:
     n_actions = len(actions)
     greedy = int(memory.mean_rewards[:n_actions].argmax())
     action, probability = greedy, params.epsilon / n_actions
@@ -57,9 +56,7 @@ def decide(
 
 
 @kernel
-def learn(
-    params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float, weight: float
-) -> None:
+def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     if weight == 0.0:
         return
     memory.plays[action] += 1
@@ -68,19 +65,24 @@ def learn(
     memory.mean_rewards[action] = memory.reward_sums[action] / memory.weight_sums[action]
 
 
-class EpsilonGreedy(FiniteLearner):
+@configurable
+class EpsilonGreedy(FiniteLearner[Params, Memory], Seeded[Params, Memory]):
     """Greedy over `arms` arms, exploring with probability `epsilon`; see `FiniteLearner` for contexts.
 
     `seed` is that of the learner's own random stream, used where `decide` is given none.
     """
 
+    epsilon: float = setting(check=fraction)
+
     accepts = frozenset({"weight"})
-    randomized = True
+    provides = frozenset({"greedy"})  # and "value" once the arm has been played
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def __init__(self, arms: int, *, epsilon: float, seed: int = 0, name: str | None = None) -> None:
-        self.epsilon = fraction("epsilon", epsilon)
-        super().__init__(arms, default_name=f"EpsilonGreedy({self.epsilon:g})", name=name, seed=seed)
+    def _open(self) -> None:
+        super()._open()
         self.params = Params(self.epsilon)
         sums = (np.zeros(self.arms), np.zeros(self.arms))
         self.memory = Memory(np.zeros(self.arms, np.int64), *sums, np.full(self.arms, np.inf))
+
+    def default_name(self) -> str:
+        return f"EpsilonGreedy({self.epsilon:g})"

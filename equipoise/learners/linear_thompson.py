@@ -25,16 +25,17 @@ import numpy as np
 
 from equipoise.kernel import kernel, native
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels
-from equipoise.learners.linear import LinearLearner, learn
+from equipoise.learners.base import Kernels, Seeded
+from equipoise.learners.linear import EllipsoidLearner, RidgeLearner, learn
 from equipoise.learners.ridge import (
-    Array,
     Ellipsoid,
     Ridge,
     ellipsoid_radius,
     evaluate,
     most_optimistic,
 )
+from equipoise.settings import configurable
+from equipoise.types import Array
 
 
 class Params(NamedTuple):
@@ -100,7 +101,8 @@ def _best_for(parameter: Array, rows: Array) -> int:
     return best
 
 
-class LinearThompson(LinearLearner):
+@configurable
+class LinearThompson(Seeded[Params, Ridge], EllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     """Thompson sampling on the first `dim` features of the offered actions; see `LinearLearner` for contexts.
 
     `noise` is the sub-Gaussian factor of the rewards (half their range always suffices), `norm_bound` bounds theta*,
@@ -109,33 +111,9 @@ class LinearThompson(LinearLearner):
     """
 
     accepts = frozenset({"off_policy", "weight"})
-    randomized = True
+    provides = frozenset({"lower", "regret", "greedy", "value"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def __init__(
-        self,
-        dim: int,
-        *,
-        noise: float = 0.5,
-        norm_bound: float = 1.0,
-        action_bound: float = 1.0,
-        regularization: float = 1.0,
-        delta: float = 0.01,
-        scale: float = 1.0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        seed: int = 0,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            dim,
-            noise=noise,
-            norm_bound=norm_bound,
-            action_bound=action_bound,
-            regularization=regularization,
-            delta=delta,
-            scale=scale,
-            reward_range=reward_range,
-            name=name,
-            seed=seed,
-        )
+    def _open(self) -> None:
+        super()._open()
         self.params = Params(self.dim, self.ellipsoid, self.scale, *self.reward_range)

@@ -17,7 +17,7 @@ by eps (selection paper, "Unknown Approximation Error").
 from __future__ import annotations
 
 from math import log, sqrt
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -25,15 +25,16 @@ from equipoise.kernel import kernel
 from equipoise.learner import Proposal
 from equipoise.learners.ball import Ball, check_ball_action, farthest_point
 from equipoise.learners.base import Kernels
-from equipoise.learners.linear import LinearLearner, learn
+from equipoise.learners.linear import EllipsoidLearner, RidgeLearner, learn
 from equipoise.learners.ridge import (
-    Array,
     Ellipsoid,
     Ridge,
     ellipsoid_radius,
     evaluate,
     most_optimistic,
 )
+from equipoise.settings import configurable, setting
+from equipoise.types import Action, Array, Context
 from equipoise.validation import non_negative
 
 
@@ -47,9 +48,7 @@ class Params(NamedTuple):
 
 
 @kernel
-def decide(
-    params: Params, ridge: Ridge, actions: Array, rng: np.random.Generator | None
-) -> Proposal:
+def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generator | None) -> Proposal:
     means, squared_norms = evaluate(ridge, actions)
     radius = optimistic_radius(params, ridge)
     action, greedy = most_optimistic(means, squared_norms, radius)
@@ -72,7 +71,8 @@ def statement(params: Params, mean: float, half_width: float) -> tuple[float, fl
     return lower, min(2.0 * (half_width + params.misspecification), params.high - params.low)
 
 
-class OFUL(LinearLearner):
+@configurable
+class OFUL(EllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     """Optimistic least squares on the first `dim` features of the offered actions; see `LinearLearner` for contexts.
 
     A `Ball` as context offers all vectors up to its radius; actions are then vectors, zero beyond the first `dim`
@@ -86,42 +86,21 @@ class OFUL(LinearLearner):
     2
     """
 
+    misspecification: float = setting(default=0.0, check=non_negative)
+
     accepts = frozenset({"off_policy", "weight"})
+    provides = frozenset({"lower", "regret", "greedy", "value"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def __init__(
-        self,
-        dim: int,
-        *,
-        noise: float = 0.5,
-        norm_bound: float = 1.0,
-        action_bound: float = 1.0,
-        regularization: float = 1.0,
-        delta: float = 0.01,
-        scale: float = 1.0,
-        misspecification: float = 0.0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        name: str | None = None,
-    ) -> None:
-        self.misspecification = non_negative("misspecification", misspecification)
-        super().__init__(
-            dim,
-            noise=noise,
-            norm_bound=norm_bound,
-            action_bound=action_bound,
-            regularization=regularization,
-            delta=delta,
-            scale=scale,
-            reward_range=reward_range,
-            name=name,
-        )
+    def _open(self) -> None:
+        super()._open()
         self.params = Params(self.dim, self.ellipsoid, self.scale, self.misspecification, *self.reward_range)
 
-    def _default_name(self) -> str:
+    def default_name(self) -> str:
         erring = f", eps={self.misspecification:.3g}" if self.misspecification else ""
-        return f"{super()._default_name().removesuffix(')')}{erring})"
+        return f"{super().default_name().removesuffix(')')}{erring})"
 
-    def decide(self, context: Any, rng: np.random.Generator | None = None) -> Proposal:
+    def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """The action of greatest optimistic reward, with its lower bound and what it adds to the observed regret."""
         if isinstance(context, Ball):
             return self._decide_on(context)
@@ -148,7 +127,7 @@ class OFUL(LinearLearner):
         greedy[: self.dim] = self.memory.theta * (ball.radius / length)
         return greedy
 
-    def check_row(self, context: Any, action: Any) -> Array:
+    def check_row(self, context: Context, action: Action) -> Array:
         if not isinstance(context, Ball):
             return super().check_row(context, action)
         context.check_for(self.dim, self.action_bound)

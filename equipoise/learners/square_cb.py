@@ -24,10 +24,12 @@ import numpy as np
 
 from equipoise.kernel import kernel
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels
-from equipoise.learners.linear import LinearLearner, learn
-from equipoise.learners.ridge import Array, Ridge, predict
-from equipoise.validation import non_negative
+from equipoise.learners.base import Kernels, Seeded
+from equipoise.learners.linear import RidgeLearner, learn
+from equipoise.learners.ridge import Ridge, predict
+from equipoise.settings import configurable, setting
+from equipoise.types import Array
+from equipoise.validation import non_negative, probability
 
 
 class Params(NamedTuple):
@@ -84,7 +86,8 @@ def drawn(probabilities: Array, number: float) -> int:
     return len(probabilities) - 1
 
 
-class SquareCB(LinearLearner):
+@configurable
+class SquareCB(Seeded[Params, Ridge], RidgeLearner[Params]):
     """Inverse gap weighting on the first `dim` features of the offered actions; see `LinearLearner` for contexts.
 
     `norm_bound` bounds theta*, `reward_range` is where rewards lie, `misspecification` bounds how far expected rewards
@@ -96,37 +99,13 @@ class SquareCB(LinearLearner):
     0.5
     """
 
-    offers = frozenset()
-    randomized = True
+    delta: float = setting(default=0.01, check=probability)
+    misspecification: float = setting(default=0.0, check=non_negative)
+
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def __init__(
-        self,
-        dim: int,
-        *,
-        norm_bound: float = 1.0,
-        action_bound: float = 1.0,
-        regularization: float = 1.0,
-        delta: float = 0.01,
-        scale: float = 1.0,
-        misspecification: float = 0.0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        seed: int = 0,
-        name: str | None = None,
-    ) -> None:
-        self.misspecification = non_negative("misspecification", misspecification)
-        super().__init__(
-            dim,
-            noise=1.0,  # of the ellipsoid, which is not used
-            norm_bound=norm_bound,
-            action_bound=action_bound,
-            regularization=regularization,
-            delta=delta,
-            scale=scale,
-            reward_range=reward_range,
-            name=name,
-            seed=seed,
-        )
+    def _open(self) -> None:
+        super()._open()
         low, high = self.reward_range
         penalty = self.regularization * self.norm_bound**2 + (high - low) ** 2 * log(2 / self.delta)
         self.params = Params(self.dim, self.scale, self.misspecification, penalty, low, high)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.learner import ACCEPTS, OFFERS, Proposal, accepts, decider, learner_name, offers, regret_after
+from equipoise.learner import ACCEPTS, PROVIDES, Proposal, accepts, decider, learner_name, provides, regret_after
 from equipoise.learners import Ball
 from equipoise.testing.proving import always, prove, require_refusal
 
@@ -79,7 +79,7 @@ def has_a_name_and_declares_only_known_words(subject: Subject) -> None:
     learner = subject.make()
     name = learner_name(learner)
     require(bool(name) and isinstance(getattr(learner, "name", name), str), f"name is {name!r}, not a text")
-    for word, declared, known in (("accepts", accepts(learner), ACCEPTS), ("offers", offers(learner), OFFERS)):
+    for word, declared, known in (("accepts", accepts(learner), ACCEPTS), ("provides", provides(learner), PROVIDES)):
         require(set(declared) <= known, f"{word} is {sorted(declared)}, but only {sorted(known)} mean anything")
 
 
@@ -91,23 +91,29 @@ def decides_before_any_learning(subject: Subject) -> None:
 def proposals_are_well_formed(subject: Subject) -> None:
     for context, proposal in play(subject, subject.make()):
         require_offered(context, proposal.action)
-        numbers = proposal[1:]
+        lower, regret, probability, value = proposal.lower, proposal.regret, proposal.probability, proposal.value
+        numbers = (lower, regret, probability, value)
         require(all(isinstance(number, Real) for number in numbers), f"{proposal} has parts that are no numbers")
-        lower, regret, probability = numbers
         require(not isnan(lower), f"lower is {lower}, not a bound")
         require(isnan(regret) or 0.0 <= regret < inf, f"regret is {regret}, neither unknown nor a loss")
         require(isnan(probability) or 0.0 < probability <= 1.0, f"probability is {probability}, not in (0, 1]")
+        if proposal.greedy is not None:
+            require_offered(context, proposal.greedy)
 
 
-def declared_offers_are_filled_in(subject: Subject) -> None:
+def what_it_provides_is_filled_in(subject: Subject) -> None:
     learner = subject.make()
     for t, (context, proposal) in enumerate(play(subject, learner)):
-        told = {
-            "lower": proposal.lower,
-            "regret": regret_after(learner, proposal.regret, outcome_at(subject, context, proposal, t)),
+        regret = regret_after(learner, proposal.regret, outcome_at(subject, context, proposal, t))
+        filled = {
+            "lower": np.isfinite(proposal.lower),
+            "regret": np.isfinite(regret),
+            "greedy": proposal.greedy is not None,
+            "value": np.isfinite(proposal.value),
+            "pmf": callable(getattr(learner, "pmf", None)),
         }
-        for word in sorted(offers(learner)):
-            require(np.isfinite(told[word]), f"it offers {word!r}, but a play has {word} = {told[word]}")
+        for word in sorted(provides(learner)):
+            require(bool(filled[word]), f"it provides {word!r}, but a play has none: {proposal}")
 
 
 def deciding_changes_nothing(subject: Subject) -> None:
@@ -255,7 +261,7 @@ CHECKS: dict[Callable[[Subject], None], Callable[[Example], bool]] = {
     has_a_name_and_declares_only_known_words: always,
     decides_before_any_learning: always,
     proposals_are_well_formed: always,
-    declared_offers_are_filled_in: always,
+    what_it_provides_is_filled_in: always,
     the_same_seed_gives_the_same_run: always,
     instances_share_nothing: always,
     inputs_are_neither_kept_nor_changed: always,
