@@ -22,33 +22,121 @@ ln ln n is undefined at n = 1; with V = n v and m = v the stitched boundary is d
 from __future__ import annotations
 
 from math import e, exp, inf, log, sqrt
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
+from equipoise.kernel import dispatched, kernel
 
 RADII = ("stitched", "paper", "bernstein")
-STITCHED, PAPER, BERNSTEIN = 0, 1, 2
 
-LOG_CONSTANT = log(5.2)
-MOST_EXPONENTS = 32
+# The stitched boundary of eq. (11) is FACTOR sqrt(V (ln ln(2 V/m) + WEIGHT ln(RATIO / alpha))).
+STITCHED_FACTOR = 1.7
+STITCHED_WEIGHT = 0.72
+STITCHED_RATIO = 5.2
+
+LOG_CONSTANT = log(STITCHED_RATIO)
+MAX_EXPONENTS = 32
 
 # c of the printed form c w sqrt(n ln(M ln(e n)/delta)): the smallest two-digit constant for which it is nowhere below
 # the stitched radius at alpha = delta / (2 (M + 1)), by the size of M / delta.
 PAPER_CONSTANTS = ((1000.0, 1.22), (100.0, 1.29), (10.0, 1.48), (2.0, 2.20))
 
 
-class Radius(NamedTuple):
-    """A radius as plain numbers, so that compiled code can evaluate it."""
+class Stitched(NamedTuple):
+    """Eq. (11). `scale` multiplies the radius; below 1 it voids every certificate."""
 
-    kind: int
     variance: float  # sub-Gaussian factor of one play
-    log_term: float  # 0.72 ln(5.2 / alpha) if stitched, ln(M / delta) if paper
-    scale: float  # multiplies the radius; below 1 it voids every certificate
-    lower_variance: float = 0.0  # the factor below the mean, where that side has a radius of its own
-    level: float = 0.0  # ln(5.2 / alpha)
-    width: float = 0.0  # of the rewards
-    split: bool = False  # whether the upper side counts expected regrets apart: bernstein under random contexts
+    lower_variance: float  # the factor below the mean: smaller where that side has a radius of its own
+    level: float  # ln(5.2 / alpha)
+    scale: float
+
+    def radius_sum(self, n: float) -> float:
+        return stitched_sum(self.scale, self.variance, self.level, n)
+
+    def lower_sum(self, n: float, spread: float) -> float:
+        return stitched_sum(self.scale, self.lower_variance, self.level, n)
+
+    def upper_sum(self, n: float, spread: float, regret_bound: float) -> float:
+        return stitched_sum(self.scale, self.variance, self.level, n)
+
+
+class Paper(NamedTuple):
+    """The form that the selection paper prints, on both sides, with a constant that makes it valid."""
+
+    variance: float  # 2 v c^2
+    level: float  # ln(M / delta)
+    scale: float
+
+    def radius_sum(self, n: float) -> float:
+        return paper_sum(self.scale, self.variance, self.level, n)
+
+    def lower_sum(self, n: float, spread: float) -> float:
+        return paper_sum(self.scale, self.variance, self.level, n)
+
+    def upper_sum(self, n: float, spread: float, regret_bound: float) -> float:
+        return paper_sum(self.scale, self.variance, self.level, n)
+
+
+class Bernstein(NamedTuple):
+    """Theorem 4: by the spread of the rewards, and never above the stitched radius."""
+
+    variance: float
+    level: float
+    scale: float
+    width: float  # of the rewards
+    split: bool  # whether the upper side counts expected regrets apart: under random contexts
+
+    def radius_sum(self, n: float) -> float:
+        return stitched_sum(self.scale, self.variance, self.level, n)
+
+    def lower_sum(self, n: float, spread: float) -> float:
+        two_sided = stitched_sum(self.scale, self.variance, self.level, n)
+        return min(two_sided, deviation_sum(self, spread))
+
+    def upper_sum(self, n: float, spread: float, regret_bound: float) -> float:
+        deviation = deviation_sum(self, spread)
+        if self.split:
+            deviation += self.scale * (expected_regret_sum(self, regret_bound) - regret_bound)
+        return min(stitched_sum(self.scale, self.variance, self.level, n), deviation)
+
+
+Radius: TypeAlias = Stitched | Paper | Bernstein
+
+
+class Confidence(NamedTuple):
+    """The radius of a selector, and what it was made from."""
+
+    radius: Radius
+    alpha: float  # the failure probability of one side of one radius
+    shares: int  # one-sided events that every learner's plays and the pool are used for
+    noise: float | None  # sub-Gaussian factor of the rewards; None if they are bounded
+    valid: bool  # False if the radius was narrowed by hand
+
+
+def make_confidence(
+    name: str,
+    *,
+    n_learners: int,
+    delta: float,
+    width: float,
+    noise: float | None = None,
+    contexts: str,
+    scale: float = 1.0,
+    lower_apart: bool = False,
+) -> Confidence:
+    """`make_radius`, and how it spends delta."""
+    shares = radius_shares(name, contexts, lower_apart)
+    radius = make_radius(
+        name,
+        n_learners=n_learners,
+        delta=delta,
+        width=width,
+        noise=noise,
+        contexts=contexts,
+        scale=scale,
+        lower_apart=lower_apart,
+    )
+    return Confidence(radius, radius_alpha(n_learners, delta, shares), shares, noise, scale >= 1.0)
 
 
 def make_radius(
@@ -74,23 +162,23 @@ def make_radius(
     variance = context_part + (width**2 / 4 if noise is None else noise**2)
     if name == "paper":
         constant = paper_constant(n_learners, delta)
-        return Radius(PAPER, 2 * variance * constant**2, log(n_learners / delta), scale)
+        return Paper(2 * variance * constant**2, log(n_learners / delta), scale)
     shares = radius_shares(name, contexts, lower_apart)
-    radius = stitched(variance, radius_alpha(n_learners, delta, shares), scale)
+    level = stitched_level(radius_alpha(n_learners, delta, shares))
     if name == "bernstein":
-        return radius._replace(kind=BERNSTEIN, width=width, split=contexts != "fixed")
+        return Bernstein(variance, level, scale, width, contexts != "fixed")
     # The range of the expected rewards covers contexts and Bernoulli noise together: w^2/4 for both.
-    lower_variance = width**2 / 4 if noise is None else variance
-    return radius._replace(lower_variance=lower_variance if shares == 3 else 0.0, width=width)
+    lower_variance = width**2 / 4 if noise is None and shares == 3 else variance
+    return Stitched(variance, lower_variance, level, scale)
 
 
-def noise_radius(*, alpha: float, width: float, noise: float | None, scale: float) -> Radius:
+def noise_radius(*, alpha: float, width: float, noise: float | None, scale: float) -> Stitched:
     """How far rewards stray from their expectations given context and action, whatever the contexts: one side alpha."""
     return stitched(width**2 / 4 if noise is None else noise**2, alpha, scale)
 
 
-def stitched(variance: float, alpha: float, scale: float) -> Radius:
-    return Radius(STITCHED, variance, 0.72 * log(5.2 / alpha), scale, level=log(5.2 / alpha))
+def stitched(variance: float, alpha: float, scale: float) -> Stitched:
+    return Stitched(variance, variance, stitched_level(alpha), scale)
 
 
 def radius_shares(name: str, contexts: str, lower_apart: bool) -> int:
@@ -127,47 +215,58 @@ def paper_constant(n_learners: int, delta: float) -> float:
 
 
 @kernel
+def stitched_level(alpha: float) -> float:
+    return log(STITCHED_RATIO / alpha)
+
+
+@kernel
+def stitched_bracket(n: float, level: float) -> float:
+    """What stands under the root of the stitched boundary, but for the variance of the sum."""
+    return log(log(2.0 * n)) + STITCHED_WEIGHT * level
+
+
+@kernel
+def stitched_sum(scale: float, variance: float, level: float, n: float) -> float:
+    return scale * STITCHED_FACTOR * sqrt(variance * n * stitched_bracket(n, level))
+
+
+@kernel
+def paper_sum(scale: float, variance: float, level: float, n: float) -> float:
+    return scale * sqrt(variance * n * (log(log(e * n)) + level))
+
+
+@dispatched
 def radius_sum(radius: Radius, n: float) -> float:
     """D(n), the radius of a sum over n >= 1 plays, on both sides, or of a weighted sum whose squared weights add up to
     n."""
-    if radius.kind == PAPER:
-        return radius.scale * sqrt(radius.variance * n * (log(log(e * n)) + radius.log_term))
-    return radius.scale * 1.7 * sqrt(radius.variance * n * (log(log(2.0 * n)) + radius.log_term))
+    return radius.radius_sum(n)
 
 
-@kernel
-def lower_sum(radius: Radius, n: int, spread: float) -> float:
+@dispatched
+def lower_sum(radius: Radius, n: float, spread: float) -> float:
     """By how much the rewards of n >= 1 plays, with this spread, may exceed n mu*; never above D(n)."""
-    if radius.kind == BERNSTEIN:
-        return min(radius_sum(radius, n), deviation_sum(radius, spread))
-    if radius.lower_variance > 0.0:
-        return radius.scale * 1.7 * sqrt(radius.lower_variance * n * (log(log(2.0 * n)) + radius.log_term))
-    return radius_sum(radius, n)
+    return radius.lower_sum(n, spread)
 
 
-@kernel
-def upper_sum(radius: Radius, n: int, spread: float, regret_bound: float) -> float:
+@dispatched
+def upper_sum(radius: Radius, n: float, spread: float, regret_bound: float) -> float:
     """By how much n mu* may exceed the rewards of n >= 1 plays and a bound on their regret; never above D(n)."""
-    if radius.kind != BERNSTEIN:
-        return radius_sum(radius, n)
-    deviation = deviation_sum(radius, spread)
-    if radius.split:
-        deviation += radius.scale * (expected_regret_sum(radius, regret_bound) - regret_bound)
-    return min(radius_sum(radius, n), deviation)
+    return radius.upper_sum(n, spread, regret_bound)
 
 
 @kernel
-def deviation_sum(radius: Radius, spread: float) -> float:
+def deviation_sum(radius: Bernstein, spread: float) -> float:
     """D_eb: how far rewards stray from their expectations given the past, either side; V is at least w^2."""
     width, variance = radius.width, max(radius.width**2, spread)
-    level = log(log(2.0 * variance / width**2))
+    iterated = log(log(2.0 * variance / width**2))
     return radius.scale * (
-        1.7 * sqrt(variance * (level + radius.log_term)) + 1.21 * width * (1.4 * level + radius.level)
+        STITCHED_FACTOR * sqrt(variance * (iterated + STITCHED_WEIGHT * radius.level))
+        + 1.21 * width * (1.4 * iterated + radius.level)
     )
 
 
 @kernel
-def expected_regret_sum(radius: Radius, regret: float) -> float:
+def expected_regret_sum(radius: Bernstein, regret: float) -> float:
     """What the expectations given the past of regrets in [0, w] add up to at most, if the regrets add up to `regret`.
 
     exp(sum of (1 - exp(-x)) E[regret | past] / w - x regret / w) is a supermartingale for every x > 0. The least over
@@ -176,7 +275,7 @@ def expected_regret_sum(radius: Radius, regret: float) -> float:
     """
     least, x, j = inf, 1.0, 0
     log_share = radius.level - LOG_CONSTANT  # ln(1 / alpha)
-    while j < MOST_EXPONENTS:
+    while j < MAX_EXPONENTS:
         total = (x * regret + radius.width * (log_share + log((j + 1.0) * (j + 2.0)))) / (1.0 - exp(-x))
         if total >= least:
             break

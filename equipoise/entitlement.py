@@ -22,7 +22,8 @@ WIDTH = 120
 # The demands of `Selector.needs`: heading, and what it takes to meet them.
 DEMANDS = {
     "bounds": ("bounds", "one candidate regret bound per learner, given to the selector"),
-    "proposals": ("lower bounds", 'every learner proposes in every round, with a lower bound: it offers "lower"'),
+    "actions": ("all propose", "every learner proposes in every round"),
+    "lower": ("lower bounds", 'every proposal has a lower bound: the learner offers "lower"'),
     "weight": ("weights", 'every learner is told of every round, importance-weighted: it accepts "weight"'),
     "snapshots": ("snapshots", "earlier policies play again: the learner has `state` and `restore`"),
     "nested": ("nested", "the learners' classes contain each other: each states its class of linear rewards"),
@@ -77,9 +78,8 @@ def _states_a_class(learner: Any) -> bool:
 
 
 def met(demand: str, learner: Any) -> bool:
-    """Whether a learner meets a demand of a selector; candidate bounds are the user's to give."""
-    offer = {"proposals": "lower"}.get(demand, demand)
-    return demand == "bounds" or offer in offers_of(learner)
+    """Whether a learner meets a demand of a selector; candidate bounds are the user's to give, and anybody can propose."""
+    return demand in ("bounds", "actions") or demand in offers_of(learner)
 
 
 def page() -> str:

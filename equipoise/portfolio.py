@@ -104,7 +104,7 @@ class Portfolio:
                 f"share_data is True, but {learner_name(selector)} tells each learner of its own rounds in its own way"
             )
         self._kept = KeptPolicies()
-        self._all_proposals = self._weighted or "proposals" in selector.needs
+        self._all_proposals = self._weighted or "actions" in selector.needs
         self._stream = open_stream(self.seed)
         self._next_id = 1
         self._open: dict[int, Ticket] = {}
@@ -180,13 +180,12 @@ class Portfolio:
         if ticket.taught:
             name = self._names[min(ticket.taught)]
             raise InvalidArgument(f"decision {id_} has been learned from by {name!r}, so it cannot be withdrawn")
-        n_eliminated = len(self.selector.eliminations)
-        self.selector.withdraw(ticket.choice)
+        eliminated = self.selector.withdraw(ticket.choice) or ()
         del self._open[ticket.id]
         waiting = [i for i, queue in self._queues.items() if ticket in queue]
         for i in waiting:
             self._queues[i].remove(ticket)
-        new = self._retire_new(n_eliminated)
+        new = self._retire_all(eliminated)
         try:
             for i in waiting:
                 self._teach_in_order(i)
@@ -311,24 +310,21 @@ class Portfolio:
 
     def _resolve(self, ticket: Ticket, reward: float, regret: float, outcome: Any = None) -> Sequence[Dropped]:
         """Teach, book and close a decision, all of it checked; returns the eliminations it brought."""
-        n_eliminated = len(self.selector.eliminations)
         ticket.reward, ticket.outcome = reward, outcome
         try:
             for i in self._pupils(ticket):
                 self._teach_in_order(i) if i in self._queues else self._teach(i, ticket)
-            self._credit(ticket.choice, reward, regret)
+            eliminated = self._credit(ticket.choice, reward, regret)
         except BaseException:
             ticket.reward, ticket.outcome = nan, None
             raise
         del self._open[ticket.id]
-        return () if len(self.selector.eliminations) == n_eliminated else self._retire_new(n_eliminated)
+        return self._retire_all(eliminated)
 
-    def _retire_new(self, n_eliminated: int) -> Sequence[Dropped]:
-        """Retire whoever was eliminated after the first so many; returns those eliminations."""
-        new: Sequence[Dropped] = self.selector.eliminations[n_eliminated:]
-        for elimination in new:
+    def _retire_all(self, eliminations: Sequence[Dropped]) -> Sequence[Dropped]:
+        for elimination in eliminations:
             self._retire(elimination.learner.index)
-        return new
+        return eliminations
 
     def _pupils(self, ticket: Ticket) -> tuple[int, ...]:
         """The learners that learn from this round."""

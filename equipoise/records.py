@@ -1,25 +1,27 @@
-"""Rows of state that are objects in plain Python and records of one array in compiled code.
+"""State that is rows of objects in plain Python, records of arrays in compiled code, and columns in files.
 
 Kernels read and write `rows[i].field`, which works on a list of slotted dataclass objects (the fastest thing to touch
 one by one in Python) and on a structured array alike (one pointer in machine code, where a tuple of twenty arrays would
-cost more than the arithmetic).
+cost more than the arithmetic). A state is a NamedTuple of such rows and of states that it contains.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument
+from equipoise.types import AnyArray
 
 _CODES = {"int": "i8", "float": "f8", "bool": "?"}
+Rows: TypeAlias = Sequence[Any]  # dataclass objects, or the records of an array
+S = TypeVar("S", bound=NamedTuple)
 
 
-def as_records(rows: Sequence[Any]) -> NDArray[Any]:
+def as_records(rows: Rows) -> AnyArray:
     """A structured array with the contents of the rows, all of one dataclass with int, float and bool fields."""
     columns = fields(rows[0])
     dtype = np.dtype([(field.name, _CODES[str(field.type)]) for field in columns])
@@ -27,34 +29,59 @@ def as_records(rows: Sequence[Any]) -> NDArray[Any]:
     return records.view(np.recarray)  # whose rows have their fields as attributes in plain Python too
 
 
-def take_records(rows: Sequence[Any], records: NDArray[Any]) -> None:
+def take_records(rows: Rows, records: AnyArray) -> None:
     """Copy the contents of a structured array into the rows."""
     for row, record in zip(rows, records.tolist(), strict=True):
         for field, value in zip(fields(row), record, strict=True):
             setattr(row, field.name, value)
 
 
-def as_columns(prefix: str, rows: Sequence[Any]) -> dict[str, NDArray[Any]]:
-    """The rows as plain arrays, one per field, for saving."""
-    records = as_records(rows)
-    return {f"{prefix}.{name}": records[name].copy() for name in records.dtype.names or ()}
+def state_records(state: S) -> S:
+    """The same state with a structured array in place of each list of rows: a copy for compiled code."""
+    return state._make(as_records(part) if isinstance(part, list) else state_records(part) for part in state)
 
 
-def take_columns(prefix: str, rows: Sequence[Any], columns: Mapping[str, NDArray[Any]]) -> None:
-    """Take on what `as_columns` returned and `check_columns` has passed."""
-    for field in fields(rows[0]):
-        for row, value in zip(rows, columns[f"{prefix}.{field.name}"].tolist(), strict=True):
-            setattr(row, field.name, value)
+def take_state(state: NamedTuple, records: NamedTuple) -> None:
+    """Copy into the rows of a state what `state_records` made of it and compiled code has worked on."""
+    for (_, rows), (_, array) in zip(_leaves(state), _leaves(records), strict=True):
+        take_records(rows, array)
 
 
-def check_columns(prefix: str, rows: Sequence[Any], columns: Mapping[str, NDArray[Any]]) -> None:
-    """Refuse columns that `as_columns` cannot have made of these rows."""
-    check_shapes(columns, {f"{prefix}.{field.name}": (len(rows),) for field in fields(rows[0])})
+def state_columns(state: NamedTuple) -> dict[str, AnyArray]:
+    """The state as plain arrays, one per field of its rows, named by the path that leads there."""
+    columns: dict[str, AnyArray] = {}
+    for path, rows in _leaves(state):
+        records = as_records(rows)
+        columns |= {f"{path}.{name}": records[name].copy() for name in records.dtype.names or ()}
+    return columns
 
 
-def check_shapes(state: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
+def take_columns(state: NamedTuple, columns: Mapping[str, AnyArray]) -> None:
+    """Take on what `state_columns` returned and `check_columns` has passed."""
+    for path, rows in _leaves(state):
+        for field in fields(rows[0]):
+            for row, value in zip(rows, columns[f"{path}.{field.name}"].tolist(), strict=True):
+                setattr(row, field.name, value)
+
+
+def check_columns(state: NamedTuple, columns: Mapping[str, AnyArray]) -> None:
+    """Refuse columns that `state_columns` cannot have made of this state."""
+    for path, rows in _leaves(state):
+        check_shapes(columns, {f"{path}.{field.name}": (len(rows),) for field in fields(rows[0])})
+
+
+def check_shapes(state: Mapping[str, AnyArray], shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Refuse a state that lacks one of these entries or has it in another shape."""
     for name, expected in shapes.items():
         shape = state[name].shape if name in state else None
         if shape != expected:
             raise InvalidArgument(f"state {name} has shape {shape}, but must have {expected}")
+
+
+def _leaves(state: NamedTuple, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """All rows of a state, each with the path that leads there."""
+    for name, part in state._asdict().items():
+        if isinstance(part, list | np.ndarray):
+            yield f"{prefix}{name}", part
+        else:
+            yield from _leaves(part, f"{prefix}{name}.")

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument, NotEntitled
 from equipoise.learner import Proposal, accepts, can_be_restored, learner_name, provides
-from equipoise.nesting import check_learners
+from equipoise.nesting import LinearClass, check_learners
 from equipoise.validation import real
 
-NEEDS = frozenset({"bounds", "proposals", "weight", "snapshots", "nested"})
+NEEDS = frozenset({"bounds", "actions", "lower", "weight", "snapshots", "nested"})
 
 
 class Choice(NamedTuple):
@@ -31,6 +31,25 @@ class Choice(NamedTuple):
     probability: float
     snapshot: int | None = None  # play an earlier policy of this learner: the kept one, which has this number
     teach: bool = True  # whether the learner learns from this round
+    keep: int | None = None  # keep the policy that plays this round, under this number
+
+
+@dataclass(frozen=True)
+class SelectorTraits:
+    """What portfolios, simulations and checks read of a selector beside its methods; the defaults suit one of a user's
+    own."""
+
+    n_learners: int | None = None  # that it was made for; None if it takes any number
+    randomized: bool = True  # whether choosing draws random numbers
+    reward_range: tuple[float, float] | None = None
+    noise: float | None = None  # sub-Gaussian factor of the rewards; None if they are bounded
+    observed: tuple[int, ...] = ()  # learners whose bound is `Observed`
+    copies: int = 1  # equal copies of each learner that it wants in a row
+    classes: tuple[LinearClass, ...] | None = None  # nested classes that it was made for
+    per_learner: tuple[str, ...] = ("bounds",)  # settings with an entry per learner
+    readmits: bool = False  # whether a learner that is not active may become so again
+    left_out: tuple[int, ...] = ()  # learners that are never played
+    compilable: bool = False
 
 
 class Standing(NamedTuple):
@@ -216,14 +235,23 @@ class Selector(Protocol):
     """
 
     name: str
-    needs: frozenset[str]  # of {"bounds", "proposals", "weight", "snapshots", "nested"}
+    needs: frozenset[str]  # of {"bounds", "actions", "lower", "weight", "snapshots", "nested"}
     n_learners: int
-    eliminations: list[Dropped]
+
+    @property
+    def eliminations(self) -> list[Dropped]: ...
 
     @property
     def active(self) -> tuple[int, ...]: ...
 
+    @property
+    def traits(self) -> SelectorTraits: ...
+
     def choose(self, rng: np.random.Generator | None = None) -> Choice: ...
+
+    def replay(self, choice: Choice) -> None:
+        """Open exactly this play, as if it had been chosen, and draw nothing: recovery from a log."""
+        ...
 
     def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None: ...
 
@@ -235,9 +263,13 @@ class Selector(Protocol):
         """Raise what `credit` would and change nothing; else reward and regret as floats, nan if unknown."""
         ...
 
-    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> None: ...
+    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[Dropped, ...]:
+        """Book the reward of a play, in any order and however late; returns what it eliminated."""
+        ...
 
-    def withdraw(self, choice: Choice) -> None: ...
+    def withdraw(self, choice: Choice) -> tuple[Dropped, ...]:
+        """Strike a play whose round did not happen; returns what that eliminated."""
+        ...
 
     def standing(self) -> list[Standing]: ...
 
@@ -263,7 +295,7 @@ def check_entitled(selector: Any, learners: Sequence[Any]) -> None:
             raise NotEntitled(
                 f"{selector_name} needs learners whose policies can be kept, but {name!r} has no state() and restore()"
             )
-        if "proposals" in selector.needs and "lower" not in provides(learner):
+        if "lower" in selector.needs and "lower" not in provides(learner):
             raise NotEntitled(f"{selector_name} needs a lower bound from every learner, but {name!r} offers none")
         if i in getattr(selector, "observed", ()) and "regret" not in provides(learner):
             raise NotEntitled(
@@ -294,7 +326,7 @@ def _settings(learner: Any) -> Any:
 
 def credit_in_two_steps(
     selector: Any,
-) -> tuple[Callable[..., tuple[float, float]], Callable[[Choice, float, float], None]]:
+) -> tuple[Callable[..., tuple[float, float]], Callable[[Choice, float, float], Sequence[Dropped]]]:
     """`credit` as a check that changes nothing and the booking of what it returned; learners learn in between."""
     if hasattr(selector, "credit_checked"):
         return selector.check_credit, selector.credit_checked
@@ -302,7 +334,7 @@ def credit_in_two_steps(
     def check(choice: Choice, reward: float, regret: float | None) -> tuple[float, float]:
         return real("reward", reward), nan if regret is None else real("regret", regret)
 
-    def credit(choice: Choice, reward: float, regret: float) -> None:
-        selector.credit(choice, reward, None if isnan(regret) else regret)
+    def credit(choice: Choice, reward: float, regret: float) -> Sequence[Dropped]:
+        return selector.credit(choice, reward, None if isnan(regret) else regret) or ()
 
     return getattr(selector, "check_credit", check), credit

@@ -38,7 +38,7 @@ def record_of(seed: int, selector: str, learners: Sequence[str], learner: int, r
     n = rounds // 2
 
     def evidence(index: int, reward_sum: float) -> Evidence:
-        return Evidence(index, n, reward_sum, float(np.sqrt(n)), radius_sum(maker.rules.radius, n))
+        return Evidence(index, n, reward_sum, float(np.sqrt(n)), radius_sum(maker.confidence.radius, n))
 
     witness = (learner + 1) % len(learners)
     elimination = Elimination(rounds, evidence(learner, 0.0), evidence(witness, float(n)))

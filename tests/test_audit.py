@@ -90,7 +90,7 @@ def reference(tapes: Tapes, selector: BalancedElimination, optimum: float, late:
     def deviation(pairs: list[tuple[float, float]]) -> float:
         n = len(pairs)
         off = n * optimum - sum(reward for reward, _ in pairs) - sum(gap for _, gap in pairs)
-        return abs(off) / radius_sum(selector.rules.radius, n)
+        return abs(off) / radius_sum(selector.confidence.radius, n)
 
     for t in range(rounds):
         choice = selector.choose()
@@ -117,10 +117,10 @@ def reference(tapes: Tapes, selector: BalancedElimination, optimum: float, late:
                 facts["deviation"] = max(facts["deviation"], deviation(resolved[j]))
             lost_by_j = sum(loss for _, loss in resolved[j])
             if resolved[j]:
-                account = selector.books.accounts[j]
+                account = selector.evidence.accounts[j]
                 kept[j] &= lost_by_j <= account.booked_bound + 1e-9
                 if late == 0:
-                    active = [selector.books.accounts[a].regret_bound for a in selector.active]
+                    active = [selector.evidence.accounts[a].regret_bound for a in selector.active]
                     facts["imbalance"] = max(facts["imbalance"], max(active) - min(active))
             gone = sum(kept[a] for a in range(n_learners) if a not in selector.active)
             facts["dropped_kept"] = max(facts["dropped_kept"], gone)

@@ -35,6 +35,7 @@ from equipoise.selectors import (
     RealizedBalancing,
     RegretBalancing,
     StochasticCorral,
+    StochasticEXP3P,
     TsallisCorral,
     Uniform,
 )
@@ -43,7 +44,18 @@ from equipoise.testing.selectors import CHECKS
 from equipoise.testing.world import World, play
 
 # Modules of the selectors' folder that hold what several selectors share.
-SHARED = {"base", "drawn", "epochs", "evidence", "exp3p", "log_barrier"}
+SHARED = {
+    "base",
+    "drawn",
+    "epochs",
+    "evidence",
+    "exp3p",
+    "kernels",
+    "log_barrier",
+    "nested",
+    "settings",
+    "smoothing",
+}
 
 # Every registered class with settings that differ from the defaults where there are any, and the checks left out.
 REORDERING = "reordering_learners_changes_no_more_than_how_ties_break"
@@ -85,7 +97,7 @@ SUBJECTS: list[tuple[type[Any], Any, dict[str, Any], set[str]]] = [
     (Corral, 3, {"horizon": 400, "reward_range": (-2.0, 3.0), "eta": 0.1, "delta": 0.1, "seed": 5}, {REORDERING}),
     (TsallisCorral, 3, {"horizon": 400, "reward_range": (-2.0, 3.0), "contexts": "fixed", "seed": 5}, {REORDERING}),
     (StochasticCorral, 3, {"horizon": 400, "reward_range": (-2.0, 3.0), "eta": 0.05, "seed": 5}, {REORDERING}),
-    (StochasticCorral, 3, {"horizon": 400, "master": "exp3p", "floor": 0.05, "delta": 0.1}, {REORDERING}),
+    (StochasticEXP3P, 3, {"horizon": 400, "floor": 0.05, "delta": 0.1}, {REORDERING}),
     (UCBC, [Power(0.1), Observed(), Power(0.3)], {"horizon": 400, "reward_range": (-2.0, 3.0)}, set()),
     (UCBC, [Power(0.1), Observed()], {"horizon": 400, "copies": 3, "delta": 0.1, "contexts": "fixed"}, {REORDERING}),
     (GreedyMean, 3, {"reward_range": (-2.0, 3.0)}, set()),
@@ -201,11 +213,11 @@ class ClaimsAnImpossibleProbability(Sound):
 class NeverPlaysTheLast(Sound):
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self.books.accounts[2].regret_bound = 1e9
+        self.evidence.accounts[2].regret_bound = 1e9
 
     def state(self):
         state = super().state()
-        self.books.accounts[2].regret_bound = 1e9
+        self.evidence.accounts[2].regret_bound = 1e9
         return state
 
 
@@ -224,7 +236,7 @@ class Revives(Sound):
     def credit(self, choice, reward, regret=None):
         super().credit(choice, reward, regret)
         if sum(row.plays for row in self.standing()) == 190:
-            for account in self.books.accounts:
+            for account in self.evidence.accounts:
                 account.active = True
 
 
@@ -246,15 +258,15 @@ class BooksTwice(Sound):
             return super().credit(choice, reward, regret)
         if choice.learner >= self.n_learners or choice.play > 10**5:
             raise UnknownDecision("never chosen")
-        self.books.accounts[choice.learner].rewards += reward
+        self.evidence.accounts[choice.learner].rewards += reward
         return None
 
 
 class RefusesAfterCounting(Sound):
     def withdraw(self, choice):
         if choice.learner < self.n_learners:
-            self.books.accounts[choice.learner].plays -= 1
-            self.books.accounts[choice.learner].plays += (choice.learner, choice.play) in self._ledger._open
+            self.evidence.accounts[choice.learner].plays -= 1
+            self.evidence.accounts[choice.learner].plays += (choice.learner, choice.play) in self._ledger._open
         super().withdraw(choice)
 
 
@@ -362,7 +374,7 @@ class PrefersTheFirst(Sound):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self.books.accounts[0].bound_coefficient *= 0.5
+        self.evidence.accounts[0].bound_coefficient *= 0.5
 
 
 class RemembersEverything(Sound):

@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 
 from equipoise.bounds import Power, SqrtLog
 from equipoise.errors import InvalidArgument
-from equipoise.selectors import UCBC, Corral, StochasticCorral, TsallisCorral
+from equipoise.selectors import UCBC, Corral, StochasticCorral, StochasticEXP3P, TsallisCorral
 from equipoise.selectors.log_barrier import BarrierOdds, descend
 from equipoise.selectors.tsallis_corral import TsallisOdds, weigh
 from equipoise.selectors.ucbc import group_index
@@ -141,7 +141,7 @@ def test_odds_agree_with_the_slow_reference_round_by_round(kind: str, seed: int)
         "tsallis": lambda: (TsallisCorral(n, **common), SlowTsallis(n, horizon)),
         "smooth corral": lambda: (StochasticCorral(n, eta=0.2, **common), SlowCorral(n, horizon // 2, 0.2)),
         "smooth exp3p": lambda: (
-            StochasticCorral(n, master="exp3p", eta=0.1, floor=0.04, **common),
+            StochasticEXP3P(n, eta=0.1, floor=0.04, **common),
             SlowExp3P(n, 0.1, 0.04),
         ),
     }
@@ -169,7 +169,7 @@ def test_rates_never_fall_and_grow_by_less_than_4_24(n: int, horizon: int, eta: 
         choice = selector.choose(rng)
         cruel = choice.learner == int(np.argmax(selector.probabilities)) or rng.random() < 0.3
         selector.credit(choice, 0.0 if cruel else 1.0)
-        now = [row.rate for row in selector.books.odds]
+        now = [row.rate for row in selector.kernel_state.odds]
         assert all(new >= old for new, old in zip(now, rates, strict=True))
         rates = now
         assert sum(selector.probabilities) == pytest.approx(1.0, abs=1e-12)
@@ -181,7 +181,7 @@ def test_rates_never_fall_and_grow_by_less_than_4_24(n: int, horizon: int, eta: 
 @given(st.integers(2, 6), st.integers(4, 200), st.integers(0, 10**6))
 def test_exp3p_keeps_its_floor(n: int, horizon: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    selector = StochasticCorral(n, horizon=horizon, master="exp3p")
+    selector = StochasticEXP3P(n, horizon=horizon)
     assert selector.floor is not None and selector.floor * n <= 1.0
     for _ in range(horizon):
         choice = selector.choose(rng)
@@ -198,7 +198,7 @@ def test_the_kept_policy_is_any_of_the_earlier_ones_with_equal_probability() -> 
         selector = StochasticCorral(2, horizon=100, seed=seed)
         for _ in range(15):
             first, second = selector.choose(), selector.choose()
-        taught, number = selector.books.policies[first.learner].taught, second.snapshot
+        taught, number = selector.kernel_state.policies[first.learner].taught, second.snapshot
         assert number is not None and 1 <= number <= taught
         spread.append((number - rng.random()) / taught)
         newest.append((taught - rng.random()) / taught)
@@ -266,10 +266,9 @@ def test_late_rewards_are_divided_by_the_probability_of_their_own_choice() -> No
         (lambda: Corral(1, horizon=10), "n_learners is 1, but must be at least 2 to draw from"),
         (lambda: Corral(2, horizon=1), "horizon is 1, but must be a whole number at least 2"),
         (lambda: Corral(2, horizon=9, eta=0.0), "eta is 0.0, but must be positive"),
-        (lambda: StochasticCorral(2, horizon=9, master="exp4"), "master is 'exp4', but must be one of corral, exp3p"),
-        (lambda: StochasticCorral(2, horizon=9, floor=0.1), "floor is 0.1, but only master='exp3p' has one"),
+        (lambda: StochasticCorral(2, horizon=9, floor=0.1), "setting of StochasticCorral 'floor' is unknown"),
         (
-            lambda: StochasticCorral(2, horizon=9, master="exp3p", floor=0.6),
+            lambda: StochasticEXP3P(2, horizon=9, floor=0.6),
             "floor is 0.6, but must be at most 1 / n_learners = 0.5",
         ),
         (lambda: TsallisCorral(1, horizon=10), "n_learners is 1, but must be at least 2 to draw from"),
@@ -298,7 +297,7 @@ def test_hidden_features_never_alternates_its_two_steps_but_here_they_do() -> No
         selector.credit(second, 0.6)
 
 
-@pytest.mark.parametrize("cls", [Corral, TsallisCorral, StochasticCorral])
+@pytest.mark.parametrize("cls", [Corral, TsallisCorral, StochasticCorral, StochasticEXP3P])
 def test_hidden_features_feeds_gains_as_losses_but_here_the_better_learner_gains(cls: Any) -> None:
     selector = cls(2, horizon=400, seed=1)
     for _ in range(200):
@@ -310,7 +309,7 @@ def test_hidden_features_feeds_gains_as_losses_but_here_the_better_learner_gains
 def test_hidden_features_has_no_learning_rate_in_exp3p_but_here_it_scales_the_exponent() -> None:
     odds = []
     for eta in (0.01, 0.02):
-        selector = StochasticCorral(2, horizon=100, master="exp3p", eta=eta, floor=0.001)
+        selector = StochasticEXP3P(2, horizon=100, eta=eta, floor=0.001)
         selector.credit(selector.choose(), 0.0)
         choice = selector.choose()
         selector.credit(choice, 1.0)
@@ -336,11 +335,11 @@ def test_smpybandits_repairs_weights_that_left_the_simplex_but_here_none_leave()
 
 def test_coba_lowers_learning_rates_where_they_must_rise() -> None:
     selector = Corral(2, horizon=1000, eta=1.0)
-    while all(row.rate == 1.0 for row in selector.books.odds):
+    while all(row.rate == 1.0 for row in selector.kernel_state.odds):
         choice = selector.choose()
         selector.credit(choice, float(choice.learner))
     assert (
-        selector.books.odds[0].rate == pytest.approx(math.exp(1 / math.log(1000))) and selector.probabilities[0] < 0.25
+        selector.kernel_state.odds[0].rate == pytest.approx(math.exp(1 / math.log(1000))) and selector.probabilities[0] < 0.25
     )
 
 
@@ -351,7 +350,7 @@ def test_corralling_stoch_bandits_lacks_a_root_in_its_bonus_but_here_it_is_the_b
         selector = UCBC([Power(math.sqrt(10.0))], horizon=1000)
         for _ in range(plays):
             selector.credit(selector.choose(), 0.0)
-        bonuses.append(group_index(selector.params, selector.books, 0))
+        bonuses.append(group_index(selector.params, selector.kernel_state, 0))
     assert bonuses[0] == pytest.approx(math.sqrt(10.0 / 100) + math.sqrt(math.log(1000) / 200))
     assert bonuses[1] == pytest.approx(bonuses[0] / 2)
 
@@ -360,11 +359,11 @@ def test_corralling_stoch_bandits_divides_by_the_weight_but_here_by_the_probabil
     selector = TsallisCorral(2, horizon=100)
     for _ in range(30):
         choice = selector.choose()
-        others = selector.books.odds[1 - choice.learner].loss_sum
-        own = selector.books.odds[choice.learner].loss_sum
-        assert choice.probability != selector.books.odds[choice.learner].weight or choice.probability == 0.5
+        others = selector.kernel_state.odds[1 - choice.learner].loss_sum
+        own = selector.kernel_state.odds[choice.learner].loss_sum
+        assert choice.probability != selector.kernel_state.odds[choice.learner].weight or choice.probability == 0.5
         selector.credit(choice, 0.5)
-        grown = (selector.books.odds[choice.learner].loss_sum - own) - (
-            selector.books.odds[1 - choice.learner].loss_sum - others
+        grown = (selector.kernel_state.odds[choice.learner].loss_sum - own) - (
+            selector.kernel_state.odds[1 - choice.learner].loss_sum - others
         )
         assert grown == pytest.approx(0.5 / choice.probability)

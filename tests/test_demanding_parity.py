@@ -14,7 +14,7 @@ from equipoise.learners import OFUL, UCB, EpsilonGreedy, SquareCB
 from equipoise.learners.linear import learn
 from equipoise.learners.ridge import open_scratch
 from equipoise.problems import KArmedBandit
-from equipoise.selectors import Corral, StochasticCorral, TsallisCorral
+from equipoise.selectors import Corral, StochasticCorral, StochasticEXP3P, TsallisCorral
 from equipoise.simulation.compiler import compiled
 from equipoise.simulation.joint import run_jointly, run_portfolio
 from equipoise.simulation.packing import arrays, pack
@@ -32,7 +32,7 @@ CASES: dict[str, Any] = {
     "corral": (greedy, lambda: Corral(4, horizon=ROUNDS)),
     "tsallis": (greedy, lambda: TsallisCorral(4, horizon=ROUNDS)),
     "stochastic": (greedy, lambda: StochasticCorral(4, horizon=ROUNDS)),
-    "exp3p": (greedy, lambda: StochasticCorral(4, horizon=ROUNDS, master="exp3p")),
+    "exp3p": (greedy, lambda: StochasticEXP3P(4, horizon=ROUNDS)),
 }
 
 

@@ -94,7 +94,7 @@ def test_coefficients_have_no_cap_and_scale_with_the_rewards(cls: type[Any]) -> 
 
 def test_the_radius_pays_for_every_learner_and_grows_with_the_iterated_logarithm() -> None:
     """pacchiano/modelselection has sqrt(n ln((n + 1)/delta)): no number of learners, and a logarithm that grows."""
-    few, many = D3RB(2).rules.radius, D3RB(20).rules.radius
+    few, many = D3RB(2).confidence.radius, D3RB(20).confidence.radius
     for n in (1, 10, 1000):
         gained = (radius_sum(many, n) ** 2 - radius_sum(few, n) ** 2) / n
         assert gained == pytest.approx(1.7**2 * 0.5 * 0.72 * math.log(21 / 3), rel=1e-9)
@@ -104,7 +104,7 @@ def test_the_radius_pays_for_every_learner_and_grows_with_the_iterated_logarithm
 
 def test_delta_stands_outside_the_inner_logarithm() -> None:
     """T3p/hidden-features has ln(M ln(N/delta)), in which a hundredfold confidence costs next to nothing."""
-    careless, careful = D3RB(2, delta=0.5).rules.radius, D3RB(2, delta=0.005).rules.radius
+    careless, careful = D3RB(2, delta=0.5).confidence.radius, D3RB(2, delta=0.005).confidence.radius
     for n in (1, 10, 1000):
         gained = (radius_sum(careful, n) ** 2 - radius_sum(careless, n) ** 2) / n
         assert gained == pytest.approx(1.7**2 * 0.5 * 0.72 * math.log(100), rel=1e-9)
@@ -148,7 +148,7 @@ def test_exp3_without_a_horizon_is_anytime() -> None:
     selector = EXP3(2)
     gaps = []
     for t in range(1, 200):
-        gap = abs(selector.books.estimates[0].loss_sum - selector.books.estimates[1].loss_sum)
+        gap = abs(selector.kernel_state.estimates[0].loss_sum - selector.kernel_state.estimates[1].loss_sum)
         odds = min(selector.probabilities) / max(selector.probabilities)
         gaps.append((gap, -math.log(odds), t))
         selector.credit(selector.choose(), 0.5)

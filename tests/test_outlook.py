@@ -57,7 +57,7 @@ def test_observed_bounds_go_on_as_the_root_of_plays() -> None:
     assert outlook is not None
     row, witness = selector.standing()[0], selector.standing()[1]
     n = 50 + outlook.plays
-    rule = selector.rules.radius
+    rule = selector.confidence.radius
 
     upper = row.mean_reward + (row.mean_bound * 50 * (n / 50) ** 0.5 + radius_sum(rule, n)) / n
     assert upper == pytest.approx(witness.mean_reward - radius_sum(rule, n) / n, abs=2e-2)

@@ -296,7 +296,7 @@ def test_a_selector_with_nothing_but_the_contract_works() -> None:
 
 def test_a_selector_that_needs_all_proposals_gets_those_of_the_active_learners() -> None:
     class Nosy(RoundRobin):
-        needs = frozenset({"proposals"})
+        needs = frozenset({"actions", "lower"})
 
         @property
         def active(self):

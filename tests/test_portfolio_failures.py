@@ -218,7 +218,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "Balanced elimination needs learners that accept importance weights, but 'mute' does not",
     ),
     (
-        lambda: Portfolio([Mute()], needing("proposals")),
+        lambda: Portfolio([Mute()], needing("lower")),
         NotEntitled,
         "Balanced elimination needs a lower bound from every learner, but 'mute' offers none",
     ),

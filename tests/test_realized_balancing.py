@@ -126,7 +126,7 @@ def test_every_choice_is_one_that_the_reference_allows(
                 play.reward.append(reference.low + reference.width * steps / STEPS)
                 selector.credit(choice, play.reward[0])
         reference.see(lengths)
-    assert max(reward_range[0], selector.books.pool[0].best_lower) == pytest.approx(reference.best_lower, rel=1e-12)
+    assert max(reward_range[0], selector.evidence.pool[0].best_lower) == pytest.approx(reference.best_lower, rel=1e-12)
 
 
 class Stream(NamedTuple):
@@ -165,14 +165,14 @@ def broken_inequalities(
     rng, n_learners = np.random.default_rng([9, seed]), len(world.streams)
     selector = RealizedBalancing(n_learners, delta=1e-3, **rule)
     audited = RealizedBalancing(n_learners, delta=1e-3, **{**rule, "radius_scale": 1.0, **(believed or {})})
-    radius, slack, floor = audited.rules.radius, audited.slack, audited.floor
+    radius, slack, floor = audited.confidence.radius, audited.slack, audited.floor
     plays, regrets = [0] * n_learners, [0.0] * n_learners
     broken = dict(NONE_BROKEN)
     for t in range(n_rounds):
         choice = selector.choose()
         i = choice.learner
         if t >= n_learners:
-            accounts, best_lower = selector.books.accounts, max(0.0, selector.books.pool[0].best_lower)
+            accounts, best_lower = selector.evidence.accounts, max(0.0, selector.evidence.pool[0].best_lower)
             visible = [n * best_lower - account.rewards for n, account in zip(plays, accounts, strict=True)]
             deviation = math.sqrt(math.fsum(account.spread for account in accounts) / t)
             unit = max(0.05, min(1.0, 2 * deviation))

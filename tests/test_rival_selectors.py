@@ -193,7 +193,7 @@ def test_exp3_does_not_overflow_and_never_draws_what_has_no_weight() -> None:
     """A weight that underflows belongs to a learner that is never drawn, not even by the last of the numbers."""
     selector = EXP3(2, horizon=1)
     for loss in (1500.0, 0.0):
-        selector.books.estimates[0 if loss else 1].loss_sum = loss
+        selector.kernel_state.estimates[0 if loss else 1].loss_sum = loss
     assert selector.probabilities == (0.0, 1.0)
     assert [selector.choose(drawing(number)).learner for number in (0.0, 0.5, 1.0 - 2.0**-53)] == [1, 1, 1]
 
@@ -229,10 +229,10 @@ def test_ed2rb_potentials_stay_within_a_factor_of_two(levels: list[tuple[int, in
     """A potential never falls and at most doubles, and only that of the learner that played, which was the least."""
     selector = ED2RB(3, d_min=0.1, radius_scale=0.05)
     for level in levels:
-        before = [balance.potential for balance in selector.books.balances]
+        before = [balance.potential for balance in selector.kernel_state.balances]
         choice = selector.choose()
         selector.credit(choice, level[choice.learner] / STEPS)
-        after = [balance.potential for balance in selector.books.balances]
+        after = [balance.potential for balance in selector.kernel_state.balances]
         for i in range(3):
             assert before[i] <= after[i] <= 2 * before[i]
             assert after[i] == before[i] or i == choice.learner
@@ -263,7 +263,7 @@ def test_regret_balancing_plays_nobody_whose_empirical_regret_exceeds_the_bound_
     """The learner that sets the optimistic value has its bound for empirical regret, and the one played has no more."""
     selector = RegretBalancing([Power(0.5), Power(1.5)])
     for level in levels:
-        accounts = selector.books.accounts
+        accounts = selector.evidence.accounts
         regrets, bounds = selector.empirical_regrets, [account.booked_bound for account in accounts]
         unplayed = min(account.plays for account in accounts) == 0
         choice = selector.choose()
@@ -313,7 +313,7 @@ def test_explore_commit_exploit_commits_after_a_switch() -> None:
     (rejected,) = selector.eliminations
     until = rejected.round + math.ceil(rejected.round ** (2 / 3))
     assert rejected.learner.index == 0 and rejected.learner.mean_upper < rejected.witness.mean_lower
-    assert selector.books.commitment[0].until == until
+    assert selector.kernel_state.commitment[0].until == until
     again = ExploreCommitExploit([Power(0.01), Power(0.02), Power(0.03)], seed=1)
     learners = play(again, [0.0, 1.0, 1.0], until)
     assert learners[rejected.round :] == [1] * (until - rejected.round)
@@ -322,8 +322,8 @@ def test_explore_commit_exploit_commits_after_a_switch() -> None:
 def test_explore_commit_exploit_listens_to_more_complex_learners_only() -> None:
     selector = ExploreCommitExploit([Power(0.01), Power(0.02), Power(0.03)], seed=1)
     play(selector, [0.0, 1.0, 1.0], 500)
-    assert selector.current == 1 and selector.books.commitment[0].until < 500
-    selector.books.accounts[0].mean_lower = 2.0  # as if the rejected learner had proved the impossible
+    assert selector.current == 1 and selector.kernel_state.commitment[0].until < 500
+    selector.evidence.accounts[0].mean_lower = 2.0  # as if the rejected learner had proved the impossible
     play(selector, [0.0, 1.0, 1.0], 10)
     assert selector.current == 1
 

@@ -324,7 +324,7 @@ def test_tapes_are_refused_with_the_reason() -> None:
 
     assert "not independent and identically distributed" in str(why_not_tapes(Drifting(4, 2, 3), selector, False))
     for need, reason in {
-        "proposals": "asks every learner",
+        "actions": "asks every learner",
         "weight": "importance-weighted",
         "snapshots": "earlier",
     }.items():

@@ -174,7 +174,7 @@ def test_a_selector_says_which_learner_lacks_what() -> None:
         "Balanced elimination needs learners that accept importance weights, but 'mine' does not"
     )
     with pytest.raises(NotEntitled) as caught:
-        check_entitled(needing("proposals"), [Named()])
+        check_entitled(needing("lower"), [Named()])
     assert str(caught.value) == "Balanced elimination needs a lower bound from every learner, but 'mine' offers none"
     with pytest.raises(NotEntitled) as caught:
         check_entitled(BalancedElimination([Observed()]), [Named()])

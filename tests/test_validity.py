@@ -21,7 +21,7 @@ from equipoise.bounds import Bound, Observed, Power
 from equipoise.confidence import radius_sum
 from equipoise.learner import Proposal
 from equipoise.selectors import BalancedElimination, balanced_elimination, evidence
-from equipoise.selectors.evidence import Books, Rules
+from equipoise.selectors.evidence import Params, State
 from equipoise.simulation.compiler import compiled
 
 DELTA = 0.05
@@ -80,7 +80,7 @@ class Truth(NamedTuple):
 
 @compiled
 def play_world(
-    rules: Rules, books: Books, means: Any, honest: Any, truth: Truth, draws: Draws, late: int, in_order: bool
+    rules: Params, books: State, means: Any, honest: Any, truth: Truth, draws: Draws, late: int, in_order: bool
 ) -> tuple[Any, Any]:
     """One run: the learners chosen, and which claims were broken at any round (of the first 100, then every tenth).
 
@@ -120,13 +120,13 @@ def play_world(
 
 
 @compiled
-def resolve(rules: Rules, books: Books, truth: Truth, i: int, reward: float, gap: float) -> None:
+def resolve(rules: Params, books: State, truth: Truth, i: int, reward: float, gap: float) -> None:
     truth.regrets[i] += gap
     balanced_elimination.book(rules, books, i, reward, gap, 1.0)
 
 
 @compiled
-def check_claims(rules: Rules, books: Books, honest: Any, truth: Truth, broken: Any) -> None:
+def check_claims(rules: Params, books: State, honest: Any, truth: Truth, broken: Any) -> None:
     lower, upper, regret_lower, regret_upper, _ = evidence.certify(rules, books)
     trusted = False
     for i in range(len(honest)):

@@ -20,8 +20,8 @@ from equipoise.kernel import kernel
 from equipoise.learners import Scheduled
 from equipoise.problems import GapBandit
 from equipoise.selectors import BalancedElimination, balanced_elimination, evidence
-from equipoise.selectors.base import Kernels
-from equipoise.selectors.evidence import Books, Rules
+from equipoise.selectors.evidence import Params, State
+from equipoise.selectors.kernels import Kernels
 from equipoise.simulation.tapes import Tapes
 from equipoise.simulation.watch import watch_on_tapes
 
@@ -86,25 +86,25 @@ CONTROLS: dict[str, Callable[[int, int], Iterator[Seen]]] = {
 
 
 @kernel
-def book_mixed(rules: Rules, books: Books, i: int, reward: float, regret: float, probability: float) -> None:
-    evidence.book(rules, books, i, reward, regret)
+def book_mixed(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
+    evidence.book(params, state, i, reward, regret)
     best_lower = -inf
-    for j in range(len(books.accounts)):
-        account = books.accounts[j]
+    for j in range(len(state.accounts)):
+        account = state.accounts[j]
         if account.active:
             if account.booked_plays == 0:
                 return
-            lower = (account.rewards - radius_sum(rules.radius, account.booked_plays)) / sqrt(account.booked_plays)
+            lower = (account.rewards - radius_sum(params.radius, account.booked_plays)) / sqrt(account.booked_plays)
             best_lower = max(best_lower, lower)
-    for j in range(len(books.accounts)):
-        account = books.accounts[j]
+    for j in range(len(state.accounts)):
+        account = state.accounts[j]
         n = account.booked_plays
-        if (account.rewards + radius_sum(rules.radius, n)) / sqrt(n) + account.booked_bound < best_lower:
+        if (account.rewards + radius_sum(params.radius, n)) / sqrt(n) + account.booked_bound < best_lower:
             account.active = False
 
 
 @kernel
-def choose_by_context(rules: Rules, books: Books, rng: np.random.Generator) -> tuple[int, float]:
+def choose_by_context(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """The number drawn says what the round will be like."""
     return (0 if rng.random() < SHARE else 1), 1.0
 

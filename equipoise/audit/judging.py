@@ -69,7 +69,7 @@ def regret_rounds(books: Any) -> int:
 
 def general_of(selector: Any, facts: Facts, books: Any, kept: Sequence[bool], width: float) -> float:
     """The general bound at the plays that happened, for the best choice of *."""
-    radius = partial(radius_sum, selector.rules.radius)
+    radius = partial(radius_sum, selector.confidence.radius)
     bounds = [float(bound) for bound, true in zip(books.accounts["booked_bound"], kept, strict=True) if true]
     least = inf
     for star, true in enumerate(kept):
@@ -90,7 +90,7 @@ def general_of(selector: Any, facts: Facts, books: Any, kept: Sequence[bool], wi
 def closed_form_of(selector: Any, kept: Sequence[bool], rounds: int, width: float) -> float | None:
     """The theorem for the family of the bounds; None where they are of several, or observed."""
     bounds = selector.bounds
-    world: dict[str, Any] = {"rounds": rounds, "radius": radius_sum(selector.rules.radius, rounds), "width": width}
+    world: dict[str, Any] = {"rounds": rounds, "radius": radius_sum(selector.confidence.radius, rounds), "width": width}
     shapes = {bound_shape(bound) for bound in bounds}
     if len(shapes) > 1:
         return None
@@ -121,7 +121,7 @@ def bound_shape(bound: Any) -> tuple[Any, ...]:
 
 def _with_gaps(selector: Any, books: Any, gaps: Sequence[float | None], regret: float, width: float) -> Iterator[Seen]:
     bounds, rounds = selector.bounds, regret_rounds(books)
-    radius = radius_sum(selector.rules.radius, rounds)
+    radius = radius_sum(selector.confidence.radius, rounds)
     coefficients = [getattr(bound, "coefficient", 0.0) for bound in bounds]
     world: dict[str, Any] = {"rounds": rounds, "radius": radius, "width": width}
     most: list[tuple[float, float]] = []

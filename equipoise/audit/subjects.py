@@ -240,5 +240,5 @@ def _judge_epochs(selector: AdversarialElimination, run: Any, marks: Any, true: 
     if not gone:
         chances = [weights.get(i, 0.0) / sum(weights.values()) for i in range(selector.n_learners)]
         limit = balanced_regret_bounds(selector.classes, rounds=rounds, alpha=selector.alpha, chances=chances)
-        total = float(selector.books.epoch[0].regrets)
+        total = float(selector.kernel_state.epoch[0].regrets)
         yield Seen("epoch bounds", limit, total, total > limit)

@@ -178,7 +178,7 @@ def guarantee(experiment: Experiment, results: Results, instance: str, label: st
     true = [_keeps(bound, width, results, instance, name) for bound, name in zip(bounds, names, strict=True)]
     if not any(true):
         return inf
-    world: dict[str, Any] = {"rounds": rounds, "radius": radius_sum(selector.rules.radius, rounds), "width": width}
+    world: dict[str, Any] = {"rounds": rounds, "radius": radius_sum(selector.confidence.radius, rounds), "width": width}
     if kinds == {Power}:
         return power_guarantee([bound.coefficient for bound in bounds], bounds[0].exponent, true, **world)
     return linear_sqrt_guarantee([bound.slope for bound in bounds], bounds[0].coefficient, true, **world)

@@ -110,7 +110,7 @@ def _play_alone(world: _World, i: int) -> tuple[NDArray[np.float64], float]:
     setup = world.fresh()
     problem, n_learners = setup.problem, len(setup.learners)
     only = BalancedElimination([Power(1.0)] * n_learners, reward_range=problem.reward_range, noise=problem.noise)
-    for j, account in enumerate(only.books.accounts):
+    for j, account in enumerate(only.evidence.accounts):
         account.active = j == i
     run, seconds = run_jointly(problem, setup.learners, only, world.marks, world.seed)
     return run.regret, seconds

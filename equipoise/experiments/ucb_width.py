@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.bounds import Bound, Observed, Power
+from equipoise.confidence import STITCHED_FACTOR, STITCHED_RATIO, stitched_bracket
 from equipoise.experiments.experiment import Experiment, Setup
 from equipoise.learners import UCB
 from equipoise.problems import KArmedBandit
@@ -53,8 +54,8 @@ def closed_form_constant(rounds: int, n_actions: int) -> float:
     A play loses at most twice the width of its action, 1.7 sigma sqrt(L / m) after m plays of it, with L the bracket of
     the radius at n = `rounds`; the sum over m is at most 2 sqrt(m), and over the actions at most 2 sqrt(K n).
     """
-    bracket = log(log(2.0 * rounds)) + 0.72 * log(5.2 * 2 * n_actions / DELTA)
-    return 2 * 1.7 * NOISE * sqrt(bracket) * 2 * sqrt(n_actions)
+    bracket = stitched_bracket(rounds, log(STITCHED_RATIO * 2 * n_actions / DELTA))
+    return 2 * STITCHED_FACTOR * NOISE * sqrt(bracket) * 2 * sqrt(n_actions)
 
 
 UCB_WIDTH = Experiment(

@@ -29,6 +29,7 @@ from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
+from equipoise.confidence import STITCHED_FACTOR, stitched_bracket, stitched_level
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
 from equipoise.learner import Proposal
@@ -49,7 +50,8 @@ def observed_bound(episodes: int, width_sum: float, greatest: float, alpha: floa
     if episodes == 0:
         return 0.0
     share = alpha / 2.0
-    deviation = 0.85 * greatest * sqrt(episodes * (log(log(2.0 * episodes)) + 0.72 * log(5.2 / share)))
+    # Increments in an interval of width B have the sub-Gaussian factor B^2/4.
+    deviation = STITCHED_FACTOR / 2.0 * greatest * sqrt(episodes * stitched_bracket(episodes, stitched_level(share)))
     return min(width_sum + deviation, (X * width_sum + greatest * log(1.0 / share)) / (1.0 - exp(-X)))
 
 

@@ -30,7 +30,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.confidence import Radius, radius_sum, stitched
+from equipoise.confidence import Stitched, radius_sum, stitched
 from equipoise.kernel import kernel, native
 from equipoise.learner import Proposal
 from equipoise.learners import ucb
@@ -54,7 +54,7 @@ class Params(NamedTuple):
     dim: int
     ucb: ucb.Params
     ellipsoid: Ellipsoid
-    noise: Radius  # of summed rewards
+    noise: Stitched  # of summed rewards
     middle: float  # of the reward range
 
 

@@ -23,12 +23,12 @@ sum w^2 for weights known before their reward, the width is D(sum w^2) / sum w.
 
 from __future__ import annotations
 
-from math import inf, log
+from math import inf
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.confidence import STITCHED, Radius, radius_sum
+from equipoise.confidence import Stitched, radius_sum, stitched
 from equipoise.kernel import kernel, native
 from equipoise.learner import Proposal
 from equipoise.learners.base import Kernels, Ranged
@@ -39,7 +39,7 @@ from equipoise.validation import positive, probability
 
 
 class Params(NamedTuple):
-    radius: Radius
+    radius: Stitched
     low: float
     high: float
 
@@ -125,8 +125,7 @@ class UCB(FiniteLearner[Params, Memory], Ranged):
 
     def _open(self) -> None:
         super()._open()
-        alpha = self.delta / (2 * self.arms)
-        radius = Radius(STITCHED, self.noise**2, 0.72 * log(5.2 / alpha), self.scale)
+        radius = stitched(self.noise**2, self.delta / (2 * self.arms), self.scale)
         self.params = Params(radius, *self.reward_range)
         unplayed, plays = np.full(self.arms, np.inf), np.zeros(self.arms, np.int64)
         sums = (np.zeros(self.arms), np.zeros(self.arms), np.zeros(self.arms))

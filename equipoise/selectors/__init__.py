@@ -19,6 +19,7 @@ from equipoise.selectors.rate_adaptive import RateAdaptive
 from equipoise.selectors.realized_balancing import RealizedBalancing
 from equipoise.selectors.regret_balancing import RegretBalancing
 from equipoise.selectors.stochastic_corral import StochasticCorral
+from equipoise.selectors.stochastic_exp3p import StochasticEXP3P
 from equipoise.selectors.tsallis_corral import TsallisCorral
 from equipoise.selectors.ucb1 import UCB1
 from equipoise.selectors.ucbc import UCBC
@@ -40,6 +41,7 @@ SELECTORS: dict[str, type[Any]] = {
         Uniform,
         Corral,
         StochasticCorral,
+        StochasticEXP3P,
         TsallisCorral,
         UCBC,
         GreedyMean,
@@ -68,6 +70,7 @@ __all__ = [
     "RealizedBalancing",
     "RegretBalancing",
     "StochasticCorral",
+    "StochasticEXP3P",
     "TsallisCorral",
     "Uniform",
 ]

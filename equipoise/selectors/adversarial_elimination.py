@@ -20,36 +20,29 @@ chosen before its epoch ended and whose reward came afterwards counts in no epoc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from equipoise.kernel import kernel
+from equipoise.learner import Proposals
 from equipoise.nesting import well_spaced
-from equipoise.selectors.base import Kernels
-from equipoise.selectors.epoch_balancing import EpochBalancing, book, choose
-from equipoise.selectors.epochs import EpochBooks, add_round, begin_epoch, certify, smallest_active, test
-from equipoise.selectors.evidence import Rules
+from equipoise.selectors import evidence
+from equipoise.selectors.epoch_balancing import EpochBalancing, choose
+from equipoise.selectors.epochs import State, add_round, begin_epoch, certify, smallest_active, test
+from equipoise.selectors.kernels import Kernels, nested_kernels
+from equipoise.selectors.nested import Params
 
 
 @kernel
-def close_round(
-    rules: Rules,
-    books: EpochBooks,
-    i: int,
-    reward: float,
-    regret: float,
-    lowers: Sequence[float],
-    regrets: Sequence[float],
-) -> None:
+def close_round(params: Params, state: State, i: int, reward: float, regret: float, proposals: Proposals) -> None:
     """Add a round to the epoch; if it ends, drop the smallest learner and begin the next."""
-    add_round(rules, books, reward, regret, lowers, regrets)
-    first = smallest_active(books)
-    if books.ends[first].ended_at == 0 and test(rules, books, first) and first < len(books.ends) - 1:
-        account = books.accounts[first]
+    add_round(params.evidence, state, reward, regret, proposals)
+    first = smallest_active(state)
+    if state.ends[first].ended_at == 0 and test(params.evidence, state, first) and first < len(state.ends) - 1:
+        account = state.evidence.accounts[first]
         account.active = False
-        account.eliminated_at = books.ends[first].ended_at
-        books.pool[0].eliminated += 1
-        begin_epoch(rules, books)
+        account.eliminated_at = state.ends[first].ended_at
+        state.evidence.pool[0].eliminated += 1
+        begin_epoch(params.evidence, state)
 
 
 class AdversarialElimination(EpochBalancing):
@@ -60,7 +53,7 @@ class AdversarialElimination(EpochBalancing):
     """
 
     name = "Adversarial elimination"
-    kernels: ClassVar[Kernels] = Kernels(choose, book, close_round=close_round, certify=certify)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, close_round=close_round, certify=certify)
 
     @property
     def left_out(self) -> tuple[int, ...]:
@@ -70,8 +63,7 @@ class AdversarialElimination(EpochBalancing):
     def _n_epochs(self) -> int:
         return self.n_learners
 
-    def _open_books(self) -> EpochBooks:
-        books = super()._open_books()
-        for account, kept in zip(books.accounts, well_spaced(self.sizes), strict=True):
+    def _make_state(self, accounts: evidence.State) -> State:
+        for account, kept in zip(accounts.accounts, well_spaced(self.sizes), strict=True):
             account.active = kept
-        return books
+        return super()._make_state(accounts)

@@ -23,28 +23,29 @@ the lower index), so the balancing lemma is untouched; the radius has explicit c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 from typing import ClassVar
 
 import numpy as np
 
-from equipoise.bounds import Bound
 from equipoise.kernel import kernel
 from equipoise.outlook import next_elimination
 from equipoise.selector import Certificate
 from equipoise.selectors import evidence
-from equipoise.selectors.base import BookedSelector, Kernels, check_bounds
-from equipoise.selectors.evidence import Accounts, Books, Limits, Rules, comes_first
+from equipoise.selectors.base import PlainSelector
+from equipoise.selectors.evidence import Params, State, comes_first
+from equipoise.selectors.kernels import Kernels
+from equipoise.selectors.settings import CandidateBounds, ConfidenceSettings
+from equipoise.settings import configurable
 
 
 @kernel
-def choose(rules: Rules, books: Books, rng: np.random.Generator) -> tuple[int, float]:
+def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """The active learner of least putative regret; ties go to fewer plays, then to the lower index."""
     chosen, least_bound, fewest_plays = -1, inf, 0
-    for i in range(len(books.accounts)):
-        account = books.accounts[i]
+    for i in range(len(state.accounts)):
+        account = state.accounts[i]
         bound, plays = account.regret_bound, account.plays
         if account.active and comes_first(bound, plays, least_bound, fewest_plays):
             chosen, least_bound, fewest_plays = i, bound, plays
@@ -52,14 +53,15 @@ def choose(rules: Rules, books: Books, rng: np.random.Generator) -> tuple[int, f
 
 
 @kernel
-def book(rules: Limits, books: Accounts, i: int, reward: float, regret: float, probability: float) -> None:
+def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
     """Book one reward, then drop every learner whose bound its rewards contradict."""
-    evidence.book(rules, books, i, reward, regret)
-    if books.accounts[i].active:
-        evidence.eliminate(books)
+    evidence.book(params, state, i, reward, regret)
+    if state.accounts[i].active:
+        evidence.eliminate(state)
 
 
-class BalancedElimination(BookedSelector):
+@configurable
+class BalancedElimination(CandidateBounds, ConfidenceSettings, PlainSelector):
     """Algorithm 1 of the paper.
 
     `bounds` has one candidate bound per learner. `delta` is the selector's own failure probability; learners spend
@@ -70,33 +72,9 @@ class BalancedElimination(BookedSelector):
     """
 
     name = "Balanced elimination"
-    needs = frozenset({"bounds"})
     kernels: ClassVar[Kernels] = Kernels(choose, book)
-
-    def __init__(
-        self,
-        bounds: Sequence[Bound],
-        *,
-        delta: float = 0.05,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        noise: float | None = None,
-        contexts: str = "random",
-        radius: str = "stitched",
-        radius_scale: float = 1.0,
-    ) -> None:
-        candidates = check_bounds(bounds)
-        super().__init__(
-            len(candidates),
-            candidates,
-            delta=delta,
-            reward_range=reward_range,
-            noise=noise,
-            contexts=contexts,
-            radius=radius,
-            radius_scale=radius_scale,
-        )
 
     def certificate(self) -> Certificate:
         """What the rewards booked so far prove, and when the next learner would go at the present means."""
-        outlook = next_elimination(self.standing(), self.bounds or (), self.rules.radius, self.rules.width)
+        outlook = next_elimination(self.standing(), self.bounds, self.confidence.radius, self.params.width)
         return replace(super().certificate(), next_elimination=outlook)

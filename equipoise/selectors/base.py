@@ -7,222 +7,187 @@ validates, holds both and forwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from math import isnan, nan
-from typing import Any, ClassVar, NamedTuple, Self, TypedDict
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from equipoise import bounds as bounds_module
-from equipoise.bounds import BOUNDS, Bound, Custom, Observed
-from equipoise.confidence import (
-    Radius,
-    lower_sum,
-    make_radius,
-    radius_alpha,
-    radius_shares,
-    radius_sum,
-    upper_sum,
-)
+from equipoise.bounds import Bound, Custom, Observed
+from equipoise.confidence import Confidence, lower_sum, radius_sum, upper_sum
 from equipoise.errors import InvalidArgument
-from equipoise.learner import Proposal
-from equipoise.ledger import Bookkeeping, Ledger
-from equipoise.records import as_columns, as_records, check_columns, check_shapes, take_columns, take_records
-from equipoise.selector import Certificate, Choice, Dropped, Elimination, Evidence, Standing
+from equipoise.learner import Proposal, Proposals
+from equipoise.ledger import Entry, Ledger, Resolved
+from equipoise.records import check_columns, check_shapes, state_columns, state_records, take_columns, take_state
+from equipoise.selector import Certificate, Choice, Dropped, Elimination, Evidence, SelectorTraits, Standing
 from equipoise.selectors import evidence
-from equipoise.selectors.evidence import Rules, open_books, open_books_without_bounds
-from equipoise.streams import SELECTOR, open_stream, seek
-from equipoise.validation import count, interval, non_negative, one_of, positive, probability, real
+from equipoise.selectors.evidence import Params as EvidenceParams
+from equipoise.selectors.evidence import State as EvidenceState
+from equipoise.selectors.kernels import Kernels
+from equipoise.settings import Configured
+from equipoise.types import Action, AnyArray, State
+from equipoise.validation import non_negative, real
+
+P = TypeVar("P", bound=NamedTuple)
+S = TypeVar("S", bound=NamedTuple)
 
 
-class Kernels(NamedTuple):
-    """The functions of a selector, all over (params, state, ...); i is a learner."""
+class KernelSelector(Configured, Generic[P, S]):
+    """A selector made of kernels, whose params and state are or contain those of `evidence`.
 
-    choose: Callable[..., tuple[int, float]]  # (generator) -> learner, probability
-    book: Callable[..., None]  # (i, reward, regret, probability): a play was resolved, in play order
-    open_play: Callable[..., None] = evidence.open_play  # (i)
-    rewind: Callable[..., None] = evidence.rewind  # (i)
-    play: Callable[..., None] = evidence.play  # (i, position, regret)
-    pool: Callable[..., None] = evidence.pool  # (reward)
-    close_round: Callable[..., None] = evidence.close_round  # (i, reward, regret, lowers, regrets), in round order
-    certify: Callable[..., Any] = evidence.certify
-    is_active: Callable[..., bool] = evidence.is_active  # (i)
-    stage: Callable[..., int] = evidence.stage  # (i, probability, generator) right after choose -> TEACH, KEEP, REPLAY
-
-
-class Settings(TypedDict, total=False):
-    """What every selector over random or fixed contexts may be told; `BalancedElimination` says what it means."""
-
-    delta: float
-    reward_range: tuple[float, float]
-    noise: float | None
-    contexts: str
-    radius: str
-    radius_scale: float
-
-
-def check_bounds(bounds: Any) -> tuple[Bound, ...]:
-    """One candidate bound per learner, or what is wrong with them."""
-    if not isinstance(bounds, Iterable):
-        raise InvalidArgument(f"bounds is {bounds!r}, but must have one bound per learner")
-    candidates = tuple(bounds)
-    if not candidates:
-        raise InvalidArgument("bounds is empty, but must have one bound per learner")
-    for bound in candidates:
-        if not isinstance(bound, tuple(BOUNDS.values())):
-            raise InvalidArgument(f"bounds has {bound!r}, but every entry must be one of {', '.join(BOUNDS)}")
-    return candidates
-
-
-class BookedSelector:
-    """A selector that keeps the books of `evidence`."""
+    `equipoise.selectors.settings` has the settings that it is completed with.
+    """
 
     name: str
     needs: frozenset[str] = frozenset()
+    kernels: ClassVar[Kernels]
     randomized: ClassVar[bool] = False  # whether choosing draws random numbers
-    lower_apart: ClassVar[bool] = False  # whether lower means have a stitched radius of their own
     readmits: ClassVar[bool] = False  # whether a learner that is not active may become so again
     per_learner: ClassVar[tuple[str, ...]] = ("bounds",)  # settings with one entry for each learner
-    worlds: ClassVar[tuple[str, ...]] = ("random", "fixed")  # how contexts may come about
-    kernels: ClassVar[Kernels]
 
-    def __init__(
-        self,
-        n_learners: int,
-        bounds: Sequence[Bound] | None,
-        *,
-        delta: float = 0.05,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        noise: float | None = None,
-        contexts: str = "random",
-        radius: str = "stitched",
-        radius_scale: float = 1.0,
-        seed: int = 0,
-    ) -> None:
-        self.n_learners = count("n_learners", n_learners)
-        self.bounds = None if bounds is None else tuple(bounds)
-        self.delta = probability("delta", delta)
-        self.reward_range = interval("reward_range", reward_range)
-        self.noise = None if noise is None else positive("noise", noise)
-        self.contexts = one_of("contexts", contexts, self.worlds)
-        self.radius = radius
-        self.radius_scale = positive("radius_scale", radius_scale)
-        self.alpha = self._share_of_delta()
+    n_learners: int
+    delta: float
+    reward_range: tuple[float, float]
+
+    confidence: Confidence
+    params: P  # what the kernels take first
+    kernel_state: S  # what the kernels take second: rows that they change in place
+    evidence: EvidenceState  # the part of it that every selector has
+
+    def _open(self) -> None:
         low, high = self.reward_range
-        self.rules = Rules(self._make_radius(), low, high, high - low)
-        self.books = self._open_books()
-        self.observed = tuple(i for i, bound in enumerate(self.bounds or ()) if isinstance(bound, Observed))
-        self._customs = {i: bound for i, bound in enumerate(self.bounds or ()) if isinstance(bound, Custom)}
-        self.eliminations: list[Any] = []  # what was dropped, all in the form of this selector
-        self.seed = count("seed", seed, least=0, most=2**64 - 1)
-        self._stream = open_stream(self.seed)
+        self.confidence = self._make_confidence(self.n_learners)
+        self.params = self._make_params(EvidenceParams(self.confidence.radius, low, high, high - low))
+        bounds = self.learner_bounds
+        if bounds:
+            self.evidence = evidence.open_state(bounds)
+        else:
+            self.evidence = evidence.open_state_without_bounds(self.n_learners, high - low)
+        self.kernel_state = self._make_state(self.evidence)
+        self.observed = tuple(i for i, bound in enumerate(bounds) if isinstance(bound, Observed))
+        self._customs = {i: bound for i, bound in enumerate(bounds) if isinstance(bound, Custom)}
+        self._asks_all = "actions" in self.needs
+        self._ledger = Ledger(self.n_learners, keeps_proposals=self._asks_all)
+        self._eliminations: list[Dropped] = []
         self._draws = 0
-        self._pick = partial(self.kernels.choose, self.params, self.kernel_state)
-        self._ledger = Ledger(n_learners, self._bookkeeping(), self._n_notes())
 
-    def _share_of_delta(self) -> float:
+    @property
+    def learner_bounds(self) -> tuple[Bound, ...]:
+        """The candidate bound of each learner; empty if there are none."""
+        return ()
+
+    def _make_confidence(self, n_learners: int) -> Confidence:
+        raise NotImplementedError
+
+    def _make_params(self, limits: EvidenceParams) -> P:
+        raise NotImplementedError
+
+    def _make_state(self, accounts: EvidenceState) -> S:
+        raise NotImplementedError
+
+    def _own_generator(self, draws: int) -> np.random.Generator | None:
+        """What `choose` draws from if it is given nothing, after so many draws."""
+        return None
+
+    @property
+    def traits(self) -> SelectorTraits:
+        """What others read of this selector beside its methods."""
+        return SelectorTraits(
+            n_learners=self.n_learners,
+            randomized=self.randomized,
+            reward_range=self.reward_range,
+            noise=self.confidence.noise,
+            observed=self.observed,
+            per_learner=self.per_learner,
+            readmits=self.readmits,
+            left_out=self.left_out,
+            compilable=not self._customs,
+        )
+
+    @property
+    def left_out(self) -> tuple[int, ...]:
+        """The learners that are never played."""
+        return ()
+
+    @property
+    def alpha(self) -> float:
         """The failure probability of one side of one radius."""
-        return radius_alpha(self.n_learners, self.delta, self.shares)
+        return self.confidence.alpha
 
     @property
     def shares(self) -> int:
         """How many one-sided events every learner's plays and the pool are used for."""
-        return radius_shares(self.radius, self.contexts, self.lower_apart)
-
-    def _make_radius(self) -> Radius:
-        low, high = self.reward_range
-        return make_radius(
-            self.radius,
-            n_learners=self.n_learners,
-            delta=self.delta,
-            width=high - low,
-            noise=self.noise,
-            contexts=self.contexts,
-            scale=self.radius_scale,
-            lower_apart=self.lower_apart,
-        )
-
-    def _open_books(self) -> Any:
-        if self.bounds is None:
-            return open_books_without_bounds(self.n_learners, self.rules.width)
-        return open_books(self.bounds)
-
-    @property
-    def params(self) -> Any:
-        """What the kernels take first."""
-        return self.rules
-
-    @property
-    def kernel_state(self) -> Any:
-        """What the kernels take second: a tuple of arrays that they change in place."""
-        return self.books
-
-    def _bookkeeping(self) -> Bookkeeping:
-        params, state, kernels = self.params, self.kernel_state, self.kernels
-
-        def close(i: int) -> None:
-            self.books.accounts[i].plays -= 1
-
-        def play(i: int, offset: int, regret: float) -> None:
-            position = self.books.accounts[i].booked_plays + offset
-            kernels.play(params, state, i, position, self._increment(i, position, regret))
-
-        def book(i: int, reward: float, regret: float, probability: float) -> None:
-            regret = self._increment(i, self.books.accounts[i].booked_plays + 1, regret)
-            kernels.book(params, state, i, reward, regret, probability)
-
-        return Bookkeeping(
-            open=partial(kernels.open_play, params, state),
-            close=close,
-            rewind=partial(kernels.rewind, params, state),
-            play=play,
-            book=book if self._customs else partial(kernels.book, params, state),
-            pool=partial(kernels.pool, params, state),
-        )
-
-    def _n_notes(self) -> int:
-        """How many numbers are kept with a round until it is closed."""
-        return 0
-
-    def _increment(self, i: int, position: int, regret: float) -> float:
-        """What play number `position` of learner i adds to its bound; the kernel cannot evaluate a `Custom` one."""
-        custom = self._customs.get(i)
-        if custom is None:
-            return regret
-        return custom.raw(position) - (custom.raw(position - 1) if position > 1 else 0.0)
-
-    @property
-    def has_custom_bounds(self) -> bool:
-        """Whether a bound is a Python function, which compiled code cannot call."""
-        return bool(self._customs)
+        return self.confidence.shares
 
     @property
     def active(self) -> tuple[int, ...]:
         is_active, params, state = self.kernels.is_active, self.params, self.kernel_state
         return tuple(i for i in range(self.n_learners) if is_active(params, state, i))
 
+    @property
+    def eliminations(self) -> list[Dropped]:
+        """What was dropped, in order."""
+        return self._eliminations
+
     def choose(self, rng: np.random.Generator | None = None) -> Choice:
         """The learner that plays this round; opens a play."""
-        self._ledger.settle()
-        if rng is None and self.randomized:
-            seek(self._stream, SELECTOR, self._draws)
-            rng = self._stream.generator
-        learner, chance = self._pick(rng)
+        if self._ledger.stale:
+            self._count_pending()
+        return self._choose(self._own_generator(self._draws) if rng is None else rng)
+
+    def _choose(self, rng: np.random.Generator | None) -> Choice:
+        learner, chance = self.kernels.choose(self.params, self.kernel_state, rng)
+        return Choice(learner, self._begin(learner, chance), chance)
+
+    def replay(self, choice: Choice) -> None:
+        """Open exactly this play, as if it had just been chosen, and draw nothing."""
+        self._check_replay(choice)
+        self._begin(choice.learner, choice.probability)
+
+    def _check_replay(self, choice: Choice) -> None:
+        if not 0 <= choice.learner < self.n_learners:
+            raise InvalidArgument(f"learner is {choice.learner!r}, but must be from 0 to {self.n_learners - 1}")
+        if choice.play != (play := self._ledger.next_ticket(choice.learner)):
+            raise InvalidArgument(f"play of learner {choice.learner} is {choice.play!r}, but its next is {play}")
+
+    def _begin(self, learner: int, chance: float) -> int:
+        """Open a play and return its number."""
         if learner in self._customs:  # the user's function may break its rule: find out before the play is opened
-            self._customs[learner].raw(self.books.accounts[learner].plays + 1)
+            self._customs[learner].raw(self.evidence.accounts[learner].plays + 1)
         self._draws += 1
-        return Choice(learner, self._ledger.open(learner, chance), chance)
+        self.kernels.open_play(self.params, self.kernel_state, learner)
+        return self._ledger.open(learner, chance, self.evidence.pool[0].eliminated)
 
     def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
-        """Take in what the chosen learner proposed."""
+        """Take in what the chosen learner proposed, or every active one if "actions" are needed."""
         if choice.learner not in proposals:
             raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {choice.learner}")
-        self._ledger.entry(choice.learner, choice.play)  # raises what is wrong with a ticket that is not open
+        entry = self._ledger.entry(choice.learner, choice.play)  # raises what is wrong with a ticket that is not open
+        gathered = self._gather(entry, proposals) if self._asks_all else None
         if choice.learner in self.observed:
-            regret = self._check_regret(proposals[choice.learner].regret)
-            self._ledger.observe(choice.learner, choice.play, regret)
+            self._ledger.observe(entry, self._check_regret(proposals[choice.learner].regret))
+        entry.proposals = gathered
+
+    def _gather(self, entry: Entry, proposals: Mapping[int, Proposal]) -> Proposals:
+        asked = self.active if self._in_epoch(entry) else (entry.learner,)
+        missing = [j for j in asked if j not in proposals]
+        if missing:
+            raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {missing[0]} too")
+        rows = [_UNKNOWN] * self.n_learners
+        for j in asked:
+            lower = real(f"lower of learner {j}", proposals[j].lower) if "lower" in self.needs else proposals[j].lower
+            rows[j] = proposals[j]._replace(
+                action=_index(proposals[j].action),
+                greedy=_index(proposals[j].greedy),
+                lower=lower,
+                regret=self._check_regret(proposals[j].regret),
+            )
+        actions, lowers, regrets, probabilities, greedy, values = zip(*rows, strict=True)
+        return Proposals(actions, greedy, lowers, regrets, probabilities, values)
+
+    def _in_epoch(self, entry: Entry) -> bool:
+        """Whether nobody was eliminated since the round was chosen."""
+        return entry.epoch == self.evidence.pool[0].eliminated
 
     def check_reward(self, reward: float) -> float:
         """The reward as a float, or the reason why it cannot be booked."""
@@ -230,7 +195,7 @@ class BookedSelector:
         if type(reward) is float and low <= reward <= high:
             return reward
         number = real("reward", reward)
-        if self.noise is None and not low <= number <= high:
+        if self.confidence.noise is None and not low <= number <= high:
             raise InvalidArgument(f"reward is {reward!r}, but must lie in reward_range ({low:g}, {high:g})")
         return number
 
@@ -244,29 +209,68 @@ class BookedSelector:
                 f"regret of play {choice.play} of learner {choice.learner} is unknown, "
                 "but its bound is Observed and needs it from observe() or credit()"
             )
+        if self._asks_all and entry.proposals is None:
+            play = f"play {choice.play} of learner {choice.learner}"
+            raise InvalidArgument(f"proposals of {play} are unknown, but observe() must come before credit()")
         return number, known
 
-    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> None:
-        """Book the reward of a play, in any order and however late; `regret` where it is known only now."""
-        self.credit_checked(choice, *self.check_credit(choice, reward, regret))
+    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[Dropped, ...]:
+        """Book the reward of a play, in any order and however late; `regret` where it is known only now. Returns what
+        was eliminated."""
+        return self.credit_checked(choice, *self.check_credit(choice, reward, regret))
 
-    def credit_checked(self, choice: Choice, reward: float, regret: float) -> None:
+    def credit_checked(self, choice: Choice, reward: float, regret: float) -> tuple[Dropped, ...]:
         """Book what `check_credit` has passed."""
-        self._ledger.credit(choice.learner, choice.play, reward, regret)
-        if self.books.pool[0].eliminated != len(self.eliminations):
-            self._note_eliminations()
+        return self._book(choice.learner, self._ledger.credit(choice.learner, choice.play, reward, regret))
 
-    def withdraw(self, choice: Choice) -> None:
-        """The round did not happen: strike its play."""
-        if self._ledger.withdraw(choice.learner, choice.play):
+    def withdraw(self, choice: Choice) -> tuple[Dropped, ...]:
+        """The round did not happen: strike its play. Returns what was eliminated."""
+        entry = self._ledger.entry(choice.learner, choice.play)
+        if self._ledger.is_newest(entry):
             self._draws -= 1  # the next choice draws the same numbers
-        if self.books.pool[0].eliminated != len(self.eliminations):
-            self._note_eliminations()
+        self.evidence.accounts[choice.learner].plays -= 1
+        return self._book(choice.learner, self._ledger.withdraw(entry))
+
+    def _book(self, learner: int, resolved: Resolved) -> tuple[Dropped, ...]:
+        """Let the kernels know what is resolved; returns what was eliminated."""
+        kernels, params, state = self.kernels, self.params, self.kernel_state
+        for entry in resolved.rounds:
+            kernels.pool(params, state, entry.reward)
+            if self._asks_all and self._in_epoch(entry):
+                kernels.close_round(params, state, entry.learner, entry.reward, entry.regret, entry.proposals)
+        for entry in resolved.plays:
+            regret = entry.regret
+            if self._customs:
+                regret = self._increment(learner, self.evidence.accounts[learner].booked_plays + 1, regret)
+            kernels.book(params, state, learner, entry.reward, regret, entry.probability)
+        if resolved.rewind:
+            kernels.rewind(params, state, learner)
+        if self.evidence.pool[0].eliminated == len(self._eliminations):
+            return ()
+        return self._note_eliminations()
+
+    def _count_pending(self) -> None:
+        """Bring what is balanced up to date with the pending plays."""
+        kernels, params, state = self.kernels, self.params, self.kernel_state
+        rewound, plays = self._ledger.count()
+        for i in rewound:
+            kernels.rewind(params, state, i)
+        for offset, entry in plays:
+            i = entry.learner
+            position = self.evidence.accounts[i].booked_plays + offset
+            kernels.play(params, state, i, position, self._increment(i, position, entry.regret))
+
+    def _increment(self, i: int, position: int, regret: float) -> float:
+        """What play number `position` of learner i adds to its bound; the kernel cannot evaluate a `Custom` one."""
+        custom = self._customs.get(i)
+        if custom is None:
+            return regret
+        return custom.raw(position) - (custom.raw(position - 1) if position > 1 else 0.0)
 
     def standing(self) -> list[Standing]:
         """How every learner stands; nan where a learner has no resolved play."""
         rows, active = [], self.active
-        for i, account in enumerate(self.books.accounts):
+        for i, account in enumerate(self.evidence.accounts):
             n = account.booked_plays
             rows.append(
                 Standing(
@@ -274,7 +278,7 @@ class BookedSelector:
                     plays=account.plays,
                     pending=account.plays - n,
                     mean_reward=account.rewards / n if n else nan,
-                    mean_radius=radius_sum(self.rules.radius, n) / n if n else nan,
+                    mean_radius=radius_sum(self.confidence.radius, n) / n if n else nan,
                     mean_bound=account.booked_bound / n if n else nan,
                     mean_lower=account.mean_lower if n else nan,
                     mean_upper=account.mean_upper if n else nan,
@@ -287,13 +291,13 @@ class BookedSelector:
         """What the rewards booked so far prove about the optimum and the regret."""
         lower, upper, regret_lower, regret_upper, consistent = self.kernels.certify(self.params, self.kernel_state)
         proved = []
-        for account in self.books.accounts:
+        for account in self.evidence.accounts:
             n = account.booked_plays
-            radius = radius_sum(self.rules.radius, n) if n > 0 else 0.0
+            radius = radius_sum(self.confidence.radius, n) if n > 0 else 0.0
             proved.append(max(0.0, n * lower - account.rewards - radius))
         return Certificate(
-            rounds=evidence.rounds_made(self.books),
-            resolved_rounds=self.books.pool[0].plays,
+            rounds=evidence.rounds_made(self.evidence),
+            resolved_rounds=self.evidence.pool[0].plays,
             optimum_lower=lower,
             optimum_upper=upper,
             regret_lower=regret_lower,
@@ -302,81 +306,53 @@ class BookedSelector:
             delta=self.delta,
             learners_delta=0.0,
             consistent=consistent,
-            valid=self.radius_scale >= 1.0,
+            valid=self.confidence.valid,
         )
 
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain data."""
-        learners: dict[str, Any] = {"n_learners": self.n_learners}
-        if self.bounds is not None:
-            learners = {"bounds": [bounds_module.to_json(bound) for bound in self.bounds]}
-        return {
-            **learners,
-            "delta": self.delta,
-            "reward_range": list(self.reward_range),
-            "noise": self.noise,
-            "contexts": self.contexts,
-            "radius": self.radius,
-            "radius_scale": self.radius_scale,
-            **({"seed": self.seed} if self.randomized else {}),
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """The selector that `config` describes, in its initial state."""
-        settings = {**config, "reward_range": tuple(config["reward_range"])}
-        if config.get("bounds") is not None:
-            settings["bounds"] = [bounds_module.from_json(bound) for bound in config["bounds"]]
-        return cls(**settings)
-
-    def to_arrays(self) -> tuple[Any, Any]:
+    def to_arrays(self) -> tuple[P, S]:
         """Params and state as arrays, for compiled code; the state is a copy."""
-        return self.params, type(self.books)(*map(as_records, self.books))
+        return self.params, state_records(self.kernel_state)
 
-    def from_arrays(self, state: Any) -> None:
+    def from_arrays(self, state: S) -> None:
         """Take on a state that compiled code has worked on, all of whose plays are resolved."""
-        for rows, records in zip(self.books, state, strict=True):
-            take_records(rows, records)
+        take_state(self.kernel_state, state)
         self._note_eliminations()
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """Everything learned, as arrays."""
-        self._ledger.settle()  # so that equal histories have equal states, whenever pending plays were counted
-        books: dict[str, NDArray[Any]] = {}
-        for name, rows in self.books._asdict().items():
-            books |= as_columns(name, rows)
+        self._count_pending()  # so that equal histories have equal states, whenever pending plays were counted
         ledger = {f"ledger.{name}": array for name, array in self._ledger.state().items()}
-        eliminated = np.array([elimination.learner.index for elimination in self.eliminations], np.int64)
-        return {**books, **ledger, "eliminated": eliminated, "draws": np.array([self._draws], np.int64)}
+        eliminated = np.array([elimination.learner.index for elimination in self._eliminations], np.int64)
+        draws = np.array([self._draws], np.int64)
+        return {**state_columns(self.kernel_state), **ledger, "eliminated": eliminated, "draws": draws}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: Mapping[str, AnyArray]) -> None:
         """Take on a state that `state` returned; any other is refused and changes nothing."""
         ledger = {name.removeprefix("ledger."): array for name, array in state.items() if name.startswith("ledger.")}
-        for name, rows in self.books._asdict().items():
-            check_columns(name, rows, state)
-        n_eliminated = int(np.count_nonzero(state["accounts.eliminated_at"]))
-        check_shapes(state, {"draws": (1,), "eliminated": (n_eliminated,)})
+        check_columns(self.kernel_state, state)
+        (eliminated_at,) = [array for name, array in state.items() if name.endswith("accounts.eliminated_at")]
+        check_shapes(state, {"draws": (1,), "eliminated": (int(np.count_nonzero(eliminated_at)),)})
         self._ledger.check_state(ledger)
-        for name, rows in self.books._asdict().items():
-            take_columns(name, rows, state)
+        take_columns(self.kernel_state, state)
         self._ledger.restore(ledger)
         self._draws = int(state["draws"][0])
-        self.eliminations[:] = [self._elimination(i) for i in state["eliminated"].tolist()]
+        self._eliminations[:] = [self._elimination(i) for i in state["eliminated"].tolist()]
 
     def _check_regret(self, regret: float) -> float:
         # Only nan, which stands for unknown, differs from itself.
         return nan if regret != regret else non_negative("regret", regret)
 
-    def _note_eliminations(self) -> None:
-        known = {elimination.learner.index for elimination in self.eliminations}
-        gone = [i for i, account in enumerate(self.books.accounts) if account.eliminated_at > 0 and i not in known]
-        for i in sorted(gone, key=lambda i: self.books.accounts[i].eliminated_at):
-            self.eliminations.append(self._elimination(i))
+    def _note_eliminations(self) -> tuple[Dropped, ...]:
+        known = {elimination.learner.index for elimination in self._eliminations}
+        gone = [i for i, account in enumerate(self.evidence.accounts) if account.eliminated_at > 0 and i not in known]
+        gone.sort(key=lambda i: self.evidence.accounts[i].eliminated_at)
+        new = tuple(self._elimination(i) for i in gone)
+        self._eliminations += new
+        return new
 
     def _elimination(self, i: int) -> Dropped:
-        account = self.books.accounts[i]
-
-        radius, plays, bound = self.rules.radius, account.proof_plays, account.proof_bound
+        account, radius = self.evidence.accounts[i], self.confidence.radius
+        plays, bound = account.proof_plays, account.proof_bound
         above = upper_sum(radius, plays, account.proof_spread, bound)
         below = lower_sum(radius, account.witness_plays, account.witness_spread)
         return Elimination(
@@ -391,3 +367,20 @@ class BookedSelector:
                 account.witness_spread,
             ),
         )
+
+
+class PlainSelector(KernelSelector[EvidenceParams, EvidenceState]):
+    """A selector whose params and state are those of `evidence`."""
+
+    def _make_params(self, limits: EvidenceParams) -> EvidenceParams:
+        return limits
+
+    def _make_state(self, accounts: EvidenceState) -> EvidenceState:
+        return accounts
+
+
+_UNKNOWN = Proposal(-1, nan, nan, nan, -1, nan)
+
+
+def _index(action: Action) -> int:
+    return int(action) if isinstance(action, int | np.integer) else -1

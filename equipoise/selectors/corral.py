@@ -27,21 +27,22 @@ from math import sqrt
 from typing import ClassVar
 
 from equipoise.kernel import kernel
-from equipoise.selectors import evidence
-from equipoise.selectors.base import Kernels
-from equipoise.selectors.drawn import DrawnBooks, DrawnSelector, at_least_two, choose, loss_of
-from equipoise.selectors.evidence import open_books_without_bounds
-from equipoise.selectors.log_barrier import BarrierRules, barrier_rules, feel, open_barrier_odds
-from equipoise.validation import count, positive
+from equipoise.selectors import evidence, log_barrier
+from equipoise.selectors.drawn import DrawnSelector, State, choose, loss_of
+from equipoise.selectors.kernels import Kernels, nested_kernels
+from equipoise.selectors.log_barrier import Odds, Params
+from equipoise.settings import configurable, optional, setting
+from equipoise.validation import positive
 
 
 @kernel
-def book(rules: BarrierRules, books: DrawnBooks, i: int, reward: float, regret: float, probability: float) -> None:
-    evidence.book(rules, books, i, reward, regret)
-    feel(rules, books.odds, i, loss_of(rules, reward), probability)
+def book(params: Params, state: State[Odds], i: int, reward: float, regret: float, probability: float) -> None:
+    evidence.book(params.evidence, state.evidence, i, reward, regret)
+    log_barrier.update_weights(params, state.odds, i, loss_of(params.evidence, reward), probability)
 
 
-class Corral(DrawnSelector):
+@configurable
+class Corral(DrawnSelector[Params, Odds]):
     """CORRAL over `n_learners` learners that accept weights, for `horizon` rounds.
 
     Rewards must lie in `reward_range`. `eta` is the first learning rate. `delta` and `contexts` concern the certificate
@@ -50,30 +51,17 @@ class Corral(DrawnSelector):
 
     name = "Corral"
     needs = frozenset({"weight"})
-    kernels: ClassVar[Kernels] = Kernels(choose, book)
-    own_settings = ("eta",)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book)
 
-    def __init__(
-        self,
-        n_learners: int,
-        *,
-        horizon: int,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        eta: float | None = None,
-        delta: float = 0.05,
-        contexts: str = "random",
-        seed: int = 0,
-    ) -> None:
-        usual = sqrt(at_least_two(n_learners) / count("horizon", horizon, least=2))
-        self.eta = positive("eta", usual if eta is None else eta)
-        super().__init__(
-            n_learners, horizon=horizon, reward_range=reward_range, delta=delta, contexts=contexts, seed=seed
-        )
+    eta: float = setting(default=None, check=optional(positive))
 
-    @property
-    def params(self) -> BarrierRules:
-        return barrier_rules(self.rules, self.horizon)
+    def _open(self) -> None:
+        if self.eta is None:
+            self.eta = sqrt(self.n_learners / self.horizon)
+        super()._open()
 
-    def _open_books(self) -> DrawnBooks:
-        books = open_books_without_bounds(self.n_learners, self.rules.width)
-        return DrawnBooks(books.accounts, books.pool, open_barrier_odds(self.n_learners, self.eta))
+    def _make_params(self, limits: evidence.Params) -> Params:
+        return log_barrier.make_params(limits, self.horizon)
+
+    def _make_state(self, accounts: evidence.State) -> State[Odds]:
+        return State(accounts, log_barrier.open_odds(self.n_learners, self.eta))

@@ -27,15 +27,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, sqrt
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from equipoise.confidence import radius_sum
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import BookedSelector, Kernels, Settings
-from equipoise.selectors.evidence import Account, Pool, Rules, comes_first, greatest_lower
+from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.evidence import comes_first, greatest_lower
+from equipoise.selectors.kernels import Kernels, nested_kernels
+from equipoise.selectors.nested import Params
+from equipoise.selectors.settings import ConfidenceSettings, LearnerCount
+from equipoise.settings import configurable, setting
 from equipoise.validation import positive
 
 
@@ -46,59 +50,54 @@ class Presumption:
     coefficient: float
 
 
-class PresumptionBooks(NamedTuple):
-    """The books of `evidence` and what is presumed of each learner."""
-
-    accounts: list[Account]
-    pool: list[Pool]  # one row
+class State(NamedTuple):
+    evidence: evidence.State
     presumptions: list[Presumption]
 
 
 @kernel
-def choose(rules: Rules, books: PresumptionBooks, rng: np.random.Generator) -> tuple[int, float]:
+def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """The learner of least presumed regret."""
     chosen, least, fewest = -1, inf, 0
-    for i in range(len(books.accounts)):
-        plays = books.accounts[i].plays
+    for i in range(len(state.evidence.accounts)):
+        plays = state.evidence.accounts[i].plays
         # An unplayed learner starts at its coefficient, as after one play; the tie goes to it.
-        potential = books.presumptions[i].coefficient * sqrt(max(plays, 1))
+        potential = state.presumptions[i].coefficient * sqrt(max(plays, 1))
         if comes_first(potential, plays, least, fewest):
             chosen, least, fewest = i, potential, plays
     return chosen, 1.0
 
 
 @kernel
-def book(rules: Rules, books: PresumptionBooks, i: int, reward: float, regret: float, probability: float) -> None:
+def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
     """Book one reward; if what is presumed of learner i cannot be true, double it."""
-    evidence.book(rules, books, i, reward, regret)
-    account, presumption = books.accounts[i], books.presumptions[i]
+    evidence.book(params.evidence, state.evidence, i, reward, regret)
+    account, presumption = state.evidence.accounts[i], state.presumptions[i]
     n = account.booked_plays
-    regret_bound, radius = presumption.coefficient * sqrt(n), radius_sum(rules.radius, n)
-    if (account.rewards + regret_bound + radius) / n < greatest_lower(books):
+    regret_bound, radius = presumption.coefficient * sqrt(n), radius_sum(params.evidence.radius, n)
+    if (account.rewards + regret_bound + radius) / n < greatest_lower(state.evidence):
         presumption.coefficient *= 2.0
 
 
-class D3RB(BookedSelector):
+@configurable
+class D3RB(LearnerCount, ConfidenceSettings, KernelSelector[Params, State]):
     """Balances coefficients that double. `d_min` is the smallest coefficient, in units of the width of the reward
     range; the other settings are those of `BalancedElimination`."""
 
     name = "D3RB"
-    kernels: ClassVar[Kernels] = Kernels(choose, book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book)
 
-    def __init__(self, n_learners: int, *, d_min: float = 1.0, **settings: Unpack[Settings]) -> None:
-        self.d_min = positive("d_min", d_min)
-        super().__init__(n_learners, None, **settings)
+    d_min: float = setting(default=1.0, check=positive)
 
     @property
     def coefficients(self) -> tuple[float, ...]:
         """What is presumed of each learner now, in units of the width."""
-        return tuple(presumption.coefficient / self.rules.width for presumption in self.books.presumptions)
+        width = self.params.evidence.width
+        return tuple(presumption.coefficient / width for presumption in self.kernel_state.presumptions)
 
-    def _open_books(self) -> PresumptionBooks:
-        least = self.d_min * self.rules.width
-        accounts, pool = super()._open_books()
-        return PresumptionBooks(accounts, pool, [Presumption(least) for _ in range(self.n_learners)])
+    def _make_params(self, limits: evidence.Params) -> Params:
+        return Params(limits)
 
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain data."""
-        return {**super().config(), "d_min": self.d_min}
+    def _make_state(self, accounts: evidence.State) -> State:
+        least = self.d_min * self.params.evidence.width
+        return State(accounts, [Presumption(least) for _ in range(self.n_learners)])

@@ -1,16 +1,18 @@
-"""What selectors with a horizon have in common that draw learners by odds they keep: the draw and the settings."""
+"""What selectors have in common that draw learners by odds they keep, for a number of rounds that is known."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from functools import partial
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
-from equipoise.selectors.base import BookedSelector
-from equipoise.selectors.evidence import Account, Limits, Pool
+from equipoise.selectors import evidence
+from equipoise.selectors.base import KernelSelector, P
+from equipoise.selectors.settings import CertificateSettings, Seeded
+from equipoise.settings import configurable, setting
 from equipoise.validation import count
 
 
@@ -20,16 +22,18 @@ class Drawn(Protocol):
     probability: float
 
 
-class DrawnBooks(NamedTuple):
-    """The books of `evidence` and a row of odds per learner, of whatever kind the selector keeps."""
+Odds = TypeVar("Odds", bound=Drawn)
 
-    accounts: list[Account]
-    pool: list[Pool]
-    odds: list[Any]
+
+class State(NamedTuple, Generic[Odds]):
+    """The odds are of whatever kind the selector keeps, a row per learner."""
+
+    evidence: evidence.State
+    odds: list[Odds]
 
 
 @kernel
-def draw(odds: list[Drawn], rng: np.random.Generator) -> int:
+def draw(odds: list[Odds], rng: np.random.Generator) -> int:
     """A learner, drawn by its probability."""
     left = rng.random()
     for i in range(len(odds) - 1):
@@ -40,62 +44,36 @@ def draw(odds: list[Drawn], rng: np.random.Generator) -> int:
 
 
 @kernel
-def choose(rules: Limits, books: DrawnBooks, rng: np.random.Generator) -> tuple[int, float]:
-    i = draw(books.odds, rng)
-    return i, books.odds[i].probability
+def choose(params: object, state: State[Odds], rng: np.random.Generator) -> tuple[int, float]:
+    i = draw(state.odds, rng)
+    return i, state.odds[i].probability
 
 
 @kernel
-def loss_of(rules: Limits, reward: float) -> float:
+def loss_of(limits: evidence.Params, reward: float) -> float:
     """The reward as a loss in [0, 1]: here, and nowhere else, rewards turn into losses."""
-    return (rules.high - reward) / rules.width
+    return (limits.high - reward) / limits.width
 
 
-class DrawnSelector(BookedSelector):
-    """A selector over at least two learners for `horizon` rounds, whose books have `odds`."""
+def at_least_two(name: str, n_learners: int) -> int:
+    number = count(name, n_learners)
+    if number < 2:
+        raise InvalidArgument(f"{name} is {n_learners!r}, but must be at least 2 to draw from")
+    return number
 
-    randomized = True
-    own_settings: ClassVar[tuple[str, ...]]  # of the constructor, beside those that follow here
-    books: Any
 
-    def __init__(
-        self,
-        n_learners: int,
-        *,
-        horizon: int,
-        reward_range: tuple[float, float],
-        delta: float,
-        contexts: str,
-        seed: int,
-    ) -> None:
-        self.horizon = count("horizon", horizon, least=2)
-        super().__init__(n_learners, None, delta=delta, reward_range=reward_range, contexts=contexts, seed=seed)
+@configurable
+class DrawingSettings(Seeded, CertificateSettings):
+    """For a selector over at least two learners and for `horizon` rounds."""
+
+    n_learners: int = setting(check=at_least_two, kw_only=False)
+    horizon: int = setting(check=partial(count, least=2))
+
+
+class DrawnSelector(DrawingSettings, KernelSelector[P, State[Odds]]):
+    """A selector that has a row of odds for each learner."""
 
     @property
     def probabilities(self) -> tuple[float, ...]:
         """With which each learner is drawn."""
-        return tuple(row.probability for row in self.books.odds)
-
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain data."""
-        return {
-            "n_learners": self.n_learners,
-            "horizon": self.horizon,
-            **{name: getattr(self, name) for name in self.own_settings},
-            "delta": self.delta,
-            "reward_range": list(self.reward_range),
-            "contexts": self.contexts,
-            "seed": self.seed,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """The selector that `config` describes, in its initial state."""
-        return cls(**{**config, "reward_range": tuple(config["reward_range"])})
-
-
-def at_least_two(n_learners: int) -> int:
-    number = count("n_learners", n_learners)
-    if number < 2:
-        raise InvalidArgument(f"n_learners is {n_learners!r}, but must be at least 2 to draw from")
-    return number
+        return tuple(row.probability for row in self.kernel_state.odds)

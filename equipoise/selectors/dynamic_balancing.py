@@ -27,16 +27,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.bounds import Bound
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import BookedSelector, Kernels, Settings, check_bounds
-from equipoise.selectors.evidence import Account, Pool, Rules, comes_first
+from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.evidence import comes_first
+from equipoise.selectors.kernels import Kernels, nested_kernels
+from equipoise.selectors.nested import Params
+from equipoise.selectors.settings import CandidateBounds, ConfidenceSettings
+from equipoise.settings import configurable, setting
 from equipoise.validation import positive, real
 
 
@@ -49,20 +52,17 @@ class Entrant:
     admitted: bool = True
 
 
-class EntrantBooks(NamedTuple):
-    """The books of `evidence`, in which nobody is ever eliminated, and the active set."""
-
-    accounts: list[Account]
-    pool: list[Pool]  # one row
+class State(NamedTuple):
+    evidence: evidence.State  # in which nobody is ever eliminated
     entrants: list[Entrant]
 
 
 @kernel
-def choose(rules: Rules, books: EntrantBooks, rng: np.random.Generator) -> tuple[int, float]:
+def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """The active learner of least scaled bound."""
     chosen, least, fewest = -1, inf, 0
-    for i in range(len(books.accounts)):
-        account, entrant = books.accounts[i], books.entrants[i]
+    for i in range(len(state.evidence.accounts)):
+        account, entrant = state.evidence.accounts[i], state.entrants[i]
         scaled_bound = entrant.scale * account.regret_bound
         if entrant.admitted and comes_first(scaled_bound, account.plays, least, fewest):
             chosen, least, fewest = i, scaled_bound, account.plays
@@ -70,57 +70,50 @@ def choose(rules: Rules, books: EntrantBooks, rng: np.random.Generator) -> tuple
 
 
 @kernel
-def book(rules: Rules, books: EntrantBooks, i: int, reward: float, regret: float, probability: float) -> None:
+def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
     """Book one reward, then decide for every learner whether it is active."""
-    evidence.book(rules, books, i, reward, regret)
+    evidence.book(params.evidence, state.evidence, i, reward, regret)
     best_lower = -inf
-    for j in range(len(books.accounts)):
-        best_lower = max(best_lower, books.accounts[j].mean_lower - books.entrants[j].bias)
-    for j in range(len(books.accounts)):
-        entrant = books.entrants[j]
-        entrant.admitted = books.accounts[j].mean_upper - entrant.bias >= best_lower
+    for j in range(len(state.evidence.accounts)):
+        best_lower = max(best_lower, state.evidence.accounts[j].mean_lower - state.entrants[j].bias)
+    for j in range(len(state.evidence.accounts)):
+        entrant = state.entrants[j]
+        entrant.admitted = state.evidence.accounts[j].mean_upper - entrant.bias >= best_lower
 
 
 @kernel
-def is_active(rules: Rules, books: EntrantBooks, i: int) -> bool:
-    return books.entrants[i].admitted
+def is_active(params: Params, state: State, i: int) -> bool:
+    return state.entrants[i].admitted
 
 
-class DynamicBalancing(BookedSelector):
+@configurable
+class DynamicBalancing(CandidateBounds, ConfidenceSettings, KernelSelector[Params, State]):
     """Balances candidate bounds with an active set that may grow again. `bounds` has one candidate bound per learner,
     `scales` what multiplies each (1 unless given), `biases` what is taken off each mean reward (0 unless given); the
     other settings are those of `BalancedElimination`. Learners that are not active are no eliminations."""
 
     name = "Dynamic balancing"
-    needs = frozenset({"bounds"})
     readmits = True
     per_learner = ("bounds", "scales", "biases")
-    kernels: ClassVar[Kernels] = Kernels(choose, book, is_active=is_active)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book, is_active=is_active)
 
-    def __init__(
-        self,
-        bounds: Sequence[Bound],
-        *,
-        scales: Sequence[float] | None = None,
-        biases: Sequence[float] | None = None,
-        **settings: Unpack[Settings],
-    ) -> None:
-        candidates = check_bounds(bounds)
-        n_learners = len(candidates)
-        self.scales = tuple(positive("scales", scale) for scale in _one_each("scales", scales, 1.0, n_learners))
-        self.biases = tuple(real("biases", bias) for bias in _one_each("biases", biases, 0.0, n_learners))
-        super().__init__(n_learners, candidates, **settings)
+    scales: Sequence[float] = setting(default=None)
+    biases: Sequence[float] = setting(default=None)
 
-    def _open_books(self) -> EntrantBooks:
-        accounts, pool = super()._open_books()
-        return EntrantBooks(accounts, pool, [*map(Entrant, self.scales, self.biases)])
+    def _open(self) -> None:
+        n_learners = len(self.bounds)
+        self.scales = tuple(positive("scales", scale) for scale in _one_each("scales", self.scales, 1.0, n_learners))
+        self.biases = tuple(real("biases", bias) for bias in _one_each("biases", self.biases, 0.0, n_learners))
+        super()._open()
 
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain data."""
-        return {**super().config(), "scales": list(self.scales), "biases": list(self.biases)}
+    def _make_params(self, limits: evidence.Params) -> Params:
+        return Params(limits)
+
+    def _make_state(self, accounts: evidence.State) -> State:
+        return State(accounts, [*map(Entrant, self.scales, self.biases)])
 
 
-def _one_each(name: str, entries: Any, default: float, n_learners: int) -> tuple[Any, ...]:
+def _one_each(name: str, entries: object, default: float, n_learners: int) -> tuple[object, ...]:
     if entries is None:
         return (default,) * n_learners
     given = tuple(entries) if isinstance(entries, Iterable) else None

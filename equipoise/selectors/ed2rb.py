@@ -24,25 +24,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, sqrt
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.confidence import Radius, radius_sum
+from equipoise.confidence import radius_sum
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import BookedSelector, Kernels, Settings
-from equipoise.selectors.evidence import Account, Pool, comes_first, greatest_lower
+from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.evidence import comes_first, greatest_lower
+from equipoise.selectors.kernels import Kernels, nested_kernels
+from equipoise.selectors.settings import ConfidenceSettings, LearnerCount
+from equipoise.settings import configurable, setting
 from equipoise.validation import positive
 
 
-class FloorRules(NamedTuple):
-    """`evidence.Rules` and the smallest coefficient."""
-
-    radius: Radius
-    low: float
-    high: float
-    width: float
+class Params(NamedTuple):
+    evidence: evidence.Params
     least_coefficient: float
 
 
@@ -54,21 +52,18 @@ class Balance:
     potential: float
 
 
-class BalanceBooks(NamedTuple):
-    """The books of `evidence` and the balance."""
-
-    accounts: list[Account]
-    pool: list[Pool]  # one row
+class State(NamedTuple):
+    evidence: evidence.State
     balances: list[Balance]
 
 
 @kernel
-def choose(rules: FloorRules, books: BalanceBooks, rng: np.random.Generator) -> tuple[int, float]:
+def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """The learner of least potential."""
     chosen, least, fewest = -1, inf, 0
-    for i in range(len(books.accounts)):
-        plays, potential = books.accounts[i].plays, books.balances[i].potential
-        booked_plays = max(books.accounts[i].booked_plays, 1)
+    for i in range(len(state.evidence.accounts)):
+        plays, potential = state.evidence.accounts[i].plays, state.balances[i].potential
+        booked_plays = max(state.evidence.accounts[i].booked_plays, 1)
         if plays > booked_plays:
             potential *= sqrt(plays / booked_plays)
         if comes_first(potential, plays, least, fewest):
@@ -77,41 +72,35 @@ def choose(rules: FloorRules, books: BalanceBooks, rng: np.random.Generator) -> 
 
 
 @kernel
-def book(rules: FloorRules, books: BalanceBooks, i: int, reward: float, regret: float, probability: float) -> None:
+def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
     """Book one reward; estimate the coefficient of learner i anew and let its potential follow."""
-    evidence.book(rules, books, i, reward, regret)
-    account, balance = books.accounts[i], books.balances[i]
+    evidence.book(params.evidence, state.evidence, i, reward, regret)
+    account, balance = state.evidence.accounts[i], state.balances[i]
     n = account.booked_plays
-    proved_regret = n * greatest_lower(books) - account.rewards - radius_sum(rules.radius, n)
-    balance.coefficient = max(rules.least_coefficient, proved_regret / sqrt(n))
+    proved_regret = n * greatest_lower(state.evidence) - account.rewards - radius_sum(params.evidence.radius, n)
+    balance.coefficient = max(params.least_coefficient, proved_regret / sqrt(n))
     balance.potential = min(max(balance.coefficient * sqrt(n), balance.potential), 2.0 * balance.potential)
 
 
-class ED2RB(BookedSelector):
+@configurable
+class ED2RB(LearnerCount, ConfidenceSettings, KernelSelector[Params, State]):
     """Balances estimated coefficients. `d_min` is the smallest coefficient, in units of the width of the reward range;
     the other settings are those of `BalancedElimination`."""
 
     name = "ED2RB"
-    kernels: ClassVar[Kernels] = Kernels(choose, book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book)
 
-    def __init__(self, n_learners: int, *, d_min: float = 1.0, **settings: Unpack[Settings]) -> None:
-        self.d_min = positive("d_min", d_min)
-        super().__init__(n_learners, None, **settings)
-
-    @property
-    def params(self) -> FloorRules:
-        return FloorRules(*self.rules, self.d_min * self.rules.width)
+    d_min: float = setting(default=1.0, check=positive)
 
     @property
     def coefficients(self) -> tuple[float, ...]:
         """The estimate for each learner, in units of the width."""
-        return tuple(balance.coefficient / self.rules.width for balance in self.books.balances)
+        width = self.params.evidence.width
+        return tuple(balance.coefficient / width for balance in self.kernel_state.balances)
 
-    def _open_books(self) -> BalanceBooks:
-        least = self.d_min * self.rules.width
-        accounts, pool = super()._open_books()
-        return BalanceBooks(accounts, pool, [Balance(least, least) for _ in range(self.n_learners)])
+    def _make_params(self, limits: evidence.Params) -> Params:
+        return Params(limits, self.d_min * limits.width)
 
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain data."""
-        return {**super().config(), "d_min": self.d_min}
+    def _make_state(self, accounts: evidence.State) -> State:
+        least = self.params.least_coefficient
+        return State(accounts, [Balance(least, least) for _ in range(self.n_learners)])

@@ -21,68 +21,86 @@ has ended, play goes on untested. Rewards may come late: the test sees the longe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from math import isnan, nan
+from functools import partial
+from math import nan
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from equipoise.bounds import Observed
-from equipoise.confidence import Radius, epoch_alpha, noise_radius, radius_sum
+from equipoise.bounds import Bound, Observed
+from equipoise.confidence import Confidence, epoch_alpha, noise_radius, radius_sum
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
-from equipoise.learner import Proposal
-from equipoise.ledger import Bookkeeping, Notes
+from equipoise.learner import Proposals
 from equipoise.nesting import SIZES, LinearClass, check_class, check_nested, linear_class
-from equipoise.selector import Certificate, Choice, EpochEnd, EpochEvidence, LowerEvidence, Standing, check_entitled
+from equipoise.selector import (
+    Certificate,
+    EpochEnd,
+    EpochEvidence,
+    LowerEvidence,
+    SelectorTraits,
+    Standing,
+    check_entitled,
+)
 from equipoise.selectors import evidence
-from equipoise.selectors.base import BookedSelector, Kernels
-from equipoise.selectors.epochs import EpochBooks, add_round, certify, open_epoch_books, smallest_active, test
-from equipoise.selectors.evidence import Rules
-from equipoise.validation import one_of, real
+from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.epochs import State, add_round, certify, open_state, smallest_active, test
+from equipoise.selectors.kernels import Kernels, nested_kernels
+from equipoise.selectors.nested import Params
+from equipoise.selectors.settings import Seeded
+from equipoise.settings import configurable, optional, setting
+from equipoise.types import Config
+from equipoise.validation import interval, one_of, positive, probability
 
 
 @kernel
-def choose(rules: Rules, books: EpochBooks, rng: np.random.Generator) -> tuple[int, float]:
+def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """An active learner, drawn with probability proportional to its weight."""
     total = 0.0
-    for i in range(len(books.claims)):
-        if books.accounts[i].active:
-            total += books.claims[i].weight
+    for i in range(len(state.claims)):
+        if state.evidence.accounts[i].active:
+            total += state.claims[i].weight
     left, chosen = rng.random() * total, -1
-    for i in range(len(books.claims)):
+    for i in range(len(state.claims)):
         # Rounding may leave a rest beyond the last one; that one is chosen then.
-        if books.accounts[i].active and (left >= 0.0 or chosen < 0):
+        if state.evidence.accounts[i].active and (left >= 0.0 or chosen < 0):
             chosen = i
-            left -= books.claims[i].weight
-    return chosen, books.claims[chosen].weight / total
+            left -= state.claims[i].weight
+    return chosen, state.claims[chosen].weight / total
 
 
 @kernel
-def book(rules: Rules, books: EpochBooks, i: int, reward: float, regret: float, probability: float) -> None:
-    """Book one reward; what it proves waits for its turn in the order of rounds."""
-    evidence.book(rules, books, i, reward, regret)
-
-
-@kernel
-def close_round(
-    rules: Rules,
-    books: EpochBooks,
-    i: int,
-    reward: float,
-    regret: float,
-    lowers: Sequence[float],
-    regrets: Sequence[float],
-) -> None:
+def close_round(params: Params, state: State, i: int, reward: float, regret: float, proposals: Proposals) -> None:
     """Add a round to the epoch; the first time that the test fails, note how."""
-    add_round(rules, books, reward, regret, lowers, regrets)
-    first = smallest_active(books)
-    if books.ends[first].ended_at == 0:
-        test(rules, books, first)
+    add_round(params.evidence, state, reward, regret, proposals)
+    first = smallest_active(state)
+    if state.ends[first].ended_at == 0:
+        test(params.evidence, state, first)
 
 
-class EpochBalancing(BookedSelector):
+def check_classes(name: str, classes: object) -> tuple[LinearClass, ...]:
+    """One class per learner, each containing the one before it, or what is wrong with them."""
+    if not isinstance(classes, Iterable):
+        raise InvalidArgument(f"{name} is {classes!r}, but must have one LinearClass per learner")
+    checked = tuple(check_class(claimed) for claimed in classes)
+    if not checked:
+        raise InvalidArgument(f"{name} is empty, but must have one LinearClass per learner")
+    check_nested(checked)
+    return checked
+
+
+def classes_to_json(classes: Iterable[LinearClass]) -> list[Config]:
+    return [{**claimed._asdict(), "reward_range": list(claimed.reward_range)} for claimed in classes]
+
+
+def classes_from_json(rows: Iterable[Config]) -> list[LinearClass]:
+    return [LinearClass(**{**row, "reward_range": tuple(row["reward_range"])}) for row in rows]
+
+
+@configurable
+class EpochBalancing(Seeded, KernelSelector[Params, State]):
     """Algorithm 2 of the paper: one epoch over all the given learners; `ended` proves that it ended, once it has.
 
     `classes` has one `LinearClass` per learner, each containing the one before it; `for_learners` reads them off the
@@ -94,41 +112,28 @@ class EpochBalancing(BookedSelector):
     """
 
     name = "Epoch balancing"
-    needs = frozenset({"proposals", "nested"})
-    randomized = True
-    worlds = ("adversarial",)
-    kernels: ClassVar[Kernels] = Kernels(choose, book, close_round=close_round, certify=certify)
+    needs = frozenset({"actions", "lower", "nested"})
+    kernels: ClassVar[Kernels] = nested_kernels(choose, close_round=close_round, certify=certify)
 
-    def __init__(
-        self,
-        classes: Sequence[LinearClass],
-        *,
-        delta: float = 0.05,
-        reward_range: tuple[float, float] | None = None,
-        noise: float | None = None,
-        size: str = "proof",
-        radius_scale: float = 1.0,
-        seed: int = 0,
-    ) -> None:
-        if not isinstance(classes, Iterable):
-            raise InvalidArgument(f"classes is {classes!r}, but must have one LinearClass per learner")
-        self.classes = tuple(check_class(claimed) for claimed in classes)
-        if not self.classes:
-            raise InvalidArgument("classes is empty, but must have one LinearClass per learner")
-        check_nested(self.classes)
-        self.size = one_of("size", size, tuple(SIZES))
-        self.sizes = tuple(SIZES[size](claimed) for claimed in self.classes)
-        super().__init__(
-            len(self.classes),
-            [Observed()] * len(self.classes),
-            delta=delta,
-            reward_range=self.classes[-1].reward_range if reward_range is None else reward_range,
-            noise=noise,
-            contexts="adversarial",
-            radius="stitched",
-            radius_scale=radius_scale,
-            seed=seed,
-        )
+    classes: Sequence[LinearClass] = setting(
+        check=check_classes, encode=classes_to_json, decode=classes_from_json, kw_only=False
+    )
+    delta: float = setting(default=0.05, check=probability)
+    reward_range: tuple[float, float] = setting(default=None, check=optional(interval))
+    noise: float | None = setting(default=None, check=optional(positive))
+    size: str = setting(default="proof", check=partial(one_of, options=tuple(SIZES)))
+    radius_scale: float = setting(default=1.0, check=positive)
+
+    # As records of eliminations name them.
+    contexts: ClassVar[str] = "adversarial"
+    radius: ClassVar[str] = "stitched"
+
+    def _open(self) -> None:
+        if self.reward_range is None:
+            self.reward_range = self.classes[-1].reward_range
+        self.n_learners = len(self.classes)
+        self.sizes = tuple(SIZES[self.size](claimed) for claimed in self.classes)
+        super()._open()
 
     @classmethod
     def for_learners(cls, learners: Sequence[Any], **settings: Any) -> Self:
@@ -137,69 +142,41 @@ class EpochBalancing(BookedSelector):
         check_entitled(selector, learners)
         return selector
 
-    def _share_of_delta(self) -> float:
-        return epoch_alpha(self._n_epochs(), self.delta)
+    @property
+    def learner_bounds(self) -> tuple[Bound, ...]:
+        """Of each learner, what it reports of its plays."""
+        return (Observed(),) * self.n_learners
+
+    @property
+    def traits(self) -> SelectorTraits:
+        return replace(super().traits, classes=tuple(self.classes))
 
     def _n_epochs(self) -> int:
         return 1
 
-    def _make_radius(self) -> Radius:
+    def _make_confidence(self, n_learners: int) -> Confidence:
         low, high = self.reward_range
-        return noise_radius(alpha=self.alpha, width=high - low, noise=self.noise, scale=self.radius_scale)
+        alpha, scale = epoch_alpha(self._n_epochs(), self.delta), self.radius_scale
+        radius = noise_radius(alpha=alpha, width=high - low, noise=self.noise, scale=scale)
+        return Confidence(radius, alpha, 2, self.noise, scale >= 1.0)
 
-    def _open_books(self) -> EpochBooks:
-        return open_epoch_books([1 / size for size in self.sizes])
+    def _make_params(self, limits: evidence.Params) -> Params:
+        return Params(limits)
 
-    def _bookkeeping(self) -> Bookkeeping:
-        return super()._bookkeeping()._replace(close_round=self._close_round)
-
-    def _n_notes(self) -> int:
-        # The number of learners dropped before the round was chosen, then every learner's lower bound and regret.
-        return 1 + 2 * self.n_learners
-
-    def _close_round(self, i: int, reward: float, regret: float, notes: Notes) -> None:
-        if notes[0] == self.books.pool[0].eliminated:  # else it was chosen in an epoch that has ended since
-            lowers, regrets = notes[1 : 1 + self.n_learners], notes[1 + self.n_learners :]
-            self.kernels.close_round(self.params, self.kernel_state, i, reward, regret, lowers, regrets)
+    def _make_state(self, accounts: evidence.State) -> State:
+        return open_state(accounts, [1 / size for size in self.sizes])
 
     @property
     def probabilities(self) -> tuple[float, ...]:
         """With which each learner is drawn."""
-        weights = [claim.weight if i in self.active else 0.0 for i, claim in enumerate(self.books.claims)]
+        weights = [claim.weight if i in self.active else 0.0 for i, claim in enumerate(self.kernel_state.claims)]
         return tuple(weight / sum(weights) for weight in weights)
 
     @property
     def ended(self) -> EpochEnd | None:
         """The proof that the first epoch has ended; None while it goes on."""
-        smallest = [i for i, end in enumerate(self.books.ends) if end.ended_at > 0]
+        smallest = [i for i, end in enumerate(self.kernel_state.ends) if end.ended_at > 0]
         return self._elimination(smallest[0]) if smallest else None
-
-    def choose(self, rng: np.random.Generator | None = None) -> Choice:
-        choice = super().choose(rng)
-        unknown = (nan,) * (2 * self.n_learners)
-        self._ledger.note(choice.learner, choice.play, (self.books.pool[0].eliminated, *unknown))
-        return choice
-
-    def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
-        """Take in what every active learner proposed."""
-        epoch = self._ledger.entry(choice.learner, choice.play).notes[0]
-        asked = self.active if epoch == self.books.pool[0].eliminated else (choice.learner,)
-        missing = [j for j in asked if j not in proposals]
-        if missing:
-            raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {missing[0]} too")
-        lowers, regrets = [nan] * self.n_learners, [nan] * self.n_learners
-        for j in asked:
-            lowers[j] = real(f"lower of learner {j}", proposals[j].lower)
-            regrets[j] = self._check_regret(proposals[j].regret)
-        super().observe(choice, proposals)
-        self._ledger.note(choice.learner, choice.play, (epoch, *lowers, *regrets))
-
-    def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
-        checked = super().check_credit(choice, reward, regret)
-        if isnan(self._ledger.entry(choice.learner, choice.play).notes[1 + choice.learner]):
-            play = f"play {choice.play} of learner {choice.learner}"
-            raise InvalidArgument(f"proposals of {play} are unknown, but observe() must come before credit()")
-        return checked
 
     def standing(self) -> list[Standing]:
         """How every learner stands. Its plays are rounds of its own, so they bound no optimum that others share."""
@@ -210,29 +187,9 @@ class EpochBalancing(BookedSelector):
         nothing = (0.0,) * self.n_learners
         return replace(super().certificate(), learner_regret_lowers=nothing, adversarial=True)
 
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain data."""
-        return {
-            "classes": [{**claimed._asdict(), "reward_range": list(claimed.reward_range)} for claimed in self.classes],
-            "delta": self.delta,
-            "reward_range": list(self.reward_range),
-            "noise": self.noise,
-            "size": self.size,
-            "radius_scale": self.radius_scale,
-            "seed": self.seed,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """The selector that `config` describes, in its initial state."""
-        classes = [
-            LinearClass(**{**claimed, "reward_range": tuple(claimed["reward_range"])}) for claimed in config["classes"]
-        ]
-        return cls(**{**config, "classes": classes, "reward_range": tuple(config["reward_range"])})
-
     def _elimination(self, i: int) -> EpochEnd:
-        end = self.books.ends[i]
-        radius = radius_sum(self.rules.radius, end.rounds)
+        end = self.kernel_state.ends[i]
+        radius = radius_sum(self.confidence.radius, end.rounds)
         return EpochEnd(
             end.ended_at,
             EpochEvidence(i, end.rounds, end.rewards, end.regrets, radius),

@@ -1,4 +1,4 @@
-"""What the proposals and rewards of an epoch prove: the books of selection under adversarial contexts.
+"""What the proposals and rewards of an epoch prove: the state of selection under adversarial contexts.
 
 An epoch is a run of rounds over one set of learners. In each of its rounds every learner proposes, which gives a lower
 bound B_{k,i} on the expected reward of its proposal, and one learner is played, which gives a reward and what the play
@@ -28,10 +28,13 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
-from equipoise.bounds import Observed
 from equipoise.confidence import radius_sum
 from equipoise.kernel import kernel
-from equipoise.selectors.evidence import Account, Pool, Rules, add, open_books, rounds_made
+from equipoise.learner import Proposals
+from equipoise.selectors import evidence
+from equipoise.selectors.evidence import Params as Limits
+from equipoise.selectors.evidence import add, rounds_made
+from equipoise.selectors.nested import Params
 
 
 @dataclass(slots=True)
@@ -71,68 +74,64 @@ class End:
     lower_sum: float = 0.0
 
 
-class EpochBooks(NamedTuple):
-    """Rows are objects in a portfolio and records of an array in compiled code."""
-
-    accounts: list[Account]
-    pool: list[Pool]  # one row
+class State(NamedTuple):
+    evidence: evidence.State
     claims: list[Claim]
     epoch: list[Epoch]  # one row
     ends: list[End]
 
 
-def open_epoch_books(weights: Sequence[float]) -> EpochBooks:
-    accounts, pool = open_books([Observed() for _ in weights])
-    return EpochBooks(accounts, pool, [Claim(weight) for weight in weights], [Epoch()], [End() for _ in weights])
+def open_state(accounts: evidence.State, weights: Sequence[float]) -> State:
+    return State(accounts, [Claim(weight) for weight in weights], [Epoch()], [End() for _ in weights])
 
 
 @kernel
-def add_round(
-    rules: Rules, books: EpochBooks, reward: float, regret: float, lowers: Sequence[float], regrets: Sequence[float]
-) -> None:
+def add_round(limits: Limits, state: State, reward: float, regret: float, proposals: Proposals) -> None:
     """Add the next round: its reward, the regret of the play, and what every learner proposed."""
-    epoch, last = books.epoch[0], len(books.claims) - 1
+    epoch, last = state.epoch[0], len(state.claims) - 1
     epoch.rounds += 1
     epoch.rewards, epoch.rewards_carry = add(epoch.rewards, epoch.rewards_carry, reward)
-    epoch.regrets, epoch.regrets_carry = add(epoch.regrets, epoch.regrets_carry, at_most_width(rules, regret))
-    for j in range(len(books.claims)):
-        if books.accounts[j].active:
-            claim = books.claims[j]
-            claim.lower_sum, claim.lower_carry = add(claim.lower_sum, claim.lower_carry, within(rules, lowers[j]))
-    optimistic = within(rules, within(rules, lowers[last]) + at_most_width(rules, regrets[last]))
+    epoch.regrets, epoch.regrets_carry = add(epoch.regrets, epoch.regrets_carry, at_most_width(limits, regret))
+    for j in range(len(state.claims)):
+        if state.evidence.accounts[j].active:
+            claim = state.claims[j]
+            claim.lower_sum, claim.lower_carry = add(
+                claim.lower_sum, claim.lower_carry, within(limits, proposals.lowers[j])
+            )
+    optimistic = within(limits, within(limits, proposals.lowers[last]) + at_most_width(limits, proposals.regrets[last]))
     epoch.optimistic, epoch.optimistic_carry = add(epoch.optimistic, epoch.optimistic_carry, optimistic)
 
 
 @kernel
-def at_most_width(rules: Rules, regret: float) -> float:
+def at_most_width(limits: Limits, regret: float) -> float:
     """A regret that is not known counts the full width."""
-    return min(regret, rules.width) if regret == regret else rules.width
+    return min(regret, limits.width) if regret == regret else limits.width
 
 
 @kernel
-def within(rules: Rules, value: float) -> float:
-    return min(max(value, rules.low), rules.high)
+def within(limits: Limits, value: float) -> float:
+    return min(max(value, limits.low), limits.high)
 
 
 @kernel
-def smallest_active(books: EpochBooks) -> int:
+def smallest_active(state: State) -> int:
     first = 0
-    while not books.accounts[first].active:
+    while not state.evidence.accounts[first].active:
         first += 1
     return first
 
 
 @kernel
-def test(rules: Rules, books: EpochBooks, first: int) -> bool:
+def test(limits: Limits, state: State, first: int) -> bool:
     """Whether the learners of the epoch, `first` the smallest, cannot all be well specified; notes the proof."""
-    epoch, witness, greatest = books.epoch[0], -1, -inf
-    for j in range(len(books.claims)):
-        if books.accounts[j].active and books.claims[j].lower_sum > greatest:
-            witness, greatest = j, books.claims[j].lower_sum
-    if epoch.rewards + epoch.regrets + radius_sum(rules.radius, epoch.rounds) >= greatest:
+    epoch, witness, greatest = state.epoch[0], -1, -inf
+    for j in range(len(state.claims)):
+        if state.evidence.accounts[j].active and state.claims[j].lower_sum > greatest:
+            witness, greatest = j, state.claims[j].lower_sum
+    if epoch.rewards + epoch.regrets + radius_sum(limits.radius, epoch.rounds) >= greatest:
         return False
-    end = books.ends[first]
-    end.ended_at = rounds_made(books)
+    end = state.ends[first]
+    end.ended_at = rounds_made(state.evidence)
     end.rounds = epoch.rounds
     end.rewards = epoch.rewards
     end.regrets = epoch.regrets
@@ -142,37 +141,37 @@ def test(rules: Rules, books: EpochBooks, first: int) -> bool:
 
 
 @kernel
-def begin_epoch(rules: Rules, books: EpochBooks) -> None:
+def begin_epoch(limits: Limits, state: State) -> None:
     """Set the sums of the epoch to zero; those over all epochs go on."""
-    epoch = books.epoch[0]
+    epoch = state.epoch[0]
     epoch.past_rounds += epoch.rounds
     epoch.past_rewards += epoch.rewards
-    epoch.past_radius += radius_sum(rules.radius, epoch.rounds)
+    epoch.past_radius += radius_sum(limits.radius, epoch.rounds)
     epoch.rounds = 0
     epoch.rewards = 0.0
     epoch.rewards_carry = 0.0
     epoch.regrets = 0.0
     epoch.regrets_carry = 0.0
-    for j in range(len(books.claims)):
-        books.claims[j].lower_sum = 0.0
-        books.claims[j].lower_carry = 0.0
+    for j in range(len(state.claims)):
+        state.claims[j].lower_sum = 0.0
+        state.claims[j].lower_carry = 0.0
 
 
 @kernel
-def certify(rules: Rules, books: EpochBooks) -> tuple[float, float, float, float, bool]:
+def certify(params: Params, state: State) -> tuple[float, float, float, float, bool]:
     """(optimum_lower, optimum_upper, regret_lower, regret_upper, consistent) over all rounds, as in `Certificate`."""
-    epoch, rounds = books.epoch[0], rounds_made(books)
+    limits, epoch, rounds = params.evidence, state.epoch[0], rounds_made(state.evidence)
     counted, rewards, radius = epoch.past_rounds + epoch.rounds, epoch.past_rewards + epoch.rewards, epoch.past_radius
     if epoch.rounds > 0:
-        radius += radius_sum(rules.radius, epoch.rounds)
-    lower, upper = rules.low, rules.high
+        radius += radius_sum(limits.radius, epoch.rounds)
+    lower, upper = limits.low, limits.high
     if counted > 0:
         lower, upper = max(lower, (rewards - radius) / counted), epoch.optimistic / counted
     # An epoch in which the last learner was alone ends only if that one contradicts itself.
-    consistent = lower <= upper and books.ends[len(books.ends) - 1].ended_at == 0
-    regret_upper = rules.width * rounds
+    consistent = lower <= upper and state.ends[len(state.ends) - 1].ended_at == 0
+    regret_upper = limits.width * rounds
     if consistent:
         # A round whose reward is not in, or came after its epoch had ended, costs the full width.
-        excess = epoch.optimistic - rewards + radius + rules.width * (rounds - counted)
+        excess = epoch.optimistic - rewards + radius + limits.width * (rounds - counted)
         regret_upper = max(0.0, min(regret_upper, excess))
-    return min(lower, rules.high), upper, 0.0, regret_upper, consistent
+    return min(lower, limits.high), upper, 0.0, regret_upper, consistent

@@ -1,4 +1,4 @@
-"""What the resolved plays of each learner prove: the books that selectors keep, with candidate bounds or without.
+"""What the resolved plays of each learner prove: the accounts of every selector, with candidate bounds or without.
 
 For each learner an account holds plays n_i, summed rewards U_i and its admissible bound R_i twice: over all plays made
 (what is balanced) and over the longest resolved prefix of plays (what is tested). On the event of the radius D, for
@@ -18,20 +18,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from equipoise.bounds import POWER, SUMMED, Bound, admissible, bound_code
 from equipoise.confidence import Radius, add_spread, lower_sum, radius_sum, upper_sum
 from equipoise.kernel import kernel
+from equipoise.learner import Proposals
 
 # What a learner does in a round: play and learn; the same, and its policy is kept; let the kept policy play and learn
 # nothing.
 TEACH, KEEP, REPLAY = 0, 1, 2
 
 
-class Rules(NamedTuple):
+class Params(NamedTuple):
     """What does not change during a run."""
 
     radius: Radius
@@ -85,45 +86,19 @@ class Pool:
     eliminated: int = 0  # learners
 
 
-class Books(NamedTuple):
+class State(NamedTuple):
     """Rows are objects in a portfolio and records of an array in compiled code."""
 
     accounts: list[Account]
     pool: list[Pool]  # one row
 
 
-class Limits(Protocol):
-    """Rules that say at least what `Rules` does."""
-
-    @property
-    def radius(self) -> Radius: ...
-
-    @property
-    def low(self) -> float: ...
-
-    @property
-    def high(self) -> float: ...
-
-    @property
-    def width(self) -> float: ...
+def open_state(bounds: Sequence[Bound]) -> State:
+    return State([Account(*bound_code(bound)) for bound in bounds], [Pool()])
 
 
-class Accounts(Protocol):
-    """Books that keep at least these rows."""
-
-    @property
-    def accounts(self) -> list[Account]: ...
-
-    @property
-    def pool(self) -> list[Pool]: ...
-
-
-def open_books(bounds: Sequence[Bound]) -> Books:
-    return Books([Account(*bound_code(bound)) for bound in bounds], [Pool()])
-
-
-def open_books_without_bounds(n_learners: int, width: float) -> Books:
-    return Books([Account(POWER, width, 1.0) for _ in range(n_learners)], [Pool()])
+def open_state_without_bounds(n_learners: int, width: float) -> State:
+    return State([Account(POWER, width, 1.0) for _ in range(n_learners)], [Pool()])
 
 
 @kernel
@@ -135,103 +110,101 @@ def add(total: float, carry: float, amount: float) -> tuple[float, float]:
 
 
 @kernel
-def open_play(rules: Limits, books: Accounts, i: int) -> None:
+def open_play(params: Params, state: State, i: int) -> None:
     """Learner i was chosen."""
-    books.accounts[i].plays += 1
+    state.accounts[i].plays += 1
 
 
 @kernel
-def stage(rules: Limits, books: Accounts, i: int, probability: float, rng: np.random.Generator) -> int:
+def stage(params: object, state: object, i: int, probability: float, rng: np.random.Generator) -> int:
     """Begin the round that was given to learner i: what the learner is to do in it."""
     return TEACH
 
 
 @kernel
-def rewind(rules: Limits, books: Accounts, i: int) -> None:
+def rewind(params: Params, state: State, i: int) -> None:
     """Set what is balanced of learner i back to its resolved prefix."""
-    account = books.accounts[i]
+    account = state.accounts[i]
     account.increments = account.booked_increments
     account.increments_carry = account.booked_increments_carry
     account.regret_bound = account.booked_bound
 
 
 @kernel
-def play(rules: Limits, books: Accounts, i: int, position: int, regret: float) -> None:
+def play(params: Params, state: State, i: int, position: int, regret: float) -> None:
     """Balance learner i as having made its play number `position`; an unknown regret counts the full width."""
-    account = books.accounts[i]
+    account = state.accounts[i]
     if account.bound_kind == SUMMED:
-        increment = rules.width if regret != regret else regret
+        increment = params.width if regret != regret else regret
         account.increments, account.increments_carry = add(account.increments, account.increments_carry, increment)
     raw_sum, previous = account.increments, account.regret_bound
     account.regret_bound = admissible(
-        account.bound_kind, account.bound_coefficient, account.bound_shape, position, raw_sum, previous, rules.width
+        account.bound_kind, account.bound_coefficient, account.bound_shape, position, raw_sum, previous, params.width
     )
 
 
 @kernel
-def book(rules: Limits, books: Accounts, i: int, reward: float, regret: float) -> None:
+def book(params: Params, state: State, i: int, reward: float, regret: float) -> None:
     """Extend learner i's resolved prefix by one play."""
-    account = books.accounts[i]
-    middle = (rules.low + rules.high) / 2
+    account = state.accounts[i]
+    middle = (params.low + params.high) / 2
     account.spread = add_spread(account.spread, account.booked_plays, account.rewards, middle, reward)
     account.booked_plays += 1
     n = account.booked_plays
     if account.bound_kind == SUMMED:
         account.booked_increments, account.booked_increments_carry = add(
-            account.booked_increments, account.booked_increments_carry, rules.width if regret != regret else regret
+            account.booked_increments, account.booked_increments_carry, params.width if regret != regret else regret
         )
     raw_sum, previous = account.booked_increments, account.booked_bound
     account.booked_bound = admissible(
-        account.bound_kind, account.bound_coefficient, account.bound_shape, n, raw_sum, previous, rules.width
+        account.bound_kind, account.bound_coefficient, account.bound_shape, n, raw_sum, previous, params.width
     )
     account.rewards, account.rewards_carry = add(account.rewards, account.rewards_carry, reward)
-    radius, bound, spread = rules.radius, account.booked_bound, account.spread
+    radius, bound, spread = params.radius, account.booked_bound, account.spread
     account.mean_lower = (account.rewards - lower_sum(radius, n, spread)) / n
     account.mean_upper = (account.rewards + bound + upper_sum(radius, n, spread, bound)) / n
     if account.mean_upper < account.least_upper:
         account.least_upper = account.mean_upper
-    pooled = books.pool[0]
+    pooled = state.pool[0]
     if account.mean_lower > pooled.best_lower:
         pooled.best_lower = account.mean_lower
 
 
 @kernel
-def book_only(rules: Limits, books: Accounts, i: int, reward: float, regret: float, probability: float) -> None:
+def book_only(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
     """Book one reward and draw no conclusion; for selectors that look at the accounts when they choose."""
-    book(rules, books, i, reward, regret)
+    book(params, state, i, reward, regret)
 
 
 @kernel
-def pool(rules: Limits, books: Accounts, reward: float) -> None:
+def pool(params: Params, state: State, reward: float) -> None:
     """Extend the resolved prefix of all rounds by one round."""
-    pooled = books.pool[0]
+    pooled = state.pool[0]
     pooled.plays += 1
     pooled.rewards, pooled.rewards_carry = add(pooled.rewards, pooled.rewards_carry, reward)
 
 
 @kernel
-def close_round(
-    rules: Limits,
-    books: Accounts,
-    i: int,
-    reward: float,
-    regret: float,
-    lowers: Sequence[float],
-    regrets: Sequence[float],
-) -> None:
-    """What all learners proposed in a round counts for nothing in these books."""
+def close_round(params: object, state: object, i: int, reward: float, regret: float, proposals: Proposals) -> None:
+    """What all learners proposed in a round counts for nothing in these state."""
 
 
 @kernel
-def is_active(rules: Limits, books: Accounts, i: int) -> bool:
-    return books.accounts[i].active
+def evidence_of(params: Params, state: State) -> tuple[Params, State]:
+    """The part of a selector's params and state that is of this module: here all of it."""
+    return params, state
 
 
 @kernel
-def rounds_made(books: Accounts) -> int:
+def is_active(params: Params, state: State, i: int) -> bool:
+    return state.accounts[i].active
+
+
+@kernel
+def rounds_made(state: State) -> int:
     rounds = 0
-    for i in range(len(books.accounts)):
-        rounds += books.accounts[i].plays
+    for i in range(len(state.accounts)):
+        rounds += state.accounts[i].plays
     return rounds
 
 
@@ -242,21 +215,21 @@ def comes_first(value: float, plays: int, least: float, fewest: int) -> bool:
 
 
 @kernel
-def greatest_lower(books: Accounts) -> float:
+def greatest_lower(state: State) -> float:
     """The greatest mean lower bound that any learner has now; -inf while nothing is resolved."""
     greatest = -inf
-    for j in range(len(books.accounts)):
-        greatest = max(greatest, books.accounts[j].mean_lower)
+    for j in range(len(state.accounts)):
+        greatest = max(greatest, state.accounts[j].mean_lower)
     return greatest
 
 
 @kernel
-def eliminate(books: Accounts) -> None:
+def eliminate(state: State) -> None:
     """Drop every active learner whose upper mean lies strictly below the greatest lower mean of an active one."""
-    n_learners = len(books.accounts)
+    n_learners = len(state.accounts)
     witness, best_lower, least_upper = 0, -inf, inf
     for j in range(n_learners):
-        account = books.accounts[j]
+        account = state.accounts[j]
         if account.active:
             if account.plays == 0:
                 return
@@ -268,17 +241,17 @@ def eliminate(books: Accounts) -> None:
     if least_upper >= best_lower:
         return
     for i in range(n_learners):
-        if books.accounts[i].active and books.accounts[i].mean_upper < best_lower:
-            drop(books, i, witness)
+        if state.accounts[i].active and state.accounts[i].mean_upper < best_lower:
+            drop(state, i, witness)
 
 
 @kernel
-def drop(books: Accounts, i: int, witness: int) -> None:
+def drop(state: State, i: int, witness: int) -> None:
     """Eliminate learner i and note the proof: its upper mean lies below the lower mean of the witness."""
-    account, proof = books.accounts[i], books.accounts[witness]
+    account, proof = state.accounts[i], state.accounts[witness]
     account.active = False
-    books.pool[0].eliminated += 1
-    account.eliminated_at = rounds_made(books)
+    state.pool[0].eliminated += 1
+    account.eliminated_at = rounds_made(state)
     account.proof_plays = account.booked_plays
     account.proof_rewards = account.rewards
     account.proof_bound = account.booked_bound
@@ -291,27 +264,27 @@ def drop(books: Accounts, i: int, witness: int) -> None:
 
 
 @kernel
-def certify(rules: Limits, books: Accounts) -> tuple[float, float, float, float, bool]:
+def certify(params: Params, state: State) -> tuple[float, float, float, float, bool]:
     """(optimum_lower, optimum_upper, regret_lower, regret_upper, consistent) over all rounds, as in `Certificate`."""
-    pooled = books.pool[0]
-    rounds, resolved, pool_radius = rounds_made(books), pooled.plays, 0.0
-    lower, upper = max(rules.low, pooled.best_lower), -inf
+    pooled = state.pool[0]
+    rounds, resolved, pool_radius = rounds_made(state), pooled.plays, 0.0
+    lower, upper = max(params.low, pooled.best_lower), -inf
     if resolved > 0:
-        pool_radius = radius_sum(rules.radius, resolved)
+        pool_radius = radius_sum(params.radius, resolved)
         lower = max(lower, (pooled.rewards - pool_radius) / resolved)
-    for i in range(len(books.accounts)):
-        if books.accounts[i].active:
-            upper = max(upper, books.accounts[i].least_upper)
+    for i in range(len(state.accounts)):
+        if state.accounts[i].active:
+            upper = max(upper, state.accounts[i].least_upper)
     consistent = lower <= upper
-    lower, upper = min(lower, rules.high), max(min(upper, rules.high), rules.low)
-    by_pool = resolved * upper - pooled.rewards + pool_radius + rules.width * (rounds - resolved)
+    lower, upper = min(lower, params.high), max(min(upper, params.high), params.low)
+    by_pool = resolved * upper - pooled.rewards + pool_radius + params.width * (rounds - resolved)
     by_learner = 0.0
-    for i in range(len(books.accounts)):
-        account = books.accounts[i]
+    for i in range(len(state.accounts)):
+        account = state.accounts[i]
         n = account.booked_plays
         if n > 0:
-            by_learner += n * upper - account.rewards + radius_sum(rules.radius, n)
-        by_learner += rules.width * (account.plays - n)
-    regret_upper = max(0.0, min(rules.width * rounds, by_pool, by_learner)) if consistent else rules.width * rounds
+            by_learner += n * upper - account.rewards + radius_sum(params.radius, n)
+        by_learner += params.width * (account.plays - n)
+    regret_upper = max(0.0, min(params.width * rounds, by_pool, by_learner)) if consistent else params.width * rounds
     regret_lower = max(0.0, resolved * lower - pooled.rewards - pool_radius)
     return lower, upper, regret_lower, regret_upper, consistent

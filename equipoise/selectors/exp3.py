@@ -23,26 +23,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import exp, inf, log, sqrt
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.confidence import Radius
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import BookedSelector, Kernels, Settings
-from equipoise.selectors.evidence import Account, Pool, add, rounds_made
+from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.evidence import add, rounds_made
+from equipoise.selectors.kernels import Kernels, nested_kernels
+from equipoise.selectors.settings import ConfidenceSettings, LearnerCount, Seeded
+from equipoise.settings import configurable, optional, setting
 from equipoise.validation import count
 
 
-class RateRules(NamedTuple):
-    """`evidence.Rules` and the horizon, 0 where it is unknown."""
-
-    radius: Radius
-    low: float
-    high: float
-    width: float
-    horizon: int
+class Params(NamedTuple):
+    evidence: evidence.Params
+    horizon: int  # 0 where it is unknown
 
 
 @dataclass(slots=True)
@@ -53,92 +50,81 @@ class Estimate:
     loss_carry: float = 0.0
 
 
-class LossBooks(NamedTuple):
-    """The books of `evidence` and the estimated losses."""
-
-    accounts: list[Account]
-    pool: list[Pool]  # one row
+class State(NamedTuple):
+    evidence: evidence.State
     estimates: list[Estimate]
 
 
 @kernel
-def choose(rules: RateRules, books: LossBooks, rng: np.random.Generator) -> tuple[int, float]:
+def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """A learner drawn with probability proportional to its weight."""
-    eta, least = rate(rules, books), least_loss(books)
+    eta, least = rate(params, state), least_loss(state)
     total, chosen = 0.0, 0
-    for i in range(len(books.estimates)):
-        total += weight(books, i, eta, least)
-        if books.estimates[i].loss_sum == least:
+    for i in range(len(state.estimates)):
+        total += weight(state, i, eta, least)
+        if state.estimates[i].loss_sum == least:
             chosen = i  # should rounding leave a rest beyond the last learner
     left, drawn = rng.random() * total, False
-    for i in range(len(books.estimates)):
-        share = weight(books, i, eta, least)
+    for i in range(len(state.estimates)):
+        share = weight(state, i, eta, least)
         if not drawn and left < share:
             chosen, drawn = i, True
         left -= share
-    return chosen, weight(books, chosen, eta, least) / total
+    return chosen, weight(state, chosen, eta, least) / total
 
 
 @kernel
-def rate(rules: RateRules, books: LossBooks) -> float:
-    n_learners = len(books.estimates)
-    if rules.horizon > 0:
-        return sqrt(2.0 * log(n_learners) / (n_learners * rules.horizon))
-    return sqrt(log(n_learners) / (n_learners * (rounds_made(books) + 1.0)))
+def rate(params: Params, state: State) -> float:
+    n_learners = len(state.estimates)
+    if params.horizon > 0:
+        return sqrt(2.0 * log(n_learners) / (n_learners * params.horizon))
+    return sqrt(log(n_learners) / (n_learners * (rounds_made(state.evidence) + 1.0)))
 
 
 @kernel
-def least_loss(books: LossBooks) -> float:
+def least_loss(state: State) -> float:
     least = inf
-    for i in range(len(books.estimates)):
-        least = min(least, books.estimates[i].loss_sum)
+    for i in range(len(state.estimates)):
+        least = min(least, state.estimates[i].loss_sum)
     return least
 
 
 @kernel
-def weight(books: LossBooks, i: int, eta: float, least: float) -> float:
+def weight(state: State, i: int, eta: float, least: float) -> float:
     """Relative to the best learner, whose weight is 1, so that nothing overflows."""
-    return exp(-eta * (books.estimates[i].loss_sum - least))
+    return exp(-eta * (state.estimates[i].loss_sum - least))
 
 
 @kernel
-def book(rules: RateRules, books: LossBooks, i: int, reward: float, regret: float, probability: float) -> None:
+def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
     """Book one reward and the estimate of the loss that it gives."""
-    evidence.book(rules, books, i, reward, regret)
-    estimate, loss = books.estimates[i], (rules.high - reward) / rules.width
+    limits = params.evidence
+    evidence.book(limits, state.evidence, i, reward, regret)
+    estimate, loss = state.estimates[i], (limits.high - reward) / limits.width
     estimate.loss_sum, estimate.loss_carry = add(estimate.loss_sum, estimate.loss_carry, loss / probability)
 
 
-class EXP3(BookedSelector):
+@configurable
+class EXP3(LearnerCount, Seeded, ConfidenceSettings, KernelSelector[Params, State]):
     """Draws learners by exponential weights. `horizon` is the number of rounds, where it is known. `seed` is that of
     the selector's own random stream, used where `choose` is given none; the other settings are those of
     `BalancedElimination`."""
 
     name = "EXP3"
-    randomized = True
-    kernels: ClassVar[Kernels] = Kernels(choose, book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book)
 
-    def __init__(
-        self, n_learners: int, *, horizon: int | None = None, seed: int = 0, **settings: Unpack[Settings]
-    ) -> None:
-        self.horizon = None if horizon is None else count("horizon", horizon)
-        super().__init__(n_learners, None, seed=seed, **settings)
-
-    @property
-    def params(self) -> RateRules:
-        return RateRules(*self.rules, self.horizon or 0)
+    horizon: int | None = setting(default=None, check=optional(count))
 
     @property
     def probabilities(self) -> tuple[float, ...]:
         """With which each learner is drawn next."""
-        eta, least = rate(self.params, self.books), least_loss(self.books)
-        weights = [weight(self.books, i, eta, least) for i in range(self.n_learners)]
+        state = self.kernel_state
+        eta, least = rate(self.params, state), least_loss(state)
+        weights = [weight(state, i, eta, least) for i in range(self.n_learners)]
         return tuple(share / sum(weights) for share in weights)
 
-    def _open_books(self) -> LossBooks:
-        accounts, pool = super()._open_books()
-        return LossBooks(accounts, pool, [Estimate() for _ in range(self.n_learners)])
+    def _make_params(self, limits: evidence.Params) -> Params:
+        return Params(limits, self.horizon or 0)
 
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain data."""
-        return {**super().config(), "horizon": self.horizon}
+    def _make_state(self, accounts: evidence.State) -> State:
+        return State(accounts, [Estimate() for _ in range(self.n_learners)])

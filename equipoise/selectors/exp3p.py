@@ -15,32 +15,22 @@ from dataclasses import dataclass
 from math import exp, log, sqrt
 from typing import NamedTuple
 
-from equipoise.confidence import Radius
 from equipoise.kernel import kernel
-from equipoise.selectors.evidence import Rules
+from equipoise.selectors import evidence
 
 
 @dataclass(slots=True)
-class GainOdds:
+class Odds:
     """One learner's row."""
 
     probability: float
     gain: float = 0.0  # relative to the greatest
 
 
-class GainRules(NamedTuple):
-    """`Rules`, and what exponential weights need to know."""
-
-    radius: Radius
-    low: float
-    high: float
-    width: float
+class Params(NamedTuple):
+    evidence: evidence.Params
     rate: float
     floor: float
-
-
-def gain_rules(rules: Rules, rate: float, floor: float) -> GainRules:
-    return GainRules(*rules, rate=rate, floor=floor)
 
 
 def usual_rate(n_learners: int, rounds: int) -> float:
@@ -52,14 +42,14 @@ def usual_floor(n_learners: int, rounds: int) -> float:
     return min(float(rounds ** (-1 / 3) * n_learners ** (-2 / 3)), 1.0 / n_learners)
 
 
-def open_gain_odds(n_learners: int) -> list[GainOdds]:
-    return [GainOdds(1.0 / n_learners) for _ in range(n_learners)]
+def open_odds(n_learners: int) -> list[Odds]:
+    return [Odds(1.0 / n_learners) for _ in range(n_learners)]
 
 
 @kernel
-def reward_learner(rules: GainRules, odds: list[GainOdds], i: int, gain: float, probability: float) -> None:
+def update_weights(params: Params, odds: list[Odds], i: int, gain: float, probability: float) -> None:
     """Move by the gain in [0, 1] of learner i, which was drawn with `probability`."""
-    n_learners, bonus = len(odds), 0.5 * rules.floor
+    n_learners, bonus = len(odds), 0.5 * params.floor
     for j in range(n_learners):
         odds[j].gain += (gain + bonus) / probability if j == i else bonus / odds[j].probability
     greatest = odds[0].gain
@@ -68,7 +58,7 @@ def reward_learner(rules: GainRules, odds: list[GainOdds], i: int, gain: float, 
     total = 0.0
     for j in range(n_learners):
         odds[j].gain -= greatest
-        total += exp(rules.rate * odds[j].gain)
+        total += exp(params.rate * odds[j].gain)
     for j in range(n_learners):
-        share = exp(rules.rate * odds[j].gain) / total
-        odds[j].probability = (1.0 - n_learners * rules.floor) * share + rules.floor
+        share = exp(params.rate * odds[j].gain) / total
+        odds[j].probability = (1.0 - n_learners * params.floor) * share + params.floor

@@ -17,40 +17,41 @@ earned the least possible reward. Ties go to fewer plays, then to the lower inde
 from __future__ import annotations
 
 from math import inf
-from typing import ClassVar, Unpack
+from typing import ClassVar
 
 import numpy as np
 
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import BookedSelector, Kernels, Settings
-from equipoise.selectors.evidence import Books, Limits, Rules, comes_first
+from equipoise.selectors.base import PlainSelector
+from equipoise.selectors.evidence import Params, State, comes_first
+from equipoise.selectors.kernels import Kernels
+from equipoise.selectors.settings import ConfidenceSettings, LearnerCount
+from equipoise.settings import configurable
 
 
 @kernel
-def choose(rules: Rules, books: Books, rng: np.random.Generator) -> tuple[int, float]:
+def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """An unplayed learner, else the one of highest mean."""
     chosen, least, fewest = -1, inf, 0
-    for i in range(len(books.accounts)):
-        plays = books.accounts[i].plays
-        loss = -inf if plays == 0 else -mean_reward(rules, books, i)
+    for i in range(len(state.accounts)):
+        plays = state.accounts[i].plays
+        loss = -inf if plays == 0 else -mean_reward(params, state, i)
         if chosen < 0 or comes_first(loss, plays, least, fewest):
             chosen, least, fewest = i, loss, plays
     return chosen, 1.0
 
 
 @kernel
-def mean_reward(rules: Limits, books: evidence.Accounts, i: int) -> float:
+def mean_reward(params: Params, state: State, i: int) -> float:
     """Of the resolved plays of learner i; the least possible reward while there is none."""
-    account = books.accounts[i]
-    return account.rewards / account.booked_plays if account.booked_plays > 0 else rules.low
+    account = state.accounts[i]
+    return account.rewards / account.booked_plays if account.booked_plays > 0 else params.low
 
 
-class GreedyMean(BookedSelector):
+@configurable
+class GreedyMean(LearnerCount, ConfidenceSettings, PlainSelector):
     """Plays the learner of highest mean reward; the settings are those of `BalancedElimination`."""
 
     name = "Greedy mean"
     kernels: ClassVar[Kernels] = Kernels(choose, evidence.book_only)
-
-    def __init__(self, n_learners: int, **settings: Unpack[Settings]) -> None:
-        super().__init__(n_learners, None, **settings)

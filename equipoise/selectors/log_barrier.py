@@ -22,16 +22,15 @@ from dataclasses import dataclass
 from math import exp, log
 from typing import NamedTuple
 
-from equipoise.confidence import Radius
 from equipoise.kernel import kernel
-from equipoise.selectors.evidence import Rules
+from equipoise.selectors import evidence
 
-MOST_STEPS = 200
+MAX_STEPS = 200
 PRECISE = 1e-15
 
 
 @dataclass(slots=True)
-class BarrierOdds:
+class Odds:
     """One learner's row."""
 
     weight: float
@@ -41,28 +40,23 @@ class BarrierOdds:
     loss: float = 0.0  # the importance-weighted estimate of the last booked round
 
 
-class BarrierRules(NamedTuple):
-    """`Rules`, and what mirror descent needs to know."""
-
-    radius: Radius
-    low: float
-    high: float
-    width: float
+class Params(NamedTuple):
+    evidence: evidence.Params
     mixing: float
     growth: float
 
 
-def barrier_rules(rules: Rules, horizon: int) -> BarrierRules:
-    return BarrierRules(*rules, mixing=1.0 / horizon, growth=exp(1.0 / log(horizon)))
+def make_params(limits: evidence.Params, rounds: int) -> Params:
+    return Params(limits, mixing=1.0 / rounds, growth=exp(1.0 / log(rounds)))
 
 
-def open_barrier_odds(n_learners: int, rate: float) -> list[BarrierOdds]:
+def open_odds(n_learners: int, rate: float) -> list[Odds]:
     uniform = 1.0 / n_learners
-    return [BarrierOdds(uniform, uniform, rate, 2.0 * n_learners) for _ in range(n_learners)]
+    return [Odds(uniform, uniform, rate, 2.0 * n_learners) for _ in range(n_learners)]
 
 
 @kernel
-def feel(rules: BarrierRules, odds: list[BarrierOdds], i: int, loss: float, probability: float) -> None:
+def update_weights(params: Params, odds: list[Odds], i: int, loss: float, probability: float) -> None:
     """Move by the loss of learner i, which was drawn with `probability`; nobody else lost anything."""
     n_learners = len(odds)
     for j in range(n_learners):
@@ -71,14 +65,14 @@ def feel(rules: BarrierRules, odds: list[BarrierOdds], i: int, loss: float, prob
     descend(odds)
     for j in range(n_learners):
         row = odds[j]
-        row.probability = (1.0 - rules.mixing) * row.weight + rules.mixing / n_learners
+        row.probability = (1.0 - params.mixing) * row.weight + params.mixing / n_learners
         if row.probability * row.ceiling < 1.0:
             row.ceiling = 2.0 / row.probability
-            row.rate *= rules.growth
+            row.rate *= params.growth
 
 
 @kernel
-def descend(odds: list[BarrierOdds]) -> float:
+def descend(odds: list[Odds]) -> float:
     """One step of mirror descent by the losses in the rows; returns lam."""
     shift = multiplier(odds)
     total = 0.0
@@ -92,7 +86,7 @@ def descend(odds: list[BarrierOdds]) -> float:
 
 
 @kernel
-def multiplier(odds: list[BarrierOdds]) -> float:
+def multiplier(odds: list[Odds]) -> float:
     """lam, for which the new weights add up to 1."""
     start = least = odds[0].loss
     for j in range(1, len(odds)):
@@ -101,7 +95,7 @@ def multiplier(odds: list[BarrierOdds]) -> float:
         row = odds[j]
         start = min(start, row.loss + (1.0 / row.weight - 1.0) / row.rate)
     shift = max(start, least)
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         excess, slope = -1.0, 0.0
         for j in range(len(odds)):
             row = odds[j]

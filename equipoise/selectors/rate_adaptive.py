@@ -25,14 +25,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar, NamedTuple, Unpack
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import BookedSelector, Kernels, Settings
-from equipoise.selectors.evidence import Account, Pool, Rules, comes_first, rounds_made
+from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.evidence import comes_first, rounds_made
+from equipoise.selectors.kernels import Kernels, nested_kernels
+from equipoise.selectors.nested import Params
+from equipoise.selectors.settings import ConfidenceSettings, LearnerCount, Seeded
+from equipoise.settings import configurable
 
 N_MARKS = 62  # of each learner: after 1, 2, 4, ... plays
 
@@ -44,20 +48,17 @@ class Mark:
     rewards: float = 0.0
 
 
-class MarkBooks(NamedTuple):
-    """The books of `evidence`, and the marks of all learners one after the other."""
-
-    accounts: list[Account]
-    pool: list[Pool]  # one row
-    marks: list[Mark]
+class State(NamedTuple):
+    evidence: evidence.State
+    marks: list[Mark]  # of all learners, one learner after the other
 
 
 @kernel
-def choose(rules: Rules, books: MarkBooks, rng: np.random.Generator) -> tuple[int, float]:
+def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """The winner of the comparison, or any learner, with the probability of the one chosen."""
-    n_learners = len(books.accounts)
-    leading = leader(books)
-    explore, draw = (rounds_made(books) + 1) ** (-1.0 / 3.0), rng.random()
+    n_learners = len(state.evidence.accounts)
+    leading = leader(state)
+    explore, draw = (rounds_made(state.evidence) + 1) ** (-1.0 / 3.0), rng.random()
     chosen = leading
     if draw < explore:
         # Given that it lies below, the draw is uniform again; the quotient can round up to 1.
@@ -66,24 +67,24 @@ def choose(rules: Rules, books: MarkBooks, rng: np.random.Generator) -> tuple[in
 
 
 @kernel
-def leader(books: MarkBooks) -> int:
+def leader(state: State) -> int:
     """The learner of largest summed rewards at the common mark; that of fewest plays while there is none."""
-    mark = common_mark(books)
+    mark = common_mark(state)
     chosen, least, fewest = -1, inf, 0
-    for i in range(len(books.accounts)):
-        loss = -books.marks[i * N_MARKS + mark].rewards if mark >= 0 else 0.0
-        plays = books.accounts[i].plays
+    for i in range(len(state.evidence.accounts)):
+        loss = -state.marks[i * N_MARKS + mark].rewards if mark >= 0 else 0.0
+        plays = state.evidence.accounts[i].plays
         if comes_first(loss, plays, least, fewest):
             chosen, least, fewest = i, loss, plays
     return chosen
 
 
 @kernel
-def common_mark(books: MarkBooks) -> int:
+def common_mark(state: State) -> int:
     """The largest k with 2^k resolved plays of every learner; -1 while there is none."""
-    fewest = books.accounts[0].booked_plays
-    for i in range(1, len(books.accounts)):
-        fewest = min(fewest, books.accounts[i].booked_plays)
+    fewest = state.evidence.accounts[0].booked_plays
+    for i in range(1, len(state.evidence.accounts)):
+        fewest = min(fewest, state.evidence.accounts[i].booked_plays)
     return mark_below(fewest)
 
 
@@ -97,32 +98,31 @@ def mark_below(plays: int) -> int:
 
 
 @kernel
-def book(rules: Rules, books: MarkBooks, i: int, reward: float, regret: float, probability: float) -> None:
+def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
     """Book one reward; keep the sum if the number of plays is a power of two."""
-    evidence.book(rules, books, i, reward, regret)
-    account = books.accounts[i]
+    evidence.book(params.evidence, state.evidence, i, reward, regret)
+    account = state.evidence.accounts[i]
     mark = mark_below(account.booked_plays)
     if account.booked_plays == 2**mark:
-        books.marks[i * N_MARKS + mark].rewards = account.rewards
+        state.marks[i * N_MARKS + mark].rewards = account.rewards
 
 
-class RateAdaptive(BookedSelector):
+@configurable
+class RateAdaptive(LearnerCount, Seeded, ConfidenceSettings, KernelSelector[Params, State]):
     """Follows the learner that wins at equal numbers of plays. `seed` is that of the selector's own random stream, used
     where `choose` is given none; the other settings are those of `BalancedElimination`."""
 
     name = "Rate-adaptive"
-    randomized = True
-    kernels: ClassVar[Kernels] = Kernels(choose, book)
-
-    def __init__(self, n_learners: int, *, seed: int = 0, **settings: Unpack[Settings]) -> None:
-        super().__init__(n_learners, None, seed=seed, **settings)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book)
 
     @property
     def n_common(self) -> int:
         """The number of plays at which learners are compared now; 0 while one of them has none resolved."""
-        mark = common_mark(self.books)
+        mark = common_mark(self.kernel_state)
         return 2**mark if mark >= 0 else 0
 
-    def _open_books(self) -> MarkBooks:
-        accounts, pool = super()._open_books()
-        return MarkBooks(accounts, pool, [Mark() for _ in range(N_MARKS * self.n_learners)])
+    def _make_params(self, limits: evidence.Params) -> Params:
+        return Params(limits)
+
+    def _make_state(self, accounts: evidence.State) -> State:
+        return State(accounts, [Mark() for _ in range(N_MARKS * self.n_learners)])

@@ -26,30 +26,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, log, sqrt
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from equipoise.bounds import Bound
-from equipoise.confidence import Radius
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
-from equipoise.selectors import balanced_elimination
-from equipoise.selectors.base import BookedSelector, Kernels, Settings, check_bounds
-from equipoise.selectors.evidence import Account, Pool
+from equipoise.selectors import balanced_elimination, evidence
+from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.evidence import Account
+from equipoise.selectors.kernels import Kernels, nested_kernels
+from equipoise.selectors.settings import (
+    ConfidenceSettings,
+    LearnerCount,
+    bounds_from_json,
+    bounds_to_json,
+    check_bounds,
+)
+from equipoise.settings import configurable, optional, setting
 from equipoise.validation import positive, real
 
 LEAST_UNIT = 0.05  # of the width of the rewards: the proof needs u above zero
 EARLY_PLAYS = 100.0  # of a learner, after which optimism fades
 
 
-class Rules(NamedTuple):
-    """What does not change during a run; the first four as in `evidence.Rules`."""
-
-    radius: Radius
-    low: float
-    high: float
-    width: float
+class Params(NamedTuple):
+    evidence: evidence.Params
     floor: float
     slack: float
     optimism: float
@@ -62,20 +65,18 @@ class Trend:
     late_mean: float = 0.0  # mean reward with weights proportional to the number of the play, over the resolved prefix
 
 
-class TrendBooks(NamedTuple):
-    """The books of `evidence` and the trend of each learner."""
-
-    accounts: list[Account]
-    pool: list[Pool]  # one row
+class State(NamedTuple):
+    evidence: evidence.State
     trends: list[Trend]
 
 
 @kernel
-def choose(rules: Rules, books: TrendBooks, rng: np.random.Generator) -> tuple[int, float]:
+def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """The admitted learner of highest index; ties go to fewer plays, then to the lower index."""
     n_rounds, n_booked, spread = 0, 0, 0.0
-    for i in range(len(books.accounts)):
-        account = books.accounts[i]
+    accounts, width = state.evidence.accounts, params.evidence.width
+    for i in range(len(accounts)):
+        account = accounts[i]
         if account.active and account.plays == 0:
             return i, 1.0
         n_rounds += account.plays
@@ -83,34 +84,34 @@ def choose(rules: Rules, books: TrendBooks, rng: np.random.Generator) -> tuple[i
         spread += account.spread
     deviation = sqrt(spread / n_booked) if n_booked > 0 else 0.0
     # Twice the deviation, for fair coins have that of half their range.
-    unit = max(LEAST_UNIT * rules.width, min(rules.width, 2.0 * deviation))
+    unit = max(LEAST_UNIT * width, min(width, 2.0 * deviation))
     least_regret = inf
-    for i in range(len(books.accounts)):
-        if books.accounts[i].active:
-            least_regret = min(least_regret, realized_regret(rules, books, books.accounts[i], unit))
+    for i in range(len(accounts)):
+        if accounts[i].active:
+            least_regret = min(least_regret, realized_regret(params, state, accounts[i], unit))
     chosen, highest, fewest_plays = -1, -inf, 0
-    for i in range(len(books.accounts)):
-        account = books.accounts[i]
-        if account.active and realized_regret(rules, books, account, unit) <= rules.slack * least_regret:
-            index = optimistic_mean(rules, account, books.trends[i], n_rounds, deviation)
+    for i in range(len(accounts)):
+        account = accounts[i]
+        if account.active and realized_regret(params, state, account, unit) <= params.slack * least_regret:
+            index = optimistic_mean(params, account, state.trends[i], n_rounds, deviation)
             if index > highest or (index == highest and account.plays < fewest_plays):
                 chosen, highest, fewest_plays = i, index, account.plays
     return chosen, 1.0
 
 
 @kernel
-def realized_regret(rules: Rules, books: TrendBooks, account: Account, unit: float) -> float:
+def realized_regret(params: Params, state: State, account: Account, unit: float) -> float:
     """phi: regret that a learner has visibly run up over its resolved plays, kept above what chance alone may hide."""
-    best_lower = max(rules.low, books.pool[0].best_lower)
+    best_lower = max(params.evidence.low, state.evidence.pool[0].best_lower)
     visible = account.booked_plays * best_lower - account.rewards
-    return max(rules.floor * unit * sqrt(account.plays), visible)
+    return max(params.floor * unit * sqrt(account.plays), visible)
 
 
 @kernel
-def optimistic_mean(rules: Rules, account: Account, trend: Trend, n_rounds: int, deviation: float) -> float:
+def optimistic_mean(params: Params, account: Account, trend: Trend, n_rounds: int, deviation: float) -> float:
     """The index of a learner; one without a resolved play counts as if it could earn the most there is."""
     log_share = max(0.0, log(n_rounds / account.plays))
-    mean_reward = rules.high
+    mean_reward = params.evidence.high
     if account.booked_plays > 0:
         mean_reward = account.rewards / account.booked_plays
         # If rewards grow by h whenever plays grow e-fold, the late mean is h/2 above the mean. Half of the growth up to
@@ -118,18 +119,26 @@ def optimistic_mean(rules: Rules, account: Account, trend: Trend, n_rounds: int,
         mean_reward += max(0.0, trend.late_mean - mean_reward) * log_share
     # Early on a mean lags behind what a learner will earn by more than chance: it is still learning. Later it does not.
     fading = min(1.0, sqrt(sqrt(EARLY_PLAYS / account.plays)))
-    return mean_reward + rules.optimism * deviation * fading * sqrt(2.0 * log_share / account.plays)
+    return mean_reward + params.optimism * deviation * fading * sqrt(2.0 * log_share / account.plays)
 
 
 @kernel
-def book(rules: Rules, books: TrendBooks, i: int, reward: float, regret: float, probability: float) -> None:
+def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
     """Book one reward, then drop every learner whose bound its rewards contradict."""
-    balanced_elimination.book(rules, books, i, reward, regret, probability)
-    trend, n = books.trends[i], books.accounts[i].booked_plays
+    balanced_elimination.book(params.evidence, state.evidence, i, reward, regret, probability)
+    trend, n = state.trends[i], state.evidence.accounts[i].booked_plays
     trend.late_mean += (reward - trend.late_mean) * 2.0 / (n + 1.0)
 
 
-class RealizedBalancing(BookedSelector):
+def check_slack(name: str, slack: float) -> float:
+    number = real(name, slack)
+    if number < 1.0:
+        raise InvalidArgument(f"{name} is {slack!r}, but must be at least 1")
+    return number
+
+
+@configurable
+class RealizedBalancing(LearnerCount, ConfidenceSettings, KernelSelector[Params, State]):
     """Balances the regret that learners have visibly run up.
 
     Takes the number of learners; `bounds`, one candidate bound for each, are optional and only serve to eliminate
@@ -141,35 +150,26 @@ class RealizedBalancing(BookedSelector):
 
     name = "Realised balancing"
     lower_apart = True
-    kernels: ClassVar[Kernels] = Kernels(choose, book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book)
 
-    def __init__(
-        self,
-        n_learners: int,
-        *,
-        bounds: Sequence[Bound] | None = None,
-        floor: float = 0.25,
-        slack: float = 8.0,
-        optimism: float = 3.5,
-        **settings: Unpack[Settings],
-    ) -> None:
-        self.floor = positive("floor", floor)
-        self.slack = real("slack", slack)
-        if self.slack < 1.0:
-            raise InvalidArgument(f"slack is {slack!r}, but must be at least 1")
-        self.optimism = positive("optimism", optimism)
-        super().__init__(n_learners, None if bounds is None else check_bounds(bounds), **settings)
+    bounds: Sequence[Bound] | None = setting(
+        default=None, check=optional(check_bounds), encode=bounds_to_json, decode=bounds_from_json
+    )
+    floor: float = setting(default=0.25, check=positive)
+    slack: float = setting(default=8.0, check=check_slack)
+    optimism: float = setting(default=3.5, check=positive)
+
+    def _open(self) -> None:
         if self.bounds is not None and len(self.bounds) != self.n_learners:
             raise InvalidArgument(f"bounds has {len(self.bounds)} entries, but n_learners is {self.n_learners}")
-
-    def _open_books(self) -> TrendBooks:
-        accounts, pool = super()._open_books()
-        return TrendBooks(accounts, pool, [Trend() for _ in range(self.n_learners)])
+        super()._open()
 
     @property
-    def params(self) -> Rules:
-        return Rules(*self.rules, self.floor, self.slack, self.optimism)
+    def learner_bounds(self) -> tuple[Bound, ...]:
+        return tuple(self.bounds or ())
 
-    def config(self) -> dict[str, Any]:
-        own = {"n_learners": self.n_learners, "floor": self.floor, "slack": self.slack, "optimism": self.optimism}
-        return {**super().config(), **own}
+    def _make_params(self, limits: evidence.Params) -> Params:
+        return Params(limits, self.floor, self.slack, self.optimism)
+
+    def _make_state(self, accounts: evidence.State) -> State:
+        return State(accounts, [Trend() for _ in range(self.n_learners)])

@@ -25,65 +25,62 @@ play counts the full width as empirical regret. Ties go to fewer plays, then to 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf
-from typing import ClassVar, Unpack
+from typing import ClassVar
 
 import numpy as np
 
-from equipoise.bounds import Bound
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import BookedSelector, Kernels, Settings, check_bounds
-from equipoise.selectors.evidence import Books, Rules, comes_first
+from equipoise.selectors.base import PlainSelector
+from equipoise.selectors.evidence import Params, State, comes_first
+from equipoise.selectors.kernels import Kernels
+from equipoise.selectors.settings import CandidateBounds, ConfidenceSettings
+from equipoise.settings import configurable
 
 
 @kernel
-def choose(rules: Rules, books: Books, rng: np.random.Generator) -> tuple[int, float]:
+def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """An unplayed learner, else the one of least empirical regret."""
-    optimistic = optimistic_value(rules, books)
+    optimistic = optimistic_value(params, state)
     chosen, least, fewest = -1, inf, 0
-    for i in range(len(books.accounts)):
-        plays = books.accounts[i].plays
-        regret = empirical_regret(rules, books, i, optimistic) if plays > 0 else -inf
+    for i in range(len(state.accounts)):
+        plays = state.accounts[i].plays
+        regret = empirical_regret(params, state, i, optimistic) if plays > 0 else -inf
         if chosen < 0 or comes_first(regret, plays, least, fewest):
             chosen, least, fewest = i, regret, plays
     return chosen, 1.0
 
 
 @kernel
-def optimistic_value(rules: Rules, books: Books) -> float:
+def optimistic_value(params: Params, state: State) -> float:
     """What the optimum may be; the least possible reward while nothing is resolved."""
-    value = rules.low
-    for j in range(len(books.accounts)):
-        account = books.accounts[j]
+    value = params.low
+    for j in range(len(state.accounts)):
+        account = state.accounts[j]
         if account.booked_plays > 0:
             value = max(value, (account.rewards + account.booked_bound) / account.booked_plays)
     return value
 
 
 @kernel
-def empirical_regret(rules: Rules, books: Books, i: int, optimistic: float) -> float:
+def empirical_regret(params: Params, state: State, i: int, optimistic: float) -> float:
     """A total: what the rewards of learner i lack to the optimistic value, and the full width of pending plays."""
-    account = books.accounts[i]
+    account = state.accounts[i]
     n = account.booked_plays
-    return n * optimistic - account.rewards + rules.width * (account.plays - n)
+    return n * optimistic - account.rewards + params.width * (account.plays - n)
 
 
-class RegretBalancing(BookedSelector):
+@configurable
+class RegretBalancing(CandidateBounds, ConfidenceSettings, PlainSelector):
     """Balances empirical regrets. `bounds` has one bound per learner; the other settings are those of
     `BalancedElimination`."""
 
     name = "Regret balancing"
-    needs = frozenset({"bounds"})
     kernels: ClassVar[Kernels] = Kernels(choose, evidence.book_only)
-
-    def __init__(self, bounds: Sequence[Bound], **settings: Unpack[Settings]) -> None:
-        candidates = check_bounds(bounds)
-        super().__init__(len(candidates), candidates, **settings)
 
     @property
     def empirical_regrets(self) -> tuple[float, ...]:
         """Of each learner; totals."""
-        optimistic = optimistic_value(self.rules, self.books)
-        return tuple(empirical_regret(self.rules, self.books, i, optimistic) for i in range(self.n_learners))
+        optimistic = optimistic_value(self.params, self.kernel_state)
+        return tuple(empirical_regret(self.params, self.kernel_state, i, optimistic) for i in range(self.n_learners))

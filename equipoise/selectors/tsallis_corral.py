@@ -27,19 +27,18 @@ from dataclasses import dataclass
 from math import exp, log, log2, sqrt
 from typing import ClassVar, NamedTuple
 
-from equipoise.confidence import Radius
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import Kernels
-from equipoise.selectors.drawn import DrawnBooks, DrawnSelector, at_least_two, choose, loss_of
-from equipoise.selectors.evidence import open_books_without_bounds
+from equipoise.selectors.drawn import DrawnSelector, State, choose, loss_of
+from equipoise.selectors.kernels import Kernels, nested_kernels
+from equipoise.settings import configurable
 
-MOST_STEPS = 200
+MAX_STEPS = 200
 PRECISE = 1e-15
 
 
 @dataclass(slots=True)
-class TsallisOdds:
+class Odds:
     """One learner's row."""
 
     weight: float
@@ -49,28 +48,23 @@ class TsallisOdds:
     rises: int = 0
 
 
-class TsallisRules(NamedTuple):
-    """`Rules`, and what is added to them here."""
-
-    radius: Radius
-    low: float
-    high: float
-    width: float
+class Params(NamedTuple):
+    evidence: evidence.Params
     growth: float
-    most_rises: int
+    max_rises: int
 
 
 @kernel
-def book(rules: TsallisRules, books: DrawnBooks, i: int, reward: float, regret: float, probability: float) -> None:
-    evidence.book(rules, books, i, reward, regret)
-    odds, n_learners = books.odds, len(books.odds)
-    odds[i].loss_sum += loss_of(rules, reward) / probability
+def book(params: Params, state: State[Odds], i: int, reward: float, regret: float, probability: float) -> None:
+    evidence.book(params.evidence, state.evidence, i, reward, regret)
+    odds, n_learners = state.odds, len(state.odds)
+    odds[i].loss_sum += loss_of(params.evidence, reward) / probability
     next_round = 1
     for j in range(n_learners):
-        next_round += books.accounts[j].booked_plays
+        next_round += state.evidence.accounts[j].booked_plays
     least = odds[0].loss_sum
     for j in range(n_learners):
-        odds[j].rate = rules.growth ** odds[j].rises / sqrt(next_round)
+        odds[j].rate = params.growth ** odds[j].rises / sqrt(next_round)
         least = min(least, odds[j].loss_sum)
     for j in range(n_learners):
         odds[j].loss_sum -= least
@@ -78,13 +72,13 @@ def book(rules: TsallisRules, books: DrawnBooks, i: int, reward: float, regret: 
     for j in range(n_learners):
         row = odds[j]
         row.probability = (1.0 - 1.0 / next_round) * row.weight + 1.0 / (next_round * n_learners)
-        if row.rises < rules.most_rises and row.weight * 5.0 * n_learners * 2.0**row.rises < 1.0:
+        if row.rises < params.max_rises and row.weight * 5.0 * n_learners * 2.0**row.rises < 1.0:
             row.rises += 1
-            row.loss_sum = x + (row.loss_sum - x) / rules.growth
+            row.loss_sum = x + (row.loss_sum - x) / params.growth
 
 
 @kernel
-def weigh(odds: list[TsallisOdds]) -> float:
+def weigh(odds: list[Odds]) -> float:
     """Set the weights that belong to loss sums and rates; returns x."""
     x = normaliser(odds)
     total = 0.0
@@ -98,13 +92,13 @@ def weigh(odds: list[TsallisOdds]) -> float:
 
 
 @kernel
-def normaliser(odds: list[TsallisOdds]) -> float:
+def normaliser(odds: list[Odds]) -> float:
     """x, for which the weights add up to 1: the sum is increasing and convex in x, and at least 1 where the first
     weight is 1, from where Newton's method descends monotonically."""
     x = odds[0].loss_sum - 2.0 / odds[0].rate
     for j in range(1, len(odds)):
         x = min(x, odds[j].loss_sum - 2.0 / odds[j].rate)
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         excess, slope = -1.0, 0.0
         for j in range(len(odds)):
             root = 2.0 / (odds[j].rate * (odds[j].loss_sum - x))
@@ -117,35 +111,17 @@ def normaliser(odds: list[TsallisOdds]) -> float:
     return x
 
 
-class TsallisCorral(DrawnSelector):
+@configurable
+class TsallisCorral(DrawnSelector[Params, Odds]):
     """Tsallis corral over `n_learners` learners that accept weights, for `horizon` rounds; see `Corral`."""
 
     name = "Tsallis corral"
     needs = frozenset({"weight"})
-    kernels: ClassVar[Kernels] = Kernels(choose, book)
-    own_settings = ()
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book)
 
-    def __init__(
-        self,
-        n_learners: int,
-        *,
-        horizon: int,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        delta: float = 0.05,
-        contexts: str = "random",
-        seed: int = 0,
-    ) -> None:
-        at_least_two(n_learners)
-        super().__init__(
-            n_learners, horizon=horizon, reward_range=reward_range, delta=delta, contexts=contexts, seed=seed
-        )
+    def _make_params(self, limits: evidence.Params) -> Params:
+        return Params(limits, growth=exp(1.0 / log(self.horizon)), max_rises=int(0.5 * log2(self.horizon)))
 
-    @property
-    def params(self) -> TsallisRules:
-        return TsallisRules(*self.rules, growth=exp(1.0 / log(self.horizon)), most_rises=int(0.5 * log2(self.horizon)))
-
-    def _open_books(self) -> DrawnBooks:
+    def _make_state(self, accounts: evidence.State) -> State[Odds]:
         uniform = 1.0 / self.n_learners
-        rows = [TsallisOdds(uniform, uniform, 1.0) for _ in range(self.n_learners)]
-        books = open_books_without_bounds(self.n_learners, self.rules.width)
-        return DrawnBooks(books.accounts, books.pool, rows)
+        return State(accounts, [Odds(uniform, uniform, 1.0) for _ in range(self.n_learners)])

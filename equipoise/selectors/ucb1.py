@@ -22,71 +22,67 @@ counts as having earned the least possible reward. Ties go to fewer plays, then 
 from __future__ import annotations
 
 from math import inf, log, sqrt
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.confidence import Radius
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import BookedSelector, Kernels, Settings
-from equipoise.selectors.evidence import Books, comes_first, rounds_made
+from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.evidence import comes_first, rounds_made
 from equipoise.selectors.greedy_mean import mean_reward
+from equipoise.selectors.kernels import Kernels, nested_kernels
+from equipoise.selectors.nested import State
+from equipoise.selectors.settings import ConfidenceSettings, LearnerCount
+from equipoise.settings import configurable, setting
 from equipoise.validation import positive
 
 
-class IndexRules(NamedTuple):
-    """`evidence.Rules` and the exploration factor."""
-
-    radius: Radius
-    low: float
-    high: float
-    width: float
+class Params(NamedTuple):
+    evidence: evidence.Params
     exploration: float
 
 
 @kernel
-def choose(rules: IndexRules, books: Books, rng: np.random.Generator) -> tuple[int, float]:
+def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """The learner of highest index."""
-    t = rounds_made(books) + 1
+    t = rounds_made(state.evidence) + 1
     chosen, least, fewest = -1, inf, 0
-    for i in range(len(books.accounts)):
-        plays, loss = books.accounts[i].plays, -index(rules, books, i, t)
+    for i in range(len(state.evidence.accounts)):
+        plays, loss = state.evidence.accounts[i].plays, -index(params, state, i, t)
         if chosen < 0 or comes_first(loss, plays, least, fewest):
             chosen, least, fewest = i, loss, plays
     return chosen, 1.0
 
 
 @kernel
-def index(rules: IndexRules, books: Books, i: int, t: int) -> float:
+def index(params: Params, state: State, i: int, t: int) -> float:
     """Mean reward plus width; inf for a learner that was never played."""
-    n = books.accounts[i].plays
+    n = state.evidence.accounts[i].plays
     if n == 0:
         return inf
-    return mean_reward(rules, books, i) + rules.width * sqrt(rules.exploration * log(t) / (2.0 * n))
+    width = params.evidence.width * sqrt(params.exploration * log(t) / (2.0 * n))
+    return mean_reward(params.evidence, state.evidence, i) + width
 
 
-class UCB1(BookedSelector):
+@configurable
+class UCB1(LearnerCount, ConfidenceSettings, KernelSelector[Params, State]):
     """Plays the learner of highest index. `exploration` is the factor of ln t, 4 in the original; the other settings
     are those of `BalancedElimination`."""
 
     name = "UCB1"
-    kernels: ClassVar[Kernels] = Kernels(choose, evidence.book_only)
+    kernels: ClassVar[Kernels] = nested_kernels(choose)
 
-    def __init__(self, n_learners: int, *, exploration: float = 1.0, **settings: Unpack[Settings]) -> None:
-        self.exploration = positive("exploration", exploration)
-        super().__init__(n_learners, None, **settings)
+    exploration: float = setting(default=1.0, check=positive)
 
-    @property
-    def params(self) -> IndexRules:
-        return IndexRules(*self.rules, self.exploration)
+    def _make_params(self, limits: evidence.Params) -> Params:
+        return Params(limits, self.exploration)
+
+    def _make_state(self, accounts: evidence.State) -> State:
+        return State(accounts)
 
     @property
     def indices(self) -> tuple[float, ...]:
         """By which the next learner is chosen."""
-        t = rounds_made(self.books) + 1
-        return tuple(index(self.params, self.books, i, t) for i in range(self.n_learners))
-
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain data."""
-        return {**super().config(), "exploration": self.exploration}
+        t = rounds_made(self.evidence) + 1
+        return tuple(index(self.params, self.kernel_state, i, t) for i in range(self.n_learners))

@@ -18,82 +18,91 @@ Departures: while no reward of a copy is in, its mean counts as the greatest pos
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from math import inf, log, sqrt
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise import bounds as bounds_module
-from equipoise.bounds import BOUNDS, Bound
-from equipoise.confidence import Radius
-from equipoise.errors import InvalidArgument
+from equipoise.bounds import Bound
 from equipoise.kernel import kernel
+from equipoise.selector import SelectorTraits
 from equipoise.selectors import evidence
-from equipoise.selectors.base import BookedSelector, Kernels
-from equipoise.selectors.evidence import Books
+from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.kernels import Kernels, nested_kernels
+from equipoise.selectors.nested import State
+from equipoise.selectors.settings import (
+    CandidateBounds,
+    CertificateSettings,
+    bounds_from_json,
+    bounds_to_json,
+    check_bounds,
+)
+from equipoise.settings import configurable, setting
 from equipoise.validation import count
 
 
-class CopyRules(NamedTuple):
-    """`Rules`, and what is added to them here."""
-
-    radius: Radius
-    low: float
-    high: float
-    width: float
+class Params(NamedTuple):
+    evidence: evidence.Params
     copies: int
     log_horizon: float
 
 
 @kernel
-def choose(rules: CopyRules, books: Books, rng: np.random.Generator) -> tuple[int, float]:
+def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """The next copy of the algorithm whose turn it is, else the first copy of that with the highest index."""
-    n_groups, best, highest = len(books.accounts) // rules.copies, 0, -inf
+    n_groups, best, highest = len(state.evidence.accounts) // params.copies, 0, -inf
     for group in range(n_groups):
-        first = group * rules.copies
-        for i in range(first + 1, first + rules.copies):
-            if books.accounts[i].plays < books.accounts[first].plays:
+        first = group * params.copies
+        for i in range(first + 1, first + params.copies):
+            if state.evidence.accounts[i].plays < state.evidence.accounts[first].plays:
                 return i, 1.0
-        index = group_index(rules, books, first)
+        index = group_index(params, state, first)
         if index > highest:
             best, highest = first, index
     return best, 1.0
 
 
 @kernel
-def group_index(rules: CopyRules, books: Books, first: int) -> float:
+def group_index(params: Params, state: State, first: int) -> float:
     """Median mean reward of the copies from `first` on, plus the bonus; infinite while unplayed."""
-    plays = books.accounts[first].plays
+    plays = state.evidence.accounts[first].plays
     if plays == 0:
         return inf
     bound = 0.0
-    for i in range(first, first + rules.copies):
-        bound = max(bound, books.accounts[i].regret_bound)
-    return median_mean(rules, books, first) + bound / plays + rules.width * sqrt(rules.log_horizon / (2.0 * plays))
+    for i in range(first, first + params.copies):
+        bound = max(bound, state.evidence.accounts[i].regret_bound)
+    return (
+        median_mean(params, state, first)
+        + bound / plays
+        + params.evidence.width * sqrt(params.log_horizon / (2.0 * plays))
+    )
 
 
 @kernel
-def median_mean(rules: CopyRules, books: Books, first: int) -> float:
+def median_mean(params: Params, state: State, first: int) -> float:
     """The upper median of the copies' mean rewards."""
-    for i in range(first, first + rules.copies):
-        mean, below, at_most = mean_reward(rules, books, i), 0, 0
-        for j in range(first, first + rules.copies):
-            other = mean_reward(rules, books, j)
+    for i in range(first, first + params.copies):
+        mean, below, at_most = mean_reward(params, state, i), 0, 0
+        for j in range(first, first + params.copies):
+            other = mean_reward(params, state, j)
             below += other < mean
             at_most += other <= mean
-        if 2 * below <= rules.copies < 2 * at_most:
+        if 2 * below <= params.copies < 2 * at_most:
             return mean
-    return rules.high
+    return params.evidence.high
 
 
 @kernel
-def mean_reward(rules: CopyRules, books: Books, i: int) -> float:
-    account = books.accounts[i]
-    return account.rewards / account.booked_plays if account.booked_plays > 0 else rules.high
+def mean_reward(params: Params, state: State, i: int) -> float:
+    account = state.evidence.accounts[i]
+    return account.rewards / account.booked_plays if account.booked_plays > 0 else params.evidence.high
 
 
-class UCBC(BookedSelector):
+@configurable
+class UCBC(CandidateBounds, CertificateSettings, KernelSelector[Params, State]):
     """UCB-C over algorithms with candidate `bounds`, for `horizon` rounds.
 
     With `copies` > 1 learners copies * i to copies * (i + 1) - 1 of the portfolio are the copies of algorithm i: equal
@@ -101,50 +110,24 @@ class UCBC(BookedSelector):
     """
 
     name = "UCB-C"
-    needs = frozenset({"bounds"})
-    kernels: ClassVar[Kernels] = Kernels(choose, evidence.book_only)
+    kernels: ClassVar[Kernels] = nested_kernels(choose)
 
-    def __init__(
-        self,
-        bounds: Sequence[Bound],
-        *,
-        horizon: int,
-        copies: int = 1,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        delta: float = 0.05,
-        contexts: str = "random",
-    ) -> None:
-        if not isinstance(bounds, Iterable):
-            raise InvalidArgument(f"bounds is {bounds!r}, but must have one bound per algorithm")
-        candidates = tuple(bounds)
-        if not candidates:
-            raise InvalidArgument("bounds is empty, but must have one bound per algorithm")
-        for bound in candidates:
-            if not isinstance(bound, tuple(BOUNDS.values())):
-                raise InvalidArgument(f"bounds has {bound!r}, but every entry must be one of {', '.join(BOUNDS)}")
-        self.horizon = count("horizon", horizon, least=2)
-        self.copies = count("copies", copies)
-        each = tuple(bound for bound in candidates for _ in range(self.copies))
-        super().__init__(len(each), each, delta=delta, reward_range=reward_range, contexts=contexts)
+    bounds: Sequence[Bound] = setting(
+        check=partial(check_bounds, each="algorithm"), encode=bounds_to_json, decode=bounds_from_json, kw_only=False
+    )
+    horizon: int = setting(check=partial(count, least=2))
+    copies: int = setting(default=1, check=count)
 
     @property
-    def params(self) -> CopyRules:
-        return CopyRules(*self.rules, copies=self.copies, log_horizon=log(self.horizon))
+    def learner_bounds(self) -> tuple[Bound, ...]:
+        return tuple(bound for bound in self.bounds for _ in range(self.copies))
 
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain data."""
-        bounds = (self.bounds or ())[:: self.copies]
-        return {
-            "bounds": [bounds_module.to_json(bound) for bound in bounds],
-            "horizon": self.horizon,
-            "copies": self.copies,
-            "delta": self.delta,
-            "reward_range": list(self.reward_range),
-            "contexts": self.contexts,
-        }
+    @property
+    def traits(self) -> SelectorTraits:
+        return replace(super().traits, copies=self.copies)
 
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """The selector that `config` describes, in its initial state."""
-        bounds = [bounds_module.from_json(bound) for bound in config["bounds"]]
-        return cls(**{**config, "bounds": bounds, "reward_range": tuple(config["reward_range"])})
+    def _make_params(self, limits: evidence.Params) -> Params:
+        return Params(limits, copies=self.copies, log_horizon=log(self.horizon))
+
+    def _make_state(self, accounts: evidence.State) -> State:
+        return State(accounts)

@@ -10,30 +10,30 @@ rounds. No guarantee beyond that.
 
 from __future__ import annotations
 
-from typing import ClassVar, Unpack
+from typing import ClassVar
 
 import numpy as np
 
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import BookedSelector, Kernels, Settings
-from equipoise.selectors.evidence import Books, Rules
+from equipoise.selectors.base import PlainSelector
+from equipoise.selectors.evidence import Params, State
+from equipoise.selectors.kernels import Kernels
+from equipoise.selectors.settings import ConfidenceSettings, LearnerCount, Seeded
+from equipoise.settings import configurable
 
 
 @kernel
-def choose(rules: Rules, books: Books, rng: np.random.Generator) -> tuple[int, float]:
-    n_learners = len(books.accounts)
+def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
+    n_learners = len(state.accounts)
     # A number below 1 can round up to n_learners in the product.
     return min(int(rng.random() * n_learners), n_learners - 1), 1.0 / n_learners
 
 
-class Uniform(BookedSelector):
+@configurable
+class Uniform(LearnerCount, Seeded, ConfidenceSettings, PlainSelector):
     """Draws every learner with the same probability. `seed` is that of its own random stream, used where `choose` is
     given none; the other settings are those of `BalancedElimination`."""
 
     name = "Uniform"
-    randomized = True
     kernels: ClassVar[Kernels] = Kernels(choose, evidence.book_only)
-
-    def __init__(self, n_learners: int, *, seed: int = 0, **settings: Unpack[Settings]) -> None:
-        super().__init__(n_learners, None, seed=seed, **settings)

@@ -20,7 +20,7 @@ import numpy as np
 from numba.core import cgutils, errors, event, types
 from numba.extending import intrinsic, overload
 
-from equipoise.kernel import KERNELS, NATIVE, REASSOCIATED
+from equipoise.kernel import DISPATCHED, KERNELS, NATIVE, REASSOCIATED
 from equipoise.simulation import normals  # noqa: F401 - brings the compiled twins of the interpreted generator
 from equipoise.simulation.binding import Binding, Function, interpreted, module_in_memory
 from equipoise.simulation.cache import Entry, find_entry
@@ -78,16 +78,20 @@ def _inlined(implementation: Function) -> Function:
 
 def register() -> None:
     """Make every kernel defined so far callable from compiled code."""
-    for function in KERNELS:
+    for function in (*KERNELS, *DISPATCHED):
         if function not in _registered:
             _registered.add(function)
-            implementation = NATIVE.get(function, function)
-            options: Any = _options(implementation)
-            overload(function, strict=False, jit_options=options)(_always(implementation))
+            _overload(function)
 
 
-def _always(implementation: Function) -> Callable[..., Function]:
-    return lambda *arguments: implementation
+def _overload(function: Function) -> None:
+    implementation, name = NATIVE.get(function, function), function.__name__
+    options: Any = _options(implementation)
+    offer = overload(function, strict=False, jit_options=options)
+    if function in DISPATCHED:
+        offer(lambda first, *rest: getattr(first.instance_class, name))
+    else:
+        offer(lambda *arguments: implementation)
 
 
 def _options(implementation: Function) -> dict[str, object]:

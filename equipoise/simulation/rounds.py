@@ -17,6 +17,7 @@ import numpy as np
 from equipoise.kernel import kernel
 from equipoise.learner import Proposal, Proposals
 from equipoise.learners.episodic import book_width
+from equipoise.selectors import evidence
 from equipoise.selectors.evidence import KEEP, REPLAY, TEACH
 from equipoise.simulation.parts import (
     COLUMNS,
@@ -39,6 +40,7 @@ from equipoise.types import Array, Integers
 
 T = TypeVar("T")
 Pair = tuple[Kernel, Kernel]  # params and state of a selector
+Evidence = tuple[evidence.Params, evidence.State]
 
 # What a round is made of.
 select: Callable[[Kernel, Stream, int], Turn]
@@ -73,10 +75,11 @@ pool: Callable[[Kernel, Kernel, float], None]
 close_round: Callable[[Kernel, Kernel, int, float, float, Proposals], None]
 certify: Callable[[Kernel, Kernel], tuple[float, float, float, float, bool]]
 is_active: Callable[[Kernel, Kernel, int], bool]
+evidence_of: Callable[[Kernel, Kernel], Evidence]
 # Kernels of a probe: after a round was pooled, after a play was booked, of a certificate.
-see_pool: Callable[[Pair, Kernel, int, float], None]
-see_booked: Callable[[Pair, Kernel, int, float], None]
-see_certificate: Callable[[Pair, Kernel, tuple[float, float, float, float, bool], Run], None]
+see_pool: Callable[[Evidence, Kernel, int, float], None]
+see_booked: Callable[[Evidence, Kernel, int, float], None]
+see_certificate: Callable[[Evidence, Kernel, tuple[float, float, float, float, bool], Run], None]
 borrowed: Callable[[T], T]  # type: ignore[valid-type]
 
 
@@ -295,14 +298,13 @@ def settle_late(world: World, run: Run, turn: Turn, played: Played) -> None:
 def arrive(world: World, progress: Progress, k: int) -> None:
     """The reward of round k is in."""
     late: Late = world.late
-    selector = world.selector
-    params, state = selector
+    params, state = world.selector
     late.arrived[k] = True
     while late.pooled[0] < len(late.arrived) and late.arrived[late.pooled[0]]:
         first = late.pooled[0]
         late.pooled[0] += 1
         pool(params, state, late.rewards[first])
-        see_pool(selector, world.facts, late.pooled[0], late.gaps[first])
+        see_pool(evidence_of(params, state), world.facts, late.pooled[0], late.gaps[first])
     j = late.chosen[k]
     while late.booked[j] < progress.plays[j] and late.arrived[late.rounds_of[j, late.booked[j]]]:
         first = late.rounds_of[j, late.booked[j]]
@@ -310,7 +312,7 @@ def arrive(world: World, progress: Progress, k: int) -> None:
         book(params, state, j, late.rewards[first], late.regrets[first], late.probabilities[first])
         if late.delay == 0:
             rewind(params, state, j)
-        see_booked(selector, world.facts, j, late.gaps[first])
+        see_booked(evidence_of(params, state), world.facts, j, late.gaps[first])
 
 
 # Probes.
@@ -330,7 +332,7 @@ def look_at_certificate(world: World, run: Run) -> None:
     t, rounds = run.progress.done[0], run.marks[-1]
     if is_looked_at(t, rounds) or t == rounds // 4:
         params, state = world.selector
-        see_certificate(world.selector, world.facts, certify(params, state), run)
+        see_certificate(evidence_of(params, state), world.facts, certify(params, state), run)
 
 
 def average_best(problem: Kernel, room: Kernel, stream: Stream, n: int) -> float:

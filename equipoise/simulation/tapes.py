@@ -122,7 +122,7 @@ def why_not_tapes(problem: Part, selector: Part, share_data: bool) -> str | None
     if not getattr(problem, "iid", True):
         return f"the contexts of {problem.name} are not independent and identically distributed"
     demands = {
-        "proposals": "asks every learner in every round",
+        "actions": "asks every learner in every round",
         "weight": "tells learners importance-weighted rewards",
         "snapshots": "plays earlier policies of its learners",
     }

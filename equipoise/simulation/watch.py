@@ -7,7 +7,7 @@ selector `late` rounds after the others; the learners on tape have learned at on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from equipoise.confidence import radius_sum
 from equipoise.kernel import kernel
+from equipoise.selectors.evidence import Account, Params
 from equipoise.simulation import rounds
 from equipoise.simulation.binding import Function, bind
 from equipoise.simulation.compiler import driver
 from equipoise.simulation.parts import Kernel, Recorded, Run, World, open_late, open_run
-from equipoise.simulation.rounds import is_looked_at
+from equipoise.simulation.rounds import Evidence, is_looked_at
 from equipoise.simulation.tapes import Tapes
 from equipoise.simulation.worlds import Bound, Part, compiled_loop, selector_names
 from equipoise.streams import open_stream
@@ -69,17 +70,17 @@ class Probe(NamedTuple):
 
 
 @kernel
-def see_pool(selector: Kernel, probe: Probe, n: int, gap: float) -> None:
+def see_pool(evidence: Evidence, probe: Probe, n: int, gap: float) -> None:
     """Another round was resolved, of n in all."""
-    params, state = selector
+    params, state = evidence
     probe.pool_regret[0] += gap
     _deviate(params, n, state.pool[0].rewards, probe.pool_regret[0], probe)
 
 
 @kernel
-def see_booked(selector: Kernel, probe: Probe, i: int, gap: float) -> None:
+def see_booked(evidence: Evidence, probe: Probe, i: int, gap: float) -> None:
     """Another play of learner i was booked, and the test has been made."""
-    params, state = selector
+    params, state = evidence
     facts, accounts = probe.facts, state.accounts
     facts.regrets[i] += gap
     _deviate(params, accounts[i].booked_plays, accounts[i].rewards, facts.regrets[i], probe)
@@ -88,13 +89,13 @@ def see_booked(selector: Kernel, probe: Probe, i: int, gap: float) -> None:
 
 
 @kernel
-def _deviate(params: Kernel, n: int, rewards: float, regret: float, probe: Probe) -> None:
+def _deviate(params: Params, n: int, rewards: float, regret: float, probe: Probe) -> None:
     ratio = abs(n * probe.optimum - rewards - regret) / radius_sum(params.radius, n)
     probe.facts.deviation[0] = max(probe.facts.deviation[0], ratio)
 
 
 @kernel
-def _compare_bounds(accounts: Kernel, facts: Facts) -> None:
+def _compare_bounds(accounts: Sequence[Account], facts: Facts) -> None:
     n_learners = len(accounts)
     least, greatest, tested = np.inf, -np.inf, True
     for j in range(n_learners):
@@ -115,10 +116,10 @@ def _compare_bounds(accounts: Kernel, facts: Facts) -> None:
 
 @kernel
 def see_certificate(
-    selector: Kernel, probe: Probe, certificate: tuple[float, float, float, float, bool], run: Run
+    evidence: Evidence, probe: Probe, certificate: tuple[float, float, float, float, bool], run: Run
 ) -> None:
     """By how much the truth lies outside of what is certified, if an active learner vouches for it."""
-    _, state = selector
+    _, state = evidence
     lower, upper, _, regret_upper, _ = certificate
     facts, optimum, regret = probe.facts, probe.optimum, run.progress.regret[0]
     t, rounds, resolved = run.progress.done[0], run.marks[-1], state.pool[0].plays
@@ -135,7 +136,7 @@ def see_certificate(
 
 
 def watch_on_tapes(tapes: Tapes, selector: Part, optimum: float, *, late: int = 0) -> tuple[Facts, Kernel]:
-    """What was seen of a selector over the whole horizon, and its final state as arrays."""
+    """What was seen of a selector over the whole horizon, and its final evidence as arrays."""
     n_learners, rounds_, midpoint = len(tapes.learners), tapes.rounds, sum(tapes.problem.reward_range) / 2
     probe = Probe(optimum, np.zeros(1), open_facts(n_learners))
     bound = watched(
@@ -150,7 +151,7 @@ def watch_on_tapes(tapes: Tapes, selector: Part, optimum: float, *, late: int = 
     run = open_run(tapes.seed, np.array([rounds_]), n_learners)
     while (short := bound.advance(run, rounds_)) >= 0:
         tapes.extend(short)
-    return probe.facts, bound.world.selector[1]
+    return probe.facts, selector.kernels.evidence_of(*bound.world.selector)[1]
 
 
 def watched(world: World, selector: Part) -> Bound:

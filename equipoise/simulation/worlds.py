@@ -45,7 +45,7 @@ def plain_loop(world: World, binding: Binding) -> Bound:
 
 def can_compile(*parts: Part) -> bool:
     """Whether learners, problems and selectors are made of kernels; a bound that is a Python function is not."""
-    return all(hasattr(part, "kernels") and not getattr(part, "has_custom_bounds", False) for part in parts)
+    return all(hasattr(part, "kernels") and (not hasattr(part, "traits") or part.traits.compilable) for part in parts)
 
 
 def can_compile_episodes(problem: Part, learner: Part) -> bool:
@@ -117,7 +117,7 @@ class Joint:
     """All learners and the selector on one sequence of rounds, compiled."""
 
     def __init__(self, problem: Part, learners: Sequence[Part], selector: Part, share_data: bool) -> None:
-        needs = {"ASKS_ALL": "proposals", "WEIGHTED": "weight", "SMOOTHED": "snapshots"}
+        needs = {"ASKS_ALL": "actions", "WEIGHTED": "weight", "SMOOTHED": "snapshots"}
         demands = {name: need in selector.needs for name, need in needs.items()}
         groups = Groups(learners)
         source = groups.source(problem, problem.room(), Lanes(0, 1), share_data, demands["SMOOTHED"])

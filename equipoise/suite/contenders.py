@@ -166,10 +166,10 @@ _ALL = (
     ),
     Contender(
         "stochastic-exp3p",
-        "StochasticCorral",
+        "StochasticEXP3P",
         "in the style of the publication: EXP3.P over smoothed learners, floor for unknown c",
         False,
-        _weighing("StochasticCorral", master="exp3p"),
+        _weighing("StochasticEXP3P"),
         can_share=False,
     ),
     Contender(

@@ -62,7 +62,7 @@ def open_round(world: World, selector: Any, t: int) -> Choice:
 
 def observe(world: World, selector: Any, choice: Choice) -> None:
     """Tell the selector what was proposed: by the chosen learner, and by every active one if it asks for that."""
-    asked = {choice.learner, *(selector.active if "proposals" in selector.needs else ())}
+    asked = {choice.learner, *(selector.active if "actions" in selector.needs else ())}
     regret = world.regret(selector, choice)
     proposals = {i: Proposal(0, lower=world.lower(selector, i), regret=regret) for i in sorted(asked)}
     selector.observe(choice, proposals)

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from math import log, sqrt
 from typing import NamedTuple
 
-from equipoise.confidence import epoch_alpha, noise_radius, radius_sum
+from equipoise.confidence import STITCHED_RATIO, epoch_alpha, noise_radius, radius_sum
 from equipoise.errors import InvalidArgument
 from equipoise.nesting import SIZES, LinearClass, check_class, check_nested
 from equipoise.theory.guarantees.linear import ellipsoid_radius, log_determinant_ratio, random_potential
@@ -63,7 +63,7 @@ def epoch_guarantee(
     width = max(high - low for low, high in (claimed.reward_range for claimed in checked))
     potential = random_potential(_log_determinant(star, t), _cap(star), weights[best] / sum(weights), t, alpha)
     rooted, rest = 2 * _radius(star, t) * sqrt(t * potential), width
-    logs = 1.4 * log(log(2 * t)) + log(5.2 * len(checked) / alpha)
+    logs = 1.4 * log(log(2 * t)) + log(STITCHED_RATIO * len(checked) / alpha)
     for claimed, weight in zip(checked, weights, strict=True):
         plays = min(3 * weight / sum(weights), 1.0) * t
         rooted += 2 * _radius(claimed, t) * sqrt(plays * (1 + _cap(claimed)) * _log_determinant(claimed, plays))
@@ -97,7 +97,7 @@ def balanced_regret_bounds(
     778
     """
     checked, t = _classes(classes, 0), count("rounds", rounds)
-    logs, total = 1.4 * log(log(2 * t)) + log(5.2 * len(checked) / probability("alpha", alpha)), 0.0
+    logs, total = 1.4 * log(log(2 * t)) + log(STITCHED_RATIO * len(checked) / probability("alpha", alpha)), 0.0
     for claimed, chance in zip(checked, chances, strict=True):
         low, high = claimed.reward_range
         plays = min(3 * chance, 1.0) * t
@@ -117,7 +117,7 @@ def printed_epoch_guarantee(
     t = count("rounds", rounds)
     inside = 10.4 * (1 + t * action_bound**2) * log(2 * min(half_width, action_bound) * t) / probability("delta", delta)
     learning = (n_learners * sqrt(size) + size * sqrt(2)) * 12 * log(inside) * sqrt(t)
-    return learning + 8.12 * n_learners * half_width * log(5.2 * n_learners * log(2 * t) / delta)
+    return learning + 8.12 * n_learners * half_width * log(STITCHED_RATIO * n_learners * log(2 * t) / delta)
 
 
 def _classes(classes: Sequence[LinearClass], best: int) -> list[LinearClass]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from math import log, sqrt
 
+from equipoise.confidence import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT, stitched_level
 from equipoise.errors import InvalidArgument
 from equipoise.validation import count, non_negative, positive, probability
 
@@ -30,7 +31,7 @@ def bernstein_boundary(variance: float, least_variance: float, scale: float, alp
     """
     least = positive("least_variance", least_variance)
     used = max(non_negative("variance", variance), least)
-    logs = 1.4 * log(log(2 * used / least)) + log(5.2 / probability("alpha", alpha))
+    logs = 1.4 * log(log(2 * used / least)) + stitched_level(probability("alpha", alpha))
     return 1.44 * sqrt(used * logs) + 0.41 * positive("scale", scale) * logs
 
 
@@ -47,7 +48,7 @@ def most_plays(rounds: int, chance: float, n_learners: int, delta: float) -> flo
     if p == 1.0:
         return float(t)
     alpha = probability("delta", delta) / count("n_learners", n_learners)
-    logs = 1.4 * log(log(2 * t)) + log(5.2 / alpha)
+    logs = 1.4 * log(log(2 * t)) + stitched_level(alpha)
     exact = t * p + bernstein_boundary(t * p * (1 - p), p * (1 - p), 1.0, alpha)
     return min(float(t), exact, 1.5 * t * p + 1.45 * logs)
 
@@ -58,7 +59,8 @@ def printed_most_plays(rounds: int, chance: float, n_learners: int, delta: float
     >>> round(printed_most_plays(1000, 0.1, 3, 0.05))
     182
     """
-    logs = log(5.2 * count("n_learners", n_learners) * log(2 * count("rounds", rounds)) / probability("delta", delta))
+    times = STITCHED_RATIO * count("n_learners", n_learners) * log(2 * count("rounds", rounds))
+    logs = log(times / probability("delta", delta))
     return 1.5 * rounds * _chance(chance) + 4.06 * logs
 
 
@@ -72,7 +74,8 @@ def printed_mean_radius(plays: int, n_learners: int, delta: float) -> float:
     n, share = count("plays", plays), probability("delta", delta) / count("n_learners", n_learners)
     if n < 4:
         return 6.0
-    return 2 * max(3.0, 0.85 * sqrt(n * (log(log(n / 2)) + 0.72 * log(10.4 / share))))
+    level = log(2 * STITCHED_RATIO / share)
+    return 2 * max(3.0, STITCHED_FACTOR / 2 * sqrt(n * (log(log(n / 2)) + STITCHED_WEIGHT * level)))
 
 
 def printed_noise_radius(rounds: int, delta: float) -> float:
@@ -81,8 +84,8 @@ def printed_noise_radius(rounds: int, delta: float) -> float:
     >>> round(printed_noise_radius(1000, 0.05), 1)
     65.6
     """
-    inner = log(log(4 * count("rounds", rounds)))
-    return 0.85 * sqrt(rounds * (inner + 0.72 * log(10.4 / probability("delta", delta))))
+    inner, level = log(log(4 * count("rounds", rounds))), log(2 * STITCHED_RATIO / probability("delta", delta))
+    return STITCHED_FACTOR / 2 * sqrt(rounds * (inner + STITCHED_WEIGHT * level))
 
 
 def _chance(chance: float) -> float:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from math import log, log1p, sqrt
 
+from equipoise.confidence import stitched_level
 from equipoise.validation import count, non_negative, positive, probability
 
 
@@ -96,7 +97,7 @@ def random_potential(log_determinant: float, cap: float, chance: float, rounds: 
     123
     """
     b, p = positive("cap", cap), positive("chance", chance)
-    logs = 1.4 * log(log(max(2 * b * count("rounds", rounds), 2.0))) + log(5.2 / probability("delta", delta))
+    logs = 1.4 * log(log(max(2 * b * count("rounds", rounds), 2.0))) + stitched_level(probability("delta", delta))
     return max(1.0, 2.9 * b / p * logs + 2 / p * (1 + b) * non_negative("log_determinant", log_determinant))
 
 
@@ -106,5 +107,5 @@ def printed_random_potential(log_determinant: float, cap: float, chance: float, 
     >>> round(printed_random_potential(10.0, 1.0, 0.5, 1000, 0.05))
     267
     """
-    logs = log(log(max(2 * cap * rounds, 2.0))) + log(5.2 / probability("delta", delta)) + log_determinant
+    logs = log(log(max(2 * cap * rounds, 2.0))) + stitched_level(probability("delta", delta)) + log_determinant
     return 4 / positive("chance", chance) * (1 + positive("cap", cap)) * logs
