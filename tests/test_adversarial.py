@@ -18,8 +18,8 @@ from equipoise.learners import OFUL, UCB, LinearThompson
 from equipoise.nesting import LinearClass
 from equipoise.problems import AdversarialBandit, Hiding, LinearBandit, Predicting, Punishing, Switching
 from equipoise.selectors import AdversarialElimination, EpochBalancing
-from equipoise.simulate.joint import run_jointly, run_portfolio
-from equipoise.simulate.tapes import why_not_tapes
+from equipoise.simulation.joint import run_jointly, run_portfolio
+from equipoise.simulation.tapes import why_not_tapes
 from tests.epoch_reference import EpochReference, Round
 from tests.nested_pools import DIMS, bandit, classes_of, common_bounds, learners
 

@@ -35,6 +35,7 @@ from equipoise.learners import (
     SquareCB,
 )
 from equipoise.learners.lsvi_ucb import one_hot
+from equipoise.settings import configurable, setting
 from equipoise.testing import check_learner
 from equipoise.testing.learners import CHECKS, ContextSource, offered_actions
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES, random_trajectory, start_state
@@ -157,11 +158,12 @@ def test_learner_without_the_methods_is_told_so() -> None:
         check_learner(object)
 
 
+@configurable
 class Sound(UCB):
     """A learner that passes; each offender below breaks one rule."""
 
-    def __init__(self, arms: int = 6, *, noise: float = 0.2) -> None:
-        super().__init__(arms, noise=noise)
+    arms: int = setting(default=6, kw_only=False)
+    noise: float = setting(default=0.2)
 
 
 class ClaimsTheUnknown(Sound):
@@ -208,7 +210,7 @@ class OffersWhatItLacks(Sound):
 
 class RollsItsOwnDice(Sound):
     def decide(self, context, rng=None):
-        return Proposal(int(np.random.default_rng().integers(len(context))), 0.0, 1.0)
+        return Proposal(int(np.random.default_rng().integers(len(context))), 0.0, 1.0, greedy=0, value=0.5)
 
 
 class SharesItsMemory(Sound):

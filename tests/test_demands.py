@@ -29,7 +29,7 @@ from equipoise.selectors import (
     StochasticEXP3P,
     TsallisCorral,
 )
-from equipoise.simulate.tapes import why_not_tapes
+from equipoise.simulation.tapes import why_not_tapes
 from tests.recorders import saved
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -155,7 +155,7 @@ def test_each_rule_catches_its_offender(rule: Rule, module: str, source: str) ->
         (upward_imports, "equipoise.learners.oful", "from .ucb import UCB\nfrom equipoise import learners"),
         (upward_imports, "equipoise.storage", "from equipoise import __version__"),
         (upward_imports, "equipoise.__init__", "from .cli import main"),
-        (numba_outside_simulate, "equipoise.simulate.compiler", "import numba"),
+        (numba_outside_simulate, "equipoise.simulation.compiler", "import numba"),
         (code_from_data, "equipoise.cli", "re.compile('x')\nast.literal_eval('1')\nnp.load(p, allow_pickle=False)"),
     ],
 )

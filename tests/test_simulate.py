@@ -34,9 +34,10 @@ from equipoise.learners import (
 from equipoise.normals import fill_row, start_rows
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selectors import BalancedElimination
-from equipoise.simulate.compiler import compiled
-from equipoise.simulate.joint import run_jointly, run_portfolio
-from equipoise.simulate.tapes import Tapes, can_compile, native_memory, run_on_tapes, why_not_tapes
+from equipoise.simulation.compiler import compiled
+from equipoise.simulation.joint import run_jointly, run_portfolio
+from equipoise.simulation.tapes import Tapes, run_on_tapes, why_not_tapes
+from equipoise.simulation.worlds import can_compile, native_memory
 from equipoise.streams import open_stream, seek
 
 ROUNDS = 10_000
@@ -152,7 +153,7 @@ def test_compiled_kernels_of_a_learner_that_selects_do_what_the_interpreted_ones
         np.testing.assert_allclose(decide(fast.params, memory, context, stream.generator), proposal, rtol=1e-9)
         reward = problem.respond(context, proposal.action, stream.generator)
         slow.learn(context, proposal.action, reward)
-        learn(fast.params, memory, context, proposal.action, reward)
+        learn(fast.params, memory, context, proposal.action, reward, 1.0)
     seen, expected = fast.state(), slow.state()
     for key, array in seen.items():
         np.testing.assert_allclose(array, expected[key], rtol=1e-9, atol=1e-9)

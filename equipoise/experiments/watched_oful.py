@@ -35,7 +35,7 @@ class Memory(NamedTuple):
 
 
 @kernel
-def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float) -> None:
+def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     update_offered(memory, actions, action, reward)  # type: ignore[arg-type]  # it has all that a Ridge has
     dim = len(memory.theta)
     error = reward
@@ -73,7 +73,7 @@ class WatchedOFUL(OFUL):
     def learn(self, context: Any, action: Any, reward: float, weight: float = 1.0) -> None:
         """As OFUL, with the score kept."""
         actions, position = self.check_offered(context, action)
-        learn(self.params, self.memory, actions, position, self.check_reward(reward, weight))
+        learn(self.params, self.memory, actions, position, self.check_reward(reward, weight), 1.0)
 
     @property
     def greatest_ratio(self) -> float:

@@ -61,7 +61,7 @@ class FeatureLSVI:
     """
 
     accepts: frozenset[str] = frozenset()
-    offers = frozenset({"regret"})
+    provides = frozenset({"regret"})
     randomized = False
 
     def __init__(
