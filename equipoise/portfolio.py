@@ -28,7 +28,7 @@ from equipoise.errors import InvalidArgument, UnknownDecision
 from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal
 from equipoise.policies import KeptPolicies
 from equipoise.saving import described, read_part, rebuild_learners, rebuild_selector, write_part
-from equipoise.selector import Certificate, Dropped, Selector, Standing, check_credit, kept_number, traits_of
+from equipoise.selector import Certificate, Dropped, Selector, Standing, check_credit, traits_of
 from equipoise.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.tickets import Ticket
 from equipoise.types import Action, Config, Context, Outcome, Plain
@@ -99,7 +99,6 @@ class Portfolio:
         self.default_reward = None if default_reward is None else self._traits.check_reward(default_reward)
         self._observed = frozenset(self._traits.observed)
         self._weighted = "weight" in selector.needs
-        self._smoothed = "snapshots" in selector.needs
         self._all_proposals = self._weighted or "actions" in selector.needs
         self._kept = KeptPolicies()
         self._stream = open_stream(self.seed)
@@ -154,8 +153,8 @@ class Portfolio:
         ticket = Ticket(id_, choice, context, action if type(action) is int else _kept(action), proposal.regret)
         if self._weighted:
             ticket.others = {j: _kept(other.action) for j, other in proposals.items() if j != i}
-        elif self._smoothed and (number := kept_number(selector, choice)) is not None:
-            self._kept.keep(i, number, self._adapted[i])
+        elif choice.keep is not None:
+            self._kept.keep(i, choice.keep, self._adapted[i])
         self._open[id_] = ticket
         if self._queues:
             for j in self._pupils(ticket):
