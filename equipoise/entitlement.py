@@ -78,7 +78,7 @@ def _states_a_class(learner: Any) -> bool:
 
 
 def met(demand: str, learner: Any) -> bool:
-    """Whether a learner meets a demand of a selector; candidate bounds are the user's to give, and anybody can propose."""
+    """Whether a learner meets a demand of a selector; bounds are the user's to give, and anybody can propose."""
     return demand in ("bounds", "actions") or demand in offers_of(learner)
 
 
