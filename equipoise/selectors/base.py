@@ -30,9 +30,10 @@ from equipoise.validation import non_negative, real
 
 P = TypeVar("P", bound=NamedTuple)
 S = TypeVar("S", bound=NamedTuple)
+D = TypeVar("D", bound=Dropped)
 
 
-class KernelSelector(Configured, Generic[P, S]):
+class KernelSelector(Configured, Generic[P, S, D]):
     """A selector made of kernels, whose params and state are or contain those of `evidence`.
 
     `equipoise.selectors.settings` has the settings that it is completed with.
@@ -68,7 +69,7 @@ class KernelSelector(Configured, Generic[P, S]):
         self._customs = {i: bound for i, bound in enumerate(bounds) if isinstance(bound, Custom)}
         self._asks_all = "actions" in self.needs
         self._ledger = Ledger(self.n_learners, keeps_proposals=self._asks_all)
-        self._eliminations: list[Dropped] = []
+        self._eliminations: list[D] = []
         self._draws = 0
 
     @property
@@ -125,7 +126,7 @@ class KernelSelector(Configured, Generic[P, S]):
         return tuple(i for i in range(self.n_learners) if is_active(params, state, i))
 
     @property
-    def eliminations(self) -> list[Dropped]:
+    def eliminations(self) -> list[D]:
         """What was dropped, in order."""
         return self._eliminations
 
@@ -214,16 +215,16 @@ class KernelSelector(Configured, Generic[P, S]):
             raise InvalidArgument(f"proposals of {play} are unknown, but observe() must come before credit()")
         return number, known
 
-    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[Dropped, ...]:
+    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[D, ...]:
         """Book the reward of a play, in any order and however late; `regret` where it is known only now. Returns what
         was eliminated."""
         return self.credit_checked(choice, *self.check_credit(choice, reward, regret))
 
-    def credit_checked(self, choice: Choice, reward: float, regret: float) -> tuple[Dropped, ...]:
+    def credit_checked(self, choice: Choice, reward: float, regret: float) -> tuple[D, ...]:
         """Book what `check_credit` has passed."""
         return self._book(choice.learner, self._ledger.credit(choice.learner, choice.play, reward, regret))
 
-    def withdraw(self, choice: Choice) -> tuple[Dropped, ...]:
+    def withdraw(self, choice: Choice) -> tuple[D, ...]:
         """The round did not happen: strike its play. Returns what was eliminated."""
         entry = self._ledger.entry(choice.learner, choice.play)
         if self._ledger.is_newest(entry):
@@ -231,7 +232,7 @@ class KernelSelector(Configured, Generic[P, S]):
         self.evidence.accounts[choice.learner].plays -= 1
         return self._book(choice.learner, self._ledger.withdraw(entry))
 
-    def _book(self, learner: int, resolved: Resolved) -> tuple[Dropped, ...]:
+    def _book(self, learner: int, resolved: Resolved) -> tuple[D, ...]:
         """Let the kernels know what is resolved; returns what was eliminated."""
         kernels, params, state = self.kernels, self.params, self.kernel_state
         for entry in resolved.rounds:
@@ -342,7 +343,7 @@ class KernelSelector(Configured, Generic[P, S]):
         # Only nan, which stands for unknown, differs from itself.
         return nan if regret != regret else non_negative("regret", regret)
 
-    def _note_eliminations(self) -> tuple[Dropped, ...]:
+    def _note_eliminations(self) -> tuple[D, ...]:
         known = {elimination.learner.index for elimination in self._eliminations}
         gone = [i for i, account in enumerate(self.evidence.accounts) if account.eliminated_at > 0 and i not in known]
         gone.sort(key=lambda i: self.evidence.accounts[i].eliminated_at)
@@ -350,7 +351,15 @@ class KernelSelector(Configured, Generic[P, S]):
         self._eliminations += new
         return new
 
-    def _elimination(self, i: int) -> Dropped:
+    def _elimination(self, i: int) -> D:
+        """The proof by which learner i was eliminated."""
+        raise NotImplementedError
+
+
+class EvidenceSelector(KernelSelector[P, S, Elimination]):
+    """A selector that eliminates, if at all, a learner whose own plays disprove its bound."""
+
+    def _elimination(self, i: int) -> Elimination:
         account, radius = self.evidence.accounts[i], self.confidence.radius
         plays, bound = account.proof_plays, account.proof_bound
         above = upper_sum(radius, plays, account.proof_spread, bound)
@@ -369,7 +378,7 @@ class KernelSelector(Configured, Generic[P, S]):
         )
 
 
-class PlainSelector(KernelSelector[EvidenceParams, EvidenceState]):
+class PlainSelector(EvidenceSelector[EvidenceParams, EvidenceState]):
     """A selector whose params and state are those of `evidence`."""
 
     def _make_params(self, limits: EvidenceParams) -> EvidenceParams:

@@ -34,7 +34,7 @@ import numpy as np
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.base import EvidenceSelector
 from equipoise.selectors.evidence import comes_first
 from equipoise.selectors.kernels import Kernels, nested_kernels
 from equipoise.selectors.nested import Params
@@ -87,7 +87,7 @@ def is_active(params: Params, state: State, i: int) -> bool:
 
 
 @configurable
-class DynamicBalancing(CandidateBounds, ConfidenceSettings, KernelSelector[Params, State]):
+class DynamicBalancing(CandidateBounds, ConfidenceSettings, EvidenceSelector[Params, State]):
     """Balances candidate bounds with an active set that may grow again. `bounds` has one candidate bound per learner,
     `scales` what multiplies each (1 unless given), `biases` what is taken off each mean reward (0 unless given); the
     other settings are those of `BalancedElimination`. Learners that are not active are no eliminations."""

@@ -31,7 +31,7 @@ import numpy as np
 from equipoise.confidence import radius_sum
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.base import EvidenceSelector
 from equipoise.selectors.evidence import comes_first, greatest_lower
 from equipoise.selectors.kernels import Kernels, nested_kernels
 from equipoise.selectors.settings import ConfidenceSettings, LearnerCount
@@ -83,7 +83,7 @@ def book(params: Params, state: State, i: int, reward: float, regret: float, pro
 
 
 @configurable
-class ED2RB(LearnerCount, ConfidenceSettings, KernelSelector[Params, State]):
+class ED2RB(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
     """Balances estimated coefficients. `d_min` is the smallest coefficient, in units of the width of the reward range;
     the other settings are those of `BalancedElimination`."""
 

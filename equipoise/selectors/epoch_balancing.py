@@ -100,7 +100,7 @@ def classes_from_json(rows: Iterable[Config]) -> list[LinearClass]:
 
 
 @configurable
-class EpochBalancing(Seeded, KernelSelector[Params, State]):
+class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
     """Algorithm 2 of the paper: one epoch over all the given learners; `ended` proves that it ended, once it has.
 
     `classes` has one `LinearClass` per learner, each containing the one before it; `for_learners` reads them off the

@@ -31,7 +31,7 @@ import numpy as np
 
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.base import EvidenceSelector
 from equipoise.selectors.evidence import comes_first, rounds_made
 from equipoise.selectors.kernels import Kernels, nested_kernels
 from equipoise.selectors.nested import Params
@@ -108,7 +108,7 @@ def book(params: Params, state: State, i: int, reward: float, regret: float, pro
 
 
 @configurable
-class RateAdaptive(LearnerCount, Seeded, ConfidenceSettings, KernelSelector[Params, State]):
+class RateAdaptive(LearnerCount, Seeded, ConfidenceSettings, EvidenceSelector[Params, State]):
     """Follows the learner that wins at equal numbers of plays. `seed` is that of the selector's own random stream, used
     where `choose` is given none; the other settings are those of `BalancedElimination`."""
 

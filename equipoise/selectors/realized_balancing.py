@@ -34,7 +34,7 @@ from equipoise.bounds import Bound
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
 from equipoise.selectors import balanced_elimination, evidence
-from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.base import EvidenceSelector
 from equipoise.selectors.evidence import Account
 from equipoise.selectors.kernels import Kernels, nested_kernels
 from equipoise.selectors.settings import (
@@ -138,7 +138,7 @@ def check_slack(name: str, slack: float) -> float:
 
 
 @configurable
-class RealizedBalancing(LearnerCount, ConfidenceSettings, KernelSelector[Params, State]):
+class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
     """Balances the regret that learners have visibly run up.
 
     Takes the number of learners; `bounds`, one candidate bound for each, are optional and only serve to eliminate

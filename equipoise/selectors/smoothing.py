@@ -25,9 +25,9 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
-from equipoise.selector import Choice, Dropped
+from equipoise.selector import Choice, Elimination
 from equipoise.selectors import evidence
-from equipoise.selectors.base import KernelSelector, P
+from equipoise.selectors.base import EvidenceSelector, P
 from equipoise.selectors.drawn import DrawingSettings, Odds, draw
 from equipoise.selectors.evidence import KEEP, REPLAY, TEACH
 
@@ -101,7 +101,7 @@ def end_turn(state: State[Odds]) -> None:
     turn.probability = 0.0
 
 
-class SmoothedSelector(DrawingSettings, KernelSelector[P, State[Odds]]):
+class SmoothedSelector(DrawingSettings, EvidenceSelector[P, State[Odds]]):
     """A rule over smoothed learners. A first round is booked with probability 0: the rule learns from second rounds.
 
     Two rounds make one of the rule.
@@ -144,7 +144,7 @@ class SmoothedSelector(DrawingSettings, KernelSelector[P, State[Odds]]):
             end_turn(state)
         self._begin(learner, chance)
 
-    def withdraw(self, choice: Choice) -> tuple[Dropped, ...]:
+    def withdraw(self, choice: Choice) -> tuple[Elimination, ...]:
         """The round did not happen: strike its play. If it was the newest, everything is as before it."""
         entry = self._ledger.entry(choice.learner, choice.play)
         if self._ledger.is_newest(entry):

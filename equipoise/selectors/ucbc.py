@@ -30,7 +30,7 @@ from equipoise.bounds import Bound
 from equipoise.kernel import kernel
 from equipoise.selector import SelectorTraits
 from equipoise.selectors import evidence
-from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.base import EvidenceSelector
 from equipoise.selectors.kernels import Kernels, nested_kernels
 from equipoise.selectors.nested import State
 from equipoise.selectors.settings import (
@@ -102,7 +102,7 @@ def mean_reward(params: Params, state: State, i: int) -> float:
 
 
 @configurable
-class UCBC(CandidateBounds, CertificateSettings, KernelSelector[Params, State]):
+class UCBC(CandidateBounds, CertificateSettings, EvidenceSelector[Params, State]):
     """UCB-C over algorithms with candidate `bounds`, for `horizon` rounds.
 
     With `copies` > 1 learners copies * i to copies * (i + 1) - 1 of the portfolio are the copies of algorithm i: equal
