@@ -2,8 +2,8 @@
 
 Only `decide` and `learn` are required. `decide` may take just the context and return a bare action; `name` defaults to
 the class name, `accepts` and `provides` to nothing. A learner without `state` and `restore` works but cannot be saved.
-Where a play's share in the observed regret bound is known only afterwards (an episode), a learner that provides "regret"
-leaves it out of its proposals and has `regret_of(outcome)` instead, asked before the outcome is learned.
+Where a play's share in the observed regret bound is known only afterwards (an episode), a learner that provides
+"regret" leaves it out of its proposals and has `regret_of(outcome)` instead, asked before the outcome is learned.
 
 A learner that accepts "weight" can be told of rounds that a selector drew at random who plays: a round that it played
 with probability p counts 1/p times, and one that it did not play counts 0 times (its own proposal comes as the action,

@@ -14,7 +14,7 @@ from equipoise.cli import main
 from equipoise.entitlement import DEMANDS, OFFERS, examples, met, offers_of, page
 from equipoise.errors import InvalidArgument, NotEntitled
 from equipoise.learner import ACCEPTS, learner_name
-from equipoise.learner import OFFERS as DECLARED_OFFERS
+from equipoise.learner import PROVIDES as DECLARED_PROVIDES
 from equipoise.learners import LEARNERS, OFUL, UCB, EpsilonGreedy
 from equipoise.nesting import LinearClass, linear_class
 from equipoise.problems import KArmedBandit, LinearBandit
@@ -96,7 +96,7 @@ def test_the_pairs_cover_refusal_and_consent_of_every_demand() -> None:
 
 def test_the_tables_know_every_word() -> None:
     assert set(DEMANDS) == NEEDS
-    assert set(OFFERS) == ACCEPTS | DECLARED_OFFERS | {"snapshots", "nested"}
+    assert set(OFFERS) == ACCEPTS | DECLARED_PROVIDES | {"snapshots", "nested"}
 
 
 def test_the_page_is_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
