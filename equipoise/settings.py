@@ -26,15 +26,24 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
-from typing import Any, Self, TypeVar, dataclass_transform
+from typing import Any, Protocol, Self, TypeVar, dataclass_transform
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from equipoise.errors import UnknownSetting
-from equipoise.types import Config, Plain
+from equipoise.types import Array, Config, Plain
 
 T = TypeVar("T")
 Check = Callable[[str, Any], Any]
+
+
+class Numbers(Protocol):
+    """The type of a setting that is given as anything like an array and kept as an array, for type checkers."""
+
+    def __get__(self, instance: object, owner: object) -> Array: ...
+
+    def __set__(self, instance: object, value: ArrayLike) -> None: ...
 
 
 def setting(

@@ -23,8 +23,9 @@ from equipoise.types import Action, AnyArray, Array, Context, State
 from equipoise.validation import LARGEST, count, interval, non_negative, real, text
 
 FLOAT64 = np.dtype(np.float64)
-ParamsT = TypeVar("ParamsT")
-MemoryT = TypeVar("MemoryT")
+# Covariant, so that learners of different algorithms have a type in common.
+ParamsT = TypeVar("ParamsT", covariant=True)
+MemoryT = TypeVar("MemoryT", covariant=True)
 
 
 class Kernels(NamedTuple):
