@@ -50,6 +50,7 @@ from equipoise.selectors import (
     RealizedBalancing,
     RegretBalancing,
     StochasticCorral,
+    StochasticEXP3P,
     TsallisCorral,
     Uniform,
 )
@@ -355,11 +356,9 @@ VARIANTS: dict[str, Variant] = {
     "TsallisCorral": Variant(made(weighted, lambda: TsallisCorral(4, horizon=ROUNDS), seed=2)),
     "TsallisCorral, finite": Variant(made(finite, lambda: TsallisCorral(4, horizon=ROUNDS), seed=3)),
     "StochasticCorral": Variant(made(linear, lambda: StochasticCorral(4, horizon=ROUNDS), seed=2)),
-    "StochasticCorral, exp3p": Variant(
-        made(linear, lambda: StochasticCorral(4, horizon=ROUNDS, master="exp3p"), seed=2)
-    ),
+    "StochasticCorral, exp3p": Variant(made(linear, lambda: StochasticEXP3P(4, horizon=ROUNDS), seed=2)),
     "StochasticCorral, exp3p, finite": Variant(
-        made(finite, lambda: StochasticCorral(4, horizon=ROUNDS, master="exp3p", floor=0.05, eta=0.02), seed=3)
+        made(finite, lambda: StochasticEXP3P(4, horizon=ROUNDS, floor=0.05, eta=0.02), seed=3)
     ),
     "StochasticCorral, episodes": Variant(
         made(episodic, lambda: StochasticCorral(4, horizon=ROUNDS), seed=2), EPISODES

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise import Portfolio, Proposal
+from equipoise.compatibility import check_entitled
 from equipoise.errors import InvalidArgument, NotEntitled
 from equipoise.experiments.adversarial import ADVERSARIAL
 from equipoise.experiments.results import log_rounds
@@ -16,7 +17,6 @@ from equipoise.experiments.runner import complete_settings
 from equipoise.learners import OFUL, UCB, LinearThompson
 from equipoise.nesting import LinearClass
 from equipoise.problems import AdversarialBandit, Hiding, LinearBandit, Predicting, Punishing, Switching
-from equipoise.selector import check_entitled
 from equipoise.selectors import AdversarialElimination, EpochBalancing
 from equipoise.simulation.joint import run_jointly, run_portfolio
 from equipoise.simulation.tapes import why_not_tapes
@@ -264,7 +264,7 @@ class OnlyAnAction(OFUL):
             "learner 'narrow' has reward_range (0, 1), but it must contain (-1, 1) of",
         ),
         ([OFUL(2), UCB(4, name="armed")], "learner 'armed' has no dim, but a class of linear rewards must state it"),
-        ([OFUL(2), OnlyAnAction(4, name="mute")], "needs a lower bound from every learner, but 'mute' offers none"),
+        ([OFUL(2), OnlyAnAction(4, name="mute")], "needs a lower bound from every learner, but 'mute' provides none"),
     ],
 )
 def test_learners_it_cannot_select_among_are_refused_by_name(cls: Any, pool: list[Any], message: str) -> None:

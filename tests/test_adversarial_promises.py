@@ -9,11 +9,12 @@ from scipy.stats import binomtest
 
 from equipoise import Portfolio
 from equipoise.experiments.results import log_rounds
+from equipoise.learner import Proposals
 from equipoise.learners import OFUL
 from equipoise.problems import AdversarialBandit, Hiding, Predicting, Switching
-from equipoise.selectors import AdversarialElimination, EpochBalancing, epoch_balancing, epochs
-from equipoise.selectors.epochs import EpochBooks
-from equipoise.selectors.evidence import Rules
+from equipoise.selectors import AdversarialElimination, EpochBalancing, epoch_balancing, epochs, nested
+from equipoise.selectors.epochs import State
+from equipoise.selectors.nested import Params
 from equipoise.simulation.compiler import compiled
 from equipoise.simulation.joint import run_jointly
 from equipoise.streams import CONTEXTS, REWARDS, open_stream, seek
@@ -27,24 +28,29 @@ def holds(n_broken: int, n_runs: int, share: float) -> bool:
     return bool(binomtest(n_broken, n_runs, share, alternative="greater").pvalue >= FALSE_ALARM)
 
 
+of_arrays: Any = Proposals
+nobody = np.full(2, -1)
+
+
 @compiled
-def play_sharp_world(rules: Rules, books: EpochBooks, regrets: Any, coins: Any, generator: Any) -> tuple[bool, bool]:
+def play_sharp_world(params: Params, state: State, regrets: Any, coins: Any, generator: Any) -> tuple[bool, bool]:
     """Whether the epoch ended, and whether the certificate was ever below the regret, in a world without slack.
 
     The optimum is 0.7. Learner 0 earns 0.5, which is its lower bound, and loses 0.2; learner 1 earns 0.7. If they state
     these as their `regrets`, the two sides of the test, and those of the certificate, differ by nothing but the noise.
     """
     lowers, regret, exceeded = np.array([0.5, 0.7]), 0.0, False
+    proposals = of_arrays(nobody, nobody, lowers, regrets, lowers, lowers)
     for t in range(len(coins)):
-        i, probability = epoch_balancing.choose(rules, books, generator)
+        i, probability = epoch_balancing.choose(params, state, generator)
         reward = 1.0 if coins[t] < lowers[i] else 0.0
         regret += 0.7 - lowers[i]
-        books.accounts[i].plays += 1
-        epoch_balancing.book(rules, books, i, reward, regrets[i], probability)
-        epoch_balancing.close_round(rules, books, i, reward, regrets[i], lowers, regrets)  # type: ignore[arg-type]
+        nested.open_play(params, state, i)
+        nested.book(params, state, i, reward, regrets[i], probability)
+        epoch_balancing.close_round(params, state, i, reward, regrets[i], proposals)
         if t < 100 or t % 10 == 0:
-            exceeded |= epochs.certify(rules, books)[3] < regret - 1e-9
-    return books.ends[0].ended_at > 0, exceeded
+            exceeded |= epochs.certify(params, state)[3] < regret - 1e-9
+    return state.ends[0].ended_at > 0, exceeded
 
 
 def broken_in_the_sharp_world(regrets: tuple[float, float] = (0.2, 0.0), radius_scale: float = 1.0) -> tuple[int, int]:
@@ -53,8 +59,8 @@ def broken_in_the_sharp_world(regrets: tuple[float, float] = (0.2, 0.0), radius_
     counts = np.zeros(2, np.int64)
     for seed in range(1000):
         generator = np.random.default_rng([11, seed])
-        rules, books = selector.to_arrays()
-        counts += play_sharp_world(rules, books, np.array(regrets), generator.random(5000), generator)
+        params, state = selector.to_arrays()
+        counts += play_sharp_world(params, state, np.array(regrets), generator.random(5000), generator)
     return int(counts[0]), int(counts[1])
 
 

@@ -241,9 +241,9 @@ class Revives(Sound):
 
 
 class DropsInSilence(Sound):
-    def credit(self, choice, reward, regret=None):
-        super().credit(choice, reward, regret)
-        self.eliminations = []
+    @property
+    def eliminations(self):
+        return []
 
 
 class ProvesNothing(Sound):
@@ -324,7 +324,7 @@ class IsNeverTheSame(Sound):
             return super().choose(rng)
         IsNeverTheSame.calls += 1
         learner = self.active[IsNeverTheSame.calls % len(self.active)]
-        return Choice(learner, self._ledger.open(learner, 1.0), 1.0)
+        return Choice(learner, self._begin(learner, 1.0), 1.0)
 
 
 class SharesACounter(Sound):

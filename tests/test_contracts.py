@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+from copy import copy
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,7 @@ def test_minimal_learner_passes_what_applies_to_it() -> None:
         "what it provides is filled in",
         "the same seed gives the same run",
         "instances share nothing",
+        "a deep copy is independent and goes on identically",
         "inputs are neither kept nor changed",
         "memory does not grow with rounds",
     ]
@@ -217,6 +219,11 @@ class SharesItsMemory(Sound):
     def __init__(self) -> None:
         super().__init__()
         SharesItsMemory.shared = self.memory = SharesItsMemory.shared or self.memory
+
+
+class CopiesItsMemoryByReference(Sound):
+    def __deepcopy__(self, memo):
+        return copy(self)
 
 
 class KeepsTheContext(Sound):
@@ -324,6 +331,7 @@ OFFENDERS = {
     OffersWhatItLacks: "what it provides is filled in",
     RollsItsOwnDice: "the same seed gives the same run",
     SharesItsMemory: "instances share nothing",
+    CopiesItsMemoryByReference: "a deep copy is independent and goes on identically",
     KeepsTheContext: "inputs are neither kept nor changed",
     OverwritesTheContext: "inputs are neither kept nor changed",
     RemembersEverything: "memory does not grow with rounds",

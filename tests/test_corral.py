@@ -15,8 +15,9 @@ from scipy.stats import chisquare
 from equipoise.bounds import Power, SqrtLog
 from equipoise.errors import InvalidArgument
 from equipoise.selectors import UCBC, Corral, StochasticCorral, StochasticEXP3P, TsallisCorral
-from equipoise.selectors.log_barrier import BarrierOdds, descend
-from equipoise.selectors.tsallis_corral import TsallisOdds, weigh
+from equipoise.selectors.log_barrier import Odds, descend
+from equipoise.selectors import tsallis_corral
+from equipoise.selectors.tsallis_corral import weigh
 from equipoise.selectors.ucbc import group_index
 
 
@@ -48,7 +49,7 @@ def test_a_step_of_mirror_descent_solves_its_equation(n: int, seed: int, single:
     losses = rng.exponential(1.0, n) * np.exp(rng.uniform(-3.0, 10.0))
     if single:
         losses[1:] = 0.0
-    odds = [BarrierOdds(p, p, eta, 2.0 * n, loss) for p, eta, loss in zip(weights, rates, losses, strict=True)]
+    odds = [Odds(p, p, eta, 2.0 * n, loss) for p, eta, loss in zip(weights, rates, losses, strict=True)]
     shift = descend(odds)
     assert losses.min() <= shift <= losses.max()
     new = 1.0 / (1.0 / weights + rates * (losses - shift))
@@ -66,7 +67,7 @@ def test_tsallis_weights_solve_their_equation(n: int, seed: int) -> None:
     rates = np.exp(rng.uniform(-6.0, 0.5, n))
     losses = rng.exponential(1.0, n) * np.exp(rng.uniform(-3.0, 9.0))
     losses -= losses.min()
-    odds = [TsallisOdds(1.0 / n, 1.0 / n, eta, loss) for eta, loss in zip(rates, losses, strict=True)]
+    odds = [tsallis_corral.Odds(1.0 / n, 1.0 / n, eta, loss) for eta, loss in zip(rates, losses, strict=True)]
     x = weigh(odds)
     raw = 4.0 / (rates * (losses - x)) ** 2
     assert x < losses.min()
@@ -327,7 +328,7 @@ def test_smpybandits_repairs_weights_that_left_the_simplex_but_here_none_leave()
     """A full loss, divided by its probability, of the likeliest and of the unlikeliest learner."""
     for weights in ([1e-9, 1.0 - 1e-9], [1.0 - 1e-9, 1e-9]):
         losses = (1.0 / weights[0], 0.0)
-        odds = [BarrierOdds(weight, weight, 2.0, 4.0, loss) for weight, loss in zip(weights, losses, strict=True)]
+        odds = [Odds(weight, weight, 2.0, 4.0, loss) for weight, loss in zip(weights, losses, strict=True)]
         shift = descend(odds)
         new = [1 / (1 / weight + 2.0 * (loss - shift)) for weight, loss in zip(weights, losses, strict=True)]
         assert min(new) > 0.0 and sum(new) == pytest.approx(1.0, abs=1e-12)
@@ -339,7 +340,8 @@ def test_coba_lowers_learning_rates_where_they_must_rise() -> None:
         choice = selector.choose()
         selector.credit(choice, float(choice.learner))
     assert (
-        selector.kernel_state.odds[0].rate == pytest.approx(math.exp(1 / math.log(1000))) and selector.probabilities[0] < 0.25
+        selector.kernel_state.odds[0].rate == pytest.approx(math.exp(1 / math.log(1000)))
+        and selector.probabilities[0] < 0.25
     )
 
 

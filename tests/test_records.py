@@ -1,7 +1,7 @@
 """Rows of state as objects, as records of one array and as columns: the same contents in all three shapes."""
 
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.errors import InvalidArgument
-from equipoise.records import as_columns, as_records, check_columns, check_shapes, take_columns, take_records
+from equipoise.records import (
+    as_records,
+    check_columns,
+    check_shapes,
+    state_columns,
+    state_records,
+    take_columns,
+    take_records,
+    take_state,
+)
 from equipoise.selectors.evidence import Account, Pool
 
 
@@ -18,6 +27,17 @@ class Row:
     number: "int"
     share: "float"
     active: "bool" = True
+
+
+class Whole(NamedTuple):
+    rows: list[Row]
+
+
+class Around(NamedTuple):
+    """A state with another one inside."""
+
+    inner: Whole
+    own: list[Row]
 
 
 WHOLE = st.integers(-(2**63), 2**63 - 1)
@@ -43,21 +63,21 @@ def test_records_go_there_and_back(rows: list[Any]) -> None:
 
 @given(ROWS)
 def test_columns_go_there_and_back(rows: list[Any]) -> None:
-    others, columns = blank(rows), as_columns("rows", rows)
+    others, columns = blank(rows), state_columns(Whole(rows))
     assert {name: (array.dtype.str, array.shape) for name, array in columns.items()} == {
         "rows.number": ("<i8", (len(rows),)),
         "rows.share": ("<f8", (len(rows),)),
         "rows.active": ("|b1", (len(rows),)),
     }
-    check_columns("rows", others, columns)
-    take_columns("rows", others, columns)
+    check_columns(Whole(others), columns)
+    take_columns(Whole(others), columns)
     assert contents(others) == contents(rows)
 
 
 @given(ROWS)
 def test_copies_share_nothing(rows: list[Any]) -> None:
     before = contents(rows)
-    for array in [as_records(rows), *as_columns("rows", rows).values()]:
+    for array in [as_records(rows), *state_columns(Whole(rows)).values()]:
         array[...] = np.zeros(len(rows), array.dtype)
     assert contents(rows) == before
 
@@ -78,6 +98,24 @@ def test_code_over_rows_runs_on_objects_and_on_records(rows: list[Any]) -> None:
     assert contents(others) == contents(rows)
 
 
+@given(ROWS, ROWS)
+def test_a_nested_state_goes_there_and_back(inside: list[Any], own: list[Any]) -> None:
+    state = Around(Whole(inside), own)
+    copy, other = (Around(Whole(blank(inside)), blank(own)) for _ in range(2))
+    records, columns = state_records(state), state_columns(state)
+    assert list(columns) == [
+        f"{path}.{name}" for path in ("inner.rows", "own") for name in ("number", "share", "active")
+    ]
+    assert type(records) is Around and records.inner.rows.share.tolist() == pytest.approx(
+        [row.share for row in inside], nan_ok=True
+    )
+    take_state(copy, records)
+    check_columns(other, columns)
+    take_columns(other, columns)
+    for made in (copy, other):
+        assert contents(made.inner.rows) == contents(inside) and contents(made.own) == contents(own)
+
+
 @pytest.mark.parametrize("row", [Account(0, 1.0, 0.5), Pool()])
 def test_the_books_of_selectors_are_such_rows(row: Any) -> None:
     other = Account(3, 2.0, 2.0) if isinstance(row, Account) else Pool(7, 7.0)
@@ -95,9 +133,9 @@ def test_the_books_of_selectors_are_such_rows(row: Any) -> None:
 )
 def test_columns_of_another_shape_are_refused(columns: dict[str, Any], message: str) -> None:
     rows = [Row(1, 1.0), Row(2, 2.0)]
-    state = {name: array for name, array in (as_columns("rows", rows) | columns).items() if array is not None}
+    state = {name: array for name, array in (state_columns(Whole(rows)) | columns).items() if array is not None}
     with pytest.raises(InvalidArgument) as caught:
-        check_columns("rows", rows, state)
+        check_columns(Whole(rows), state)
     assert str(caught.value) == message
 
 

@@ -66,5 +66,4 @@ def test_a_compiled_rival_chooses_what_the_interpreted_one_chooses(name: str, ta
     np.testing.assert_array_equal(fast_curves.certified, slow_curves.certified)
     assert fast.eliminations == slow.eliminations
     assert fast.active == slow.active
-    for rows, twins in zip(fast.books, slow.books, strict=True):
-        assert rows == twins
+    assert fast.kernel_state == slow.kernel_state

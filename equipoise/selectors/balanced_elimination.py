@@ -16,7 +16,7 @@ the lower index), so the balancing lemma is untouched; the radius has explicit c
 >>> selector = BalancedElimination([Power(0.25), Power(0.5)])
 >>> for _ in range(5):
 ...     choice = selector.choose()
-...     selector.credit(choice, reward=0.5)
+...     _ = selector.credit(choice, reward=0.5)
 >>> [standing.plays for standing in selector.standing()]
 [4, 1]
 """

@@ -160,7 +160,7 @@ class KernelSelector(Configured, Generic[P, S]):
 
     def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
         """Take in what the chosen learner proposed, or every active one if "actions" are needed."""
-        if choice.learner not in proposals:
+        if choice.learner not in proposals and not self._asks_all:
             raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {choice.learner}")
         entry = self._ledger.entry(choice.learner, choice.play)  # raises what is wrong with a ticket that is not open
         gathered = self._gather(entry, proposals) if self._asks_all else None

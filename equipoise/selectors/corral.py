@@ -16,7 +16,7 @@ probabilities as they are when it is booked.
 >>> selector = Corral(2, horizon=1000)
 >>> for _ in range(100):
 ...     choice = selector.choose()
-...     selector.credit(choice, reward=float(choice.learner))
+...     _ = selector.credit(choice, reward=float(choice.learner))
 >>> selector.probabilities[1] > 0.7
 True
 """

@@ -18,7 +18,7 @@ Ties go to fewer plays, then to the lower index.
 >>> selector = D3RB(2)
 >>> for _ in range(400):
 ...     choice = selector.choose()
-...     selector.credit(choice, reward=float(choice.learner))
+...     _ = selector.credit(choice, reward=float(choice.learner))
 >>> selector.coefficients, [standing.plays for standing in selector.standing()]
 ((4.0, 1.0), [50, 350])
 """

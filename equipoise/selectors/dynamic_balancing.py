@@ -17,7 +17,7 @@ pending ones too, and rewards tested at resolved prefixes. Ties go to fewer play
 >>> selector = DynamicBalancing([Power(0.01), Power(0.02)])
 >>> for _ in range(200):
 ...     choice = selector.choose()
-...     selector.credit(choice, reward=0.9 * choice.learner)
+...     _ = selector.credit(choice, reward=0.9 * choice.learner)
 >>> selector.active
 (1,)
 """

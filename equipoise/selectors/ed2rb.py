@@ -15,7 +15,7 @@ Departures: those of D3RB; a potential grows with the square root of the number 
 >>> selector = ED2RB(2)
 >>> for _ in range(400):
 ...     choice = selector.choose()
-...     selector.credit(choice, reward=float(choice.learner))
+...     _ = selector.credit(choice, reward=float(choice.learner))
 >>> [standing.plays for standing in selector.standing()]
 [53, 347]
 """

@@ -14,7 +14,7 @@ Departures: a loss is booked once all earlier plays of its learner are resolved,
 pending plays count in t.
 
 >>> selector = EXP3(2, seed=4)
->>> selector.credit(selector.choose(), 0.0)
+>>> _ = selector.credit(selector.choose(), 0.0)
 >>> [round(probability, 3) for probability in selector.probabilities]
 [0.697, 0.303]
 """

@@ -9,7 +9,7 @@ earned the least possible reward. Ties go to fewer plays, then to the lower inde
 
 >>> selector = GreedyMean(2)
 >>> for reward in (0.2, 0.6, 0.6, 0.6):
-...     selector.credit(selector.choose(), reward)
+...     _ = selector.credit(selector.choose(), reward)
 >>> [standing.plays for standing in selector.standing()]
 [1, 3]
 """

@@ -16,7 +16,7 @@ the one of fewest plays plays. Ties go to fewer plays, then to the lower index.
 >>> selector = RateAdaptive(2, seed=5)
 >>> for _ in range(300):
 ...     choice = selector.choose()
-...     selector.credit(choice, reward=0.4 + 0.2 * choice.learner)
+...     _ = selector.credit(choice, reward=0.4 + 0.2 * choice.learner)
 >>> selector.n_common, [standing.plays for standing in selector.standing()]
 (32, [35, 265])
 """

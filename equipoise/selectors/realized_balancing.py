@@ -16,7 +16,7 @@ M n_learners.
 >>> selector = RealizedBalancing(2)
 >>> for _ in range(100):
 ...     choice = selector.choose()
-...     selector.credit(choice, reward=0.9 if choice.learner else 0.1)
+...     _ = selector.credit(choice, reward=0.9 if choice.learner else 0.1)
 >>> [standing.plays for standing in selector.standing()]
 [2, 98]
 """

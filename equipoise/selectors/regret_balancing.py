@@ -18,7 +18,7 @@ play counts the full width as empirical regret. Ties go to fewer plays, then to 
 >>> selector = RegretBalancing([Power(1.0), Power(1.0)])
 >>> for _ in range(100):
 ...     choice = selector.choose()
-...     selector.credit(choice, reward=0.4 + 0.2 * choice.learner)
+...     _ = selector.credit(choice, reward=0.4 + 0.2 * choice.learner)
 >>> [standing.plays for standing in selector.standing()]
 [27, 73]
 """

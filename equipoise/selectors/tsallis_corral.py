@@ -16,7 +16,7 @@ subtracted from all, which changes no weight and keeps numbers small. Rewards th
 >>> selector = TsallisCorral(2, horizon=1000)
 >>> for _ in range(100):
 ...     choice = selector.choose()
-...     selector.credit(choice, reward=float(choice.learner))
+...     _ = selector.credit(choice, reward=float(choice.learner))
 >>> selector.probabilities[1] > 0.7
 True
 """

@@ -14,7 +14,7 @@ counts as having earned the least possible reward. Ties go to fewer plays, then 
 
 >>> selector = UCB1(2)
 >>> for reward in (0.0, 1.0, 1.0):
-...     selector.credit(selector.choose(), reward)
+...     _ = selector.credit(selector.choose(), reward)
 >>> [round(index, 3) for index in selector.indices]
 [0.833, 1.589]
 """

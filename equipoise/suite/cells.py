@@ -20,7 +20,7 @@ from equipoise import __version__
 from equipoise.errors import NotEntitled
 from equipoise.experiments.results import log_rounds
 from equipoise.experiments.simulation import run_from_tapes, violates
-from equipoise.selector import check_entitled
+from equipoise.compatibility import check_entitled
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.tape_files import load_tapes, save_tapes
 from equipoise.simulation.parts import Curves, open_curves

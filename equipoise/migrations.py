@@ -1,0 +1,83 @@
+"""What changed in saved files since a release, as steps that are applied to their content before anything is built.
+
+Each step takes class name, settings and state as a file of that release has them and returns them as they are now.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from equipoise.types import Config, State
+
+# Selectors with params or state of their own: those of `evidence` are inside since 0.2.
+NESTED_SINCE_0_2 = frozenset(
+    {
+        "AdversarialElimination",
+        "Corral",
+        "D3RB",
+        "DynamicBalancing",
+        "ED2RB",
+        "EXP3",
+        "EpochBalancing",
+        "ExploreCommitExploit",
+        "RateAdaptive",
+        "RealizedBalancing",
+        "StochasticCorral",
+        "StochasticEXP3P",
+        "TsallisCorral",
+        "UCB1",
+        "UCBC",
+    }
+)
+
+
+def selector_state_0_1(class_name: str, config: Config, state: State) -> tuple[str, Config, State]:
+    """A selector of the package as release 0.1 saved it; one of another class is returned as it is."""
+    if class_name == "StochasticCorral":
+        class_name, config = _one_class_per_rule(config)
+        state = {**state, "policies.previous": state["policies.kept"].copy()}
+    if class_name == "RealizedBalancing":
+        config = {"bounds": None, **config}
+    if class_name in ("EpochBalancing", "AdversarialElimination"):
+        state = _with_proposals(state)
+    if class_name in NESTED_SINCE_0_2:
+        inside = ("accounts.", "pool.")
+        state = {f"evidence.{name}" if name.startswith(inside) else name: array for name, array in state.items()}
+    return class_name, config, state
+
+
+def _one_class_per_rule(config: Config) -> tuple[str, Config]:
+    """`master` chose between CORRAL and EXP3.P, and only the second has a floor."""
+    settings = {name: value for name, value in config.items() if name != "master"}
+    if config.get("master") == "exp3p":
+        return "StochasticEXP3P", settings
+    return "StochasticCorral", {name: value for name, value in settings.items() if name != "floor"}
+
+
+def _with_proposals(state: State) -> State:
+    """With each open round, numbers were kept in one row: the epoch, every learner's lower bound, its regret."""
+    rest = {name: array for name, array in state.items() if name != "ledger.notes"}
+    notes, learners = state["ledger.notes"], state["ledger.learners"]
+    n_learners = len(state["ledger.last_tickets"])
+    lowers, regrets = notes[:, 1 : 1 + n_learners], notes[:, 1 + n_learners :]
+    nobody, unknown = np.full(lowers.shape, -1, np.int64), np.full(lowers.shape, np.nan)
+    return {
+        **rest,
+        "ledger.epochs": notes[:, 0].astype(np.int64),
+        "ledger.observed": ~np.isnan(lowers[np.arange(len(notes)), learners]),
+        "ledger.proposals.actions": nobody,
+        "ledger.proposals.greedy": nobody.copy(),
+        "ledger.proposals.lowers": lowers.copy(),
+        "ledger.proposals.regrets": regrets.copy(),
+        "ledger.proposals.probabilities": unknown,
+        "ledger.proposals.values": unknown.copy(),
+    }
+
+
+def portfolio_0_1(saved: Config) -> Config:
+    """A portfolio as release 0.1 saved it."""
+    selector = saved["selector"]
+    if selector["ours"]:
+        names = ("class", "config", "state")
+        selector = selector | dict(zip(names, selector_state_0_1(*map(selector.get, names)), strict=True))
+    return {**saved, "selector": selector}
