@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from equipoise.learner import Proposals
 from equipoise.streams import Stream, open_stream
 from equipoise.types import Array, Integers
+from equipoise.validation import count
 
 Kernel: TypeAlias = Any  # params, state, memory or room, of a type that only the kernels of one algorithm know
 GROUP, MEMBER, SHARES, COLUMNS = range(4)  # columns of `Fresh.places`
@@ -75,6 +76,20 @@ def open_run(seed: int, marks: Integers, n_learners: int) -> Run:
     counts = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(n_learners, np.int64)
     progress = Progress(*counts, np.zeros(1), np.zeros(1))
     return Run(open_stream(seed), marks, progress, open_curves(len(marks), n_learners))
+
+
+def log_rounds(n_rounds: int, per_decade: int = 20) -> Integers:
+    """Rounds from 1 to `n_rounds`, evenly spaced on a logarithmic scale, rounded and without repeats.
+
+    The rounds below `n_rounds` do not depend on it, so that runs of different length can be compared.
+
+    >>> log_rounds(25, per_decade=3).tolist()
+    [1, 2, 5, 10, 22, 25]
+    """
+    n_rounds, per_decade = count("n_rounds", n_rounds), count("per_decade", per_decade)
+    steps = np.arange(per_decade * len(str(n_rounds)))
+    grid = np.rint(10.0 ** (steps / per_decade)).astype(np.int64)
+    return np.unique(np.append(grid[grid < n_rounds], n_rounds))
 
 
 class Fresh(NamedTuple):

@@ -19,6 +19,7 @@ from time import perf_counter
 import numpy as np
 
 from equipoise.errors import EquipoiseError
+from equipoise.learner import learner_name
 from equipoise.simulation.parts import Curves, Recorded, open_run
 from equipoise.simulation.worlds import Part, alone, can_compile, on_recorded
 from equipoise.types import AnyArray, Array, Integers
@@ -119,8 +120,8 @@ def why_not_tapes(problem: Part, selector: Part, share_data: bool) -> str | None
     """Why a run from tapes would not have the law of a joint run; None if it has."""
     if share_data:
         return "learners share data, so a learner's plays depend on those of others"
-    if not getattr(problem, "iid", True):
-        return f"the contexts of {problem.name} are not independent and identically distributed"
+    if not getattr(problem, "iid", False):
+        return f"the contexts of {learner_name(problem)} are not independent and identically distributed"
     demands = {
         "actions": "asks every learner in every round",
         "weight": "tells learners importance-weighted rewards",
@@ -128,5 +129,5 @@ def why_not_tapes(problem: Part, selector: Part, share_data: bool) -> str | None
     }
     for need, reason in demands.items():
         if need in selector.needs:
-            return f"{selector.name} {reason}"
+            return f"{learner_name(selector)} {reason}"
     return None
