@@ -107,7 +107,6 @@ class Results:
         return self.eliminations.filter(instance=instance) if instance else self.eliminations
 
 
-
 def load_results(folder: str | Path) -> Results:
     """The results in a folder that `equipoise run` has finished."""
     import polars as pl

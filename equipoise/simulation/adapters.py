@@ -12,7 +12,7 @@ from equipoise.portfolio import Decision, Portfolio
 from equipoise.problem import AdaptedProblem, Problem
 from equipoise.selector import Choice, Selector
 from equipoise.selectors.evidence import TEACH
-from equipoise.simulation.parts import Played, Recorded, Run, Turn, World
+from equipoise.simulation.parts import Played, Run, Turn, World
 from equipoise.simulation.rounds import lacks_row
 from equipoise.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, seek
 from equipoise.types import Context
