@@ -39,8 +39,8 @@ class Entry:
     counted: bool = False  # whether the balanced bound includes it, with the regret it has now
 
 
-# What became complete: rounds in the order of rounds, plays of one learner in the order of plays, and whether nothing of
-# the learner is pending any more and its balanced bound lacks one of these plays.
+# What became complete: rounds in the order of rounds, plays of one learner in the order of plays, and whether nothing
+# of the learner is pending any more and its balanced bound lacks one of these plays.
 Resolved: TypeAlias = tuple[list[Entry], list[Entry], bool]
 
 # What the balanced bounds lack: learners to begin again from their resolved prefix, then pending plays to count, each
