@@ -21,8 +21,8 @@ from equipoise.bounds import Bound, Observed, Power
 from equipoise.experiments.nested import NESTED, NORM_BOUND, build, nested_dims
 from equipoise.learners.oful import closed_form_constant
 from equipoise.selectors import BalancedElimination
-from equipoise.simulate.joint import run_jointly
-from equipoise.simulate.tapes import Tapes, run_on_tapes
+from equipoise.simulation.joint import run_jointly
+from equipoise.simulation.tapes import Tapes, run_on_tapes
 
 DIMS = nested_dims(NESTED.defaults["d_max"])
 BOUNDS: dict[str, Callable[[int], Bound]] = {

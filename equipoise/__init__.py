@@ -23,6 +23,7 @@ from equipoise.selector import Certificate, Choice, Elimination, EpochEnd, Selec
 if TYPE_CHECKING:
     from equipoise import problems
     from equipoise.experiments.results import load_results
+    from equipoise.simulation.api import simulate
 
 __all__ = [
     "Ball",
@@ -44,6 +45,7 @@ __all__ = [
     "load_results",
     "problems",
     "selectors",
+    "simulate",
 ]
 
 
@@ -55,4 +57,8 @@ def __getattr__(name: str) -> Any:
         from equipoise.experiments.results import load_results
 
         return load_results
+    if name == "simulate":
+        from equipoise.simulation.api import simulate
+
+        return simulate
     raise AttributeError(f"module 'equipoise' has no attribute {name!r}")

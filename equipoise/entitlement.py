@@ -1,7 +1,6 @@
-"""What selectors demand and what learners offer, as tables of the documentation: `equipoise docs entitlement`.
+"""What selectors need and what learners provide, as tables of the documentation: `equipoise docs entitlement`.
 
-A portfolio compares the two when it is made and refuses with the name of the learner and of the demand; the tables are
-read off the same declarations.
+The tables are read off the declarations that `equipoise.compatibility` compares.
 """
 
 from __future__ import annotations
@@ -9,37 +8,30 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator
 from textwrap import fill
-from typing import Any
 
-from equipoise.errors import EquipoiseError
-from equipoise.learner import accepts, can_be_restored, offers
+from equipoise.compatibility import NEEDS, provided_by
+from equipoise.learner import Learner
 from equipoise.learners import LEARNERS
-from equipoise.nesting import linear_class
 from equipoise.selectors import SELECTORS
+from equipoise.types import Plain
 
 WIDTH = 120
 
-# The demands of `Selector.needs`: heading, and what it takes to meet them.
-DEMANDS = {
-    "bounds": ("bounds", "one candidate regret bound per learner, given to the selector"),
-    "actions": ("all propose", "every learner proposes in every round"),
-    "lower": ("lower bounds", 'every proposal has a lower bound: the learner offers "lower"'),
-    "weight": ("weights", 'every learner is told of every round, importance-weighted: it accepts "weight"'),
-    "snapshots": ("snapshots", "earlier policies play again: the learner has `state` and `restore`"),
-    "nested": ("nested", "the learners' classes contain each other: each states its class of linear rewards"),
-}
-# What a learner offers: heading, and what it entitles to.
-OFFERS = {
+# What a learner accepts or provides, and what it is good for.
+PROVIDED = {
     "regret": "`Observed` bounds",
     "lower": "lower bounds",
     "weight": "weights",
     "off_policy": "`share_data=True`",
+    "greedy": "greedy actions",
+    "value": "estimated rewards",
+    "pmf": "probabilities of all actions",
     "snapshots": "snapshots, saving",
     "nested": "nested classes",
 }
 
 # A value for every argument that some learner cannot do without.
-LEAST: dict[str, Any] = {
+LEAST: dict[str, Plain] = {
     "action": 0,
     "arms": 2,
     "coefficient": 1.0,
@@ -57,61 +49,36 @@ LEAST: dict[str, Any] = {
 }
 
 
-def demands_of(selector: Any) -> frozenset[str]:
-    """What a selector, or a class of selectors, needs."""
-    needs: frozenset[str] = selector.needs
-    return needs
-
-
-def offers_of(learner: Any) -> frozenset[str]:
-    """What a learner offers: what it declares, and what follows from the methods and settings it has."""
-    follows = {"snapshots": can_be_restored(learner), "nested": _states_a_class(learner)}
-    return offers(learner) | accepts(learner) | {word for word, given in follows.items() if given}
-
-
-def _states_a_class(learner: Any) -> bool:
-    try:
-        linear_class(learner)
-    except EquipoiseError:
-        return False
-    return True
-
-
-def met(demand: str, learner: Any) -> bool:
-    """Whether a learner meets a demand of a selector; bounds are the user's to give, and anybody can propose."""
-    return demand in ("bounds", "actions") or demand in offers_of(learner)
-
-
 def page() -> str:
     return "\n".join(_lines()) + "\n"
 
 
 def _lines() -> Iterator[str]:
-    yield "# What selectors demand and learners offer\n"
+    yield "# What selectors need and learners provide\n"
     yield fill(
-        "A portfolio is refused when it is made if a learner does not meet a demand of the selector; the message names "
-        "both. The same holds for your own classes: selectors declare `needs`, learners `accepts` and `offers`.",
+        "A portfolio is refused when it is made if a learner lacks what the selector needs; the message names both. "
+        "The same holds for your own classes: selectors declare `needs`, learners `accepts` and `provides`.",
         WIDTH,
     )
-    yield "\n## Demands of selectors\n"
-    yield from _table("selector", [heading for heading, _ in DEMANDS.values()])
+    yield "\n## What selectors need\n"
+    yield from _table("selector", [need.heading for need in NEEDS.values()])
     for name, cls in SELECTORS.items():
-        yield _row(name, (demand in demands_of(cls) for demand in DEMANDS))
+        yield _row(name, (need in cls.needs for need in NEEDS))
     yield ""
-    for heading, meaning in DEMANDS.values():
-        yield f"- **{heading}**: {meaning}"
+    for need in NEEDS.values():
+        yield f"- **{need.heading}**: {need.meaning}"
     yield fill(
-        '- Whatever the selector, an `Observed` bound demands that its learner offers "regret", and '
-        '`share_data=True` that some learner accepts "off_policy"; it is refused with selectors that demand weights or '
-        "snapshots, which tell each learner of its own rounds in their own way. `UCBC` with `copies` > 1 demands that "
-        "learners stand in groups of equal settings.",
+        '- Whatever the selector, an `Observed` bound needs a learner that provides "regret", and `share_data=True` '
+        'some learner that accepts "off_policy"; it is refused with selectors that need weights or snapshots, which '
+        "tell each learner of its own rounds in their own way. `UCBC` with `copies` > 1 needs learners that stand in "
+        "groups of equal settings.",
         WIDTH,
         subsequent_indent="  ",
     )
-    yield "\n## Offers of learners\n"
-    yield from _table("learner", OFFERS.values())
+    yield "\n## What learners provide\n"
+    yield from _table("learner", PROVIDED.values())
     for learner in examples():
-        yield _row(type(learner).__name__, (offer in offers_of(learner) for offer in OFFERS))
+        yield _row(type(learner).__name__, (word in provided_by(learner) for word in PROVIDED))
     yield "\n*Written by `equipoise docs entitlement`.*"
 
 
@@ -125,7 +92,7 @@ def _row(name: str, marks: Iterable[bool]) -> str:
     return f"| `{name}` | {' | '.join('yes' if mark else '' for mark in marks)} |"
 
 
-def examples() -> list[Any]:
+def examples() -> list[Learner]:
     """One object of every registered learner, made with the least that it takes."""
     made = []
     for cls in LEARNERS.values():

@@ -1,31 +1,36 @@
 """The contract of a learner: a bandit or reinforcement-learning algorithm that decides and learns.
 
-Only `decide` and `learn` are required. `decide` may take just the context and return a bare action; `name` defaults to
-the class name, `accepts` and `offers` to nothing. A learner without `state` and `restore` works but cannot be saved.
-Where a play's share in the observed regret bound is known only afterwards (an episode), a learner that offers "regret"
-leaves it out of its proposals and has `regret_of(outcome)` instead, asked before the outcome is learned.
+Only `decide` and `learn` are required (`MinimalLearner`): `decide` may take just the context and return a bare action.
+Whoever plays learners wraps each of them once into an `AdaptedLearner`, which has all of `Learner`: the class name
+stands in for `name`, `accepts` and `provides` are empty, the learner counts as randomized. A learner without `state`
+and `restore` works but cannot be saved.
 
-A learner that accepts "weight" can be told of rounds that a selector drew at random who plays: a round that it played
-with probability p counts 1/p times, and one that it did not play counts 0 times (its own proposal comes as the action,
-with reward 0), so that in expectation over the draw every round counts once. What "counts w times" means is the
-learner's own business; those of the package give the squared error of the round the weight w.
+What else a learner may have, and what for:
+- `delta`: the probability with which what it states ("lower", "regret") is wrong; 0 if it does not say.
+- `regret_of(outcome)`: what a play adds to its observed regret bound where that is known only afterwards (an episode);
+  asked before the outcome is learned. A learner that has it may leave `regret` out of its proposals.
+
+A learner that accepts "weight" can learn from rounds in which a selector drew at random who plays: a round that it
+played with probability p counts 1/p times, and one that it did not play counts 0 times (its own proposal comes as the
+action, with reward 0), so that in expectation over the draw every round counts once. What "counts w times" means is up
+to the learner; those of the package give the squared error of the round the weight w.
 """
 
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from math import inf, nan
-from typing import Any, NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument
-from equipoise.types import Action
+from equipoise.types import Action, Config, Context, Outcome, State
 
 ACCEPTS = frozenset({"off_policy", "weight"})
-OFFERS = frozenset({"lower", "regret"})
+PROVIDES = frozenset({"lower", "regret", "greedy", "value", "pmf"})
 
 
 class Proposal(NamedTuple):
@@ -53,64 +58,102 @@ class Proposals(NamedTuple):
     values: Sequence[float]
 
 
+class MinimalLearner(Protocol):
+    """All that is required of a learner. `decide` may also take a random generator, `rng`, as its second argument."""
+
+    @property
+    def decide(self) -> Callable[..., Proposal | Action]:
+        """What to do in a context; changes nothing."""
+        ...
+
+    @property
+    def learn(self) -> Callable[..., None]:
+        """Learn what came of an action: takes context, action and reward, and a weight where that is accepted."""
+        ...
+
+
 class Learner(Protocol):
-    """A full learner; see the module's text for what may be left out."""
+    """A full learner; see the module's text for what may be left out and what may be added."""
 
     name: str  # what people see in tables and figures
     accepts: frozenset[str]  # of {"off_policy", "weight"}: rounds it did not play; importance-weighted rewards
-    offers: frozenset[str]  # of {"lower", "regret"}: which parts of its proposals it fills in
+    provides: frozenset[str]  # of {"lower", "regret", "greedy", "value", "pmf"}: what it knows beside the action
+    randomized: bool  # whether deciding draws random numbers
 
-    def decide(self, context: Any, rng: np.random.Generator | None = None) -> Proposal:
+    def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """What to do in this context; changes nothing."""
         ...
 
-    def learn(self, context: Any, action: Any, reward: float, weight: float = 1.0) -> None:
-        """Take in what came of an action, `weight` times."""
+    def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
+        """Learn what came of an action; the round counts `weight` times."""
         ...
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Config:
         """The constructor's arguments, as plain data."""
         ...
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """Everything learned, as arrays."""
         ...
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: State) -> None:
         """Take on a state that `state` returned."""
         ...
 
 
-def learner_name(learner: Any) -> str:
-    return str(getattr(learner, "name", type(learner).__name__))
+class AdaptedLearner:
+    """Any learner with the members of a full one; the only place that looks for what a learner may leave out."""
+
+    def __init__(self, learner: MinimalLearner) -> None:
+        _check_is_learner(learner)
+        self.learner = learner
+        self.name = learner_name(learner)
+        self.accepts = accepts(learner)
+        self.provides = provides(learner)
+        self.randomized = bool(getattr(learner, "randomized", True))
+        self.delta = float(getattr(learner, "delta", 0.0))
+        self._takes_rng = _takes_rng(learner)
+
+    def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
+        """What to do in this context."""
+        if self._takes_rng == BY_POSITION:
+            answer = self.learner.decide(context, rng)
+        elif self._takes_rng == BY_NAME:
+            answer = self.learner.decide(context, rng=rng)
+        else:
+            answer = self.learner.decide(context)
+        return answer if isinstance(answer, Proposal) else Proposal(answer)
+
+    def regret_after(self, proposed: float, outcome: Outcome) -> float:
+        """What a play adds to the observed regret bound: as told by the outcome where it tells, else as proposed."""
+        regret_of = getattr(self.learner, "regret_of", None)
+        return proposed if regret_of is None or outcome is None else float(regret_of(outcome))
+
+    def state(self) -> State:
+        """Everything learned, where the learner can tell."""
+        state: State = self._method("state")()
+        return state
+
+    def restore(self, state: State) -> None:
+        """Take on a state that `state` returned."""
+        self._method("restore")(state)
+
+    def _method(self, name: str) -> Callable[..., State]:
+        method: Callable[..., State] | None = getattr(self.learner, name, None)
+        if method is None:
+            raise InvalidArgument(f"{self.name!r} has no {name}(), so it cannot be saved")
+        return method
 
 
-def accepts(learner: Any) -> frozenset[str]:
-    return cast(frozenset[str], getattr(learner, "accepts", frozenset()))
+NOT_AT_ALL, BY_POSITION, BY_NAME = 0, 1, 2
 
 
-def offers(learner: Any) -> frozenset[str]:
-    return cast(frozenset[str], getattr(learner, "offers", frozenset()))
-
-
-def can_be_restored(learner: Any) -> bool:
-    """Whether the learner can be saved and its policies kept."""
-    return all(callable(getattr(learner, method, None)) for method in ("state", "restore"))
-
-
-def decider(learner: Any) -> Callable[[Any, np.random.Generator], Proposal]:
-    """`learner.decide` as a function of context and generator that always returns a `Proposal`."""
-    for method in ("decide", "learn"):
-        if not callable(getattr(learner, method, None)):
-            raise InvalidArgument(f"learner {learner_name(learner)!r} has no {method}(), but must have one")
-    decide = learner.decide
-    parameters = list(inspect.signature(decide).parameters.values())
+def _takes_rng(learner: MinimalLearner) -> int:
+    """How `decide` wants its random generator."""
+    parameters = list(inspect.signature(learner.decide).parameters.values())
     if any(parameter.name == "rng" and parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters):
-        return lambda context, rng: as_proposal(decide(context, rng=rng))
-    if any(_stands_for_rng(parameter) for parameter in parameters[1:2]):
-        # Spelled out, as it is what the learners of the package go through in every round.
-        return lambda context, rng: answer if isinstance(answer := decide(context, rng), Proposal) else Proposal(answer)
-    return lambda context, rng: as_proposal(decide(context))
+        return BY_NAME
+    return BY_POSITION if any(_stands_for_rng(parameter) for parameter in parameters[1:2]) else NOT_AT_ALL
 
 
 def _stands_for_rng(second: inspect.Parameter) -> bool:
@@ -119,11 +162,44 @@ def _stands_for_rng(second: inspect.Parameter) -> bool:
     return by_position and (second.name == "rng" or second.default in (None, second.empty))
 
 
-def as_proposal(answer: Any) -> Proposal:
-    return answer if isinstance(answer, Proposal) else Proposal(answer)
+def _check_is_learner(learner: object) -> None:
+    if isinstance(learner, type):
+        name = learner.__name__
+        raise InvalidArgument(f"learners has the class {name}, but must have objects: write {name}(...)")
+    for method in ("decide", "learn"):
+        if not callable(getattr(learner, method, None)):
+            raise InvalidArgument(
+                f"learner {learner_name(learner)!r} has no {method}(), but must have one: see equipoise.Learner"
+            )
 
 
-def regret_after(learner: Any, proposed: float, outcome: Any) -> float:
-    """What a play adds to the learner's observed regret bound: by its word on the outcome, else as proposed."""
-    judge = getattr(learner, "regret_of", None)
-    return proposed if judge is None or outcome is None else float(judge(outcome))
+def learner_name(part: object) -> str:
+    """What people see of a learner or selector: its name, else that of its class."""
+    return str(getattr(part, "name", type(part).__name__))
+
+
+def accepts(learner: object) -> frozenset[str]:
+    """What a learner accepts beside rounds that it played, each counting once."""
+    accepted: frozenset[str] = getattr(learner, "accepts", frozenset())
+    return accepted
+
+
+def can_be_restored(learner: object) -> bool:
+    """Whether a learner can be saved and its policies kept."""
+    return all(callable(getattr(learner, method, None)) for method in ("state", "restore"))
+
+
+def provides(learner: object) -> frozenset[str]:
+    """What a learner provides beside the action of its proposals."""
+    if hasattr(learner, "provides"):
+        provided: frozenset[str] = learner.provides
+        return provided
+    if hasattr(learner, "offers"):
+        warnings.warn(
+            f"{type(learner).__name__}.offers is deprecated and will not be read by equipoise 0.3: call it provides",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+        offered: frozenset[str] = learner.offers
+        return offered
+    return frozenset()

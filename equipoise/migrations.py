@@ -72,3 +72,12 @@ def _with_proposals(state: State) -> State:
         "ledger.proposals.probabilities": unknown,
         "ledger.proposals.values": unknown.copy(),
     }
+
+
+def portfolio_0_1(saved: Config) -> Config:
+    """A portfolio as release 0.1 saved it."""
+    selector = saved["selector"]
+    if selector["ours"]:
+        names = ("class", "config", "state")
+        selector = selector | dict(zip(names, selector_state_0_1(*map(selector.get, names)), strict=True))
+    return {**saved, "selector": selector}

@@ -4,7 +4,7 @@ A context may need hundreds of normal numbers, and drawing them from a counter-b
 would spend most of its time on. So a few words of the given generator start, for each row, a small fast generator of
 its own (SFC64), which makes the numbers by the ziggurat method. Rows that nobody looks at are never made, and a row
 begun may be finished later: it is the same whenever and however far it is drawn.
-Interpreted, NumPy's own SFC64 does the work; the compiled twins are in `equipoise.simulate.normals`.
+Interpreted, NumPy's own SFC64 does the work; the compiled twins are in `equipoise.simulation.normals`.
 References: Marsaglia and Tsang (2000), "The ziggurat method for generating random variables"; Steele, Lea and Flood
 (2014), "Fast splittable pseudorandom number generators" (the mixing of the rows' seeds); SFC64 as documented in NumPy.
 """

@@ -8,13 +8,9 @@ only until then, in case that the round in which it was kept is withdrawn.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from numpy.typing import NDArray
-
-from equipoise.learner import Proposal
-
-State = dict[str, NDArray[Any]]
+from equipoise.learner import AdaptedLearner, Proposal
+from equipoise.types import State
 
 
 class KeptPolicies:
@@ -23,11 +19,11 @@ class KeptPolicies:
     def __init__(self) -> None:
         self._states: dict[int, dict[int, State]] = {}  # by learner and number
 
-    def keep(self, i: int, number: int, learner: Any) -> None:
+    def keep(self, i: int, number: int, learner: AdaptedLearner) -> None:
         """Keep the policy that learner i has now."""
         self._states.setdefault(i, {})[number] = learner.state()
 
-    def play(self, i: int, number: int, learner: Any, decide: Callable[[], Proposal]) -> Proposal:
+    def play(self, i: int, number: int, learner: AdaptedLearner, decide: Callable[[], Proposal]) -> Proposal:
         """What `decide` returns with a kept policy of learner i."""
         policy = self._states[i][number]
         own = learner.state()

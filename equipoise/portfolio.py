@@ -12,36 +12,41 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from math import isnan, nan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, Self, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 
-from equipoise.archive import pack, unpack
-from equipoise.errors import InvalidArgument, UnknownDecision, UnreadableFile
-from equipoise.learner import Proposal, accepts, decider, learner_name
+from equipoise.compatibility import check_entitled, check_selector, check_sharing
+from equipoise.errors import InvalidArgument, UnknownDecision
+from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal
 from equipoise.policies import KeptPolicies
-from equipoise.saving import described, rebuild_learners, rebuild_selector
-from equipoise.selector import Certificate, Dropped, Standing, check_entitled, credit_in_two_steps
-from equipoise.storage import read_bytes, write_atomic
+from equipoise.saving import described, read_part, rebuild_learners, rebuild_selector, write_part
+from equipoise.selector import Certificate, Dropped, Selector, Standing, check_credit, traits_of
 from equipoise.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.tickets import Ticket
-from equipoise.validation import count, one_of, real
+from equipoise.types import Action, Config, Context, Outcome, Plain
+from equipoise.validation import count, one_of
 
 logger = logging.getLogger("equipoise")
 COPIED = (list, tuple, dict)
+T = TypeVar("T")
+
+# Which portfolio holds a selector, by the selector's identity: two that share one would book into the same state.
+_HOLDERS: WeakValueDictionary[int, Portfolio] = WeakValueDictionary()
 
 
 class Decision(NamedTuple):
     """What to do now, and the ticket under which its reward is learned."""
 
     id: int
-    action: Any
+    action: Action
     learner: int  # index of the learner that proposed the action
     learner_name: str
     probability: float  # with which this learner was chosen and picked this action; nan if the learner cannot tell
@@ -61,8 +66,8 @@ class Portfolio:
 
     def __init__(
         self,
-        learners: Sequence[Any],
-        selector: Any,
+        learners: Sequence[MinimalLearner],
+        selector: Selector,
         *,
         seed: int = 0,
         share_data: bool = False,
@@ -70,58 +75,64 @@ class Portfolio:
         default_reward: float | None = None,
         delays: str = "any",
     ) -> None:
+        check_selector(selector)
+        if not isinstance(learners, Sequence):
+            raise InvalidArgument(f"learners is {learners!r:.80}, but must be a list of learners")
         self.learners = tuple(learners)
         self.selector = selector
         if len(set(map(id, self.learners))) < len(self.learners):
             raise InvalidArgument("learners has one object twice, but every learner must be an object of its own")
-        self._deciders = [decider(learner) for learner in self.learners]
-        self._randomized_selector = getattr(selector, "randomized", True)
-        self._randomized = [getattr(learner, "randomized", True) for learner in self.learners]
+        self._adapted = [AdaptedLearner(learner) for learner in self.learners]
         check_entitled(selector, self.learners)
         self.seed = count("seed", seed, least=0, most=2**64 - 1)
         if not isinstance(share_data, bool):
             raise InvalidArgument(f"share_data is {share_data!r}, but must be True or False")
         self.share_data = share_data
+        self._sharing = set(check_sharing(selector, self.learners)) if share_data else set()
         self.delays = one_of("delays", delays, ("any", "independent"))
+        self._traits = traits_of(selector)
         if (deadline is None) != (default_reward is None):
             raise InvalidArgument(
                 f"deadline is {deadline!r} and default_reward is {default_reward!r}, but must be given together"
             )
         self.deadline = None if deadline is None else count("deadline", deadline)
-        self._check_reward = getattr(selector, "check_reward", partial(real, "reward"))
-        self._check_credit, self._credit = credit_in_two_steps(selector)
-        self.default_reward = None if default_reward is None else self._check_reward(default_reward)
-        self._names = [learner_name(learner) for learner in self.learners]
-        candidates = selector.active if share_data else ()
-        self._sharing = {i for i in candidates if "off_policy" in accepts(self.learners[i])}
-        if share_data and not self._sharing:
-            raise InvalidArgument("share_data is True, but no learner accepts 'off_policy' data")
-        self._observed = frozenset(getattr(selector, "observed", ()))
+        self.default_reward = None if default_reward is None else self._traits.check_reward(default_reward)
+        self._observed = frozenset(self._traits.observed)
         self._weighted = "weight" in selector.needs
-        self._smoothed = "snapshots" in selector.needs
-        if share_data and (self._weighted or self._smoothed):
-            raise InvalidArgument(
-                f"share_data is True, but {learner_name(selector)} tells each learner of its own rounds in its own way"
-            )
-        self._kept = KeptPolicies()
         self._all_proposals = self._weighted or "actions" in selector.needs
+        self._kept = KeptPolicies()
         self._stream = open_stream(self.seed)
         self._next_id = 1
         self._open: dict[int, Ticket] = {}
         self._defaulted: set[int] = set()
         self._queues: dict[int, deque[Ticket]] = {i: deque() for i in self._observed if delays == "any"}
-        self._callbacks: list[Callable[[Any], None]] = []
+        self._callbacks: list[Callable[[Dropped], None]] = []
+        self._hold_selector()
 
-    def decide(self, context: Any) -> Decision:
+    def _hold_selector(self) -> None:
+        holder = _HOLDERS.setdefault(id(self.selector), self)
+        if holder is not self:
+            name = type(self.selector).__name__
+            raise InvalidArgument(f"selector is a {name} of another portfolio, but every portfolio needs its own")
+
+    def __getstate__(self) -> dict[str, object]:
+        # What a copy does is no business of those who listen to the original.
+        return {**self.__dict__, "_callbacks": []}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._hold_selector()
+
+    def decide(self, context: Context) -> Decision:
         """Let a learner act in this context.
 
         Arrays, lists, tuples and dicts are copied; a context of another kind must not change until its reward is in.
         Decisions past their deadline are booked first, whether or not this one succeeds.
         """
-        if self.deadline is not None:
-            self._book_defaults(self.deadline)
+        if self.deadline is not None and self.default_reward is not None:
+            self._book_defaults(self.deadline, self.default_reward)
         id_, selector, context = self._next_id, self.selector, _kept(context)
-        if self._randomized_selector:
+        if self._traits.randomized:
             seek(self._stream, SELECTOR, id_)
         choice = selector.choose(self._stream.generator)
         i = choice.learner
@@ -130,7 +141,7 @@ class Portfolio:
                 proposal = self._propose(i, context, id_)
             else:
                 propose = partial(self._propose, i, context, id_)
-                proposal = self._kept.play(i, choice.snapshot, self.learners[i], propose)
+                proposal = self._kept.play(i, choice.snapshot, self._adapted[i], propose)
             proposals = {i: proposal}
             if self._all_proposals:
                 proposals |= {j: self._propose(j, context, id_) for j in selector.active if j != i}
@@ -142,17 +153,19 @@ class Portfolio:
         ticket = Ticket(id_, choice, context, action if type(action) is int else _kept(action), proposal.regret)
         if self._weighted:
             ticket.others = {j: _kept(other.action) for j, other in proposals.items() if j != i}
-        elif self._smoothed and (number := selector.keeps(choice)) is not None:
-            self._kept.keep(i, number, self.learners[i])
+        elif choice.keep is not None:
+            self._kept.keep(i, choice.keep, self._adapted[i])
         self._open[id_] = ticket
         if self._queues:
             for j in self._pupils(ticket):
                 if j in self._queues:
                     self._queues[j].append(ticket)
         self._next_id = id_ + 1
-        return Decision(id_, action, i, self._names[i], choice.probability * proposal.probability)
+        return Decision(id_, action, i, self._adapted[i].name, choice.probability * proposal.probability)
 
-    def learn(self, decision: Decision | int, reward: float, outcome: Any = None, regret: float | None = None) -> None:
+    def learn(
+        self, decision: Decision | int, reward: float, outcome: Outcome = None, regret: float | None = None
+    ) -> None:
         """Book the reward of a decision; `outcome` stands for the action where more than it is learned from.
 
         If a learner raises, its error passes through and the decision stays open: call again with the same reward.
@@ -163,9 +176,7 @@ class Portfolio:
             self._ignore_late(id_, reward)
             return
         kept = None if outcome is None else _kept(outcome)
-        new = self._resolve(ticket, *self._check_credit(ticket.choice, reward, regret), kept)
-        if new:
-            self._announce(new)
+        self._announce(self._resolve(ticket, *check_credit(self.selector, ticket.choice, reward, regret), kept))
 
     def withdraw(self, decision: Decision | int) -> None:
         """Take back an open decision whose round did not happen: its play does not count and nobody learns from it.
@@ -178,43 +189,42 @@ class Portfolio:
         if ticket is None:
             raise UnknownDecision(self._why_closed(id_))
         if ticket.taught:
-            name = self._names[min(ticket.taught)]
+            name = self._adapted[min(ticket.taught)].name
             raise InvalidArgument(f"decision {id_} has been learned from by {name!r}, so it cannot be withdrawn")
-        eliminated = self.selector.withdraw(ticket.choice) or ()
+        eliminations = self.selector.withdraw(ticket.choice)
         del self._open[ticket.id]
         waiting = [i for i, queue in self._queues.items() if ticket in queue]
         for i in waiting:
             self._queues[i].remove(ticket)
-        new = self._retire_all(eliminated)
+        self._retire(eliminations)
         try:
             for i in waiting:
                 self._teach_in_order(i)
         finally:
-            self._announce(new)
+            self._announce(eliminations)
 
     def certificate(self) -> Certificate:
         """What the rewards so far prove, with confidence 1 - delta - the learners' own deltas."""
-        claims = [getattr(self.learners[i], "delta", 0.0) for i in sorted(self._observed)]
-        certificate: Certificate = replace(self.selector.certificate(), learners_delta=float(sum(claims)))
-        return certificate
+        claims = [self._adapted[i].delta for i in sorted(self._observed)]
+        return replace(self.selector.certificate(), learners_delta=float(sum(claims)))
 
     def standing(self) -> list[Standing]:
         """How every learner stands."""
-        rows: list[Standing] = self.selector.standing()
-        return rows
+        return self.selector.standing()
 
     def words(self) -> str:
         """Certificate and standing as sentences."""
         certificate = self.certificate()
-        lines = [certificate.words(self._names)]
+        names = [learner.name for learner in self._adapted]
+        lines = [certificate.words(names)]
         for row, proved in zip(self.standing(), certificate.learner_regret_lowers, strict=True):
             lost = f" It has lost at least {proved:.4g}." if certificate.valid and proved > 0 else ""
-            lines.append(row.words(self._names[row.learner]) + lost)
+            lines.append(row.words(names[row.learner]) + lost)
         return "\n".join(lines)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Config:
         """Certificate and standing as plain data."""
-        rows = [{"name": self._names[row.learner], **row.to_json()} for row in self.standing()]
+        rows = [{"name": self._adapted[row.learner].name, **row.to_json()} for row in self.standing()]
         return {"certificate": self.certificate().to_json(), "standing": rows}
 
     @property
@@ -222,7 +232,7 @@ class Portfolio:
         """The ids of the decisions that have no reward yet."""
         return tuple(self._open)
 
-    def on_elimination(self, callback: Callable[[Any], None]) -> None:
+    def on_elimination(self, callback: Callable[[Dropped], None]) -> None:
         """Call `callback` with every elimination, once the round that brought it is booked."""
         if not callable(callback):
             raise InvalidArgument(f"callback is {callback!r}, but must be a function of an Elimination")
@@ -230,32 +240,38 @@ class Portfolio:
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file, open decisions and all; a crash or a full disk leaves the old file as it was."""
-        write_atomic(path, pack({"portfolio": self._state()}))
+        write_part(path, "portfolio", self.state())
 
     @classmethod
-    def load(cls, path: str | Path, learners: Sequence[Any] | None = None, selector: Any | None = None) -> Portfolio:
+    def load(
+        cls, path: str | Path, learners: Sequence[MinimalLearner] | None = None, selector: Selector | None = None
+    ) -> Self:
         """Read a saved portfolio; it goes on exactly as the saved one would have.
 
         Classes of the package are built again from the file. Others cannot be: pass learners (all of them, in order)
         or the selector, newly made with the same settings; they are compared with what was saved.
         """
-        content = unpack(read_bytes(path), Path(path))
-        if not isinstance(content, dict) or "portfolio" not in content:
-            raise UnreadableFile(f"{path} holds no portfolio")
-        saved = content["portfolio"]
-        portfolio = cls(
-            rebuild_learners(saved["learners"], learners),
-            rebuild_selector(saved["selector"], selector),
-            **saved["settings"],
-        )
-        portfolio._restore(saved)
+        return cls.from_state(read_part(path, "portfolio"), learners, selector)
+
+    @classmethod
+    def from_state(
+        cls,
+        state: Mapping[str, Plain],
+        learners: Sequence[MinimalLearner] | None = None,
+        selector: Selector | None = None,
+    ) -> Self:
+        """The portfolio that `state` described; classes of your own are passed as in `load`."""
+        rebuilt = rebuild_learners(state["learners"], learners), rebuild_selector(state["selector"], selector)
+        portfolio = cls(*rebuilt, **state["settings"])
+        portfolio._restore(state)
         return portfolio
 
-    def _state(self) -> dict[str, Any]:
+    def state(self) -> Config:
+        """Everything as plain data: settings, what was learned, open decisions."""
         tickets = {ticket.id: ticket for queue in self._queues.values() for ticket in queue} | self._open
         return {
-            "learners": [described(learner, self._names[i]) for i, learner in enumerate(self.learners)],
-            "selector": described(self.selector, learner_name(self.selector)),
+            "learners": [described(learner) for learner in self.learners],
+            "selector": described(self.selector),
             "settings": {
                 "seed": self.seed,
                 "share_data": self.share_data,
@@ -274,9 +290,10 @@ class Portfolio:
             "queues": [(i, [ticket.id for ticket in queue]) for i, queue in sorted(self._queues.items())],
         }
 
-    def _restore(self, saved: dict[str, Any]) -> None:
-        for part, whole in zip([*saved["learners"], saved["selector"]], [*self.learners, self.selector], strict=True):
-            whole.restore(part["state"])
+    def _restore(self, saved: Mapping[str, Plain]) -> None:
+        for part, learner in zip(saved["learners"], self._adapted, strict=True):
+            learner.restore(part["state"])
+        self.selector.restore(saved["selector"]["state"])
         self._next_id = saved["next_id"]
         self._defaulted = set(saved["defaulted"])
         self._sharing = set(saved["sharing"])
@@ -286,12 +303,13 @@ class Portfolio:
         for i, ids in saved["queues"]:
             self._queues[i].extend(tickets[id_] for id_ in ids)
 
-    def _propose(self, i: int, context: Any, id_: int) -> Proposal:
-        if self._randomized[i]:
+    def _propose(self, i: int, context: Context, id_: int) -> Proposal:
+        learner = self._adapted[i]
+        if learner.randomized:
             seek(self._stream, LEARNERS + i, id_)
-        return self._deciders[i](context, self._stream.generator)
+        return learner.decide(context, self._stream.generator)
 
-    def _find(self, id_: Any) -> Ticket | None:
+    def _find(self, id_: object) -> Ticket | None:
         """The open ticket under an id of any kind; numbers of NumPy are as good as plain ones."""
         if isinstance(id_, bool) or not isinstance(id_, int | np.integer):
             raise InvalidArgument(f"decision is {id_!r:.80}, but must be a Decision or its id")
@@ -300,7 +318,7 @@ class Portfolio:
     def _ignore_late(self, id_: int, reward: float) -> None:
         if id_ not in self._defaulted:
             raise UnknownDecision(self._why_closed(id_))
-        self._check_reward(reward)
+        self._traits.check_reward(reward)
         self._defaulted.remove(id_)
         logger.info("reward of decision %d came after its deadline and is ignored", id_)
 
@@ -308,22 +326,19 @@ class Portfolio:
         given_out = 0 < id_ < self._next_id
         return f"decision {id_} {'already has its reward or was withdrawn' if given_out else 'was never given out'}"
 
-    def _resolve(self, ticket: Ticket, reward: float, regret: float, outcome: Any = None) -> Sequence[Dropped]:
+    def _resolve(self, ticket: Ticket, reward: float, regret: float, outcome: Outcome = None) -> tuple[Dropped, ...]:
         """Teach, book and close a decision, all of it checked; returns the eliminations it brought."""
         ticket.reward, ticket.outcome = reward, outcome
         try:
             for i in self._pupils(ticket):
                 self._teach_in_order(i) if i in self._queues else self._teach(i, ticket)
-            eliminated = self._credit(ticket.choice, reward, regret)
+            eliminations = self.selector.credit(ticket.choice, reward, None if isnan(regret) else regret) or ()
         except BaseException:
             ticket.reward, ticket.outcome = nan, None
             raise
         del self._open[ticket.id]
-        return self._retire_all(eliminated)
-
-    def _retire_all(self, eliminations: Sequence[Dropped]) -> Sequence[Dropped]:
-        for elimination in eliminations:
-            self._retire(elimination.learner.index)
+        if eliminations:
+            self._retire(eliminations)
         return eliminations
 
     def _pupils(self, ticket: Ticket) -> tuple[int, ...]:
@@ -344,13 +359,13 @@ class Portfolio:
     def _teach(self, i: int, ticket: Ticket) -> None:
         ticket.teach(i, self.learners[i], self._weighted)
 
-    def _book_defaults(self, deadline: int) -> None:
+    def _book_defaults(self, deadline: int, default_reward: float) -> None:
         while self._open:
             oldest = next(iter(self._open.values()))
             if oldest.id > self._next_id - 1 - deadline:
                 return
             regret = self._regret_of_lost(oldest)
-            new = self._resolve(oldest, *self._check_credit(oldest.choice, self.default_reward, regret))
+            new = self._resolve(oldest, *check_credit(self.selector, oldest.choice, default_reward, regret))
             self._defaulted.add(oldest.id)
             self._announce(new)
 
@@ -358,14 +373,15 @@ class Portfolio:
         """What a lost round cost at most where nobody has said: the full width."""
         if ticket.choice.learner not in self._observed or not isnan(ticket.regret):
             return None
-        low, high = self.selector.reward_range
-        return float(high - low)
+        low, high = self._traits.reward_range or (0.0, 1.0)
+        return high - low
 
-    def _retire(self, i: int) -> None:
+    def _retire(self, eliminations: Sequence[Dropped]) -> None:
         """An eliminated learner never plays again: it still learns from its own open rounds, but from nobody else's."""
-        self._sharing.discard(i)
-        if i in self._queues:
-            self._queues[i] = deque(ticket for ticket in self._queues[i] if ticket.choice.learner == i)
+        for i in (elimination.learner.index for elimination in eliminations):
+            self._sharing.discard(i)
+            if i in self._queues:
+                self._queues[i] = deque(ticket for ticket in self._queues[i] if ticket.choice.learner == i)
 
     def _announce(self, eliminations: Sequence[Dropped]) -> None:
         for elimination in eliminations:
@@ -373,7 +389,7 @@ class Portfolio:
                 callback(elimination)
 
 
-def _kept(value: Any) -> Any:
+def _kept(value: T) -> T:
     """What the caller may change before the reward comes, as it is now."""
     if isinstance(value, np.ndarray):
         return value.copy()

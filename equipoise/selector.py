@@ -7,18 +7,20 @@ any order, or never.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isnan, nan
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from equipoise.errors import InvalidArgument, NotEntitled
-from equipoise.learner import Proposal, accepts, can_be_restored, learner_name, offers
-from equipoise.nesting import LinearClass, check_learners
+from equipoise.errors import InvalidArgument
+from equipoise.learner import Proposal
+from equipoise.types import Config, Plain, State
 from equipoise.validation import real
+
+if TYPE_CHECKING:
+    from equipoise.nesting import LinearClass
 
 NEEDS = frozenset({"bounds", "actions", "lower", "weight", "snapshots", "nested"})
 
@@ -32,24 +34,6 @@ class Choice(NamedTuple):
     snapshot: int | None = None  # play an earlier policy of this learner: the kept one, which has this number
     teach: bool = True  # whether the learner learns from this round
     keep: int | None = None  # keep the policy that plays this round, under this number
-
-
-@dataclass(frozen=True)
-class SelectorTraits:
-    """What portfolios, simulations and checks read of a selector beside its methods; the defaults suit one of a user's
-    own."""
-
-    n_learners: int | None = None  # that it was made for; None if it takes any number
-    randomized: bool = True  # whether choosing draws random numbers
-    reward_range: tuple[float, float] | None = None
-    noise: float | None = None  # sub-Gaussian factor of the rewards; None if they are bounded
-    observed: tuple[int, ...] = ()  # learners whose bound is `Observed`
-    copies: int = 1  # equal copies of each learner that it wants in a row
-    classes: tuple[LinearClass, ...] | None = None  # nested classes that it was made for
-    per_learner: tuple[str, ...] = ("bounds",)  # settings with an entry per learner
-    readmits: bool = False  # whether a learner that is not active may become so again
-    left_out: tuple[int, ...] = ()  # learners that are never played
-    compilable: bool = False
 
 
 class Standing(NamedTuple):
@@ -78,7 +62,7 @@ class Standing(NamedTuple):
                 proof += f", and at most {self.mean_upper:.4g} if its bound is true"
         return f"{name}: {self.plays:,} plays{waiting}{state}, mean reward {self.mean_reward:.4g}{proof}."
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Config:
         """As plain data; what is not known is None."""
         return {key: None if value != value else value for key, value in self._asdict().items()}
 
@@ -186,7 +170,7 @@ class Certificate:
     adversarial: bool = False
     next_elimination: Outlook | None = None  # None if none is in sight
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Config:
         """As plain data."""
         data = {**asdict(self), "learner_regret_lowers": list(self.learner_regret_lowers)}
         data["next_elimination"] = None if self.next_elimination is None else self.next_elimination._asdict()
@@ -228,113 +212,103 @@ def _readable(total: float) -> str:
 class Selector(Protocol):
     """A rule that picks learners. Everything it knows comes through these calls, so it can be rebuilt from a log.
 
-    A selector of your own may leave out `name` (the class name is shown), `n_learners` (it then takes any number) and
-    the two checks (rewards then only have to be finite, and what `credit` refuses is known only after the learners have
-    learned). One that needs "snapshots" has `keeps(choice)`, asked once the chosen learner has proposed: the
-    number under which the policy that plays the choice is to be kept, or None if it is not.
+    These members are required; `config`, `state`, `restore` and `from_config` only of a selector that is to be saved.
+    What else a selector may have, and what for:
+    - `name`: what people see; the class name unless given.
+    - `traits`: what it says of itself, a `SelectorTraits`; the defaults of that class unless given.
+    - `check_credit(choice, reward, regret=None)`: reward and regret as floats, nan for a regret that is not known;
+      raises what `credit` would and changes nothing. A portfolio calls it before any learner learns, so that a reward
+      that is refused changes nothing. Without it a reward has to be finite and within the traits' range.
     """
 
-    name: str
     needs: frozenset[str]  # of {"bounds", "actions", "lower", "weight", "snapshots", "nested"}
-    n_learners: int
 
     @property
-    def eliminations(self) -> Sequence[Dropped]: ...
+    def active(self) -> tuple[int, ...]:
+        """The learners that may be chosen."""
+        ...
 
-    @property
-    def active(self) -> tuple[int, ...]: ...
-
-    @property
-    def traits(self) -> SelectorTraits: ...
-
-    def choose(self, rng: np.random.Generator | None = None) -> Choice: ...
+    def choose(self, rng: np.random.Generator | None = None) -> Choice:
+        """The learner that plays this round, chosen without seeing the context; opens a play."""
+        ...
 
     def replay(self, choice: Choice) -> None:
-        """Open exactly this play, as if it had been chosen, and draw nothing: recovery from a log."""
+        """Open this given play without drawing: recovery from a log."""
         ...
 
-    def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None: ...
-
-    def check_reward(self, reward: float) -> float:
-        """The reward as a float, or the reason why it cannot be booked."""
-        ...
-
-    def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
-        """Raise what `credit` would and change nothing; else reward and regret as floats, nan if unknown."""
+    def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
+        """What the chosen learner proposed; with need "actions", what every active learner did."""
         ...
 
     def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[Dropped, ...]:
-        """Book the reward of a play, in any order and however late; returns what it eliminated."""
+        """Book the reward of a play, in any order and however late; returns the eliminations that it brought."""
         ...
 
     def withdraw(self, choice: Choice) -> tuple[Dropped, ...]:
-        """Strike a play whose round did not happen; returns what that eliminated."""
+        """The round did not happen: strike its play; returns the eliminations that it brought."""
         ...
 
-    def standing(self) -> list[Standing]: ...
+    def standing(self) -> list[Standing]:
+        """How every learner stands."""
+        ...
 
-    def certificate(self) -> Certificate: ...
+    def certificate(self) -> Certificate:
+        """What the rewards so far prove."""
+        ...
 
-    def config(self) -> dict[str, Any]: ...
+    def config(self) -> Config:
+        """The constructor's arguments, as plain data."""
+        ...
 
-    def state(self) -> dict[str, NDArray[Any]]: ...
+    def state(self) -> State:
+        """Everything learned, as arrays."""
+        ...
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None: ...
+    def restore(self, state: State) -> None:
+        """Take on a state that `state` returned."""
+        ...
 
-
-def check_entitled(selector: Any, learners: Sequence[Any]) -> None:
-    """Refuse learners that do not offer what the selector needs, naming the learner and the demand."""
-    selector_name, n_learners = learner_name(selector), getattr(selector, "n_learners", len(learners))
-    if n_learners != len(learners):
-        raise InvalidArgument(f"learners has {len(learners)} entries, but {selector_name} was made for {n_learners}")
-    for i, learner in enumerate(learners):
-        name = learner_name(learner)
-        if "weight" in selector.needs and "weight" not in accepts(learner):
-            raise NotEntitled(f"{selector_name} needs learners that accept importance weights, but {name!r} does not")
-        if "snapshots" in selector.needs and not can_be_restored(learner):
-            raise NotEntitled(
-                f"{selector_name} needs learners whose policies can be kept, but {name!r} has no state() and restore()"
-            )
-        if "lower" in selector.needs and "lower" not in offers(learner):
-            raise NotEntitled(f"{selector_name} needs a lower bound from every learner, but {name!r} offers none")
-        if i in getattr(selector, "observed", ()) and "regret" not in offers(learner):
-            raise NotEntitled(
-                f"bound {i} of {selector_name} is Observed, but learner {name!r} offers no 'regret' in its proposals"
-            )
-    _check_copies(selector_name, getattr(selector, "copies", 1), learners)
-    if "nested" in selector.needs:
-        try:
-            check_learners(selector_name, getattr(selector, "classes", None), learners)
-        except NotEntitled as refusal:
-            raise NotEntitled(f"{selector_name} needs learners of nested classes: {refusal}") from None
+    @classmethod
+    def from_config(cls, config: Mapping[str, Plain]) -> Self:
+        """The selector that `config` describes, in its initial state."""
+        ...
 
 
-def _check_copies(selector_name: str, copies: int, learners: Sequence[Any]) -> None:
-    for i, learner in enumerate(learners if copies > 1 else ()):
-        first = learners[i - i % copies]
-        if type(learner) is not type(first) or _settings(learner) != _settings(first):
-            raise NotEntitled(
-                f"{selector_name} needs {copies} copies of every learner, but {learner_name(learner)!r} (learner {i}) "
-                f"is none of {learner_name(first)!r} (learner {i - i % copies})"
-            )
+@dataclass(frozen=True)
+class SelectorTraits:
+    """What a selector says of itself beside its needs; the defaults suit a selector that says nothing."""
+
+    n_learners: int | None = None  # that it was made for; None if it takes any number
+    randomized: bool = True  # whether choosing draws random numbers
+    reward_range: tuple[float, float] | None = None  # that rewards, or under noise expected rewards, have to lie in
+    noise: float | None = None  # sub-Gaussian factor of unbounded rewards, None where rewards keep to the range
+    observed: tuple[int, ...] = ()  # the learners whose bound is `Observed`
+    copies: int = 1  # how many equal learners in a row stand for one
+    classes: tuple[LinearClass, ...] | None = None  # the nested classes that it was made for
+    per_learner: tuple[str, ...] = ("bounds",)  # settings with one entry for each learner
+    readmits: bool = False  # whether a learner that is not active may become so again
+    left_out: tuple[int, ...] = ()  # learners that are never played
+    compilable: bool = False  # whether its kernels can be compiled as it is set
+
+    def check_reward(self, reward: float) -> float:
+        """The reward as a float, or the reason why it cannot be booked."""
+        number = real("reward", reward)
+        if self.reward_range is not None and self.noise is None:
+            low, high = self.reward_range
+            if not low <= number <= high:
+                raise InvalidArgument(f"reward is {reward!r}, but must lie in reward_range ({low:g}, {high:g})")
+        return number
 
 
-def _settings(learner: Any) -> Any:
-    config = learner.config() if callable(getattr(learner, "config", None)) else {}
-    return {key: value for key, value in config.items() if key not in ("name", "seed")}
+def traits_of(selector: object) -> SelectorTraits:
+    """What a selector says of itself, or the defaults if it says nothing."""
+    return getattr(selector, "traits", None) or SelectorTraits()
 
 
-def credit_in_two_steps(
-    selector: Any,
-) -> tuple[Callable[..., tuple[float, float]], Callable[[Choice, float, float], Sequence[Dropped]]]:
-    """`credit` as a check that changes nothing and the booking of what it returned; learners learn in between."""
-    if hasattr(selector, "credit_checked"):
-        return selector.check_credit, selector.credit_checked
-
-    def check(choice: Choice, reward: float, regret: float | None) -> tuple[float, float]:
-        return real("reward", reward), nan if regret is None else real("regret", regret)
-
-    def credit(choice: Choice, reward: float, regret: float) -> Sequence[Dropped]:
-        return selector.credit(choice, reward, None if isnan(regret) else regret) or ()
-
-    return getattr(selector, "check_credit", check), credit
+def check_credit(selector: Selector, choice: Choice, reward: float, regret: float | None) -> tuple[float, float]:
+    """Reward and regret as `credit` will take them, nan for a regret that is not known; changes nothing."""
+    check = getattr(selector, "check_credit", None)
+    if check is None:
+        return traits_of(selector).check_reward(reward), nan if regret is None else real("regret", regret)
+    checked: tuple[float, float] = check(choice, reward, regret)
+    return checked

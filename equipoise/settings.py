@@ -4,6 +4,7 @@ A class marked with `configurable` is a dataclass: its annotations, inherited on
 constructor. `setting` gives a field its default, its check (from `equipoise.validation`, or any function of a name and
 a value that returns the value in its proper type or raises) and, where the value is not plain data, how to write it to
 a file and read it back. Constructor, `config`, `from_config`, `clone`, `repr` and equality all follow from the fields.
+A setting whose argument has the name of a method is kept under another one, and `alias` is the argument's.
 
 >>> from equipoise.validation import count, positive
 >>> @configurable
@@ -22,17 +23,27 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
-from typing import Any, Self, TypeVar, dataclass_transform
+from typing import Any, Protocol, Self, TypeVar, dataclass_transform
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from equipoise.errors import UnknownSetting
-from equipoise.types import Config, Plain
+from equipoise.types import Array, Config, Plain
 
 T = TypeVar("T")
 Check = Callable[[str, Any], Any]
+
+
+class Numbers(Protocol):
+    """The type of a setting that is given as anything like an array and kept as an array, for type checkers."""
+
+    def __get__(self, instance: object, owner: object) -> Array: ...
+
+    def __set__(self, instance: object, value: ArrayLike) -> None: ...
 
 
 def setting(
@@ -42,9 +53,10 @@ def setting(
     encode: Callable[[Any], Plain] | None = None,
     decode: Callable[[Plain], Any] | None = None,
     kw_only: bool = True,
+    alias: str | None = None,
 ) -> Any:
     """A setting; without a default it must be given. `encode` and `decode` lead to plain data and back."""
-    rules = {"check": check, "encode": encode or _plain, "decode": decode}
+    rules = {"check": check, "encode": encode or _plain, "decode": decode, "alias": alias}
     return dataclasses.field(default=default, kw_only=kw_only, metadata=rules)
 
 
@@ -53,15 +65,19 @@ def configurable(cls: type[T]) -> type[T]:
     """Make the annotated fields of a class, which are settings, the arguments of its constructor."""
     made = dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
     construct: Any = made.__init__
-    known = [each.name for each in settings_of(made)]
+    known = {_argument(each): each.name for each in settings_of(made)}
 
     @functools.wraps(construct)
     def construct_known(self: Any, *arguments: Any, **settings: Any) -> None:
         for name in settings:
             if name not in known:
                 raise UnknownSetting(f"setting of {type(self).__name__}", name, known)
-        construct(self, *arguments, **settings)
+        construct(self, *arguments, **{known[name]: value for name, value in settings.items()})
 
+    arguments = {name: argument for argument, name in known.items()}
+    signature = inspect.signature(construct)
+    renamed = [each.replace(name=arguments.get(each.name, each.name)) for each in signature.parameters.values()]
+    construct_known.__signature__ = signature.replace(parameters=renamed)  # type: ignore[attr-defined]
     made.__init__ = construct_known  # type: ignore[method-assign]
     return made
 
@@ -78,7 +94,7 @@ class Configured:
         for each in settings_of(type(self)):
             check = each.metadata["check"]
             if check is not None:
-                setattr(self, each.name, check(each.name, getattr(self, each.name)))
+                setattr(self, each.name, check(_argument(each), getattr(self, each.name)))
         self._open()
 
     def _open(self) -> None:
@@ -86,12 +102,12 @@ class Configured:
 
     def config(self) -> Config:
         """The constructor's arguments, as plain data."""
-        return {each.name: each.metadata["encode"](getattr(self, each.name)) for each in settings_of(type(self))}
+        return {_argument(each): each.metadata["encode"](getattr(self, each.name)) for each in settings_of(type(self))}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Plain]) -> Self:
         """The object that `config` describes, in its initial state."""
-        known = {each.name: each.metadata["decode"] for each in settings_of(cls)}
+        known = {_argument(each): each.metadata["decode"] for each in settings_of(cls)}
         for name in config:
             if name not in known:
                 raise UnknownSetting(f"setting of {cls.__name__}", name, known)
@@ -100,7 +116,7 @@ class Configured:
 
     def clone(self) -> Self:
         """An object of the same settings, in its initial state."""
-        return type(self)(**{each.name: getattr(self, each.name) for each in settings_of(type(self))})
+        return type(self)(**{_argument(each): getattr(self, each.name) for each in settings_of(type(self))})
 
     def __repr__(self) -> str:
         shown = []
@@ -108,9 +124,13 @@ class Configured:
             value = getattr(self, each.name)
             if not each.kw_only:
                 shown.append(repr(value))
-            elif not _same(value, each.default):
-                shown.append(f"{each.name}={value!r}")
+            elif not _same(value, self._default_of(each)):
+                shown.append(f"{_argument(each)}={value!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
+
+    def _default_of(self, each: Field[Any]) -> object:
+        """What a setting is if it is not given; a class in which that follows from other settings says so here."""
+        return each.default
 
     def __eq__(self, other: object) -> bool:
         """Equal are objects of one class, of the same settings and, if they learn, of the same state."""
@@ -125,6 +145,11 @@ class Configured:
 def settings_of(cls: type[Any]) -> tuple[Field[Any], ...]:
     """The settings of a configurable class, in the order of its constructor."""
     return tuple(sorted((each for each in fields(cls) if each.init), key=lambda each: bool(each.kw_only)))
+
+
+def _argument(each: Field[Any]) -> str:
+    """What the constructor calls a setting."""
+    return each.metadata["alias"] or each.name
 
 
 def _state_of(part: Any) -> object:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import nan
-from typing import Any, Self
+from typing import Self
 
+from equipoise.learner import MinimalLearner
 from equipoise.saving import live_context, plain_context
 from equipoise.selector import Choice
+from equipoise.types import Action, Config, Context, Outcome, Plain
 
 
 class Ticket:
@@ -15,18 +17,18 @@ class Ticket:
 
     __slots__ = ("action", "choice", "context", "id", "others", "outcome", "regret", "reward", "taught")
 
-    def __init__(self, id_: int, choice: Choice, context: Any, action: Any, regret: float) -> None:
+    def __init__(self, id_: int, choice: Choice, context: Context, action: Action, regret: float) -> None:
         self.id = id_
         self.choice = choice
         self.context = context
         self.action = action
         self.regret = regret  # as proposed; nan where the learner did not say
-        self.others: dict[int, Any] = {}  # what those proposed who are told, with weight 0, that they did not play
-        self.outcome: Any = None
+        self.others: dict[int, Action] = {}  # what those proposed who are told, with weight 0, that they did not play
+        self.outcome: Outcome = None
         self.reward = nan
         self.taught: set[int] = set()
 
-    def teach(self, i: int, learner: Any, weighted: bool) -> None:
+    def teach(self, i: int, learner: MinimalLearner, weighted: bool) -> None:
         """Let learner i learn from the round, once; `weighted` if lessons count by how likely it was to play."""
         if i in self.taught:
             return
@@ -39,7 +41,7 @@ class Ticket:
             learner.learn(self.context, self.others[i], 0.0, 0.0)
         self.taught.add(i)
 
-    def to_row(self) -> dict[str, Any]:
+    def to_row(self) -> Config:
         """The ticket as data that an archive can hold."""
         return {
             "id": self.id,
@@ -55,7 +57,7 @@ class Ticket:
         }
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Self:
+    def from_row(cls, row: Mapping[str, Plain]) -> Self:
         """The ticket that `to_row` described."""
         ticket = cls(row["id"], Choice(*row["choice"]), live_context(row["context"]), row["action"], row["regret"])
         ticket.outcome, ticket.reward, ticket.taught = row["outcome"], row["reward"], set(row["taught"])

@@ -2,13 +2,15 @@
 
 import tempfile
 from collections.abc import Iterator
+from math import nan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from equipoise import Choice, Decision, Elimination, Portfolio, Proposal
+from equipoise import Choice, Decision, Portfolio, Proposal, Standing
 from equipoise.bounds import Power
+from equipoise.errors import InvalidArgument
 from equipoise.problems import LinearBandit
 from equipoise.selectors import BalancedElimination
 
@@ -23,7 +25,7 @@ def saved(portfolio: Portfolio) -> bytes:
 class Recorder:
     """Plays its own number and keeps what it is taught; raises as often as `failures` says, before it learns."""
 
-    offers = frozenset({"regret"})
+    provides = frozenset({"regret"})
 
     def __init__(self, number: int = 0, *, accepts: set[str] | None = None, regret: float = 0.25) -> None:
         self.name = f"Recorder({number})"
@@ -82,7 +84,6 @@ class RoundRobin:
 
     def __init__(self, n: int) -> None:
         self.plays, self.totals = [0] * n, [0.0] * n
-        self.eliminations: list[Elimination] = []
         self.observed_proposals: list[set[int]] = []
 
     @property
@@ -99,9 +100,17 @@ class RoundRobin:
 
     def credit(self, choice, reward, regret=None):
         self.totals[choice.learner] += reward
+        return ()
 
     def withdraw(self, choice):
         self.plays[choice.learner] -= 1
+        return ()
+
+    def standing(self):
+        return [Standing(i, n, 0, nan, nan, nan, nan, nan, active=True) for i, n in enumerate(self.plays)]
+
+    def certificate(self):
+        raise InvalidArgument("turns prove nothing")
 
 
 def play(portfolio: Portfolio, rounds: int, problem_seed: int = 0) -> list[tuple[Any, ...]]:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise import Portfolio, Proposal
+from equipoise.compatibility import check_entitled
 from equipoise.errors import InvalidArgument, NotEntitled
 from equipoise.experiments.adversarial import ADVERSARIAL
 from equipoise.experiments.results import log_rounds
@@ -16,10 +17,9 @@ from equipoise.experiments.runner import complete_settings
 from equipoise.learners import OFUL, UCB, LinearThompson
 from equipoise.nesting import LinearClass
 from equipoise.problems import AdversarialBandit, Hiding, LinearBandit, Predicting, Punishing, Switching
-from equipoise.selector import check_entitled
 from equipoise.selectors import AdversarialElimination, EpochBalancing
-from equipoise.simulate.joint import run_jointly, run_portfolio
-from equipoise.simulate.tapes import why_not_tapes
+from equipoise.simulation.joint import run_jointly, run_portfolio
+from equipoise.simulation.tapes import why_not_tapes
 from tests.epoch_reference import EpochReference, Round
 from tests.nested_pools import DIMS, bandit, classes_of, common_bounds, learners
 
@@ -243,7 +243,7 @@ def test_learners_left_out_are_never_asked_and_never_taught() -> None:
 class OnlyAnAction(OFUL):
     """Its proposals have no lower bound."""
 
-    offers = frozenset({"regret"})
+    provides = frozenset({"regret"})
 
 
 @pytest.mark.parametrize("cls", [EpochBalancing, AdversarialElimination])
@@ -263,8 +263,8 @@ class OnlyAnAction(OFUL):
             [OFUL(2, reward_range=(-1.0, 1.0)), OFUL(4, name="narrow")],
             "learner 'narrow' has reward_range (0, 1), but it must contain (-1, 1) of",
         ),
-        ([OFUL(2), UCB(4, name="armed")], "learner 'armed' has no dim, but a class of linear rewards must state it"),
-        ([OFUL(2), OnlyAnAction(4, name="mute")], "needs a lower bound from every learner, but 'mute' offers none"),
+        ([OFUL(2), UCB(4, name="armed")], "learner 'armed' has no linear_class(), but must state its class"),
+        ([OFUL(2), OnlyAnAction(4, name="mute")], "needs a lower bound from every learner, but 'mute' provides none"),
     ],
 )
 def test_learners_it_cannot_select_among_are_refused_by_name(cls: Any, pool: list[Any], message: str) -> None:
@@ -279,7 +279,7 @@ def test_a_portfolio_refuses_learners_of_other_classes() -> None:
         NotEntitled, match=r"learner 'OFUL\(d=8\)' has dim = 8, but Adversarial elimination was made for 4"
     ):
         Portfolio([OFUL(2), OFUL(8)], selector)
-    with pytest.raises(NotEntitled, match="learner 'UCB' has no dim"):
+    with pytest.raises(NotEntitled, match="learner 'UCB' has no linear_class"):
         Portfolio([OFUL(2), UCB(4, name="UCB")], selector)
     with pytest.raises(InvalidArgument, match="learners has 1 entries, but Adversarial elimination was made for 2"):
         Portfolio([OFUL(2)], selector)

@@ -15,8 +15,8 @@ from equipoise.problems import AdversarialBandit, Hiding, Predicting, Switching
 from equipoise.selectors import AdversarialElimination, EpochBalancing, epoch_balancing, epochs, nested
 from equipoise.selectors.epochs import State
 from equipoise.selectors.nested import Params
-from equipoise.simulate.compiler import compiled
-from equipoise.simulate.joint import run_jointly
+from equipoise.simulation.compiler import compiled
+from equipoise.simulation.joint import run_jointly
 from equipoise.streams import CONTEXTS, REWARDS, open_stream, seek
 from tests.nested_pools import DIMS, bandit, classes_of, common_bounds, learners
 

@@ -10,7 +10,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.learners import ALBDim, ALBNorm
 from equipoise.learners.alb_norm import greatest_norm
 from equipoise.learners.ball import farthest_point
-from equipoise.learners.ridge import Array
+from equipoise.types import Array
 
 
 def unit_rows(rng: np.random.Generator, n: int, dim: int) -> Array:
@@ -32,11 +32,12 @@ def test_norm_bounds_and_decisions_are_those_of_the_naive_reference(arms: int) -
         theta, inverse = np.linalg.solve(sigma, rows.T @ rewards), np.linalg.inv(sigma)
         beta = noise * sqrt(np.linalg.slogdet(sigma)[1] + 2 * log(2**epoch / delta)) + sqrt(arms + bound**2)
         half_widths = beta * np.sqrt(np.einsum("ki,ij,kj->k", offered, inverse, offered))
-        action, lower, regret, probability = learner.decide(actions)
+        action, lower, regret, probability, greedy, value = learner.decide(actions)
         assert action == int(np.argmax(offered @ theta + half_widths))
         assert lower == pytest.approx(np.clip(offered[action] @ theta - half_widths[action], 0.0, 1.0), abs=1e-9)
         assert regret == pytest.approx(min(2 * half_widths[action], 1.0))
-        assert probability == 1.0
+        assert (probability, greedy) == (1.0, int(np.argmax(offered @ theta)))
+        assert value == pytest.approx(offered[action] @ theta, abs=1e-9)
         reward = float(rng.random() < 0.5 + 0.4 * actions[action, 0])
         learner.learn(actions, action, reward)
         rows, rewards = np.vstack([rows, offered[action]]), np.append(rewards, reward)

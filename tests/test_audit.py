@@ -26,8 +26,8 @@ from equipoise.confidence import radius_sum
 from equipoise.experiments import EXPERIMENTS
 from equipoise.learner import Proposal
 from equipoise.selectors import BalancedElimination
-from equipoise.simulate.tapes import Tapes, run_on_tapes
-from equipoise.simulate.watch import Facts, optimum_of, watch_on_tapes
+from equipoise.simulation.tapes import Tapes, run_on_tapes
+from equipoise.simulation.watch import Facts, optimum_of, watch_on_tapes
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 7), (3, 40), (40, 40), (1, 1000), (500, 1000)])

@@ -19,7 +19,7 @@ from equipoise.bench import feature_maps, linucb, machine, peer_process, peers, 
 from equipoise.bench.contest import RIDGE, WIDTH, Rounds, average_regret, load, play, save
 from equipoise.bench.scale import QUICK, Shape
 from equipoise.cli import main
-from equipoise.simulate.tapes import Tapes
+from equipoise.simulation.tapes import Tapes
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTERS = peers.adapters(ROOT / "benchmarks" / "peers")

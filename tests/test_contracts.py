@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+from copy import copy
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from equipoise.learners import (
     SquareCB,
 )
 from equipoise.learners.lsvi_ucb import one_hot
+from equipoise.settings import configurable, setting
 from equipoise.testing import check_learner
 from equipoise.testing.learners import CHECKS, ContextSource, offered_actions
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES, random_trajectory, start_state
@@ -142,9 +144,10 @@ def test_minimal_learner_passes_what_applies_to_it() -> None:
         "has a name and declares only known words",
         "decides before any learning",
         "proposals are well formed",
-        "declared offers are filled in",
+        "what it provides is filled in",
         "the same seed gives the same run",
         "instances share nothing",
+        "a deep copy is independent and goes on identically",
         "inputs are neither kept nor changed",
         "memory does not grow with rounds",
     ]
@@ -155,11 +158,12 @@ def test_learner_without_the_methods_is_told_so() -> None:
         check_learner(object)
 
 
+@configurable
 class Sound(UCB):
     """A learner that passes; each offender below breaks one rule."""
 
-    def __init__(self, arms: int = 6, *, noise: float = 0.2) -> None:
-        super().__init__(arms, noise=noise)
+    arms: int = setting(default=6, kw_only=False)
+    noise: float = setting(default=0.2)
 
 
 class ClaimsTheUnknown(Sound):
@@ -206,7 +210,7 @@ class OffersWhatItLacks(Sound):
 
 class RollsItsOwnDice(Sound):
     def decide(self, context, rng=None):
-        return Proposal(int(np.random.default_rng().integers(len(context))), 0.0, 1.0)
+        return Proposal(int(np.random.default_rng().integers(len(context))), 0.0, 1.0, greedy=0, value=0.5)
 
 
 class SharesItsMemory(Sound):
@@ -215,6 +219,11 @@ class SharesItsMemory(Sound):
     def __init__(self) -> None:
         super().__init__()
         SharesItsMemory.shared = self.memory = SharesItsMemory.shared or self.memory
+
+
+class CopiesItsMemoryByReference(Sound):
+    def __deepcopy__(self, memo):
+        return copy(self)
 
 
 class KeepsTheContext(Sound):
@@ -319,9 +328,10 @@ OFFENDERS = {
     IsTooCertain: "proposals are well formed",
     KnowsNoBound: "proposals are well formed",
     GainsByPlaying: "proposals are well formed",
-    OffersWhatItLacks: "declared offers are filled in",
+    OffersWhatItLacks: "what it provides is filled in",
     RollsItsOwnDice: "the same seed gives the same run",
     SharesItsMemory: "instances share nothing",
+    CopiesItsMemoryByReference: "a deep copy is independent and goes on identically",
     KeepsTheContext: "inputs are neither kept nor changed",
     OverwritesTheContext: "inputs are neither kept nor changed",
     RemembersEverything: "memory does not grow with rounds",

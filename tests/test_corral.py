@@ -217,7 +217,7 @@ def test_a_policy_is_kept_about_ln_s_times() -> None:
             choice = selector.choose()
             if choice.learner == 0 and choice.teach:
                 taught += 1
-                kept += selector.keeps(choice) is not None
+                kept += choice.keep is not None
     assert kept / 500 == pytest.approx(sum(1 / s for s in range(1, 14)), abs=0.5)
 
 

@@ -11,14 +11,15 @@ from equipoise import Portfolio
 from equipoise.errors import NotEntitled
 from equipoise.experiments.results import log_rounds
 from equipoise.learners import OFUL, UCB, EpsilonGreedy, SquareCB
-from equipoise.learners.oful import learn_weighted
+from equipoise.learners.linear import learn
 from equipoise.learners.ridge import open_scratch
 from equipoise.problems import KArmedBandit
 from equipoise.records import state_columns
 from equipoise.selectors import Corral, StochasticCorral, StochasticEXP3P, TsallisCorral
-from equipoise.simulate.compiler import compiled
-from equipoise.simulate.joint import grouped, run_jointly, run_portfolio
-from equipoise.simulate.packing import arrays, pack
+from equipoise.simulation.compiler import compiled
+from equipoise.simulation.joint import run_jointly, run_portfolio
+from equipoise.simulation.packing import arrays, pack
+from equipoise.simulation.worlds import grouped
 
 ROUNDS = 300
 
@@ -61,7 +62,7 @@ def test_compiled_runs_are_those_of_a_portfolio(case: str) -> None:
 def test_a_weighted_row_is_the_same_compiled_and_not() -> None:
     rng = np.random.default_rng(1)
     learners = OFUL(3), OFUL(3)
-    fast = compiled(learn_weighted)
+    fast = compiled(learn)
     memory = learners[0].memory._replace(scratch=open_scratch(3, 4))
     for weight in (1.0, 30.0, 0.0, 2.5):
         actions, reward = rng.uniform(0.0, 0.5, (4, 3)), float(rng.random())
@@ -96,4 +97,4 @@ def test_packed_memories_are_equal_and_lie_in_their_rows() -> None:
     packed[0].theta[:] = 7.0
     assert (room[0] != copied[0]).any() and (room[1] == copied[1]).all()
     room[...] = copied
-    np.testing.assert_array_equal(packed[0].theta, learners[0].memory.theta)
+    np.testing.assert_array_equal(packed[0].theta, learners[0].state()["theta"])

@@ -1,4 +1,4 @@
-"""What selectors demand of learners: refused where it is not met, and served by a portfolio where it is."""
+"""What selectors need of learners: refused where it is lacking, and served by a portfolio where it is not."""
 
 from __future__ import annotations
 
@@ -11,31 +11,24 @@ import pytest
 from equipoise import Portfolio, Proposal
 from equipoise.bounds import Observed, Power
 from equipoise.cli import main
-from equipoise.entitlement import DEMANDS, OFFERS, examples, met, offers_of, page
+from equipoise.compatibility import NEEDS, provided_by
+from equipoise.entitlement import PROVIDED, examples, page
 from equipoise.errors import InvalidArgument, NotEntitled
-from equipoise.learner import ACCEPTS, learner_name
-from equipoise.learner import OFFERS as DECLARED_OFFERS
+from equipoise.learner import ACCEPTS, PROVIDES, learner_name
 from equipoise.learners import LEARNERS, OFUL, UCB, EpsilonGreedy
 from equipoise.nesting import LinearClass, linear_class
 from equipoise.problems import KArmedBandit, LinearBandit
-from equipoise.selector import NEEDS
-from equipoise.selectors import (
-    SELECTORS,
-    UCBC,
-    Corral,
-    EpochBalancing,
-    StochasticCorral,
-    StochasticEXP3P,
-    TsallisCorral,
-)
-from equipoise.simulate.tapes import why_not_tapes
+from equipoise.selector import NEEDS as DECLARED_NEEDS
+from equipoise.selector import traits_of
+from equipoise.selectors import SELECTORS, UCBC, Corral, EpochBalancing, StochasticCorral, TsallisCorral
+from equipoise.simulation.tapes import why_not_tapes
 from tests.recorders import saved
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 class Bare:
-    """A learner of two methods, which meets no demand."""
+    """A learner of two methods, which has nothing that a selector may need."""
 
     def decide(self, context):
         return 0
@@ -52,7 +45,7 @@ MAKERS: dict[str, Any] = {
 
 def selector_for(cls: type[Any], learner: Any, bound: Any) -> Any:
     """A selector of this class for two learners like the given one."""
-    stated = met("nested", learner)
+    stated = NEEDS["nested"].met_by(learner)
     first: dict[str, Any] = {
         "bounds": [bound, bound],
         "classes": [linear_class(learner) if stated else LinearClass("other", 2)] * 2,
@@ -67,14 +60,14 @@ def selector_for(cls: type[Any], learner: Any, bound: Any) -> Any:
 @pytest.mark.parametrize("learner_class", MAKERS)
 @pytest.mark.parametrize("selector_class", SELECTORS)
 @pytest.mark.parametrize("bound", [Power(1.0), Observed()], ids=["power", "observed"])
-def test_every_pair_is_refused_exactly_when_a_demand_is_not_met(
+def test_every_pair_is_refused_exactly_when_a_need_is_not_met(
     selector_class: str, learner_class: str, bound: Any
 ) -> None:
     cls, make = SELECTORS[selector_class], MAKERS[learner_class]
     learners = [make(), make()]
-    unmet = {demand for demand in cls.needs if not met(demand, learners[0])}
+    unmet = {need for need in cls.needs if not NEEDS[need].met_by(learners[0])}
     selector = selector_for(cls, learners[0], bound)
-    if getattr(selector, "observed", ()) and "regret" not in offers_of(learners[0]):
+    if traits_of(selector).observed and "regret" not in provided_by(learners[0]):
         unmet.add("regret")
     if not unmet:
         assert Portfolio(learners, selector).learners == tuple(learners)
@@ -90,21 +83,21 @@ def test_every_pair_is_refused_exactly_when_a_demand_is_not_met(
         "nested": "nested classes",
         "regret": "no 'regret'",
     }
-    assert any(words[demand] in str(refusal.value) for demand in unmet)
+    assert any(words[need] in str(refusal.value) for need in unmet)
 
 
-def test_the_pairs_cover_refusal_and_consent_of_every_demand() -> None:
+def test_the_pairs_cover_refusal_and_consent_of_every_need() -> None:
     """So that the test above is not empty."""
     learners = [make() for make in MAKERS.values()]
     assert len(MAKERS) == len(LEARNERS) + 1
-    for demand in set(DEMANDS) - {"bounds", "actions"}:
-        assert {met(demand, learner) for learner in learners} == {True, False}
-        assert any(demand in cls.needs for cls in SELECTORS.values())
+    for need in set(NEEDS) - {"bounds", "actions"}:
+        assert {NEEDS[need].met_by(learner) for learner in learners} == {True, False}
+        assert any(need in cls.needs for cls in SELECTORS.values())
 
 
 def test_the_tables_know_every_word() -> None:
-    assert set(DEMANDS) == NEEDS
-    assert set(OFFERS) == ACCEPTS | DECLARED_OFFERS | {"snapshots", "nested"}
+    assert set(NEEDS) == DECLARED_NEEDS
+    assert set(PROVIDED) == ACCEPTS | PROVIDES | {"snapshots", "nested"}
 
 
 def test_the_page_is_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,7 +303,7 @@ def test_all_learners_propose_where_one_of_them_may_be_told_it_did_not_play() ->
     assert sorted(asked) == [0, 1]
 
 
-def test_a_nested_demand_names_selector_and_learner() -> None:
+def test_the_need_for_nested_classes_names_selector_and_learner() -> None:
     with pytest.raises(
         NotEntitled, match=r"Epoch balancing needs learners of nested classes: learner 'UCB' has no dim"
     ):

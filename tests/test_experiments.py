@@ -24,8 +24,8 @@ from equipoise.experiments.watched_oful import WatchedOFUL
 from equipoise.learners import OFUL
 from equipoise.problems import LinearBandit
 from equipoise.selectors import BalancedElimination
-from equipoise.simulate.joint import run_jointly
-from equipoise.simulate.tapes import Tapes
+from equipoise.simulation.joint import run_jointly
+from equipoise.simulation.tapes import Tapes
 from equipoise.streams import CONTEXTS, REWARDS, open_stream, seek
 from equipoise.theory.certificates import verify_file
 

@@ -33,15 +33,17 @@ class NaiveUCB:
         radius = 1.7 * sqrt(self.noise**2 * n * (log(log(2 * n)) + 0.72 * log(5.2 / alpha)))
         return sum(self.rewards[arm]) / n, self.scale * radius / n
 
-    def decide(self, n_offered: int) -> tuple[int, float, float]:
+    def decide(self, n_offered: int) -> Proposal:
         low, high = self.reward_range
         for arm in range(n_offered):
             if not self.rewards[arm]:
-                return arm, low, high - low
+                return Proposal(arm, low, high - low, 1.0, arm, (low + high) / 2)
         uppers = [sum(self.interval(arm)) for arm in range(n_offered)]
         best = uppers.index(max(uppers))
         mean, half_width = self.interval(best)
-        return best, min(max(mean - half_width, low), high), min(2 * half_width, high - low)
+        lower, regret = min(max(mean - half_width, low), high), min(2 * half_width, high - low)
+        means = [self.interval(arm)[0] for arm in range(n_offered)]
+        return Proposal(best, lower, regret, 1.0, means.index(max(means)), mean)
 
 
 @given(
@@ -61,12 +63,12 @@ def test_ucb_equals_the_naive_reference(
     for _ in range(60):
         n_offered = int(rng.integers(1, arms + 1))
         proposal = learner.decide(None if n_offered == arms else offered(n_offered))
-        arm, lower, regret = naive.decide(n_offered)
-        assert proposal.action == arm
-        assert proposal[1:] == pytest.approx((lower, regret, 1.0), rel=1e-9, abs=1e-12)
+        expected = naive.decide(n_offered)
+        assert (proposal.action, proposal.greedy) == (expected.action, expected.greedy)
+        assert proposal == pytest.approx(expected, rel=1e-9, abs=1e-12)
         reward = float(rng.random())
-        learner.learn(offered(n_offered), arm, reward)
-        naive.rewards[arm].append(reward)
+        learner.learn(offered(n_offered), proposal.action, reward)
+        naive.rewards[proposal.action].append(reward)
 
 
 def interval_ever_missed(seed: int, scale: float) -> bool:
@@ -190,10 +192,10 @@ def test_a_deep_copy_draws_from_a_stream_of_its_own() -> None:
 def test_constant_always_plays_the_same() -> None:
     learner = Constant(2)
     for context in (None, offered(3), offered(7)):
-        assert str(learner.decide(context)) == str(Proposal(2))
+        assert str(learner.decide(context)) == str(Proposal(2, greedy=2))
         learner.learn(context, 1, 0.5)
     learner.learn(None, 10**6, 0.5)
-    assert str(learner.decide(None)) == str(Proposal(2))
+    assert str(learner.decide(None)) == str(Proposal(2, greedy=2))
 
 
 def test_names_tell_learners_apart() -> None:

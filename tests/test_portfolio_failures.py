@@ -205,12 +205,12 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: Portfolio([Mute(), object()], BalancedElimination(BALANCED)),
         InvalidArgument,
-        "learner 'object' has no decide(), but must have one",
+        "learner 'object' has no decide(), but must have one: see equipoise.Learner",
     ),
     (
         lambda: Portfolio([OFUL(2), Mute()], BalancedElimination([Observed(), Observed()])),
         NotEntitled,
-        "bound 1 of Balanced elimination is Observed, but learner 'mute' offers no 'regret' in its proposals",
+        "bound 1 of Balanced elimination is Observed, but learner 'mute' provides no 'regret'",
     ),
     (
         lambda: Portfolio([Mute()], needing("weight")),
@@ -220,7 +220,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: Portfolio([Mute()], needing("lower")),
         NotEntitled,
-        "Balanced elimination needs a lower bound from every learner, but 'mute' offers none",
+        "Balanced elimination needs a lower bound from every learner, but 'mute' provides none",
     ),
     (lambda: recorders(seed=-1), InvalidArgument, "seed is -1, but must be a whole number from 0 to"),
     (lambda: recorders(seed=1.5), InvalidArgument, "seed is 1.5, but must be a whole number from 0 to"),

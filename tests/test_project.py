@@ -31,7 +31,7 @@ LAYERS = (
     ("errors", "types", "settings", "kernel", "streams", "normals", "validation", "records", "confidence", "bounds"),
     ("learner", "nesting", "selector", "problem", "trajectory", "ledger", "policies", "storage", "archive", "outlook"),
     ("learners", "selectors", "problems"),
-    ("saving", "tickets", "portfolio", "simulate", "entitlement"),
+    ("saving", "tickets", "portfolio", "executor", "simulation", "entitlement"),
     ("rl", "theory", "experiments", "suite"),
     ("testing", "bench", "audit"),
     ("terminal", "cli"),
@@ -93,8 +93,8 @@ def upward_imports(tree: ast.AST, module: str) -> list[str]:
     return [f"line {line}: {unit}" for line, unit in imported_units(tree, module) if LEVEL[unit] > own]
 
 
-def numba_outside_simulate(tree: ast.AST, module: str) -> list[str]:
-    if unit_of(module) == "simulate":
+def numba_outside_simulation(tree: ast.AST, module: str) -> list[str]:
+    if unit_of(module) == "simulation":
         return []
     found = imports(tree, module)
     return [f"line {line}: {name}" for line, name in found if name.split(".")[0] in ("numba", "llvmlite")]
@@ -111,7 +111,7 @@ def code_from_data(tree: ast.AST, module: str) -> list[str]:
     return [f"line {line}: {name}" for line, name in found]
 
 
-RULES = (upward_imports, numba_outside_simulate, code_from_data)
+RULES = (upward_imports, numba_outside_simulation, code_from_data)
 Rule = Callable[[ast.AST, str], list[str]]
 
 
@@ -131,12 +131,12 @@ def test_module_stands_in_a_layer_and_keeps_the_rules(path: Path) -> None:
         (upward_imports, "equipoise.bounds", "import equipoise.learner"),
         (upward_imports, "equipoise.bounds", "def f():\n    from equipoise.cli import main"),
         (upward_imports, "equipoise.learners.oful", "from ..portfolio import Portfolio"),
-        (upward_imports, "equipoise.learners.__init__", "from .. import simulate"),
+        (upward_imports, "equipoise.learners.__init__", "from .. import simulation"),
         (upward_imports, "equipoise.portfolio", "from equipoise import load_results"),
         (upward_imports, "equipoise.portfolio", "from equipoise import experiments"),
         (upward_imports, "equipoise.selector", "importlib.import_module('equipoise.theory.audit')"),
-        (numba_outside_simulate, "equipoise.kernel", "def f():\n    import numba.core"),
-        (numba_outside_simulate, "equipoise.learners.oful", "from numba import njit"),
+        (numba_outside_simulation, "equipoise.kernel", "def f():\n    import numba.core"),
+        (numba_outside_simulation, "equipoise.learners.oful", "from numba import njit"),
         (code_from_data, "equipoise.storage", "import pickle"),
         (code_from_data, "equipoise.storage", "from cloudpickle import loads"),
         (code_from_data, "equipoise.cli", "x = eval('1')"),
@@ -155,7 +155,7 @@ def test_each_rule_catches_its_offender(rule: Rule, module: str, source: str) ->
         (upward_imports, "equipoise.learners.oful", "from .ucb import UCB\nfrom equipoise import learners"),
         (upward_imports, "equipoise.storage", "from equipoise import __version__"),
         (upward_imports, "equipoise.__init__", "from .cli import main"),
-        (numba_outside_simulate, "equipoise.simulate.compiler", "import numba"),
+        (numba_outside_simulation, "equipoise.simulation.compiler", "import numba"),
         (code_from_data, "equipoise.cli", "re.compile('x')\nast.literal_eval('1')\nnp.load(p, allow_pickle=False)"),
     ],
 )

@@ -15,7 +15,7 @@ from equipoise.experiments.results import log_rounds
 from equipoise.learners import Constant
 from equipoise.problems import KArmedBandit
 from equipoise.selectors import RealizedBalancing
-from equipoise.simulate.tapes import Tapes, run_on_tapes
+from equipoise.simulation.tapes import Tapes, run_on_tapes
 
 STEPS = 16  # rewards are multiples of 1/16 of the range
 EVENTS = st.tuples(st.sampled_from(["choose"] * 3 + ["credit"] * 3 + ["withdraw"]), st.integers(0, 255))

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from equipoise.kernel import NATIVE
 from equipoise.learners import ridge as ridge_module
 from equipoise.learners.ridge import (
-    Array,
     Ellipsoid,
     Ridge,
     ellipsoid_radius,
@@ -22,6 +21,7 @@ from equipoise.learners.ridge import (
     rank_one_offered,
     update,
 )
+from equipoise.types import Array
 
 
 def unit_rows(rng: np.random.Generator, n: int, dim: int) -> Array:
@@ -121,7 +121,7 @@ def test_radius_of_the_ellipsoid_is_the_determinant_form() -> None:
 
 @pytest.mark.parametrize("choose", [most_optimistic, NATIVE[most_optimistic]], ids=["interpreted", "native"])
 def test_ties_of_optimism_go_to_the_first(choose) -> None:
-    assert choose(np.array([0.0, 1.0, 0.5, 1.0]), np.array([0.0, 0.0, 0.25, 0.0]), 1.0) == 1
+    assert choose(np.array([0.0, 1.0, 0.5, 1.0]), np.array([0.0, 0.0, 0.25, 0.0]), 1.0) == (1, 1)
 
 
 def use_native_twins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +137,7 @@ def run_through_module(dim: int, actions: Array, rewards: Array) -> tuple[Ridge,
     seen: list[tuple] = []
     for offered, reward in zip(actions, rewards, strict=True):
         means, squared_norms = (numbers.copy() for numbers in ridge_module.evaluate(ridge, offered))
-        chosen = ridge_module.most_optimistic(means, squared_norms, 1.3)
+        chosen, _ = ridge_module.most_optimistic(means, squared_norms, 1.3)
         ridge_module.update_offered(ridge, offered, chosen, reward)
         seen.append((chosen, means, squared_norms))
     return ridge, seen

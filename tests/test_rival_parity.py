@@ -27,7 +27,7 @@ from equipoise.selectors import (
     RegretBalancing,
     Uniform,
 )
-from equipoise.simulate.tapes import Tapes, run_on_tapes
+from equipoise.simulation.tapes import Tapes, run_on_tapes
 from tests.test_simulate import Plain
 
 ROUNDS = 2000

@@ -44,7 +44,7 @@ def test_experiment_runs_and_keeps_its_certificates(name: str, overrides: dict[s
 
 def test_linear_mdp_drops_small_learners_and_no_other() -> None:
     """One seed of the full experiment, scaled bound: d = 2 and d = 4 are out within 10,000 episodes, d >= 8 never."""
-    from equipoise.simulate.tapes import Tapes, run_on_tapes
+    from equipoise.simulation.tapes import Tapes, run_on_tapes
 
     experiment = EXPERIMENTS["linear-mdp"]
     setup = experiment.build(experiment.defaults, 0)

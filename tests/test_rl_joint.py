@@ -12,8 +12,8 @@ from equipoise.experiments.results import log_rounds
 from equipoise.learners import LSVI_UCB, QLearning
 from equipoise.problems import CombinationLock, LinearMDP
 from equipoise.selectors import BalancedElimination
-from equipoise.simulate.joint import run_jointly, run_portfolio
-from equipoise.simulate.tapes import Tapes, run_on_tapes
+from equipoise.simulation.joint import run_jointly, run_portfolio
+from equipoise.simulation.tapes import Tapes, run_on_tapes
 from equipoise.trajectory import Trajectory
 
 ROUNDS = 150

@@ -16,7 +16,7 @@ from equipoise.learners import LSVI_UCB
 from equipoise.learners.episodic import observed_bound
 from equipoise.learners.lsvi_ucb import one_hot, paper_bound
 from equipoise.problems import LinearMDP
-from equipoise.simulate.tapes import Tapes
+from equipoise.simulation.tapes import Tapes
 from equipoise.trajectory import Trajectory
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES, random_trajectory, start_state
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from equipoise.experiments.results import log_rounds
 from equipoise.learners import UCBVI, QLearning, q_learning, ucbvi
 from equipoise.problems import RiverSwim
-from equipoise.simulate.tapes import Tapes
+from equipoise.simulation.tapes import Tapes
 from equipoise.trajectory import Trajectory
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES, random_trajectory, start_state
 

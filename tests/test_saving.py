@@ -229,7 +229,7 @@ def test_a_selector_with_a_function_of_the_users_own_is_passed_in(tmp_path: Path
 def test_a_learner_without_state_works_but_cannot_be_saved(tmp_path: Path) -> None:
     portfolio = Portfolio([FirstActionFiveLines()], BalancedElimination([Power(1.0)]))
     portfolio.learn(portfolio.decide(None), 0.5)
-    message = r"^'FirstActionFiveLines' has no state\(\), so this portfolio cannot be saved$"
+    message = r"^'FirstActionFiveLines' has no state\(\) and restore\(\), so it cannot be saved$"
     with pytest.raises(InvalidArgument, match=message):
         portfolio.save(tmp_path / "p")
     assert list(tmp_path.iterdir()) == []
@@ -269,7 +269,7 @@ def test_an_open_decision_that_cannot_be_saved_is_named_and_the_file_is_as_it_wa
     portfolio.save(tmp_path / "p")
 
 
-FILE = pack({"portfolio": SETTINGS["learning in order"].make()._state()})
+FILE = pack({"version": 2, "portfolio": SETTINGS["learning in order"].make().state()})
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def undisturbed_saves() -> list[bytes]:
     portfolio, contents = make_portfolio(), []
     for _ in range(N_ROUNDS):
         play_round(portfolio)
-        contents.append(pack({"portfolio": portfolio._state()}))
+        contents.append(pack({"version": 2, "portfolio": portfolio.state()}))
     return contents
 
 
@@ -27,7 +27,7 @@ def check_resumes(path: Path, contents: list[bytes], more: int = 3) -> int:
     portfolio = Portfolio.load(path)
     for following in contents[round_ + 1 : round_ + 1 + more]:
         play_round(portfolio)
-        assert pack({"portfolio": portfolio._state()}) == following
+        assert pack({"version": 2, "portfolio": portfolio.state()}) == following
     return round_ + 1
 
 

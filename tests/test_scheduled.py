@@ -11,7 +11,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.learners import Scheduled
 from equipoise.problems import GapBandit
 from equipoise.selectors import BalancedElimination
-from equipoise.simulate.tapes import Tapes, run_on_tapes
+from equipoise.simulation.tapes import Tapes, run_on_tapes
 
 FAMILIES: list[tuple[tuple[str, float, float], Any]] = [
     (("power", 1.0, 1 / 3), lambda n: n ** (1 / 3)),

@@ -6,13 +6,14 @@ import gc
 import sys
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu
 
-from equipoise import Portfolio, Proposal
+from equipoise import Portfolio
 from equipoise.bounds import Custom, Observed, Power
 from equipoise.experiments.results import log_rounds
 from equipoise.kernel import NATIVE
@@ -34,9 +35,10 @@ from equipoise.learners import (
 from equipoise.normals import fill_row, start_rows
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selectors import BalancedElimination
-from equipoise.simulate.compiler import compiled
-from equipoise.simulate.joint import run_jointly, run_portfolio
-from equipoise.simulate.tapes import Tapes, can_compile, native_memory, run_on_tapes, why_not_tapes
+from equipoise.simulation.compiler import compiled
+from equipoise.simulation.joint import run_jointly, run_portfolio
+from equipoise.simulation.tapes import Tapes, run_on_tapes, why_not_tapes
+from equipoise.simulation.worlds import can_compile, native_memory
 from equipoise.streams import open_stream, seek
 
 ROUNDS = 10_000
@@ -152,7 +154,7 @@ def test_compiled_kernels_of_a_learner_that_selects_do_what_the_interpreted_ones
         np.testing.assert_allclose(decide(fast.params, memory, context, stream.generator), proposal, rtol=1e-9)
         reward = problem.respond(context, proposal.action, stream.generator)
         slow.learn(context, proposal.action, reward)
-        learn(fast.params, memory, context, proposal.action, reward)
+        learn(fast.params, memory, context, proposal.action, reward, 1.0)
     seen, expected = fast.state(), slow.state()
     for key, array in seen.items():
         np.testing.assert_allclose(array, expected[key], rtol=1e-9, atol=1e-9)
@@ -334,4 +336,5 @@ def test_tapes_are_refused_with_the_reason() -> None:
 def test_only_columns_that_are_needed_are_drawn() -> None:
     problem = LinearBandit(32, 8, 10)
     assert [problem.columns_for(OFUL(dim)) for dim in (2, 8, 16, 32)] == [8, 8, 16, 32]
-    assert problem.columns_for(Proposal(0)) == 8
+    assert problem.columns_for(UCB(2)) == 8
+    assert problem.columns_for(SimpleNamespace(n_columns=None)) == 32

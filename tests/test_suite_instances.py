@@ -7,7 +7,7 @@ import pytest
 
 from equipoise.bounds import Observed
 from equipoise.errors import InvalidArgument
-from equipoise.learner import offers
+from equipoise.learner import provides
 from equipoise.learners import OFUL
 from equipoise.problems import LinearBandit
 from equipoise.suite.instances import HALVES, INSTANCES, Instance
@@ -30,7 +30,7 @@ def test_a_seed_is_fresh_objects_with_one_bound_per_learner(instance: Instance) 
     assert len(world.scaled) == len(world.observed) == len(world.learners)
     assert not any(isinstance(bound, Observed) for bound in world.scaled)
     reporting = [isinstance(bound, Observed) for bound in world.observed]
-    assert reporting == ["regret" in offers(learner) for learner in world.learners]
+    assert reporting == ["regret" in provides(learner) for learner in world.learners]
     short = instance.set_up(3, rounds=50)
     assert [learner.name for learner in short.learners] == [learner.name for learner in world.learners]
     assert world.contexts == ("fixed" if instance.name in FIXED else "random")

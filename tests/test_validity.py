@@ -22,7 +22,7 @@ from equipoise.confidence import radius_sum
 from equipoise.learner import Proposal
 from equipoise.selectors import BalancedElimination, balanced_elimination, evidence
 from equipoise.selectors.evidence import Params, State
-from equipoise.simulate.compiler import compiled
+from equipoise.simulation.compiler import compiled
 
 DELTA = 0.05
 RUNS, ROUNDS = 1000, 10_000

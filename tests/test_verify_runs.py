@@ -11,7 +11,7 @@ import pytest
 
 from equipoise.audit.pools import make_pool
 from equipoise.cli import main
-from equipoise.simulate.tapes import Tapes, run_on_tapes
+from equipoise.simulation.tapes import Tapes, run_on_tapes
 from equipoise.theory.certificates import elimination_record, verify_record
 from tests.test_certificates import altered
 from tests.test_epoch_ends import RECORDS as ENDS

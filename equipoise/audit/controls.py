@@ -22,8 +22,8 @@ from equipoise.problems import GapBandit
 from equipoise.selectors import BalancedElimination, balanced_elimination, evidence
 from equipoise.selectors.evidence import Params, State
 from equipoise.selectors.kernels import Kernels
-from equipoise.simulate.tapes import Tapes
-from equipoise.simulate.watch import watch_on_tapes
+from equipoise.simulation.tapes import Tapes
+from equipoise.simulation.watch import watch_on_tapes
 
 NARROW = 0.3
 SHARE = 0.5  # of rich rounds

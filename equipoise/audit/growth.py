@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from equipoise.audit.pools import BOUND_DELTA, FAMILIES, SLOPE, make_pool
 from equipoise.errors import UnreadableFile
-from equipoise.simulate.tapes import Tapes, run_on_tapes
+from equipoise.simulation.tapes import Tapes, run_on_tapes
 from equipoise.storage import read_bytes, write_atomic
 
 VERSION = 1

@@ -10,7 +10,7 @@ from typing import Any
 from equipoise.audit.claims import Seen
 from equipoise.bounds import LinearSqrt, Power, SqrtLog
 from equipoise.confidence import radius_sum
-from equipoise.simulate.watch import Facts
+from equipoise.simulation.watch import Facts
 from equipoise.theory.guarantees import (
     Passed,
     general_guarantee,

@@ -10,7 +10,7 @@ from equipoise.audit.claims import Seen
 from equipoise.confidence import noise_radius, radius_sum
 from equipoise.experiments.watched_oful import WatchedOFUL
 from equipoise.problems import LinearBandit
-from equipoise.simulate.tapes import Tapes
+from equipoise.simulation.tapes import Tapes
 from equipoise.theory.guarantees import (
     bernstein_boundary,
     ellipsoid_radius,

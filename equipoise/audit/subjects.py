@@ -23,9 +23,9 @@ from equipoise.experiments import EXPERIMENTS, Setup
 from equipoise.experiments.results import log_rounds
 from equipoise.nesting import well_spaced
 from equipoise.selectors import AdversarialElimination
-from equipoise.simulate.joint import run_jointly
-from equipoise.simulate.tapes import Tapes
-from equipoise.simulate.watch import Facts, optimum_of, watch_on_tapes
+from equipoise.simulation.joint import run_jointly
+from equipoise.simulation.tapes import Tapes
+from equipoise.simulation.watch import Facts, optimum_of, watch_on_tapes
 from equipoise.theory.guarantees import adversarial_guarantee, balanced_regret_bounds, most_plays
 
 LATE, LATE_EPISODES = 200, 40  # rounds, or episodes, by which poor rewards reach the selector late

@@ -31,7 +31,7 @@ from equipoise.learners import OFUL
 from equipoise.portfolio import Decision, Portfolio
 from equipoise.problems import TableBandit
 from equipoise.selectors import BalancedElimination
-from equipoise.simulate.tapes import Tapes
+from equipoise.simulation.tapes import Tapes
 from equipoise.streams import CONTEXTS, INSTANCE, REWARDS, generator_at, open_stream, seek
 
 N_SETS = 200

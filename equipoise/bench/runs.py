@@ -26,10 +26,10 @@ from equipoise.learners import OFUL
 from equipoise.portfolio import Portfolio
 from equipoise.problems import LinearBandit
 from equipoise.selectors import BalancedElimination
-from equipoise.simulate.episodes import episode_recorder, episode_source
-from equipoise.simulate.joint import run_jointly
-from equipoise.simulate.tapes import Tapes, open_progress, run_on_tapes
-from equipoise.streams import open_stream
+from equipoise.simulation.joint import run_jointly
+from equipoise.simulation.parts import open_run
+from equipoise.simulation.tapes import Tapes, run_on_tapes
+from equipoise.simulation.worlds import alone
 
 NESTED_GROUP = "Nested experiment, scaled bound, whole run"
 SELECTOR_GROUP = "BalancedElimination on recorded tapes"
@@ -140,12 +140,11 @@ def episode_micros(i: int, seed: int, scale: Scale) -> list[float]:
     window, most = scale.episodes[0], 2 * scale.episodes[-1]
     setup = linear_mdp(seed, most)
     problem, learner = setup.problem, setup.learners[i]
-    record, source = episode_recorder(*problem.episode_kernels, learner.take_in), episode_source(problem, learner)
-    stream, progress, no_tape, curve = open_stream(seed), open_progress(), np.empty((0, 3)), np.empty(1)
+    bound, run = alone(problem, learner, i, np.empty((0, 3))), open_run(seed, np.array([most]), 1)
 
     def play(until: int) -> float:
         start = perf_counter()
-        record(*source, stream, i, no_tape, progress, until, np.array([most]), curve)
+        bound.advance(run, until)
         return perf_counter() - start
 
     micros = []

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InvalidArgument, UnreadableFile
+from equipoise.simulation.parts import log_rounds as log_rounds
 from equipoise.validation import count
 
 if TYPE_CHECKING:
@@ -105,19 +106,6 @@ class Results:
     def eliminations_of(self, instance: str) -> pl.DataFrame:
         return self.eliminations.filter(instance=instance) if instance else self.eliminations
 
-
-def log_rounds(n_rounds: int, per_decade: int = 20) -> NDArray[np.int64]:
-    """Rounds from 1 to `n_rounds`, evenly spaced on a logarithmic scale, rounded and without repeats.
-
-    The rounds below `n_rounds` do not depend on it, so that runs of different length can be compared.
-
-    >>> log_rounds(25, per_decade=3).tolist()
-    [1, 2, 5, 10, 22, 25]
-    """
-    n_rounds, per_decade = count("n_rounds", n_rounds), count("per_decade", per_decade)
-    steps = np.arange(per_decade * len(str(n_rounds)))
-    grid = np.rint(10.0 ** (steps / per_decade)).astype(np.int64)
-    return np.unique(np.append(grid[grid < n_rounds], n_rounds))
 
 
 def load_results(folder: str | Path) -> Results:

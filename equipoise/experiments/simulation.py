@@ -16,8 +16,9 @@ from equipoise.errors import InvalidArgument
 from equipoise.experiments.experiment import Experiment, Setup
 from equipoise.experiments.results import Curve, SeedResult, log_rounds
 from equipoise.selectors import BalancedElimination
-from equipoise.simulate.joint import run_jointly
-from equipoise.simulate.tapes import Curves, Tapes, run_on_tapes, why_not_tapes
+from equipoise.simulation.joint import run_jointly
+from equipoise.simulation.parts import Curves
+from equipoise.simulation.tapes import Tapes, run_on_tapes, why_not_tapes
 from equipoise.theory.certificates import elimination_record
 
 Report = Callable[[str, int], None]  # (what is going on, rounds finished since the last report)

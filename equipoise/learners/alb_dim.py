@@ -16,16 +16,20 @@ a penalty of 1e-6 action_bound^2, which also settles what is not determined yet.
 
 from __future__ import annotations
 
-from math import ceil, inf, log, nan, sqrt
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from math import ceil, log, sqrt
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.kernel import kernel
-from equipoise.learners.base import Kernels
-from equipoise.learners.ridge import Array, Ellipsoid, Ridge, open_ridge, restart, update_offered
-from equipoise.learners.selecting import SelectingLearner, masked, optimistic_action, uniform_action
+from equipoise.learner import Proposal
+from equipoise.learners.base import Kernels, Seeded
+from equipoise.learners.linear import EllipsoidLearner
+from equipoise.learners.ridge import Ellipsoid, Ridge, open_ridge, restart, update_offered
+from equipoise.learners.selecting import SelectingLearner, masked, optimistic_proposal, uniform_proposal
+from equipoise.settings import configurable, setting
+from equipoise.types import Array, Integers
 from equipoise.validation import count
 
 ORDINARY = 1e-6  # penalty of the regression on random rounds, in units of action_bound^2
@@ -44,18 +48,17 @@ class Memory(NamedTuple):
     ridge: Ridge  # of the current phase, on the coordinates kept
     random_ridge: Ridge  # of all random rounds, on all coordinates
     kept: Array  # (d,) 1 where a coordinate is selected, else 0
-    phase: NDArray[np.int64]  # (1,) from 0
-    played: NDArray[np.int64]  # (1,) rounds of the current phase so far
+    phase: Integers  # (1,) from 0
+    played: Integers  # (1,) rounds of the current phase so far
 
 
 @kernel
-def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> tuple[int, float, float, float]:
+def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> Proposal:
     if explores(params, memory):
-        return uniform_action(len(actions), rng), -inf, nan, 1.0 / len(actions)
+        return uniform_proposal(memory.ridge, actions, rng)
     log_term = 2.0 * ((memory.phase[0] + 1.0) * log(2.0) + log(1.0 / params.delta))
     ellipsoid = Ellipsoid(params.noise, log_term, params.bias)
-    action, _, _ = optimistic_action(ellipsoid, memory.ridge, masked(actions, memory.kept))
-    return action, -inf, nan, 1.0
+    return optimistic_proposal(ellipsoid, memory.ridge, masked(actions, memory.kept))
 
 
 @kernel
@@ -64,7 +67,7 @@ def explores(params: Params, memory: Memory) -> bool:
 
 
 @kernel
-def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float) -> None:
+def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     explored = explores(params, memory)
     ridge = memory.random_ridge if explored else memory.ridge
     rows = masked(actions, np.ones_like(memory.kept) if explored else memory.kept)
@@ -80,7 +83,8 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
         restart(memory.ridge, params.regularization)
 
 
-class ALBDim(SelectingLearner):
+@configurable
+class ALBDim(Seeded[Params, Memory], EllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
     """Optimistic least squares on those of the first `dim` features that turn out to matter; see `LinearLearner`.
 
     `first_phase` is the length T_0 of the first optimistic phase in rounds; its root should be several times
@@ -93,35 +97,12 @@ class ALBDim(SelectingLearner):
     array([1., 1., 1., 1.])
     """
 
-    randomized = True
+    first_phase: int = setting(default=2500, check=partial(count, most=2**31))
+
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def __init__(
-        self,
-        dim: int,
-        *,
-        first_phase: int = 2500,
-        noise: float = 0.5,
-        norm_bound: float = 1.0,
-        action_bound: float = 1.0,
-        regularization: float = 1.0,
-        delta: float = 0.01,
-        seed: int = 0,
-        name: str | None = None,
-    ) -> None:
-        self.first_phase = count("first_phase", first_phase, most=2**31)
-        super().__init__(
-            dim,
-            noise=noise,
-            norm_bound=norm_bound,
-            action_bound=action_bound,
-            regularization=regularization,
-            delta=delta,
-            scale=1.0,
-            reward_range=(0.0, 1.0),  # not used: nothing is clipped and nothing stated
-            name=name,
-            seed=seed,
-        )
+    def _open(self) -> None:
+        super()._open()
         self.params = Params(
             self.noise,
             self.delta,
@@ -130,7 +111,7 @@ class ALBDim(SelectingLearner):
             self.first_phase,
             ceil(sqrt(self.first_phase)),
         )
-        self.memory: Any = Memory(
+        self.memory = Memory(
             open_ridge(self.dim, self.regularization),
             open_ridge(self.dim, ORDINARY * self.action_bound**2),
             np.ones(self.dim),

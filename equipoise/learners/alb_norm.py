@@ -17,16 +17,20 @@ bounded by ||theta|| + beta ||F|| with F the rows of the factor that concern the
 
 from __future__ import annotations
 
+from functools import partial
 from math import log, sqrt
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.kernel import kernel
+from equipoise.learner import Proposal
 from equipoise.learners.base import Kernels
-from equipoise.learners.ridge import Array, Ellipsoid, Ridge, ellipsoid_radius, open_ridge, update_offered
+from equipoise.learners.linear import RangedEllipsoidLearner
+from equipoise.learners.ridge import Ellipsoid, Ridge, ellipsoid_radius, open_ridge, update_offered
 from equipoise.learners.selecting import SelectingLearner, check_arms, optimistic_action, with_intercepts
+from equipoise.settings import configurable, setting
+from equipoise.types import Array, Integers
 from equipoise.validation import count
 
 
@@ -45,17 +49,15 @@ class Params(NamedTuple):
 class Memory(NamedTuple):
     ridge: Ridge  # over (mu, theta)
     norm_bound: Array  # (1,) b of the current epoch
-    epoch: NDArray[np.int64]  # (1,) from 1
+    epoch: Integers  # (1,) from 1
 
 
 @kernel
-def decide(
-    params: Params, memory: Memory, actions: Array, rng: np.random.Generator | None
-) -> tuple[int, float, float, float]:
+def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator | None) -> Proposal:
     rows = with_intercepts(actions, params.arms, params.dim)
-    action, mean, half_width = optimistic_action(ellipsoid_of(params, memory), memory.ridge, rows)
+    action, mean, half_width, greedy = optimistic_action(ellipsoid_of(params, memory), memory.ridge, rows)
     lower = min(max(mean - half_width, params.low), params.high)
-    return action, lower, min(2.0 * half_width, params.high - params.low), 1.0
+    return Proposal(action, lower, min(2.0 * half_width, params.high - params.low), 1.0, greedy, mean)
 
 
 @kernel
@@ -67,7 +69,7 @@ def ellipsoid_of(params: Params, memory: Memory) -> Ellipsoid:
 
 
 @kernel
-def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float) -> None:
+def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     rows = with_intercepts(actions, params.arms, params.dim)
     update_offered(memory.ridge, rows, action, reward)
     # Epochs of length T_1, 2 T_1, 4 T_1, ... end after T_1, 3 T_1, 7 T_1, ... rounds.
@@ -84,7 +86,8 @@ def greatest_norm(ridge: Ridge, arms: int, radius: float) -> float:
     return sqrt((theta * theta).sum()) + radius * float(np.linalg.norm(factor, 2))
 
 
-class ALBNorm(SelectingLearner):
+@configurable
+class ALBNorm(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
     """Optimistic least squares on the first `dim` features with a bound on the norm that adapts.
 
     `norm_bound` bounds theta* to begin with. With `arms` > 0 each arm has a fixed part of its own besides (row k of a
@@ -99,37 +102,15 @@ class ALBNorm(SelectingLearner):
     True
     """
 
+    arms: int = setting(default=0, check=partial(check_arms, least=0))
+    first_epoch: int = setting(default=128, check=partial(count, most=2**31))
+
     accepts = frozenset({"off_policy"})
-    offers = frozenset({"lower", "regret"})
+    provides = frozenset({"lower", "regret", "greedy", "value"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def __init__(
-        self,
-        dim: int,
-        *,
-        arms: int = 0,
-        first_epoch: int = 128,
-        noise: float = 0.5,
-        norm_bound: float = 1.0,
-        action_bound: float = 1.0,
-        regularization: float = 1.0,
-        delta: float = 0.01,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        name: str | None = None,
-    ) -> None:
-        self.arms = check_arms(arms, least=0)
-        self.first_epoch = count("first_epoch", first_epoch, most=2**31)
-        super().__init__(
-            dim,
-            noise=noise,
-            norm_bound=norm_bound,
-            action_bound=action_bound,
-            regularization=regularization,
-            delta=delta,
-            scale=1.0,
-            reward_range=reward_range,
-            name=name,
-        )
+    def _open(self) -> None:
+        super()._open()
         low, high = self.reward_range
         self.params = Params(
             self.arms,
@@ -142,7 +123,7 @@ class ALBNorm(SelectingLearner):
             low,
             high,
         )
-        self.memory: Any = Memory(
+        self.memory = Memory(
             open_ridge(self.arms + self.dim, self.regularization),
             np.array([self.norm_bound]),
             np.array([1]),

@@ -20,18 +20,19 @@ and `scale` stands for what covering adds. There is no observed regret bound, as
 
 from __future__ import annotations
 
+from functools import partial
 from math import log, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.bounds import LinearSqrt
 from equipoise.learner import Proposal
-from equipoise.learners.episodic import Array, EpisodicLearner, Table
-from equipoise.learners.lsvi_ucb import check_features
+from equipoise.learners.episodic import FeatureLearner, Table
+from equipoise.settings import configurable, setting
 from equipoise.streams import generator_at
-from equipoise.trajectory import Trajectory
+from equipoise.trajectory import Steps
+from equipoise.types import Array, Context, Integers
 from equipoise.validation import count, non_negative, positive
 
 MOST_PASSES = 12  # of the fixed-action program from one start; it need not settle
@@ -42,7 +43,7 @@ class Memory(NamedTuple):
     reward_sums: Array  # (H, d)
     successor_sums: Array  # (H, S, d)
     log_determinants: Array  # (H,)
-    rows: NDArray[np.int64]  # (H,) number of rows in Sigma_h
+    rows: Integers  # (H,) number of rows in Sigma_h
 
 
 class Program(NamedTuple):
@@ -113,7 +114,8 @@ class Program(NamedTuple):
         return best, point
 
 
-class Eleanor(EpisodicLearner):
+@configurable
+class Eleanor(FeatureLearner[None, Memory]):
     """ELEANOR on the first `dim` of the features (S, A, d) of a finite process; for H > 1 its solver is local.
 
     `misspecification` is eps, `norm_bound` bounds the parameters of values in [0, 1], `n_starts` is the number of
@@ -124,48 +126,32 @@ class Eleanor(EpisodicLearner):
     [[0]]
     """
 
-    offers = frozenset()
-    memory: Memory
+    misspecification: float = setting(default=0.0, check=non_negative)
+    norm_bound: float = setting(default=1.0, check=positive)
+    scale: float = setting(default=1.0, check=positive)
+    n_starts: int = setting(default=2, check=partial(count, least=0))
+    finest_step: float = setting(default=1e-4, check=positive)
 
-    def __init__(
-        self,
-        features: Any,
-        dim: int | None = None,
-        *,
-        horizon: int,
-        misspecification: float = 0.0,
-        norm_bound: float = 1.0,
-        scale: float = 1.0,
-        delta: float = 0.01,
-        n_starts: int = 2,
-        finest_step: float = 1e-4,
-        name: str | None = None,
-    ) -> None:
-        self.features = check_features(features)
-        n_states, n_actions, n_columns = self.features.shape
-        self.dim = n_columns if dim is None else count("dim", dim, most=n_columns)
-        self.misspecification = non_negative("misspecification", misspecification)
-        self.norm_bound = positive("norm_bound", norm_bound)
-        self.scale = positive("scale", scale)
-        self.n_starts = count("n_starts", n_starts, least=0)
-        self.finest_step = positive("finest_step", finest_step)
-        default_name = f"ELEANOR(d={self.dim}, eps={self.misspecification:.3g})"
-        super().__init__(n_states, n_actions, horizon, delta=delta, default_name=default_name, name=name)
+    def _open(self) -> None:
+        super()._open()
         self._rows = np.ascontiguousarray(self.features[:, :, : self.dim])
         self.memory = Memory(
             np.tile(np.eye(self.dim), (self.horizon, 1, 1)),
             np.zeros((self.horizon, self.dim)),
-            np.zeros((self.horizon, n_states, self.dim)),
+            np.zeros((self.horizon, self.n_states, self.dim)),
             np.zeros(self.horizon),
             np.zeros(self.horizon, np.int64),
         )
 
-    def decide(self, context: Any, rng: np.random.Generator | None = None) -> Proposal:
+    def default_name(self) -> str:
+        return f"ELEANOR(d={self.dim}, eps={self.misspecification:.3g})"
+
+    def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """The greedy policy of the most optimistic parameters for this start state, as far as the solver finds them."""
         start, program = self.check_state(context), self.program()
         return Proposal(program.values(program.solve(start, self._starts(), self.finest_step))[1])
 
-    def norm_ratio(self, context: Any) -> float:
+    def norm_ratio(self, context: Context) -> float:
         """max_h ||tb_h|| / ((H - h + 1) norm_bound) of the plan for a start state.
 
         Above 1 the plan uses parameters that the theorem, whose bound on them is left out here, does not admit.
@@ -197,8 +183,8 @@ class Eleanor(EpisodicLearner):
         drawn /= np.linalg.norm(drawn, axis=-1, keepdims=True)
         return [np.zeros(shape[1:]), *drawn]
 
-    def learn_checked(self, trajectory: Trajectory) -> None:
-        memory, (states, actions, rewards) = self.memory, trajectory
+    def learn_checked(self, steps: Steps) -> None:
+        memory, (states, actions, rewards) = self.memory, steps
         for h in range(len(states)):
             row = self._rows[states[h], actions[h]]
             image = memory.factors[h].T @ row

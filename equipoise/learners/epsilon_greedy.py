@@ -10,7 +10,7 @@ Departure: its estimates start at 0; here an arm counts as best until it has bee
 times in the mean.
 
 >>> EpsilonGreedy(4, epsilon=0.2, seed=3).decide(None)
-Proposal(action=0, lower=-inf, regret=nan, probability=0.8500000000000001)
+Proposal(action=0, lower=-inf, regret=nan, probability=0.8500000000000001, greedy=0, value=nan)
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from math import inf, nan
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.kernel import kernel
-from equipoise.learners.base import Kernels
+from equipoise.learner import Proposal
+from equipoise.learners.base import Kernels, Seeded
 from equipoise.learners.finite import FiniteLearner
+from equipoise.settings import configurable, setting
+from equipoise.types import Array, Integers
 from equipoise.validation import fraction
 
 
@@ -32,16 +34,14 @@ class Params(NamedTuple):
 
 
 class Memory(NamedTuple):
-    plays: NDArray[np.int64]
-    weight_sums: NDArray[np.float64]  # the plays, each counted by its weight
-    reward_sums: NDArray[np.float64]  # weighted
-    mean_rewards: NDArray[np.float64]  # inf while an arm is unplayed
+    plays: Integers
+    weight_sums: Array  # the plays, each counted by its weight
+    reward_sums: Array  # weighted
+    mean_rewards: Array  # inf while an arm is unplayed
 
 
 @kernel
-def decide(
-    params: Params, memory: Memory, actions: NDArray[np.float64], rng: np.random.Generator
-) -> tuple[int, float, float, float]:
+def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> Proposal:
     n_actions = len(actions)
     greedy = int(memory.mean_rewards[:n_actions].argmax())
     action, probability = greedy, params.epsilon / n_actions
@@ -51,18 +51,12 @@ def decide(
         action = min(int(number / params.epsilon * n_actions), n_actions - 1)
     if action == greedy:
         probability += 1.0 - params.epsilon
-    return action, -inf, nan, probability
+    value = memory.mean_rewards[action]
+    return Proposal(action, -inf, nan, probability, greedy, float(value) if value < inf else nan)
 
 
 @kernel
-def learn(params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float) -> None:
-    learn_weighted(params, memory, actions, action, reward, 1.0)
-
-
-@kernel
-def learn_weighted(
-    params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float, weight: float
-) -> None:
+def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     if weight == 0.0:
         return
     memory.plays[action] += 1
@@ -71,19 +65,24 @@ def learn_weighted(
     memory.mean_rewards[action] = memory.reward_sums[action] / memory.weight_sums[action]
 
 
-class EpsilonGreedy(FiniteLearner):
+@configurable
+class EpsilonGreedy(FiniteLearner[Params, Memory], Seeded[Params, Memory]):
     """Greedy over `arms` arms, exploring with probability `epsilon`; see `FiniteLearner` for contexts.
 
     `seed` is that of the learner's own random stream, used where `decide` is given none.
     """
 
-    accepts = frozenset({"weight"})
-    randomized = True
-    kernels: ClassVar[Kernels] = Kernels(decide, learn, learn_weighted)
+    epsilon: float = setting(check=fraction)
 
-    def __init__(self, arms: int, *, epsilon: float, seed: int = 0, name: str | None = None) -> None:
-        self.epsilon = fraction("epsilon", epsilon)
-        super().__init__(arms, default_name=f"EpsilonGreedy({self.epsilon:g})", name=name, seed=seed)
+    accepts = frozenset({"weight"})
+    provides = frozenset({"greedy"})  # and "value" once the arm has been played
+    kernels: ClassVar[Kernels] = Kernels(decide, learn)
+
+    def _open(self) -> None:
+        super()._open()
         self.params = Params(self.epsilon)
         sums = (np.zeros(self.arms), np.zeros(self.arms))
         self.memory = Memory(np.zeros(self.arms, np.int64), *sums, np.full(self.arms, np.inf))
+
+    def default_name(self) -> str:
+        return f"EpsilonGreedy({self.epsilon:g})"

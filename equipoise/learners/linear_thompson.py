@@ -24,17 +24,18 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.kernel import kernel, native
-from equipoise.learners.base import Kernels
-from equipoise.learners.linear import LinearLearner
+from equipoise.learner import Proposal
+from equipoise.learners.base import Kernels, Seeded
+from equipoise.learners.linear import RangedEllipsoidLearner, RidgeLearner, learn
 from equipoise.learners.ridge import (
-    Array,
     Ellipsoid,
     Ridge,
     ellipsoid_radius,
     evaluate,
     most_optimistic,
-    update_offered,
 )
+from equipoise.settings import configurable
+from equipoise.types import Array
 
 
 class Params(NamedTuple):
@@ -46,13 +47,14 @@ class Params(NamedTuple):
 
 
 @kernel
-def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generator) -> tuple[int, float, float, float]:
+def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generator) -> Proposal:
     radius = ellipsoid_radius(params.ellipsoid, ridge)
     action = best_for(draw(ridge, params.scale * radius, rng), actions)
     means, squared_norms = evaluate(ridge, actions)
-    best = most_optimistic(means, squared_norms, radius)
+    best, greedy = most_optimistic(means, squared_norms, radius)
     lower = within(params, means[action] - radius * sqrt(squared_norms[action]))
-    return action, lower, within(params, means[best] + radius * sqrt(squared_norms[best])) - lower, nan
+    regret = within(params, means[best] + radius * sqrt(squared_norms[best])) - lower
+    return Proposal(action, lower, regret, nan, greedy, float(means[action]))
 
 
 @kernel
@@ -99,17 +101,8 @@ def _best_for(parameter: Array, rows: Array) -> int:
     return best
 
 
-@kernel
-def learn(params: Params, ridge: Ridge, actions: Array, action: int, reward: float) -> None:
-    update_offered(ridge, actions, action, reward)
-
-
-@kernel
-def learn_weighted(params: Params, ridge: Ridge, actions: Array, action: int, reward: float, weight: float) -> None:
-    update_offered(ridge, actions, action, reward, weight)
-
-
-class LinearThompson(LinearLearner):
+@configurable
+class LinearThompson(Seeded[Params, Ridge], RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     """Thompson sampling on the first `dim` features of the offered actions; see `LinearLearner` for contexts.
 
     `noise` is the sub-Gaussian factor of the rewards (half their range always suffices), `norm_bound` bounds theta*,
@@ -118,33 +111,9 @@ class LinearThompson(LinearLearner):
     """
 
     accepts = frozenset({"off_policy", "weight"})
-    randomized = True
-    kernels: ClassVar[Kernels] = Kernels(decide, learn, learn_weighted)
+    provides = frozenset({"lower", "regret", "greedy", "value"})
+    kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def __init__(
-        self,
-        dim: int,
-        *,
-        noise: float = 0.5,
-        norm_bound: float = 1.0,
-        action_bound: float = 1.0,
-        regularization: float = 1.0,
-        delta: float = 0.01,
-        scale: float = 1.0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        seed: int = 0,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            dim,
-            noise=noise,
-            norm_bound=norm_bound,
-            action_bound=action_bound,
-            regularization=regularization,
-            delta=delta,
-            scale=scale,
-            reward_range=reward_range,
-            name=name,
-            seed=seed,
-        )
+    def _open(self) -> None:
+        super()._open()
         self.params = Params(self.dim, self.ellipsoid, self.scale, *self.reward_range)

@@ -19,18 +19,17 @@ regret.
 from __future__ import annotations
 
 from math import log, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.bounds import Power
-from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel, native
-from equipoise.learners.episodic import Array, PlanningLearner, Table
+from equipoise.learners.episodic import FeatureLearner, PlanningLearner, Table
+from equipoise.settings import configurable, setting
+from equipoise.types import Array, Integers
 from equipoise.validation import count, non_negative, positive, probability
 
-SLACK = 1 + 1e-9  # relative room for rounding in the norms of features
 DOUBLED = log(2.0)
 
 
@@ -51,12 +50,12 @@ class Memory(NamedTuple):
     planned_log_determinants: Array  # (H,) when the plan was made
     policy: Table  # (H, S)
     widths: Array  # (H, S)
-    episodes: NDArray[np.int64]  # (1,)
+    episodes: Integers  # (1,)
     width_sum: Array  # (1,)
 
 
 @kernel
-def take_in(params: Params, memory: Memory, states: Table, actions: Table, rewards: Array) -> None:
+def learn_episode(params: Params, memory: Memory, states: Table, actions: Table, rewards: Array) -> None:
     """Learn from the steps of an episode, then plan the next one."""
     growth = 0.0
     for h in range(len(states)):
@@ -150,7 +149,8 @@ def _plan_step(params: Params, memory: Memory, h: int, radius: float, left: floa
         values[state] = best
 
 
-class LSVI_UCB(PlanningLearner):  # noqa: N801 - its name in the literature
+@configurable
+class LSVI_UCB(FeatureLearner[Params, Memory], PlanningLearner[Params, Memory]):  # noqa: N801 - its name in the literature
     """Optimistic least-squares value iteration on the first `dim` of the features (S, A, d) of a finite process.
 
     `episodes` is the number of episodes it is made for (it enters beta through a logarithm), `bonus` is c_b.
@@ -164,33 +164,15 @@ class LSVI_UCB(PlanningLearner):  # noqa: N801 - its name in the literature
     [[1]]
     """
 
-    take_in = staticmethod(take_in)
-    memory: Memory
+    episodes: int = setting(check=count)
+    bonus: float = setting(default=1.0, check=positive)
+    misspecification: float = setting(default=0.0, check=non_negative)
+    low_switching: bool = setting(default=False)
 
-    def __init__(
-        self,
-        features: Any,
-        dim: int | None = None,
-        *,
-        horizon: int,
-        episodes: int,
-        bonus: float = 1.0,
-        misspecification: float = 0.0,
-        delta: float = 0.01,
-        low_switching: bool = False,
-        name: str | None = None,
-    ) -> None:
-        self.features = check_features(features)
-        n_states, n_actions, n_columns = self.features.shape
-        self.dim = n_columns if dim is None else count("dim", dim, most=n_columns)
-        self.episodes = count("episodes", episodes)
-        self.bonus = positive("bonus", bonus)
-        self.misspecification = non_negative("misspecification", misspecification)
-        self.low_switching = low_switching
-        erring = f", zeta={self.misspecification:g}" if self.misspecification else ""
-        rare = ", low switching" if low_switching else ""
-        default_name = f"LSVI-UCB(d={self.dim}, c={self.bonus:g}{erring}{rare})"
-        super().__init__(n_states, n_actions, horizon, delta=delta, default_name=default_name, name=name)
+    learn_episode = staticmethod(learn_episode)
+
+    def _open(self) -> None:
+        super()._open()
         scale = self.bonus * self.horizon
         log_term = log(2 * self.dim * self.episodes * self.horizon / (self.delta / 2))
         self.params = Params(
@@ -203,6 +185,11 @@ class LSVI_UCB(PlanningLearner):  # noqa: N801 - its name in the literature
         )
         self.memory = open_memory(self.horizon, self.n_states, self.dim)
         plan(self.params, self.memory)
+
+    def default_name(self) -> str:
+        erring = f", zeta={self.misspecification:g}" if self.misspecification else ""
+        rare = ", low switching" if self.low_switching else ""
+        return f"LSVI-UCB(d={self.dim}, c={self.bonus:g}{erring}{rare})"
 
     @property
     def greatest_width(self) -> float:
@@ -221,20 +208,6 @@ def open_memory(horizon: int, n_states: int, dim: int) -> Memory:
         np.zeros(1, np.int64),
         np.zeros(1),
     )
-
-
-def check_features(features: Any) -> Array:
-    """Features of all states and actions as an array (S, A, d) with norms of at most 1."""
-    try:
-        array = np.array(features, float)
-    except (TypeError, ValueError):
-        raise InvalidArgument(f"features is {features!r:.80}, but must be an array (S, A, d) of numbers") from None
-    if array.ndim != 3 or 0 in array.shape:
-        raise InvalidArgument(f"features has shape {array.shape}, but must have (S, A, d): states, actions, features")
-    norm = float(np.sqrt((array**2).sum(-1)).max())
-    if not norm <= SLACK:
-        raise InvalidArgument(f"features has a row of norm {norm:.6g}, but norms must be finite and at most 1")
-    return array
 
 
 def one_hot(n_states: int, n_actions: int) -> Array:

@@ -20,16 +20,20 @@ the same expectation, the same bound 1 / q_m and less variance.
 
 from __future__ import annotations
 
+from functools import partial
 from math import ceil, inf, log, log2, nan, sqrt
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from equipoise.kernel import kernel
-from equipoise.learners.base import Kernels
-from equipoise.learners.ridge import Array, Ridge, open_ridge, predict, update_offered
+from equipoise.learner import Proposal
+from equipoise.learners.base import Kernels, Ranged, Seeded
+from equipoise.learners.ridge import Ridge, open_ridge, predict, update_offered
 from equipoise.learners.selecting import SelectingLearner, check_arms
 from equipoise.learners.square_cb import drawn, inverse_gaps
+from equipoise.settings import configurable, setting
+from equipoise.types import Array
 from equipoise.validation import count
 
 
@@ -50,26 +54,28 @@ class Memory(NamedTuple):
 
 
 @kernel
-def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> tuple[int, float, float, float]:
+def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> Proposal:
     mixture = np.zeros(len(actions))
     for m in range(len(memory.weights)):
         probabilities = level_probabilities(params, memory, m, actions)
         for k in range(len(actions)):
             mixture[k] += memory.weights[m] * probabilities[k]
     action = drawn(mixture, rng.random())
-    return action, -inf, nan, min(float(mixture[action]), 1.0)
+    means = predict(memory.ridges[int(memory.weights.argmax())], actions)  # what the level of greatest weight believes
+    value = min(max(float(means[action]), params.low), params.high)
+    return Proposal(action, -inf, nan, min(float(mixture[action]), 1.0), int(means.argmax()), value)
 
 
 @kernel
 def level_probabilities(params: Params, memory: Memory, m: int, actions: Array) -> Array:
     """p_m: how level m would draw its action."""
-    n_actions = len(actions)
+    means, n_actions = predict(memory.ridges[m], actions), len(actions)
     rate = sqrt(n_actions * min(1.0 / params.errors[m] ** 2, params.exploitation / memory.rhos[m]))
-    return inverse_gaps(predict(memory.ridges[m], actions), rate, params.low, params.high)
+    return inverse_gaps(means, int(means.argmax()), rate, params.low, params.high)
 
 
 @kernel
-def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float) -> None:
+def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     n_levels = len(memory.weights)
     shares, probability = np.empty(n_levels), 0.0
     for m in range(n_levels):
@@ -109,7 +115,8 @@ def tsallis_weights(losses: Array, learning_rate: float, weights: Array) -> None
     weights /= total
 
 
-class MisspecificationAdaptive(SelectingLearner):
+@configurable
+class MisspecificationAdaptive(Seeded[Params, Memory], SelectingLearner[Params, Memory], Ranged):
     """Inverse gap weighting on the first `dim` features of at most `arms` offered actions, over a horizon of `rounds`,
     for rewards that are linear up to an unknown error; see `LinearLearner` for contexts.
 
@@ -121,36 +128,13 @@ class MisspecificationAdaptive(SelectingLearner):
     (0.5, 5)
     """
 
-    randomized = True
+    arms: int = setting(check=check_arms)
+    rounds: int = setting(check=partial(count, most=10**12))
+
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def __init__(
-        self,
-        dim: int,
-        *,
-        arms: int,
-        rounds: int,
-        norm_bound: float = 1.0,
-        action_bound: float = 1.0,
-        regularization: float = 1.0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        seed: int = 0,
-        name: str | None = None,
-    ) -> None:
-        self.arms = check_arms(arms)
-        self.rounds = count("rounds", rounds, most=10**12)
-        super().__init__(
-            dim,
-            noise=1.0,  # of the ellipsoid, which is not used; nor are delta and scale
-            norm_bound=norm_bound,
-            action_bound=action_bound,
-            regularization=regularization,
-            delta=0.01,
-            scale=1.0,
-            reward_range=reward_range,
-            name=name,
-            seed=seed,
-        )
+    def _open(self) -> None:
+        super()._open()
         low, high = self.reward_range
         width = high - low
         growth = 1 + self.rounds * self.action_bound**2 / (self.dim * self.regularization)
@@ -166,7 +150,7 @@ class MisspecificationAdaptive(SelectingLearner):
             low,
             high,
         )
-        self.memory: Any = Memory(
+        self.memory = Memory(
             tuple(open_ridge(self.dim, self.regularization) for _ in range(n_levels)),
             np.full(n_levels, 1.0 / n_levels),
             np.zeros(n_levels),

@@ -29,24 +29,27 @@ limit, not a theorem.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from itertools import pairwise
-from math import inf, log, nan, pi, sqrt
-from typing import Any, ClassVar, NamedTuple
+from math import log, pi, sqrt
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel, native
-from equipoise.learners.base import Kernels
-from equipoise.learners.linear import WEAKEST
-from equipoise.learners.ridge import Array, Ellipsoid, Ridge, open_ridge, restart, update_offered
-from equipoise.learners.selecting import SelectingLearner, masked, optimistic_action, uniform_action
-from equipoise.validation import count, probability
+from equipoise.learner import Proposal
+from equipoise.learners.base import Kernels, Seeded
+from equipoise.learners.linear import WEAKEST, RangedEllipsoidLearner, check_dim
+from equipoise.learners.ridge import Ellipsoid, Ridge, open_ridge, restart, update_offered
+from equipoise.learners.selecting import SelectingLearner, masked, optimistic_proposal, uniform_proposal
+from equipoise.settings import configurable, setting
+from equipoise.types import Array, Integers
+from equipoise.validation import probability
 
 
 class Params(NamedTuple):
-    dims: NDArray[np.int64]  # d_1 < d_2 < ...
+    dims: Integers  # d_1 < d_2 < ...
     ellipsoid: Ellipsoid
     regularization: float
     exploration: float  # kappa
@@ -58,22 +61,21 @@ class Params(NamedTuple):
 class Memory(NamedTuple):
     ridge: Ridge  # on the features of the current class, since the learner moved to it
     kept: Array  # (d,) 1 for the features of the current class, else 0
-    current: NDArray[np.int64]  # (1,) index of the class
-    rounds: NDArray[np.int64]  # (1,)
-    explored: NDArray[np.int64]  # (1,) n
-    tests: NDArray[np.int64]  # (2,) how many there were, and the n of the next
-    n_rows: NDArray[np.int64]  # (1,) offered actions in second_moments
+    current: Integers  # (1,) index of the class
+    rounds: Integers  # (1,)
+    explored: Integers  # (1,) n
+    tests: Integers  # (2,) how many there were, and the n of the next
+    n_rows: Integers  # (1,) offered actions in second_moments
     second_moments: Array  # (d, d) sum of a a^T over all offered actions
     moments: Array  # (d,) sum of x y over exploring rounds
     squares: Array  # (d, d) sum of y^2 x x^T over exploring rounds
 
 
 @kernel
-def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> tuple[int, float, float, float]:
+def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> Proposal:
     if explores(params, memory):
-        return uniform_action(len(actions), rng), -inf, nan, 1.0 / len(actions)
-    action, _, _ = optimistic_action(params.ellipsoid, memory.ridge, masked(actions, memory.kept))
-    return action, -inf, nan, 1.0
+        return uniform_proposal(memory.ridge, actions, rng)
+    return optimistic_proposal(params.ellipsoid, memory.ridge, masked(actions, memory.kept))
 
 
 @kernel
@@ -83,7 +85,7 @@ def explores(params: Params, memory: Memory) -> bool:
 
 
 @kernel
-def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float) -> None:
+def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     explored, dim = explores(params, memory), len(memory.kept)
     add_outer(memory.second_moments, actions, 0, len(actions), 1.0)
     memory.n_rows[0] += len(actions)
@@ -175,7 +177,18 @@ def threshold(params: Params, memory: Memory, degrees: int) -> float:
     return float(params.largest_square * (2.0 * sqrt(degrees * tail) + 2.0 * tail) / memory.explored[0])
 
 
-class ModCB(SelectingLearner):
+def check_dims(name: str, dims: object) -> tuple[int, ...]:
+    """Increasing numbers of features."""
+    if isinstance(dims, str) or not isinstance(dims, Sequence) or len(dims) == 0:
+        raise InvalidArgument(f"{name} is {dims!r}, but must be a list of numbers of features")
+    checked = tuple(check_dim(f"{name}[{i}]", dim) for i, dim in enumerate(dims))
+    if any(later <= earlier for earlier, later in pairwise(checked)):
+        raise InvalidArgument(f"{name} is {dims!r}, but must increase")
+    return checked
+
+
+@configurable
+class ModCB(Seeded[Params, Memory], RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
     """Optimistic least squares on the first d features of the offered actions, d being the smallest of `dims` that
     suffices; see `LinearLearner` for contexts.
 
@@ -189,37 +202,15 @@ class ModCB(SelectingLearner):
     0.5
     """
 
-    randomized = True
+    dims: Sequence[int] = setting(check=check_dims, kw_only=False)
+    dim: int = field(init=False)  # the greatest of them
+    exploration: float = setting(default=1 / 3, check=probability)
+
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def __init__(
-        self,
-        dims: Sequence[int],
-        *,
-        exploration: float = 1 / 3,
-        noise: float = 0.5,
-        norm_bound: float = 1.0,
-        action_bound: float = 1.0,
-        regularization: float = 1.0,
-        delta: float = 0.01,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        seed: int = 0,
-        name: str | None = None,
-    ) -> None:
-        self.dims = check_dims(dims)
-        self.exploration = probability("exploration", exploration)
-        super().__init__(
-            self.dims[-1],
-            noise=noise,
-            norm_bound=norm_bound,
-            action_bound=action_bound,
-            regularization=regularization,
-            delta=delta,
-            scale=1.0,
-            reward_range=reward_range,
-            name=name,
-            seed=seed,
-        )
+    def _open(self) -> None:
+        self.dim = self.dims[-1]
+        super()._open()
         self.params = Params(
             np.array(self.dims),
             self.ellipsoid,
@@ -231,7 +222,7 @@ class ModCB(SelectingLearner):
         )
         kept = np.zeros(self.dim)
         kept[: self.dims[0]] = 1.0
-        self.memory: Any = Memory(
+        self.memory = Memory(
             ridge=open_ridge(self.dim, self.regularization),
             kept=kept,
             current=np.zeros(1, np.int64),
@@ -243,13 +234,3 @@ class ModCB(SelectingLearner):
             moments=np.zeros(self.dim),
             squares=np.zeros((self.dim, self.dim)),
         )
-
-
-def check_dims(dims: Any) -> tuple[int, ...]:
-    """Increasing numbers of features."""
-    if isinstance(dims, str) or not isinstance(dims, Sequence) or len(dims) == 0:
-        raise InvalidArgument(f"dims is {dims!r}, but must be a list of numbers of features")
-    checked = tuple(count(f"dims[{i}]", dim, most=10_000) for i, dim in enumerate(dims))
-    if any(later <= earlier for earlier, later in pairwise(checked)):
-        raise InvalidArgument(f"dims is {dims!r}, but must increase")
-    return checked

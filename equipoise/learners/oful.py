@@ -17,7 +17,7 @@ by eps (selection paper, "Unknown Approximation Error").
 from __future__ import annotations
 
 from math import log, sqrt
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -25,16 +25,17 @@ from equipoise.kernel import kernel
 from equipoise.learner import Proposal
 from equipoise.learners.ball import Ball, check_ball_action, farthest_point
 from equipoise.learners.base import Kernels
-from equipoise.learners.linear import LinearLearner
+from equipoise.learners.linear import RangedEllipsoidLearner, RidgeLearner, learn
 from equipoise.learners.ridge import (
-    Array,
     Ellipsoid,
     Ridge,
     ellipsoid_radius,
     evaluate,
     most_optimistic,
-    update_offered,
 )
+from equipoise.nesting import LinearClass
+from equipoise.settings import configurable, setting
+from equipoise.types import Action, Array, Context
 from equipoise.validation import non_negative
 
 
@@ -48,14 +49,13 @@ class Params(NamedTuple):
 
 
 @kernel
-def decide(
-    params: Params, ridge: Ridge, actions: Array, rng: np.random.Generator | None
-) -> tuple[int, float, float, float]:
+def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generator | None) -> Proposal:
     means, squared_norms = evaluate(ridge, actions)
     radius = optimistic_radius(params, ridge)
-    action = most_optimistic(means, squared_norms, radius)
-    lower, regret = statement(params, float(means[action]), radius * sqrt(squared_norms[action]))
-    return action, lower, regret, 1.0
+    action, greedy = most_optimistic(means, squared_norms, radius)
+    mean = float(means[action])
+    lower, regret = statement(params, mean, radius * sqrt(squared_norms[action]))
+    return Proposal(action, lower, regret, 1.0, greedy, mean)
 
 
 @kernel
@@ -72,17 +72,8 @@ def statement(params: Params, mean: float, half_width: float) -> tuple[float, fl
     return lower, min(2.0 * (half_width + params.misspecification), params.high - params.low)
 
 
-@kernel
-def learn(params: Params, ridge: Ridge, actions: Array, action: int, reward: float) -> None:
-    update_offered(ridge, actions, action, reward)
-
-
-@kernel
-def learn_weighted(params: Params, ridge: Ridge, actions: Array, action: int, reward: float, weight: float) -> None:
-    update_offered(ridge, actions, action, reward, weight)
-
-
-class OFUL(LinearLearner):
+@configurable
+class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     """Optimistic least squares on the first `dim` features of the offered actions; see `LinearLearner` for contexts.
 
     A `Ball` as context offers all vectors up to its radius; actions are then vectors, zero beyond the first `dim`
@@ -96,46 +87,29 @@ class OFUL(LinearLearner):
     2
     """
 
-    accepts = frozenset({"off_policy", "weight"})
-    kernels: ClassVar[Kernels] = Kernels(decide, learn, learn_weighted)
+    misspecification: float = setting(default=0.0, check=non_negative)
 
-    def __init__(
-        self,
-        dim: int,
-        *,
-        noise: float = 0.5,
-        norm_bound: float = 1.0,
-        action_bound: float = 1.0,
-        regularization: float = 1.0,
-        delta: float = 0.01,
-        scale: float = 1.0,
-        misspecification: float = 0.0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        name: str | None = None,
-    ) -> None:
-        self.misspecification = non_negative("misspecification", misspecification)
-        super().__init__(
-            dim,
-            noise=noise,
-            norm_bound=norm_bound,
-            action_bound=action_bound,
-            regularization=regularization,
-            delta=delta,
-            scale=scale,
-            reward_range=reward_range,
-            name=name,
-        )
+    accepts = frozenset({"off_policy", "weight"})
+    provides = frozenset({"lower", "regret", "greedy", "value"})
+    kernels: ClassVar[Kernels] = Kernels(decide, learn)
+
+    def _open(self) -> None:
+        super()._open()
         self.params = Params(self.dim, self.ellipsoid, self.scale, self.misspecification, *self.reward_range)
 
-    def _default_name(self) -> str:
+    def default_name(self) -> str:
         erring = f", eps={self.misspecification:.3g}" if self.misspecification else ""
-        return f"{super()._default_name().removesuffix(')')}{erring})"
+        return f"{super().default_name().removesuffix(')')}{erring})"
 
-    def decide(self, context: Any, rng: np.random.Generator | None = None) -> Proposal:
+    def linear_class(self) -> LinearClass:
+        """What it presumes of the rewards."""
+        return super().linear_class()._replace(scale=self.scale, misspecification=self.misspecification)
+
+    def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """The action of greatest optimistic reward, with its lower bound and what it adds to the observed regret."""
         if isinstance(context, Ball):
             return self._decide_on(context)
-        return Proposal(*decide(self.params, self.memory, self.check_context(context), rng))
+        return decide(self.params, self.memory, self.check_context(context), rng)
 
     def _decide_on(self, ball: Ball) -> Proposal:
         ball.check_for(self.dim, self.action_bound)
@@ -145,9 +119,20 @@ class OFUL(LinearLearner):
         action = np.zeros(ball.dim)
         action[: self.dim] = point * (ball.radius / sqrt(float(point @ point)))
         means, squared_norms = evaluate(self.memory, action[None, :])
-        return Proposal(action, *statement(self.params, float(means[0]), radius * sqrt(squared_norms[0])))
+        mean = float(means[0])
+        lower, regret = statement(self.params, mean, radius * sqrt(squared_norms[0]))
+        return Proposal(action, lower, regret, 1.0, self._greedy_on(ball, action), mean)
 
-    def check_row(self, context: Any, action: Any) -> Array:
+    def _greedy_on(self, ball: Ball, action: Array) -> Array:
+        """The vector of the ball along the estimate; `action` itself before anything was learned."""
+        length = float(np.linalg.norm(self.memory.theta))
+        if length == 0.0:
+            return action
+        greedy = np.zeros(ball.dim)
+        greedy[: self.dim] = self.memory.theta * (ball.radius / length)
+        return greedy
+
+    def check_row(self, context: Context, action: Action) -> Array:
         if not isinstance(context, Ball):
             return super().check_row(context, action)
         context.check_for(self.dim, self.action_bound)

@@ -26,17 +26,17 @@ which intercepts make up for.
 from __future__ import annotations
 
 from math import inf, log, nan, sqrt
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.confidence import Stitched, radius_sum, stitched
 from equipoise.kernel import kernel, native
+from equipoise.learner import Proposal
 from equipoise.learners import ucb
 from equipoise.learners.base import Kernels
+from equipoise.learners.linear import RangedEllipsoidLearner, check_dim
 from equipoise.learners.ridge import (
-    Array,
     Ellipsoid,
     Ridge,
     ellipsoid_radius,
@@ -45,6 +45,8 @@ from equipoise.learners.ridge import (
     update_offered,
 )
 from equipoise.learners.selecting import SelectingLearner, check_arms, optimistic_action, with_intercepts
+from equipoise.settings import configurable, setting
+from equipoise.types import Array, Integers
 
 
 class Params(NamedTuple):
@@ -59,30 +61,30 @@ class Params(NamedTuple):
 class Memory(NamedTuple):
     plain: ucb.Memory  # of the arms
     ridge: Ridge  # over (mu, theta)
-    offers: NDArray[np.int64]  # (arms,) how often each arm was offered
+    offers: Integers  # (arms,) how often each arm was offered
     mean_features: Array  # (arms, d) over those offers
     excess: Array  # (1,) what the optimistic rewards of the linear policy exceed those of UCB and its allowance by
-    linear: NDArray[np.int64]  # (1,) 1 once the learner has switched
+    linear: Integers  # (1,) 1 once the learner has switched
 
 
 @kernel
-def decide(
-    params: Params, memory: Memory, actions: Array, rng: np.random.Generator | None
-) -> tuple[int, float, float, float]:
+def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator | None) -> Proposal:
     if memory.linear[0] == 0:
         action = int(memory.plain.mean_uppers[: len(actions)].argmax())
+        greedy, value = ucb.estimates(params.ucb, memory.plain, len(actions), action)
     else:
         rows = with_intercepts(actions, params.arms, params.dim)
-        action, _, _ = optimistic_action(params.ellipsoid, memory.ridge, rows)
-    return action, -inf, nan, 1.0
+        action, mean, _, greedy = optimistic_action(params.ellipsoid, memory.ridge, rows)
+        value = mean + params.middle
+    return Proposal(action, -inf, nan, 1.0, greedy, value)
 
 
 @kernel
-def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float) -> None:
+def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     if memory.linear[0] == 0:
         rows = deviations(memory, actions)
         memory.excess[0] += excess_of(params, memory, rows, action, reward)
-        ucb.learn(params.ucb, memory.plain, actions, action, reward)
+        ucb.learn(params.ucb, memory.plain, actions, action, reward, 1.0)
         if memory.excess[0] > radius_sum(params.noise, memory.ridge.updates[0] + 1):
             memory.linear[0] = 1
     rows = with_intercepts(actions, params.arms, params.dim)
@@ -126,7 +128,8 @@ def excess_of(params: Params, memory: Memory, rows: Array, action: int, reward: 
     return optimistic - reward - 2.0 * float(memory.plain.half_widths[action]) - 2.0 * widest
 
 
-class OSOM(SelectingLearner):
+@configurable
+class OSOM(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
     """UCB over `arms` arms, or optimistic least squares on them and the first `dim` features of their contexts.
 
     Row k of a context is arm k. `noise` is the sub-Gaussian factor of the rewards, `norm_bound` bounds theta*,
@@ -138,33 +141,13 @@ class OSOM(SelectingLearner):
     (1, False)
     """
 
+    arms: int = setting(check=check_arms, kw_only=False)
+    dim: int = setting(check=check_dim)
+
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def __init__(
-        self,
-        arms: int,
-        *,
-        dim: int,
-        noise: float = 0.5,
-        norm_bound: float = 1.0,
-        action_bound: float = 1.0,
-        regularization: float = 1.0,
-        delta: float = 0.01,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        name: str | None = None,
-    ) -> None:
-        self.arms = check_arms(arms)
-        super().__init__(
-            dim,
-            noise=noise,
-            norm_bound=norm_bound,
-            action_bound=action_bound,
-            regularization=regularization,
-            delta=delta,
-            scale=1.0,
-            reward_range=reward_range,
-            name=name,
-        )
+    def _open(self) -> None:
+        super()._open()
         low, high = self.reward_range
         share = self.delta / 3
         plain = ucb.UCB(self.arms, noise=self.noise, delta=share, reward_range=self.reward_range)
@@ -177,7 +160,7 @@ class OSOM(SelectingLearner):
             stitched(self.noise**2, share, 1.0),
             (low + high) / 2,
         )
-        self.memory: Any = Memory(
+        self.memory = Memory(
             plain.memory,
             open_ridge(self.arms + self.dim, self.regularization),
             np.zeros(self.arms, np.int64),

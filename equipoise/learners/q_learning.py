@@ -15,11 +15,12 @@ from math import log, nan, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.bounds import Power
 from equipoise.kernel import kernel
-from equipoise.learners.episodic import Array, PlanningLearner, Table
+from equipoise.learners.episodic import PlanningLearner, Table, Tabular
+from equipoise.settings import configurable, setting
+from equipoise.types import Array, Integers
 from equipoise.validation import count, positive, probability
 
 
@@ -29,15 +30,15 @@ class Params(NamedTuple):
 
 class Memory(NamedTuple):
     values: Array  # (H, S, A) Q
-    visits: NDArray[np.int64]  # (H, S, A)
+    visits: Integers  # (H, S, A)
     policy: Table  # (H, S)
     widths: Array  # (H, S) nan: there is no observed bound
-    episodes: NDArray[np.int64]  # (1,)
+    episodes: Integers  # (1,)
     width_sum: Array  # (1,)
 
 
 @kernel
-def take_in(params: Params, memory: Memory, states: Table, actions: Table, rewards: Array) -> None:
+def learn_episode(params: Params, memory: Memory, states: Table, actions: Table, rewards: Array) -> None:
     horizon = len(memory.policy)
     for h in range(len(states)):
         state, action = states[h], actions[h]
@@ -56,32 +57,21 @@ def take_in(params: Params, memory: Memory, states: Table, actions: Table, rewar
         memory.policy[h, state] = best
 
 
-class QLearning(PlanningLearner):
+@configurable
+class QLearning(Tabular, PlanningLearner[Params, Memory]):
     """Optimistic Q-learning; `episodes` is the number of episodes it is made for.
 
     >>> QLearning(n_states=2, n_actions=2, horizon=3, episodes=100).name
     'Q-learning(c=1)'
     """
 
-    offers = frozenset()
-    take_in = staticmethod(take_in)
-    memory: Memory
+    bonus: float = setting(default=1.0, check=positive)
 
-    def __init__(
-        self,
-        n_states: int,
-        n_actions: int,
-        *,
-        horizon: int,
-        episodes: int,
-        bonus: float = 1.0,
-        delta: float = 0.01,
-        name: str | None = None,
-    ) -> None:
-        self.episodes = count("episodes", episodes)
-        self.bonus = positive("bonus", bonus)
-        default_name = f"Q-learning(c={self.bonus:g})"
-        super().__init__(n_states, n_actions, horizon, delta=delta, default_name=default_name, name=name)
+    provides = frozenset()
+    learn_episode = staticmethod(learn_episode)
+
+    def _open(self) -> None:
+        super()._open()
         steps = self.n_states * self.n_actions * self.episodes * self.horizon
         self.params = Params(self.bonus * sqrt(self.horizon**3 * log(steps / self.delta)))
         shape = (self.horizon, self.n_states, self.n_actions)
@@ -94,6 +84,9 @@ class QLearning(PlanningLearner):
             np.zeros(1, np.int64),
             np.zeros(1),
         )
+
+    def default_name(self) -> str:
+        return f"Q-learning(c={self.bonus:g})"
 
 
 def paper_bound(n_states: int, n_actions: int, *, horizon: int, episodes: int, delta: float = 0.01) -> Power:

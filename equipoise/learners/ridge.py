@@ -26,11 +26,10 @@ from math import ceil, log, log1p, log2, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.kernel import kernel, native
+from equipoise.types import Array, Integers
 
-Array = NDArray[np.float64]
 STEADY = 512  # updates after which means and norms of a fixed action set are computed afresh, against rounding
 BLAS_FROM = 48  # dimension from which a matrix product of the library beats plain loops in compiled code
 
@@ -45,7 +44,7 @@ class Scratch(NamedTuple):
     image: Array  # (d,)
     direction: Array  # (d,) Sigma^{-1} a of the last row
     moved: Array  # (2,) of the last row: the step of theta along direction, and w / (1 + w ||a||^2)
-    steady: NDArray[np.int64]  # (2,) where the same actions are offered every round: STEADY, and updates left until
+    steady: Integers  # (2,) where the same actions are offered every round: STEADY, and updates left until
     # means and squared norms are computed afresh; zeros where actions change
 
 
@@ -55,7 +54,7 @@ class Ridge(NamedTuple):
     factor: Array  # (d, d) F with Sigma^{-1} = F F^T; column by column in memory, as products with it run down columns
     theta: Array  # (d,)
     log_determinant: Array  # (1,) ln det Sigma - d ln lambda
-    updates: NDArray[np.int64]  # (1,) number of rows in Sigma
+    updates: Integers  # (1,) number of rows in Sigma
     weights: Array  # (2,) of the rows in Sigma: their sum, and the greatest
     scratch: Scratch
 
@@ -200,12 +199,12 @@ def restart(ridge: Ridge, regularization: float) -> None:
 
 
 @kernel
-def most_optimistic(means: Array, squared_norms: Array, radius: float) -> int:
-    """The first row of greatest mean + radius * norm."""
+def most_optimistic(means: Array, squared_norms: Array, radius: float) -> tuple[int, int]:
+    """The first row of greatest mean + radius * norm, and the first of greatest mean."""
     optimistic = np.sqrt(squared_norms)
     optimistic *= radius
     optimistic += means
-    return int(optimistic.argmax())
+    return int(optimistic.argmax()), int(means.argmax())
 
 
 @native(rank_one_offered, reassociate=True)
@@ -311,10 +310,12 @@ def _squared_length(rows: Array, k: int) -> float:
 
 
 @native(most_optimistic)
-def _most_optimistic(means: Array, squared_norms: Array, radius: float) -> int:
-    best, greatest = 0, -np.inf
+def _most_optimistic(means: Array, squared_norms: Array, radius: float) -> tuple[int, int]:
+    best, greatest, greedy, greatest_mean = 0, -np.inf, 0, -np.inf
     for k in range(len(means)):
         index = means[k] + radius * sqrt(squared_norms[k])
         if index > greatest:
             best, greatest = k, index
-    return best
+        if means[k] > greatest_mean:
+            greedy, greatest_mean = k, means[k]
+    return best, greedy

@@ -15,16 +15,20 @@ s `shape`, as in `equipoise.bounds`.
 
 from __future__ import annotations
 
-from math import inf
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from math import inf, nan
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.bounds import Bound, LinearSqrt, Power, SqrtLog, bound_code, closed_form
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
-from equipoise.learners.base import KernelLearner, Kernels, as_matrix, check_entries
+from equipoise.learner import Proposal
+from equipoise.learners.base import Kernels
+from equipoise.learners.finite import FeaturelessLearner
+from equipoise.settings import configurable, setting
+from equipoise.types import Array, Integers
 from equipoise.validation import count, one_of, positive, real
 
 FAMILIES = ("power", "sqrt-log", "linear-sqrt")
@@ -38,48 +42,49 @@ class Params(NamedTuple):
 
 
 class Memory(NamedTuple):
-    plays: NDArray[np.int64]  # one cell each
-    losses: NDArray[np.int64]  # plays that cost `gap`
+    plays: Integers  # one cell each
+    losses: Integers  # plays that cost `gap`
 
 
 @kernel
-def decide(
-    params: Params, memory: Memory, actions: NDArray[np.float64], rng: np.random.Generator
-) -> tuple[int, float, float, float]:
+def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> Proposal:
     allowed = closed_form(params.kind, params.coefficient, params.shape, memory.plays[0] + 1)
     if params.gap * (memory.losses[0] + 1) <= allowed:
-        return 1, -inf, params.gap, 1.0
-    return 0, -inf, 0.0, 1.0
+        return Proposal(1, -inf, params.gap, 1.0, 0, nan)
+    return Proposal(0, -inf, 0.0, 1.0, 0, nan)
 
 
 @kernel
-def learn(params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float) -> None:
+def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     memory.plays[0] += 1
     if action != 0:
         memory.losses[0] += 1
 
 
-class Scheduled(KernelLearner):
+@configurable
+class Scheduled(FeaturelessLearner[Params, Memory]):
     """Regret as scheduled; a context is None, or a K x d matrix of K >= 2 actions.
 
     `family` and its two numbers give f, `gap` is what the second action costs. Each proposal says what the play costs,
     so that with the bound `Observed()` the learner keeps its bound, and nothing to spare.
     """
 
-    offers = frozenset({"regret"})
+    family: str = setting(check=partial(one_of, options=FAMILIES), kw_only=False)
+    coefficient: float = setting(check=positive, kw_only=False)
+    shape: float = setting(check=real, kw_only=False)
+    gap: float = setting(default=0.4, check=positive)
+
+    provides = frozenset({"regret", "greedy"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def __init__(
-        self, family: str, coefficient: float, shape: float, *, gap: float = 0.4, name: str | None = None
-    ) -> None:
-        self.family = one_of("family", family, FAMILIES)
-        self.coefficient = positive("coefficient", coefficient)
-        self.shape = real("shape", shape)
-        self.gap = positive("gap", gap)
+    def _open(self) -> None:
+        super()._open()
         self.params = Params(*bound_code(self.bound()), self.gap)
         self.memory = Memory(np.zeros(1, np.int64), np.zeros(1, np.int64))
-        self._two_actions = np.empty((2, 0))
-        super().__init__(default_name=f"Scheduled({family}, {coefficient:g}, {shape:.3g})", name=name)
+        self._all_actions = np.empty((2, 0))
+
+    def default_name(self) -> str:
+        return f"Scheduled({self.family}, {self.coefficient:g}, {self.shape:.3g})"
 
     def bound(self, scale: float = 1.0) -> Bound:
         """f as a candidate bound: true as it is, for any width of at least `gap`, and false if scaled down."""
@@ -99,11 +104,6 @@ class Scheduled(KernelLearner):
             losses += self.gap * (losses + 1) <= closed_form(kind, coefficient, shape, n)
         return self.gap * losses
 
-    def check_context(self, context: Any) -> NDArray[np.float64]:
-        if context is None:
-            return self._two_actions
-        actions = as_matrix(context)
-        if len(actions) < 2:
-            raise InvalidArgument(f"context has {len(actions)} rows, but must have at least 2")
-        check_entries(actions)
-        return actions
+    def check_number(self, n_actions: int) -> None:
+        if n_actions < 2:
+            raise InvalidArgument(f"context has {n_actions} rows, but must have at least 2")

@@ -7,16 +7,18 @@ estimate zero elsewhere.
 
 from __future__ import annotations
 
-from math import sqrt
-from typing import Any
+from functools import partial
+from math import inf, nan, sqrt
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel, native
-from equipoise.learners.base import KernelLearner
+from equipoise.learner import Proposal
+from equipoise.learners.base import MemoryT, ParamsT
 from equipoise.learners.linear import LinearLearner
-from equipoise.learners.ridge import Array, Ellipsoid, Ridge, ellipsoid_radius, evaluate, most_optimistic
+from equipoise.learners.ridge import Ellipsoid, Ridge, ellipsoid_radius, evaluate, most_optimistic, predict
+from equipoise.types import Array, Context
 from equipoise.validation import count
 
 
@@ -53,41 +55,44 @@ def _with_intercepts(actions: Array, arms: int, dim: int) -> Array:
 
 
 @kernel
-def optimistic_action(ellipsoid: Ellipsoid, ridge: Ridge, rows: Array) -> tuple[int, float, float]:
-    """(action, mean, half_width) of the row whose reward is greatest somewhere in the ellipsoid."""
+def optimistic_action(ellipsoid: Ellipsoid, ridge: Ridge, rows: Array) -> tuple[int, float, float, int]:
+    """(action, mean, half_width) of the row whose reward is greatest somewhere in the ellipsoid, and the greedy row."""
     means, squared_norms = evaluate(ridge, rows)
     radius = ellipsoid_radius(ellipsoid, ridge)
-    action = most_optimistic(means, squared_norms, radius)
-    return action, float(means[action]), radius * sqrt(squared_norms[action])
+    action, greedy = most_optimistic(means, squared_norms, radius)
+    return action, float(means[action]), radius * sqrt(squared_norms[action]), greedy
 
 
 @kernel
-def uniform_action(n_actions: int, rng: np.random.Generator) -> int:
-    return min(int(rng.random() * n_actions), n_actions - 1)
+def optimistic_proposal(ellipsoid: Ellipsoid, ridge: Ridge, rows: Array) -> Proposal:
+    """The optimistic action, of which nothing is stated."""
+    action, mean, _, greedy = optimistic_action(ellipsoid, ridge, rows)
+    return Proposal(action, -inf, nan, 1.0, greedy, mean)
 
 
-class SelectingLearner(LinearLearner):
+@kernel
+def uniform_proposal(ridge: Ridge, rows: Array, rng: np.random.Generator) -> Proposal:
+    """Any action, each equally likely."""
+    n_actions, means = len(rows), predict(ridge, rows)
+    action = min(int(rng.random() * n_actions), n_actions - 1)
+    return Proposal(action, -inf, nan, 1.0 / n_actions, int(means.argmax()), float(means[action]))
+
+
+class SelectingLearner(LinearLearner[ParamsT, MemoryT]):
     """A linear learner whose decisions follow the model it has selected; see `LinearLearner` for contexts.
 
-    Unlike a single regression it may look at all offered actions when it learns, and it learns only from rounds it
-    played itself. With `arms` > 0 row k of a context is arm k, and there are at most `arms` rows.
+    It learns only from rounds it played itself, and may look at all offered actions when it does. With `arms` > 0 row k
+    of a context is arm k, and there are at most `arms` rows.
     """
 
-    accepts = frozenset()
-    offers = frozenset()
-    memory: Any
+    provides = frozenset({"greedy", "value"})
     arms: int = 0
 
-    def learn(self, context: Any, action: Any, reward: float, weight: float = 1.0) -> None:
-        """Take in the reward of an action that was offered."""
-        KernelLearner.learn(self, context, action, reward, weight)
-
-    def check_context(self, context: Any) -> Array:
+    def check_context(self, context: Context) -> Array:
         actions = super().check_context(context)
         if self.arms and len(actions) > self.arms:
             raise InvalidArgument(f"context has {len(actions)} rows, but must have at most arms = {self.arms}")
         return actions
 
 
-def check_arms(arms: Any, least: int = 1) -> int:
-    return count("arms", arms, least=least, most=10_000)
+check_arms = partial(count, most=10_000)

@@ -23,10 +23,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.kernel import kernel
-from equipoise.learners.base import Kernels
-from equipoise.learners.linear import LinearLearner
-from equipoise.learners.ridge import Array, Ridge, predict, update_offered
-from equipoise.validation import non_negative
+from equipoise.learner import Proposal
+from equipoise.learners.base import Kernels, Seeded
+from equipoise.learners.linear import RidgeLearner, learn
+from equipoise.learners.ridge import Ridge, predict
+from equipoise.settings import configurable, setting
+from equipoise.types import Array
+from equipoise.validation import non_negative, probability
 
 
 class Params(NamedTuple):
@@ -39,11 +42,14 @@ class Params(NamedTuple):
 
 
 @kernel
-def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generator) -> tuple[int, float, float, float]:
+def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generator) -> Proposal:
     rate = learning_rate(params, ridge, len(actions))
-    probabilities = inverse_gaps(predict(ridge, actions), rate, params.low, params.high)
+    means = predict(ridge, actions)
+    greedy = int(means.argmax())
+    probabilities = inverse_gaps(means, greedy, rate, params.low, params.high)
     action = drawn(probabilities, rng.random())
-    return action, -inf, nan, float(probabilities[action])
+    value = min(max(float(means[action]), params.low), params.high)
+    return Proposal(action, -inf, nan, float(probabilities[action]), greedy, value)
 
 
 @kernel
@@ -55,9 +61,9 @@ def learning_rate(params: Params, ridge: Ridge, n_actions: int) -> float:
 
 
 @kernel
-def inverse_gaps(means: Array, rate: float, low: float, high: float) -> Array:
-    """The probability of each action, given predictions, which are clipped to [low, high], and gamma."""
-    n_actions, best = len(means), int(means.argmax())
+def inverse_gaps(means: Array, best: int, rate: float, low: float, high: float) -> Array:
+    """The probability of each action, given predictions, which are clipped to [low, high], the best one, and gamma."""
+    n_actions = len(means)
     greatest = min(max(float(means[best]), low), high)
     probabilities = np.empty(n_actions)
     rest = 1.0
@@ -80,12 +86,8 @@ def drawn(probabilities: Array, number: float) -> int:
     return len(probabilities) - 1
 
 
-@kernel
-def learn(params: Params, ridge: Ridge, actions: Array, action: int, reward: float) -> None:
-    update_offered(ridge, actions, action, reward)
-
-
-class SquareCB(LinearLearner):
+@configurable
+class SquareCB(Seeded[Params, Ridge], RidgeLearner[Params]):
     """Inverse gap weighting on the first `dim` features of the offered actions; see `LinearLearner` for contexts.
 
     `norm_bound` bounds theta*, `reward_range` is where rewards lie, `misspecification` bounds how far expected rewards
@@ -97,37 +99,13 @@ class SquareCB(LinearLearner):
     0.5
     """
 
-    offers = frozenset()
-    randomized = True
+    delta: float = setting(default=0.01, check=probability)
+    misspecification: float = setting(default=0.0, check=non_negative)
+
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def __init__(
-        self,
-        dim: int,
-        *,
-        norm_bound: float = 1.0,
-        action_bound: float = 1.0,
-        regularization: float = 1.0,
-        delta: float = 0.01,
-        scale: float = 1.0,
-        misspecification: float = 0.0,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        seed: int = 0,
-        name: str | None = None,
-    ) -> None:
-        self.misspecification = non_negative("misspecification", misspecification)
-        super().__init__(
-            dim,
-            noise=1.0,  # of the ellipsoid, which is not used
-            norm_bound=norm_bound,
-            action_bound=action_bound,
-            regularization=regularization,
-            delta=delta,
-            scale=scale,
-            reward_range=reward_range,
-            name=name,
-            seed=seed,
-        )
+    def _open(self) -> None:
+        super()._open()
         low, high = self.reward_range
         penalty = self.regularization * self.norm_bound**2 + (high - low) ** 2 * log(2 / self.delta)
         self.params = Params(self.dim, self.scale, self.misspecification, penalty, low, high)

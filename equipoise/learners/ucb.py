@@ -23,16 +23,19 @@ sum w^2 for weights known before their reward, the width is D(sum w^2) / sum w.
 
 from __future__ import annotations
 
+from math import inf
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.confidence import Stitched, radius_sum, stitched
-from equipoise.kernel import kernel
-from equipoise.learners.base import Kernels
+from equipoise.kernel import kernel, native
+from equipoise.learner import Proposal
+from equipoise.learners.base import Kernels, Ranged
 from equipoise.learners.finite import FiniteLearner
-from equipoise.validation import interval, positive, probability
+from equipoise.settings import configurable, setting
+from equipoise.types import Array, Integers
+from equipoise.validation import positive, probability
 
 
 class Params(NamedTuple):
@@ -44,33 +47,51 @@ class Params(NamedTuple):
 class Memory(NamedTuple):
     """Sums over the plays of each arm, and the ends of its interval: (-inf, inf) while it is unplayed."""
 
-    plays: NDArray[np.int64]
-    weight_sums: NDArray[np.float64]  # the plays, each counted by its weight
-    squared_weight_sums: NDArray[np.float64]
-    reward_sums: NDArray[np.float64]  # weighted
-    half_widths: NDArray[np.float64]
-    mean_lowers: NDArray[np.float64]
-    mean_uppers: NDArray[np.float64]
+    plays: Integers
+    weight_sums: Array  # the plays, each counted by its weight
+    squared_weight_sums: Array
+    reward_sums: Array  # weighted
+    half_widths: Array
+    mean_lowers: Array
+    mean_uppers: Array
 
 
 @kernel
-def decide(
-    params: Params, memory: Memory, actions: NDArray[np.float64], rng: np.random.Generator
-) -> tuple[int, float, float, float]:
+def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> Proposal:
     action = int(memory.mean_uppers[: len(actions)].argmax())
     lower = min(max(float(memory.mean_lowers[action]), params.low), params.high)
-    return action, lower, min(2.0 * float(memory.half_widths[action]), params.high - params.low), 1.0
+    regret = min(2.0 * float(memory.half_widths[action]), params.high - params.low)
+    greedy, value = estimates(params, memory, len(actions), action)
+    return Proposal(action, lower, regret, 1.0, greedy, value)
 
 
 @kernel
-def learn(params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float) -> None:
-    learn_weighted(params, memory, actions, action, reward, 1.0)
+def estimates(params: Params, memory: Memory, n_actions: int, action: int) -> tuple[int, float]:
+    """The offered arm of greatest mean reward, an unplayed one before any other, and the mean reward of `action`.
+
+    `action` is the optimistic choice, so if it has been played, all have. Unplayed, it counts as the middle of the
+    range.
+    """
+    if memory.plays[action] == 0:
+        return action, (params.low + params.high) / 2.0
+    mean_rewards = memory.reward_sums[:n_actions] / memory.weight_sums[:n_actions]
+    return int(mean_rewards.argmax()), float(mean_rewards[action])
+
+
+@native(estimates)
+def _estimates(params: Params, memory: Memory, n_actions: int, action: int) -> tuple[int, float]:
+    if memory.plays[action] == 0:
+        return action, (params.low + params.high) / 2.0
+    best, greatest = 0, -inf
+    for k in range(n_actions):
+        mean_reward = memory.reward_sums[k] / memory.weight_sums[k]
+        if mean_reward > greatest:
+            best, greatest = k, mean_reward
+    return best, memory.reward_sums[action] / memory.weight_sums[action]
 
 
 @kernel
-def learn_weighted(
-    params: Params, memory: Memory, actions: NDArray[np.float64], action: int, reward: float, weight: float
-) -> None:
+def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     if weight == 0.0:
         return
     memory.plays[action] += 1
@@ -85,7 +106,8 @@ def learn_weighted(
     memory.mean_uppers[action] = mean_reward + half_width
 
 
-class UCB(FiniteLearner):
+@configurable
+class UCB(FiniteLearner[Params, Memory], Ranged):
     """Optimism over `arms` arms; see `FiniteLearner` for contexts.
 
     `noise` is the sub-Gaussian factor of the rewards (half their range always suffices), `delta` the probability with
@@ -93,27 +115,21 @@ class UCB(FiniteLearner):
     below 1 the intervals need not hold.
     """
 
-    accepts = frozenset({"weight"})
-    offers = frozenset({"lower", "regret"})
-    kernels: ClassVar[Kernels] = Kernels(decide, learn, learn_weighted)
+    noise: float = setting(default=0.5, check=positive)
+    scale: float = setting(default=1.0, check=positive)
+    delta: float = setting(default=0.01, check=probability)
 
-    def __init__(
-        self,
-        arms: int,
-        *,
-        noise: float = 0.5,
-        scale: float = 1.0,
-        delta: float = 0.01,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        name: str | None = None,
-    ) -> None:
-        self.noise = positive("noise", noise)
-        self.scale = positive("scale", scale)
-        self.delta = probability("delta", delta)
-        self.reward_range = interval("reward_range", reward_range)
-        super().__init__(arms, default_name="UCB" if scale == 1.0 else f"UCB(scale={self.scale:g})", name=name)
+    accepts = frozenset({"weight"})
+    provides = frozenset({"lower", "regret", "greedy", "value"})
+    kernels: ClassVar[Kernels] = Kernels(decide, learn)
+
+    def _open(self) -> None:
+        super()._open()
         radius = stitched(self.noise**2, self.delta / (2 * self.arms), self.scale)
         self.params = Params(radius, *self.reward_range)
         unplayed, plays = np.full(self.arms, np.inf), np.zeros(self.arms, np.int64)
         sums = (np.zeros(self.arms), np.zeros(self.arms), np.zeros(self.arms))
         self.memory = Memory(plays, *sums, unplayed.copy(), -unplayed, unplayed.copy())
+
+    def default_name(self) -> str:
+        return "UCB" if self.scale == 1.0 else f"UCB(scale={self.scale:g})"

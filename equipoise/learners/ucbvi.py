@@ -16,11 +16,12 @@ from math import log, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.bounds import Power
 from equipoise.kernel import kernel, native
-from equipoise.learners.episodic import Array, PlanningLearner, Table
+from equipoise.learners.episodic import PlanningLearner, Table, Tabular
+from equipoise.settings import configurable, setting
+from equipoise.types import Array, Integers
 from equipoise.validation import count, positive, probability
 
 
@@ -34,12 +35,12 @@ class Memory(NamedTuple):
     successors: Array  # (H, S, A, S) visits that led to a state
     policy: Table  # (H, S)
     widths: Array  # (H, S)
-    episodes: NDArray[np.int64]  # (1,)
+    episodes: Integers  # (1,)
     width_sum: Array  # (1,)
 
 
 @kernel
-def take_in(params: Params, memory: Memory, states: Table, actions: Table, rewards: Array) -> None:
+def learn_episode(params: Params, memory: Memory, states: Table, actions: Table, rewards: Array) -> None:
     """Learn from the steps of an episode, then plan the next one."""
     for h in range(len(states)):
         memory.visits[h, states[h], actions[h]] += 1.0
@@ -95,7 +96,8 @@ def _plan_step(params: Params, memory: Memory, h: int, left: float, values: Arra
         values[state] = current[state]
 
 
-class UCBVI(PlanningLearner):
+@configurable
+class UCBVI(Tabular, PlanningLearner[Params, Memory]):
     """Optimistic value iteration on counts; `episodes` is the number of episodes it is made for.
 
     >>> learner = UCBVI(n_states=2, n_actions=2, horizon=3, episodes=100)
@@ -103,24 +105,12 @@ class UCBVI(PlanningLearner):
     (3, 2)
     """
 
-    take_in = staticmethod(take_in)
-    memory: Memory
+    bonus: float = setting(default=7.0, check=positive)
 
-    def __init__(
-        self,
-        n_states: int,
-        n_actions: int,
-        *,
-        horizon: int,
-        episodes: int,
-        bonus: float = 7.0,
-        delta: float = 0.01,
-        name: str | None = None,
-    ) -> None:
-        self.episodes = count("episodes", episodes)
-        self.bonus = positive("bonus", bonus)
-        default_name = f"UCBVI(c={self.bonus:g})"
-        super().__init__(n_states, n_actions, horizon, delta=delta, default_name=default_name, name=name)
+    learn_episode = staticmethod(learn_episode)
+
+    def _open(self) -> None:
+        super()._open()
         steps = self.n_states * self.n_actions * self.episodes * self.horizon
         self.params = Params(self.bonus * self.horizon * log(5 * steps / (self.delta / 2)))
         shape = (self.horizon, self.n_states, self.n_actions)
@@ -134,6 +124,9 @@ class UCBVI(PlanningLearner):
             np.zeros(1),
         )
         plan(self.params, self.memory)
+
+    def default_name(self) -> str:
+        return f"UCBVI(c={self.bonus:g})"
 
 
 def paper_bound(n_states: int, n_actions: int, *, horizon: int, episodes: int, delta: float = 0.01) -> Power:

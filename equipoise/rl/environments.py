@@ -19,8 +19,8 @@ from equipoise.validation import count
 class FiniteEnv(gymnasium.Env[Any, Any], FiniteMDP):
     """Stepping through a finite decision process; observations and actions are indices, an episode has H steps."""
 
-    def __init__(self, *sizes: Any, **settings: Any) -> None:
-        super().__init__(*sizes, **settings)
+    def _open(self) -> None:
+        super()._open()
         self.observation_space = gymnasium.spaces.Discrete(self.n_states)
         self.action_space = gymnasium.spaces.Discrete(self.n_actions)
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import EquipoiseError, InvalidArgument
-from equipoise.learner import learner_name, regret_after
+from equipoise.learner import AdaptedLearner, learner_name
 from equipoise.portfolio import Portfolio
 from equipoise.problems.finite_mdp import FiniteMDP
 from equipoise.trajectory import Trajectory
@@ -91,7 +91,7 @@ def run(
             trajectory = _roll_out(env, decision.action, start, steps, first_action)
             total_reward = trajectory.total_reward
             reward = scale.reward(total_reward)
-            regret = regret_after(portfolio.learners[decision.learner], nan, trajectory)
+            regret = AdaptedLearner(portfolio.learners[decision.learner]).regret_after(nan, trajectory)
             gap = gap_of(start, decision.action)
             portfolio.learn(decision, reward, outcome=trajectory, regret=scale.regret(regret))
         except BaseException:

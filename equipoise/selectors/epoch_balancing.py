@@ -30,6 +30,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from equipoise.bounds import Bound, Observed
+from equipoise.compatibility import check_entitled
 from equipoise.confidence import Confidence, epoch_alpha, noise_radius, radius_sum
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
@@ -42,7 +43,6 @@ from equipoise.selector import (
     LowerEvidence,
     SelectorTraits,
     Standing,
-    check_entitled,
 )
 from equipoise.selectors import evidence
 from equipoise.selectors.base import KernelSelector

@@ -147,10 +147,6 @@ class SmoothedSelector(DrawingSettings, EvidenceSelector[P, State[Odds]]):
             end_turn(state)
         self._begin(learner, chance)
 
-    def keeps(self, choice: Choice) -> int | None:
-        """The number under which the policy that plays this choice, the newest, is to be kept; None if it is not."""
-        return choice.keep
-
     def withdraw(self, choice: Choice) -> tuple[Elimination, ...]:
         """The round did not happen: strike its play. If it was the newest, everything is as before it."""
         entry = self._ledger.entry(choice.learner, choice.play)

@@ -20,15 +20,17 @@ from equipoise import __version__
 from equipoise.errors import NotEntitled
 from equipoise.experiments.results import log_rounds
 from equipoise.experiments.simulation import run_from_tapes, violates
-from equipoise.selector import check_entitled
-from equipoise.simulate.joint import run_jointly
-from equipoise.simulate.tape_files import load_tapes, save_tapes
-from equipoise.simulate.tapes import Curves, Tapes, can_compile, open_curves, why_not_tapes
+from equipoise.compatibility import check_entitled
+from equipoise.simulation.joint import run_jointly
+from equipoise.simulation.tape_files import load_tapes, save_tapes
+from equipoise.simulation.parts import Curves, open_curves
+from equipoise.simulation.tapes import Tapes, why_not_tapes
+from equipoise.simulation.worlds import can_compile
 from equipoise.storage import digest
 from equipoise.suite.contenders import CONTENDERS
 from equipoise.suite.instances import INSTANCES, World
 from equipoise.suite.results import Row
-from equipoise.suite.sources import code_digest
+from equipoise.simulation.sources import code_digest
 
 LEARNERS = "learners"  # stands for a selector's label in the row of all learners alone
 
@@ -89,10 +91,10 @@ def _basis(instance: str, rounds: int, label: str, shared: bool) -> str:
     world = _first_seed(instance, rounds)
     contender = CONTENDERS.get(label)  # none of the tapes and of the learners on them
     parts = [world.problem, *(() if contender and contender.whole else world.learners)]
-    modules = {"equipoise.simulate.tapes"}
+    modules = {"equipoise.simulation.tapes"}
     if contender:
         parts.append(contender.build(world, rounds))
-        modules |= {"equipoise.simulate.joint"} if way_of(instance, rounds, label, shared) == "joint" else set()
+        modules |= {"equipoise.simulation.joint"} if way_of(instance, rounds, label, shared) == "joint" else set()
     modules |= {type(part).__module__ for part in parts}
     return digest(
         {

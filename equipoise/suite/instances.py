@@ -21,7 +21,7 @@ from equipoise.experiments.linear_mdp import LINEAR_MDP
 from equipoise.experiments.misspecification import MISSPECIFICATION
 from equipoise.experiments.nested import NESTED, NORM_BOUND
 from equipoise.experiments.ucb_width import UCB_WIDTH
-from equipoise.learner import accepts, offers
+from equipoise.learner import accepts, provides
 from equipoise.learners import OFUL, UCB, Constant
 from equipoise.problems import DisjointLinearBandit, KArmedBandit, LinearBandit
 
@@ -42,7 +42,7 @@ class World(NamedTuple):
     def observed(self) -> tuple[Bound, ...]:
         """What learners observe of themselves, and the scaled bounds of those that observe nothing."""
         pairs = zip(self.learners, self.scaled, strict=True)
-        return tuple(Observed() if "regret" in offers(learner) else bound for learner, bound in pairs)
+        return tuple(Observed() if "regret" in provides(learner) else bound for learner, bound in pairs)
 
     @property
     def can_share(self) -> bool:

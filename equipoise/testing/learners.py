@@ -14,33 +14,33 @@ from __future__ import annotations
 import gc
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from functools import partial
 from math import inf, isnan, nan
 from numbers import Real
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from equipoise.learner import ACCEPTS, OFFERS, Proposal, accepts, decider, learner_name, offers, regret_after
+from equipoise.learner import ACCEPTS, PROVIDES, AdaptedLearner, Learner, Proposal, accepts, can_be_restored, provides
 from equipoise.learners import Ball
 from equipoise.testing.proving import always, prove, require_refusal
+from equipoise.types import Action, Array, Context, Outcome, State
 
 N_ROUNDS = 40
 N_ROUNDS_FOR_MEMORY = 300
 ABSURD = (nan, inf, -inf, 1e155)
 
-ContextSource = Callable[[np.random.Generator], Any]
-OutcomeSource = Callable[[Any, Any, np.random.Generator], Any]
-State = dict[str, NDArray[Any]]
+ContextSource = Callable[[np.random.Generator], Context]
+OutcomeSource = Callable[[Context, Action, np.random.Generator], Outcome]
 
 
 class Subject(NamedTuple):
     """What is checked: fresh learners, all made alike, the contexts they are shown and what comes of their actions."""
 
-    make: Callable[[], Any]
+    make: Callable[[], Learner]
     contexts: ContextSource
     outcomes: OutcomeSource
 
@@ -48,12 +48,12 @@ class Subject(NamedTuple):
 class Example(NamedTuple):
     """What tells whether a check applies."""
 
-    learner: Any
-    context: Any
+    learner: Learner
+    context: Context
 
 
 def check_learner(
-    factory: Callable[[], Any],
+    factory: Callable[[], Learner],
     context_source: ContextSource | None = None,
     outcome_source: OutcomeSource | None = None,
 ) -> list[str]:
@@ -68,7 +68,7 @@ def check_learner(
     return prove(CHECKS, subject, lambda: Example(factory(), context_at(subject, 0)))
 
 
-def offered_actions(rng: np.random.Generator) -> NDArray[np.float64]:
+def offered_actions(rng: np.random.Generator) -> Array:
     """2 to 6 actions with 8 features, of norm at most 1."""
     rows = rng.standard_normal((int(rng.integers(2, 7)), 8))
     rows *= rng.random((len(rows), 1)) / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -77,9 +77,9 @@ def offered_actions(rng: np.random.Generator) -> NDArray[np.float64]:
 
 def has_a_name_and_declares_only_known_words(subject: Subject) -> None:
     learner = subject.make()
-    name = learner_name(learner)
-    require(bool(name) and isinstance(getattr(learner, "name", name), str), f"name is {name!r}, not a text")
-    for word, declared, known in (("accepts", accepts(learner), ACCEPTS), ("offers", offers(learner), OFFERS)):
+    name = getattr(learner, "name", type(learner).__name__)
+    require(isinstance(name, str) and bool(name), f"name is {name!r}, not a text")
+    for word, declared, known in (("accepts", accepts(learner), ACCEPTS), ("provides", provides(learner), PROVIDES)):
         require(set(declared) <= known, f"{word} is {sorted(declared)}, but only {sorted(known)} mean anything")
 
 
@@ -91,23 +91,30 @@ def decides_before_any_learning(subject: Subject) -> None:
 def proposals_are_well_formed(subject: Subject) -> None:
     for context, proposal in play(subject, subject.make()):
         require_offered(context, proposal.action)
-        numbers = proposal[1:]
+        lower, regret, probability, value = proposal.lower, proposal.regret, proposal.probability, proposal.value
+        numbers = (lower, regret, probability, value)
         require(all(isinstance(number, Real) for number in numbers), f"{proposal} has parts that are no numbers")
-        lower, regret, probability = numbers
         require(not isnan(lower), f"lower is {lower}, not a bound")
         require(isnan(regret) or 0.0 <= regret < inf, f"regret is {regret}, neither unknown nor a loss")
         require(isnan(probability) or 0.0 < probability <= 1.0, f"probability is {probability}, not in (0, 1]")
+        if proposal.greedy is not None:
+            require_offered(context, proposal.greedy)
 
 
-def declared_offers_are_filled_in(subject: Subject) -> None:
+def what_it_provides_is_filled_in(subject: Subject) -> None:
     learner = subject.make()
+    adapted = AdaptedLearner(learner)
     for t, (context, proposal) in enumerate(play(subject, learner)):
-        told = {
-            "lower": proposal.lower,
-            "regret": regret_after(learner, proposal.regret, outcome_at(subject, context, proposal, t)),
+        regret = adapted.regret_after(proposal.regret, outcome_at(subject, context, proposal, t))
+        filled = {
+            "lower": np.isfinite(proposal.lower),
+            "regret": np.isfinite(regret),
+            "greedy": proposal.greedy is not None,
+            "value": np.isfinite(proposal.value),
+            "pmf": callable(getattr(learner, "pmf", None)),
         }
-        for word in sorted(offers(learner)):
-            require(np.isfinite(told[word]), f"it offers {word!r}, but a play has {word} = {told[word]}")
+        for word in sorted(adapted.provides):
+            require(bool(filled[word]), f"it provides {word!r}, but a play has none: {proposal}")
 
 
 def deciding_changes_nothing(subject: Subject) -> None:
@@ -168,9 +175,7 @@ def state_survives_a_round_trip_in_mid_run(subject: Subject) -> None:
     learner, successor = subject.make(), subject.make()
     play(subject, learner)
     state = learner.state()
-    for name, array in state.items():
-        plain = isinstance(array, np.ndarray) and not array.dtype.hasobject
-        require(plain, f"state {name!r} is {type(array).__name__}, not an array of numbers")
+    require_plain(state)
     snapshot = {name: array.copy() for name, array in state.items()}
     handed_over = {name: array.copy() for name, array in state.items()}
     successor.restore(handed_over)
@@ -181,6 +186,15 @@ def state_survives_a_round_trip_in_mid_run(subject: Subject) -> None:
     for (_, expected), (_, seen) in zip(later, play(subject, successor, N_ROUNDS, 2 * N_ROUNDS), strict=True):
         require_same_proposal(expected, seen, "of the learner and of its restored copy")
     require_same_state(saved(learner), successor, "of the restored copy at the end")
+
+
+def a_deep_copy_is_independent_and_goes_on_identically(subject: Subject) -> None:
+    learner = subject.make()
+    play(subject, learner)
+    copy = deepcopy(learner)
+    later = play(subject, copy, N_ROUNDS, 2 * N_ROUNDS)
+    for (_, expected), (_, seen) in zip(later, play(subject, learner, N_ROUNDS, 2 * N_ROUNDS), strict=True):
+        require_same_proposal(expected, seen, "of the learner and of its deep copy")
 
 
 def states_that_do_not_fit_are_refused(subject: Subject) -> None:
@@ -203,7 +217,7 @@ def bad_contexts_are_refused_and_change_nothing(subject: Subject) -> None:
     action = decision_at(subject, learner, 0)[1].action
     corrupted = [(f"full of {number}", np.full(context.shape, number)) for number in ABSURD]
     for what, bad in [*corrupted, ("with one dimension", context[0]), ("without rows", context[:0])]:
-        require_refusal(partial(decider(learner), bad, generator(0)), f"deciding in a context {what}")
+        require_refusal(partial(AdaptedLearner(learner).decide, bad, generator(0)), f"deciding in a context {what}")
         require_refusal(partial(learner.learn, bad, action, 0.5), f"learning from a context {what}")
     require_same_state(before, learner, "after refusing contexts")
 
@@ -223,8 +237,9 @@ def bad_rewards_are_refused_and_change_nothing(subject: Subject) -> None:
     before = saved(learner)
     context, proposal = decision_at(subject, learner, 0)
     outcome = outcome_at(subject, context, proposal, 0)
+    learn: Callable[..., None] = learner.learn
     for bad in (*ABSURD, None, "1"):
-        require_refusal(partial(learner.learn, context, outcome, bad), f"a reward of {bad!r}")
+        require_refusal(partial(learn, context, outcome, bad), f"a reward of {bad!r}")
     require_same_state(before, learner, "after refusing rewards")
 
 
@@ -239,7 +254,7 @@ def config_rebuilds_an_equal_learner(subject: Subject) -> None:
 
 
 def can_be_saved(example: Example) -> bool:
-    return all(callable(getattr(example.learner, method, None)) for method in ("state", "restore"))
+    return can_be_restored(example.learner)
 
 
 def can_be_saved_and_takes_a_matrix(example: Example) -> bool:
@@ -255,9 +270,10 @@ CHECKS: dict[Callable[[Subject], None], Callable[[Example], bool]] = {
     has_a_name_and_declares_only_known_words: always,
     decides_before_any_learning: always,
     proposals_are_well_formed: always,
-    declared_offers_are_filled_in: always,
+    what_it_provides_is_filled_in: always,
     the_same_seed_gives_the_same_run: always,
     instances_share_nothing: always,
+    a_deep_copy_is_independent_and_goes_on_identically: always,
     inputs_are_neither_kept_nor_changed: always,
     memory_does_not_grow_with_rounds: always,
     deciding_changes_nothing: can_be_saved,
@@ -274,21 +290,21 @@ def generator(*key: int) -> np.random.Generator:
     return np.random.default_rng(key)
 
 
-def context_at(subject: Subject, t: int) -> Any:
+def context_at(subject: Subject, t: int) -> Context:
     return subject.contexts(generator(t, 0))
 
 
-def decision_at(subject: Subject, learner: Any, t: int) -> tuple[Any, Proposal]:
+def decision_at(subject: Subject, learner: Learner, t: int) -> tuple[Context, Proposal]:
     """The context of round t and what the learner proposes in it."""
     context = context_at(subject, t)
-    return context, decider(learner)(context, generator(t, 1))
+    return context, AdaptedLearner(learner).decide(context, generator(t, 1))
 
 
-def outcome_at(subject: Subject, context: Any, proposal: Proposal, t: int) -> Any:
+def outcome_at(subject: Subject, context: Context, proposal: Proposal, t: int) -> Outcome:
     return subject.outcomes(context, proposal.action, generator(t, 3))
 
 
-def parts(outcome: Any, original: Any) -> list[tuple[str, Any, Any]]:
+def parts(outcome: Outcome, original: Outcome) -> list[tuple[str, Outcome, Outcome]]:
     """What is learned from, piece by piece: an action is one piece, an episode has several."""
     if isinstance(outcome, tuple):
         return [("outcome", piece, kept) for piece, kept in zip(outcome, original, strict=True)]
@@ -299,7 +315,7 @@ def reward_at(t: int) -> float:
     return float(generator(t, 2).random())
 
 
-def play(subject: Subject, learner: Any, start: int = 0, stop: int = N_ROUNDS) -> list[tuple[Any, Proposal]]:
+def play(subject: Subject, learner: Learner, start: int = 0, stop: int = N_ROUNDS) -> list[tuple[Context, Proposal]]:
     """Decide and learn from round `start` on; what is shown in a round depends on its number alone."""
     rounds = []
     for t in range(start, stop):
@@ -309,7 +325,7 @@ def play(subject: Subject, learner: Any, start: int = 0, stop: int = N_ROUNDS) -
     return rounds
 
 
-def is_matrix(context: Any) -> bool:
+def is_matrix(context: Context) -> bool:
     return isinstance(context, np.ndarray) and context.ndim == 2
 
 
@@ -318,7 +334,7 @@ def require(condition: bool, finding: str) -> None:
         raise AssertionError(finding)
 
 
-def require_offered(context: Any, action: Any) -> None:
+def require_offered(context: Context, action: Action) -> None:
     if is_matrix(context):
         index = hasattr(action, "__index__") and not isinstance(action, bool | np.ndarray)
         require(index and 0 <= action < len(context), f"action is {action!r}, not an index below {len(context)}")
@@ -333,17 +349,23 @@ def require_same_proposal(expected: Proposal, seen: Proposal, whose: str) -> Non
     require(same, f"proposals {whose} differ: {expected} and {seen}")
 
 
-def equal(one: Any, other: Any) -> bool:
+def equal(one: Outcome, other: Outcome) -> bool:
     if isinstance(one, Real) and isinstance(other, Real):
         return one == other or (isnan(one) and isnan(other))
     return bool(np.array_equal(one, other))
 
 
-def saved(learner: Any) -> State:
+def saved(learner: Learner) -> State:
     return {name: np.array(array) for name, array in learner.state().items()}
 
 
-def require_same_state(expected: State, learner: Any, when: str) -> None:
+def require_plain(state: Mapping[str, object]) -> None:
+    for name, array in state.items():
+        plain = isinstance(array, np.ndarray) and not array.dtype.hasobject
+        require(plain, f"state {name!r} is {type(array).__name__}, not an array of numbers")
+
+
+def require_same_state(expected: State, learner: Learner, when: str) -> None:
     require_same_arrays(expected, learner.state(), when)
 
 
@@ -354,7 +376,7 @@ def require_same_arrays(expected: State, seen: State, when: str) -> None:
         require(same, f"state {name!r} {when} is {seen[name]}, not {array}")
 
 
-def size_in_bytes(learner: Any) -> int:
+def size_in_bytes(learner: object) -> int:
     """Memory held by an object and all it refers to, apart from code."""
     total, seen, waiting = 0, set(), [learner]
     while waiting:
@@ -367,7 +389,7 @@ def size_in_bytes(learner: Any) -> int:
     return total
 
 
-def referents(thing: Any) -> Iterable[Any]:
+def referents(thing: object) -> Iterable[object]:
     if isinstance(thing, np.ndarray):  # the garbage collector does not look into arrays
         return [thing.base, *(thing.ravel().tolist() if thing.dtype.hasobject else [])]
     return gc.get_referents(thing)

@@ -15,30 +15,35 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf, isfinite, log, sqrt
 from types import FunctionType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from equipoise.kernel import NATIVE
+from equipoise.problem import AdaptedProblem, Problem
+from equipoise.problems.base import KernelProblem
 from equipoise.testing.learners import equal, generator, is_matrix, require
 from equipoise.testing.proving import always, prove, require_refusal
+from equipoise.types import Action, Context
 
 N_ROUNDS = 40
 N_DRAWS = 8000
 FALSE_ALARM = 1e-9
 N_COMPARED = 4  # actions whose mean rewards are compared with their gaps
 
-ActionSource = Callable[[Any, Any], Sequence[Any]]
+ActionSource = Callable[[Problem, Context], Sequence[Action]]
+CheckedProblem: TypeAlias = Any  # a problem, with members that only some checks look at, each under its condition
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class Subject(NamedTuple):
     """What is checked: fresh problems, all made alike, and the actions that a context offers."""
 
-    make: Callable[[], Any]
+    make: Callable[[], CheckedProblem]
     offered: ActionSource
 
 
-def check_problem(factory: Callable[[], Any], actions: ActionSource | None = None) -> list[str]:
+def check_problem(factory: Callable[[], Problem], actions: ActionSource | None = None) -> list[str]:
     """Prove what holds for every problem, or raise an AssertionError that says which check failed and how.
 
     `factory` makes a fresh problem, each time with the same settings. `actions` lists actions that are offered by a
@@ -49,18 +54,17 @@ def check_problem(factory: Callable[[], Any], actions: ActionSource | None = Non
 
 
 def says_what_rewards_to_expect(subject: Subject) -> None:
-    problem = subject.make()
-    require(isinstance(problem.name, str) and bool(problem.name), f"name is {problem.name!r}, not a text")
+    problem = AdaptedProblem(subject.make())
+    require(bool(problem.name), f"name is {problem.name!r}, not a text")
     low, high = problem.reward_range
     require(-inf < low < high < inf, f"reward_range is {problem.reward_range}, not a range")
     known = problem.noise is None or 0.0 < problem.noise < inf
     require(known, f"noise is {problem.noise!r}, neither None nor a positive factor")
-    require(isinstance(problem.iid, bool), f"iid is {problem.iid!r}, not True or False")
 
 
 def some_offered_action_has_no_gap_and_none_a_negative_one(subject: Subject) -> None:
     problem = subject.make()
-    low, high = problem.reward_range
+    low, high = AdaptedProblem(problem).reward_range
     for t in range(N_ROUNDS):
         context = context_at(problem, t)
         gaps = [problem.gap(context, action) for action in subject.offered(problem, context)]
@@ -71,12 +75,12 @@ def some_offered_action_has_no_gap_and_none_a_negative_one(subject: Subject) -> 
 
 def rewards_are_finite_and_keep_to_the_range(subject: Subject) -> None:
     problem = subject.make()
-    low, high = problem.reward_range
+    low, high = AdaptedProblem(problem).reward_range
     for t in range(N_ROUNDS):
         for reward in rewards_at(subject, problem, t):
             require(type(reward) is float and isfinite(reward), f"reward is {reward!r}, not a finite float")
-            kept = problem.noise is not None or low <= reward <= high
-            require(kept, f"reward is {reward!r}, outside reward_range {problem.reward_range}")
+            kept = AdaptedProblem(problem).noise is not None or low <= reward <= high
+            require(kept, f"reward is {reward!r}, outside reward_range {(low, high)}")
         end_round(problem, t)
 
 
@@ -84,12 +88,13 @@ def mean_rewards_differ_by_the_gaps_and_lie_in_the_range(subject: Subject) -> No
     """Hoeffding: the mean of n draws with sub-Gaussian factor s is off by more than s sqrt(2 ln(2/p)/n) with
     probability at most p; p is a share of 1e-9 for each action that is compared."""
     problem = subject.make()
-    low, high = problem.reward_range
+    adapted = AdaptedProblem(problem)
+    low, high = adapted.reward_range
     context, rng = context_at(problem, 0), generator(1)
     gaps = {action: problem.gap(context, action) for action in subject.offered(problem, context)}
     ranked = sorted(gaps, key=lambda action: gaps[action])
     compared = [*ranked[: N_COMPARED - 1], ranked[-1]]
-    factor = (high - low) / 2 if problem.noise is None else problem.noise
+    factor = (high - low) / 2 if adapted.noise is None else adapted.noise
     error = factor * sqrt(2 * log(2 * len(compared) / FALSE_ALARM) / N_DRAWS)
     means = [sum(problem.respond(context, action, rng) for _ in range(N_DRAWS)) / N_DRAWS for action in compared]
     for action, mean in zip(compared, means, strict=True):
@@ -118,10 +123,11 @@ def a_round_changes_neither_its_context_nor_later_rounds(subject: Subject) -> No
         require(equal(context, original), f"the context of round {t} depends on what was done with earlier ones")
         context_at(problem, t + 1)  # asking again moves nothing either
         for action in subject.offered(problem, context):
-            gap = problem.gap(context, action)
+            gap = AdaptedProblem(problem).gap(context, action)
             problem.respond(context, action, generator(t, 1))
             require(equal(context, original), f"asking for reward or gap of action {action} changed the context")
-            require(problem.gap(context, action) == gap, f"the gap of action {action} changed when it was played")
+            later = AdaptedProblem(problem).gap(context, action)
+            require(equal(later, gap), f"the gap of action {action} changed when it was played")
         if isinstance(context, np.ndarray):
             context *= -1.0
         end_round(problem, t)
@@ -133,7 +139,8 @@ def bad_actions_are_refused(subject: Subject) -> None:
     context = context_at(problem, 0)
     for bad in (-1, len(context), 0.5, None, "0", np.array([0.0, 1.0])):
         require_refusal(partial(problem.respond, context, bad, generator(0)), f"the reward of action {bad!r}")
-        require_refusal(partial(problem.gap, context, bad), f"the gap of action {bad!r}")
+        if knows_gaps(problem):
+            require_refusal(partial(problem.gap, context, bad), f"the gap of action {bad!r}")
 
 
 def config_rebuilds_an_equal_problem(subject: Subject) -> None:
@@ -147,8 +154,9 @@ def config_rebuilds_an_equal_problem(subject: Subject) -> None:
         require(same, f"a problem rebuilt from config() has another context in round {t}")
         same = rewards_at(subject, problem, t) == rewards_at(subject, rebuilt, t)
         require(same, f"a problem rebuilt from config() has other rewards in round {t}")
-        gaps = [gaps_at(subject, which, t) for which in (problem, rebuilt)]
-        require(gaps[0] == gaps[1], f"a problem rebuilt from config() has other gaps in round {t}")
+        if knows_gaps(problem):
+            same = gaps_at(subject, problem, t) == gaps_at(subject, rebuilt, t)
+            require(same, f"a problem rebuilt from config() has other gaps in round {t}")
         end_round(problem, t)
         end_round(rebuilt, t)
 
@@ -157,7 +165,7 @@ def what_is_compiled_draws_the_same(subject: Subject) -> None:
     """Also for learners that look at a few columns only."""
     problem = subject.make()
     interpreted, compiled = problem.kernels.draw, with_native_twins(problem.kernels.draw)
-    for n_columns in sorted({problem.columns_for(SimpleNamespace(dim=dim)) for dim in range(problem.n_columns + 1)}):
+    for n_columns in sorted({problem.columns_for(SimpleNamespace(n_columns=n)) for n in range(problem.n_columns + 1)}):
         for t in range(N_ROUNDS):
             rngs = generator(t, 0), generator(t, 0)
             one = interpreted(problem.params, problem.room(n_columns), rngs[0])
@@ -182,54 +190,61 @@ def the_learner_sees_the_actions_that_are_paid(subject: Subject) -> None:
         end_round(problem, t)
 
 
-def has_matrix_contexts(problem: Any) -> bool:
+def has_matrix_contexts(problem: CheckedProblem) -> bool:
     return is_matrix(context_at(problem, 0))
 
 
-def has_kernels(problem: Any) -> bool:
-    return hasattr(problem, "kernels")
+def knows_gaps(problem: CheckedProblem) -> bool:
+    return AdaptedProblem(problem).knows_gaps
+
+
+def has_config(problem: CheckedProblem) -> bool:
+    return callable(getattr(problem, "config", None))
+
+
+def has_kernels(problem: CheckedProblem) -> bool:
+    return isinstance(problem, KernelProblem)
 
 
 # Every check with the condition under which it is run.
-CHECKS: dict[Callable[[Subject], None], Callable[[Any], bool]] = {
+CHECKS: dict[Callable[[Subject], None], Callable[[CheckedProblem], bool]] = {
     says_what_rewards_to_expect: always,
-    some_offered_action_has_no_gap_and_none_a_negative_one: always,
+    some_offered_action_has_no_gap_and_none_a_negative_one: knows_gaps,
     rewards_are_finite_and_keep_to_the_range: always,
-    mean_rewards_differ_by_the_gaps_and_lie_in_the_range: always,
+    mean_rewards_differ_by_the_gaps_and_lie_in_the_range: knows_gaps,
     the_same_generator_gives_the_same_rounds: always,
     a_round_changes_neither_its_context_nor_later_rounds: always,
     bad_actions_are_refused: has_matrix_contexts,
-    config_rebuilds_an_equal_problem: always,
+    config_rebuilds_an_equal_problem: has_config,
     what_is_compiled_draws_the_same: has_kernels,
     the_learner_sees_the_actions_that_are_paid: has_kernels,
 }
 
 
-def context_at(problem: Any, t: int) -> Any:
+def context_at(problem: CheckedProblem, t: int) -> Context:
     return problem.observe(generator(t, 0))
 
 
-def end_round(problem: Any, t: int) -> None:
+def end_round(problem: CheckedProblem, t: int) -> None:
     """Tell a problem that looks at the history who played: two learners in turn, and later only the second."""
-    if hasattr(problem, "record"):
-        problem.record(1 if t > N_ROUNDS // 2 else t % 2, 0, float(t % 2))
+    AdaptedProblem(problem).record(1 if t > N_ROUNDS // 2 else t % 2, 0, float(t % 2))
 
 
-def rewards_at(subject: Subject, problem: Any, t: int) -> list[float]:
+def rewards_at(subject: Subject, problem: CheckedProblem, t: int) -> list[float]:
     context, rng = context_at(problem, t), generator(t, 1)
     return [problem.respond(context, action, rng) for action in subject.offered(problem, context)]
 
 
-def gaps_at(subject: Subject, problem: Any, t: int) -> list[float]:
+def gaps_at(subject: Subject, problem: CheckedProblem, t: int) -> list[float]:
     context = context_at(problem, t)
     return [problem.gap(context, action) for action in subject.offered(problem, context)]
 
 
-def with_native_twins(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_native_twins(function: F) -> F:
     """A kernel as plain Python, with their native twins in place of itself and of the kernels of its file."""
     implementation = NATIVE.get(function, function)
     scope = dict(implementation.__globals__)
     for name, thing in implementation.__globals__.items():
         if isinstance(thing, FunctionType) and thing.__module__ == function.__module__:
             scope[name] = FunctionType(NATIVE.get(thing, thing).__code__, scope)
-    return FunctionType(implementation.__code__, scope)
+    return cast(F, FunctionType(implementation.__code__, scope))

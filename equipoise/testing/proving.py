@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from equipoise.errors import EquipoiseError
 
 Subject = TypeVar("Subject")
+Example = TypeVar("Example")
 REFUSALS = (EquipoiseError, ValueError, TypeError, LookupError)
 
 
 def prove(
-    checks: Mapping[Callable[[Subject], None], Callable[[Any], bool]], subject: Subject, example: Callable[[], Any]
+    checks: Mapping[Callable[[Subject], None], Callable[[Example], bool]],
+    subject: Subject,
+    example: Callable[[], Example],
 ) -> list[str]:
     """Run every check that applies to an example of what is checked; the names of those that were run.
 
@@ -33,7 +36,7 @@ def prove(
     return proved
 
 
-def require_refusal(call: Callable[[], Any], what: str) -> None:
+def require_refusal(call: Callable[[], object], what: str) -> None:
     """Whatever is refused is refused with a reason."""
     try:
         call()
@@ -44,5 +47,5 @@ def require_refusal(call: Callable[[], Any], what: str) -> None:
     raise AssertionError(f"{what} was not refused")
 
 
-def always(example: Any) -> bool:
+def always(example: object) -> bool:
     return True

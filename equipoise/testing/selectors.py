@@ -16,15 +16,16 @@ import inspect
 import json
 from collections import Counter
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from math import inf, nan
-from typing import Any
 
 import numpy as np
 
+from equipoise.compatibility import NEEDS
 from equipoise.errors import EquipoiseError
-from equipoise.selector import NEEDS
-from equipoise.testing.learners import generator, require, require_same_arrays, size_in_bytes
+from equipoise.selector import Dropped, Selector, traits_of
+from equipoise.testing.learners import generator, require, require_plain, require_same_arrays, size_in_bytes
 from equipoise.testing.proving import REFUSALS, always, prove, require_refusal
 from equipoise.testing.world import (
     N_ROUNDS,
@@ -32,7 +33,6 @@ from equipoise.testing.world import (
     credit,
     finish,
     n_learners,
-    noise,
     observe,
     open_round,
     pending_run,
@@ -50,7 +50,7 @@ N_PENDING = 30
 ABSURD = (nan, inf, -inf, 1e155, None, "1")
 
 
-def check_selector(factory: Callable[[], Any]) -> list[str]:
+def check_selector(factory: Callable[[], Selector]) -> list[str]:
     """Prove what holds for every selector, or raise an AssertionError that says which check failed and how.
 
     `factory` makes a fresh selector of at least two learners, each time with the same settings. Returns the names of
@@ -61,7 +61,7 @@ def check_selector(factory: Callable[[], Any]) -> list[str]:
 
 def declares_only_known_needs(world: World) -> None:
     needs = set(world.make().needs)
-    require(needs <= NEEDS, f"needs is {sorted(needs)}, but only {sorted(NEEDS)} mean anything")
+    require(needs <= NEEDS.keys(), f"needs is {sorted(needs)}, but only {sorted(NEEDS)} mean anything")
 
 
 def choosing_takes_no_context(world: World) -> None:
@@ -116,24 +116,26 @@ def the_active_set_never_empties_and_never_grows(world: World) -> None:
     selector = world.make()
     everybody = active = tuple(i for i in range(n_learners(selector)) if i not in left_out(selector))
     require(tuple(selector.active) == everybody, f"active is {selector.active} at the start, not {everybody}")
+    gone: list[int] = []
     for t in range(N_ROUNDS):
-        credit(world, selector, open_round(world, selector, t))
+        gone += [dropped.learner.index for dropped in credit(world, selector, open_round(world, selector, t))]
         now = tuple(selector.active)
         require(len(now) > 0, f"nobody is active after round {t + 1}")
-        if getattr(selector, "readmits", False):
+        if traits_of(selector).readmits:
             require(set(now) <= set(everybody), f"active is {now} after round {t + 1}, but only {everybody} may be")
             continue
         require(set(now) <= set(active), f"active grew from {active} to {now} in round {t + 1}")
         active = now
-        gone = [elimination.learner.index for elimination in selector.eliminations]
         told = sorted([*gone, *active]) == list(everybody)
         require(told, f"learners {active} are active and {gone} eliminated after round {t + 1}")
 
 
 def every_elimination_carries_its_proof(world: World) -> None:
     selector = world.make()
-    play(world, selector)
-    for elimination in selector.eliminations:
+    eliminations: list[Dropped] = []
+    for t in range(N_ROUNDS):
+        eliminations += credit(world, selector, open_round(world, selector, t))
+    for elimination in eliminations:
         learner, witness = elimination.learner, elimination.witness
         proved = learner.mean_upper < witness.mean_lower
         require(proved, f"{learner} was eliminated although its mean upper is not below the mean lower of {witness}")
@@ -160,7 +162,7 @@ def bad_rewards_are_refused_and_change_nothing(world: World) -> None:
     choice = open_round(world, selector, N_ROUNDS)
     before = state_of(selector)
     low, high = reward_range(selector)
-    outside = (low - 0.01 * (high - low), high + 0.01 * (high - low)) if noise(selector) is None else ()
+    outside = (low - 0.01 * (high - low), high + 0.01 * (high - low)) if traits_of(selector).noise is None else ()
     for bad in (*ABSURD, *outside):
         require_refusal(partial(selector.credit, choice, bad), f"a reward of {bad!r}")
     require_same_arrays(before, selector.state(), "after refusing rewards")
@@ -200,9 +202,7 @@ def withdrawing_the_newest_play_restores_the_state(world: World) -> None:
 def state_survives_a_round_trip_in_mid_run(world: World) -> None:
     selector, successor = pending_run(world), world.make()
     state = selector.state()
-    for name, array in state.items():
-        plain = isinstance(array, np.ndarray) and not array.dtype.hasobject
-        require(plain, f"state {name!r} is {type(array).__name__}, not an array of numbers")
+    require_plain(state)
     snapshot = state_of(selector)
     handed_over = {name: array.copy() for name, array in state.items()}
     successor.restore(handed_over)
@@ -211,10 +211,33 @@ def state_survives_a_round_trip_in_mid_run(world: World) -> None:
     require_same_arrays(snapshot, successor.state(), "of the restored copy")
     later = finish(world, selector)
     require_same_arrays(snapshot, state, "of an earlier moment, while the selector went on,")
-    require(finish(world, successor) == later, "the selector and its restored copy chose differently")
+    require(finish(world, successor) == later, "the selector and its restored copy chose or eliminated differently")
     require_same_arrays(state_of(selector), successor.state(), "of the restored copy at the end")
-    same = successor.eliminations == selector.eliminations
-    require(same, f"eliminations are {selector.eliminations}, but {successor.eliminations} in the restored copy")
+
+
+def a_deep_copy_is_independent_and_goes_on_identically(world: World) -> None:
+    selector = pending_run(world)
+    snapshot, copy = state_of(selector), deepcopy(selector)
+    later = finish(world, copy)
+    require_same_arrays(snapshot, selector.state(), "while its deep copy went on")
+    require(finish(world, selector) == later, "the selector and its deep copy chose or eliminated differently")
+    require_same_arrays(state_of(selector), copy.state(), "of the deep copy at the end")
+
+
+def replaying_its_choices_gives_the_same_state(world: World) -> None:
+    selector, successor = world.make(), world.make()
+    for t in range(N_ROUNDS):
+        choice = open_round(world, selector, t)
+        successor.replay(choice)
+        observe(world, successor, choice)
+        if t % 10 or t < N_ROUNDS // 2:
+            credit(world, selector, choice)
+            credit(world, successor, choice)
+        elif t % 20:
+            selector.withdraw(choice)
+            successor.withdraw(choice)
+    require_same_arrays(state_of(selector), successor.state(), "after replaying the choices of another one")
+    require(finish(world, successor) == finish(world, selector), "after a replay it chose or eliminated differently")
 
 
 def states_that_do_not_fit_are_refused_and_change_nothing(world: World) -> None:
@@ -247,12 +270,11 @@ def instances_share_nothing(world: World) -> None:
     bystander = world.make()
     before, standing = state_of(bystander), shown(bystander.standing())
     play(world, world.make())
-    fresh: dict[str, Callable[[], Any]] = {"an instance": lambda: bystander, "a new instance": world.make}
+    fresh: dict[str, Callable[[], Selector]] = {"an instance": lambda: bystander, "a new instance": world.make}
     for who, find in fresh.items():
         selector = find()
         require_same_arrays(before, selector.state(), f"of {who} after another one played")
         require(shown(selector.standing()) == standing, f"the standing of {who} changed while another one played")
-        require(not selector.eliminations, f"{who} has the eliminations of another one")
 
 
 def standing_is_complete(world: World) -> None:
@@ -296,14 +318,14 @@ def config_rebuilds_an_equal_selector(world: World) -> None:
 def reordering_learners_changes_no_more_than_how_ties_break(world: World) -> None:
     selector = world.make()
     config = selector.config()
-    entries = [name for name in getattr(selector, "per_learner", ("bounds",)) if config.get(name) is not None]
+    entries = [name for name in traits_of(selector).per_learner if config.get(name) is not None]
     reordered = type(selector).from_config({**config, **{name: config[name][::-1] for name in entries}})
     mirrored = World(world.make, tuple(reversed(range(n_learners(selector)))))
     play(world, selector)
     play(mirrored, reordered)
     plays = [row.plays for row in selector.standing()]
     turned = [row.plays for row in reordered.standing()][::-1]
-    # Learners without bounds that do equally well take turns for ever, so the round may end between two turns.
+    # Learners without bounds that do equally well take turns forever, so the round may end between two turns.
     slack = 0 if config.get("bounds") else 1
     same = all(abs(one - other) <= slack for one, other in zip(plays, turned, strict=True))
     require(same, f"learners had {plays} plays, but {turned} when their order was reversed")
@@ -320,13 +342,12 @@ def memory_does_not_grow_with_resolved_rounds(world: World) -> None:
     require(growth < 1.0, f"it grew by {growth:.1f} bytes a round")
 
 
-def left_out(selector: Any) -> tuple[int, ...]:
+def left_out(selector: Selector) -> tuple[int, ...]:
     """The learners that a selector says it never plays."""
-    learners: tuple[int, ...] = getattr(selector, "left_out", ())
-    return learners
+    return traits_of(selector).left_out
 
 
-def can_be_rebuilt(selector: Any) -> bool:
+def can_be_rebuilt(selector: Selector) -> bool:
     """Not so where a setting is a function of the user's own."""
     try:
         type(selector).from_config(selector.config())
@@ -335,18 +356,18 @@ def can_be_rebuilt(selector: Any) -> bool:
     return True
 
 
-def can_be_rebuilt_in_another_order(selector: Any) -> bool:
+def can_be_rebuilt_in_another_order(selector: Selector) -> bool:
+    traits = traits_of(selector)
     # A selector that leaves learners out, or whose learners stand as copies, knows them by their places.
-    placed = left_out(selector) or getattr(selector, "copies", 1) > 1
-    if getattr(selector, "randomized", True) or placed or not can_be_rebuilt(selector):
+    if traits.randomized or traits.left_out or traits.copies > 1 or not can_be_rebuilt(selector):
         return False
-    # Two learners with one and the same closed form are tied for ever.
+    # Two learners with one and the same closed form are tied forever.
     bounds = [json.dumps(bound) for bound in selector.config().get("bounds") or () if bound != {"bound": "Observed"}]
     return len(set(bounds)) == len(bounds)
 
 
 # Every check with the condition under which it is run.
-CHECKS: dict[Callable[[World], None], Callable[[Any], bool]] = {
+CHECKS: dict[Callable[[World], None], Callable[[Selector], bool]] = {
     declares_only_known_needs: always,
     choosing_takes_no_context: always,
     chooses_before_anything_was_booked: always,
@@ -360,6 +381,8 @@ CHECKS: dict[Callable[[World], None], Callable[[Any], bool]] = {
     rewards_may_come_late_and_in_any_order: always,
     withdrawing_the_newest_play_restores_the_state: always,
     state_survives_a_round_trip_in_mid_run: always,
+    a_deep_copy_is_independent_and_goes_on_identically: always,
+    replaying_its_choices_gives_the_same_state: always,
     states_that_do_not_fit_are_refused_and_change_nothing: always,
     the_same_seed_gives_the_same_run: always,
     instances_share_nothing: always,

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import isclose, isfinite, isnan
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from equipoise.learner import Proposal
-from equipoise.selector import Certificate, Choice, Standing
+from equipoise.selector import Certificate, Choice, Dropped, Selector, Standing, traits_of
 from equipoise.testing.learners import generator, require
+from equipoise.types import State
 
 N_ROUNDS = 200
 
@@ -22,45 +23,39 @@ N_ROUNDS = 200
 class World(NamedTuple):
     """What is checked: fresh selectors, all made alike, and which made-up learner stands at which index."""
 
-    make: Callable[[], Any]
+    make: Callable[[], Selector]
     places: tuple[int, ...]
 
-    def reward(self, selector: Any, choice: Choice) -> float:
+    def reward(self, selector: Selector, choice: Choice) -> float:
         low, high = reward_range(selector)
         more = 0.2 * float(generator(self.places[choice.learner], choice.play, 0).random())
         return self.lower(selector, choice.learner) + (high - low) * more
 
-    def lower(self, selector: Any, learner: int) -> float:
+    def lower(self, selector: Selector, learner: int) -> float:
         """What every reward of the learner exceeds."""
         low, high = reward_range(selector)
         return low + (high - low) * (0.8 if self.places[learner] % 2 == 0 else 0.0)
 
-    def regret(self, selector: Any, choice: Choice) -> float:
+    def regret(self, selector: Selector, choice: Choice) -> float:
         low, high = reward_range(selector)
         return (high - low) * 0.1 * float(generator(self.places[choice.learner], choice.play, 1).random())
 
 
-def n_learners(selector: Any) -> int:
+def n_learners(selector: Selector) -> int:
     return len(selector.standing())
 
 
-def reward_range(selector: Any) -> tuple[float, float]:
-    low, high = getattr(selector, "reward_range", (0.0, 1.0))
-    return low, high
+def reward_range(selector: Selector) -> tuple[float, float]:
+    return traits_of(selector).reward_range or (0.0, 1.0)
 
 
-def noise(selector: Any) -> float | None:
-    factor: float | None = getattr(selector, "noise", None)
-    return factor
-
-
-def open_round(world: World, selector: Any, t: int) -> Choice:
+def open_round(world: World, selector: Selector, t: int) -> Choice:
     choice: Choice = selector.choose(generator(t, 3))
     observe(world, selector, choice)
     return choice
 
 
-def observe(world: World, selector: Any, choice: Choice) -> None:
+def observe(world: World, selector: Selector, choice: Choice) -> None:
     """Tell the selector what was proposed: by the chosen learner, and by every active one if it asks for that."""
     asked = {choice.learner, *(selector.active if "actions" in selector.needs else ())}
     regret = world.regret(selector, choice)
@@ -68,11 +63,13 @@ def observe(world: World, selector: Any, choice: Choice) -> None:
     selector.observe(choice, proposals)
 
 
-def credit(world: World, selector: Any, choice: Choice) -> None:
-    selector.credit(choice, world.reward(selector, choice))
+def credit(world: World, selector: Selector, choice: Choice) -> tuple[Dropped, ...]:
+    eliminations = selector.credit(choice, world.reward(selector, choice))
+    require(isinstance(eliminations, tuple), f"credit() returned {eliminations!r}, not a tuple of eliminations")
+    return eliminations
 
 
-def play(world: World, selector: Any, start: int = 0, stop: int = N_ROUNDS) -> list[Choice]:
+def play(world: World, selector: Selector, start: int = 0, stop: int = N_ROUNDS) -> list[Choice]:
     """Rounds whose rewards come at once."""
     choices = []
     for t in range(start, stop):
@@ -81,7 +78,7 @@ def play(world: World, selector: Any, start: int = 0, stop: int = N_ROUNDS) -> l
     return choices
 
 
-def pending_run(world: World) -> Any:
+def pending_run(world: World) -> Selector:
     """A selector in mid-run: some plays have no reward, and rewards of later plays wait behind them."""
     selector = world.make()
     for t in range(N_ROUNDS):
@@ -91,17 +88,18 @@ def pending_run(world: World) -> Any:
     return selector
 
 
-def finish(world: World, selector: Any) -> list[Choice]:
-    """More rounds, in which rewards come two rounds late."""
+def finish(world: World, selector: Selector) -> tuple[list[Choice], list[Dropped]]:
+    """More rounds, in which rewards come two rounds late; what was chosen and who was eliminated."""
     choices: list[Choice] = []
+    eliminations: list[Dropped] = []
     for t in range(N_ROUNDS, 2 * N_ROUNDS):
         choices.append(open_round(world, selector, t))
         if len(choices) > 2:
-            credit(world, selector, choices[-3])
-    return choices
+            eliminations += credit(world, selector, choices[-3])
+    return choices, eliminations
 
 
-def state_of(selector: Any) -> dict[str, Any]:
+def state_of(selector: Selector) -> State:
     return {name: np.array(array) for name, array in selector.state().items()}
 
 
@@ -130,7 +128,7 @@ def require_sound_row(row: Standing, active: bool) -> None:
     require(sharp, f"{row} has a mean_upper above the sum of its parts")
 
 
-def require_sound_certificate(selector: Any, certificate: Certificate, rounds: int, resolved: int) -> None:
+def require_sound_certificate(selector: Selector, certificate: Certificate, rounds: int, resolved: int) -> None:
     low, high = reward_range(selector)
     counts = certificate.rounds, certificate.resolved_rounds
     require(counts == (rounds, resolved), f"(rounds, resolved_rounds) are {counts}, not {(rounds, resolved)}")

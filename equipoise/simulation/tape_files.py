@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equipoise.simulate.tapes import Tapes
+from equipoise.simulation.tapes import Tapes
 from equipoise.storage import write_atomic
 
 FORMAT = 1

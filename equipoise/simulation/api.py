@@ -1,0 +1,201 @@
+"""`simulate`: whole runs of a selector over learners on a problem, for many seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar, cast
+
+import numpy as np
+
+from equipoise.errors import InvalidArgument
+from equipoise.executor import Jobs, Report, checked_jobs, run_tasks
+from equipoise.learner import Learner, learner_name
+from equipoise.problem import Problem
+from equipoise.selector import Dropped, Selector, check_entitled
+from equipoise.settings import Configured
+from equipoise.simulation.joint import run_jointly
+from equipoise.simulation.parts import Curves, log_rounds
+from equipoise.simulation.tapes import Tapes, run_on_tapes, why_not_tapes
+from equipoise.types import Array, Integers
+from equipoise.validation import count
+
+T = TypeVar("T")
+Factory = Callable[[int], T]  # of a seed
+LARGEST_SEED = 2**64 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class SimulationResult:
+    """What came of a simulation, one row per seed; totals over the rounds up to each mark."""
+
+    seeds: tuple[int, ...]
+    marks: Integers  # rounds
+    learner_names: tuple[str, ...]
+    regret: Array  # (seeds, marks); nan where the problem has no gap
+    certified: Array  # (seeds, marks) upper bound on the regret by the selector's certificate; nan where it has none
+    reward: Array  # (seeds, marks)
+    plays: Integers  # (seeds, marks, learners)
+    eliminations: tuple[tuple[Dropped, ...], ...]  # of each seed, of selectors that list them
+    selectors: tuple[Selector, ...]  # of each seed, in their final state
+
+    def __repr__(self) -> str:
+        return (
+            f"SimulationResult({len(self.seeds)} seeds, {self.marks[-1]:,} rounds, {len(self.learner_names)} learners)"
+        )
+
+
+def simulate(
+    problem: Problem | Factory[Problem],
+    learners: Sequence[Learner | Factory[Learner]] | Factory[Sequence[Learner]],
+    selector: Selector | Factory[Selector],
+    *,
+    rounds: int,
+    seeds: int | Iterable[int] = 1,
+    jobs: Jobs = 1,
+    share_data: bool = False,
+    joint: bool = False,
+    marks: Iterable[int] | None = None,
+) -> SimulationResult:
+    """Run a selector over learners on a problem, once for each seed.
+
+    Problem, learners and selector are objects, of which every seed gets a copy, or functions of a seed that make one.
+    Objects of the package are copied in their initial state, others as they are. What is made of kernels runs compiled;
+    a part of your own runs through its public methods. `seeds` is a number of seeds, 0 and up, or the seeds themselves;
+    `jobs` the number of processes, or an executor; results do not depend on it. With `share_data` learners that accept
+    "off_policy" learn from every round. Learners are recorded alone where that has the law of a run of all together,
+    unless `joint` is true. `marks` are the rounds at which totals are kept, the last one always.
+
+    >>> from equipoise import bounds, learners, problems, selectors, simulate
+    >>> pool = [learners.UCB(3), learners.EpsilonGreedy(3, epsilon=0.5)]
+    >>> selector = selectors.BalancedElimination([bounds.Power(1.0)] * 2)
+    >>> simulate(problems.KArmedBandit([0.2, 0.5, 0.8]), pool, selector, rounds=100, seeds=2)
+    SimulationResult(2 seeds, 100 rounds, 2 learners)
+    """
+    n_rounds, chosen = count("rounds", rounds), _check_seeds(seeds)
+    for name, flag in (("share_data", share_data), ("joint", joint)):
+        if not isinstance(flag, bool):
+            raise InvalidArgument(f"{name} is {flag!r}, but must be True or False")
+    makers = Makers(
+        Maker("problem", "observe", problem),
+        LearnersMaker(learners) if callable(learners) else tuple(_each(learners)),
+        Maker("selector", "choose", selector),
+    )
+    first = makers.make(chosen[0])
+    check_entitled(first.selector, first.learners)
+    tasks = [Task(makers, seed, _check_marks(marks, n_rounds), share_data, joint) for seed in chosen]
+    runs: dict[int, SeedRun] = {}
+    with run_tasks(run_seed, tasks, jobs=checked_jobs(jobs), what="simulation") as results:
+        for task, run in results:
+            runs[task.seed] = run
+    curves = Curves(*map(np.stack, zip(*(runs[seed].curves for seed in chosen), strict=True)))
+    return SimulationResult(
+        chosen,
+        tasks[0].marks,
+        tuple(learner_name(learner) for learner in first.learners),
+        **curves._asdict(),
+        eliminations=tuple(runs[seed].eliminations for seed in chosen),
+        selectors=tuple(runs[seed].selector for seed in chosen),
+    )
+
+
+class Parts(NamedTuple):
+    """What takes part in the run of one seed."""
+
+    problem: Problem
+    learners: Sequence[Learner]
+    selector: Selector
+
+
+class Maker(Generic[T]):
+    """Makes a part for a seed: by a function of the seed, or as a copy of an object."""
+
+    def __init__(self, what: str, method: str, part: T | Factory[T]) -> None:
+        if isinstance(part, type):
+            raise InvalidArgument(f"{what} is the class {part.__name__}, but must be an object or a function of a seed")
+        if not callable(getattr(part, method, None)) and not callable(part):
+            raise InvalidArgument(
+                f"{what} is {part!r:.80}, but must have {method}() or be a function of a seed that makes one"
+            )
+        self.what, self.method, self.part = what, method, part
+
+    def __call__(self, seed: int) -> T:
+        if callable(getattr(self.part, self.method, None)):
+            part = cast(T, self.part)
+            return part.clone() if isinstance(part, Configured) else deepcopy(part)
+        made = cast(Factory[T], self.part)(seed)
+        if not callable(getattr(made, self.method, None)):
+            raise InvalidArgument(f"{self.what} of seed {seed} is {made!r:.80}, but must have {self.method}()")
+        return made
+
+
+def _each(learners: object) -> Iterable[Maker[Learner]]:
+    if not isinstance(learners, Sequence) or not learners:
+        raise InvalidArgument(f"learners is {learners!r:.80}, but must be a list of learners or a function of a seed")
+    return (Maker("learner", "decide", learner) for learner in learners)
+
+
+class LearnersMaker(NamedTuple):
+    """Makes all learners for a seed by one function."""
+
+    factory: Factory[Sequence[Learner]]
+
+
+class Makers(NamedTuple):
+    """How the parts of every seed are made."""
+
+    problem: Maker[Problem]
+    learners: LearnersMaker | tuple[Maker[Learner], ...]
+    selector: Maker[Selector]
+
+    def make(self, seed: int) -> Parts:
+        makers = self.learners
+        if isinstance(makers, LearnersMaker):
+            # What a function has made is nobody else's.
+            learners = [each.part for each in _each(makers.factory(seed))]
+        else:
+            learners = [make(seed) for make in makers]
+        return Parts(self.problem(seed), cast(Sequence[Learner], learners), self.selector(seed))
+
+
+class Task(NamedTuple):
+    """One seed."""
+
+    makers: Makers
+    seed: int
+    marks: Integers
+    share_data: bool
+    joint: bool
+
+
+class SeedRun(NamedTuple):
+    """What came of it."""
+
+    curves: Curves
+    eliminations: tuple[Dropped, ...]
+    selector: Selector
+
+
+def run_seed(task: Task, report: Report) -> SeedRun:
+    problem, learners, selector = task.makers.make(task.seed)
+    if task.joint or why_not_tapes(problem, selector, task.share_data):
+        curves, _ = run_jointly(problem, learners, selector, task.marks, task.seed, share_data=task.share_data)
+    else:
+        curves, _ = run_on_tapes(Tapes(problem, learners, task.marks, task.seed), selector)
+    return SeedRun(curves, tuple(getattr(selector, "eliminations", ())), selector)
+
+
+def _check_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
+    if isinstance(seeds, str | bytes) or not isinstance(seeds, Iterable):
+        return tuple(range(count("seeds", seeds)))
+    chosen = tuple(count("seed", seed, least=0, most=LARGEST_SEED) for seed in seeds)
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise InvalidArgument(f"seeds is {chosen!r:.80}, but must have at least one seed and none twice")
+    return chosen
+
+
+def _check_marks(marks: Iterable[int] | None, rounds: int) -> Integers:
+    if marks is None:
+        return log_rounds(rounds)
+    return np.unique([*(count("mark", mark, most=rounds) for mark in marks), rounds]).astype(np.int64)

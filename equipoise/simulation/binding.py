@@ -1,0 +1,134 @@
+"""Binds the round loop to the kernels of one combination of problem, learners and selector.
+
+The text of a bound module is the source of `rounds`, then one line per name that says what it stands for. Compiled, it
+is written to the cache of drivers and imported from there, so that Numba finds its machine code again in the next
+process; uncompiled, it is made in memory under the file name of `rounds`, so that debuggers and coverage see the loop
+itself.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple, cast
+
+from equipoise.simulation import rounds
+
+Function = Callable[..., object]
+
+
+class Group(NamedTuple):
+    """Learners of one algorithm."""
+
+    decide: Function
+    learn: Function
+    size: int
+
+
+class Binding(NamedTuple):
+    """What the names in `rounds` stand for."""
+
+    names: tuple[tuple[str, Function | bool], ...]
+    groups: tuple[Group, ...] = ()
+
+    @property
+    def kernels(self) -> dict[str, Function]:
+        """The functions from outside of `rounds`, under the names that the text calls them by."""
+        outside = {name: value for name, value in self.names if not isinstance(value, bool) and not _own(value)}
+        for g, group in enumerate(self.groups):
+            outside |= {f"decide_{g}": group.decide, f"learn_{g}": group.learn}
+        return outside
+
+    def text(self) -> Iterator[str]:
+        """The lines that give the names their meaning, but for the kernels."""
+        for name, value in self.names:
+            if isinstance(value, bool):
+                yield f"{name} = {value}"
+            elif inspect.isfunction(value) and _own(value):
+                yield f"{name} = {value.__name__}"
+        if self.groups:
+            sizes = [group.size for group in self.groups]
+            call = "decide_{g}(source.learners[{g}][{m}], memories[{g}][{m}], actions, rng)"
+            yield from chain("decide", "memories, actions, rng", call, sizes)
+            call = "learn_{g}(source.learners[{g}][{m}], source.memories[{g}][{m}], actions, action, reward, weight)"
+            yield from chain("learn", "actions, action, reward, weight", call, sizes)
+
+
+IDLE: dict[str, Function | bool] = {
+    **dict.fromkeys(("ASKS_ALL", "WEIGHTED", "SMOOTHED", "SHARED"), False),
+    "lacks": rounds.lacks_nothing,
+    "certified": rounds.certified_by_nobody,
+    "look": rounds.look_away,
+}
+
+
+def bind(groups: Sequence[Group] = (), **names: Function | bool) -> Binding:
+    """What names stand for; whatever is not said asks for nothing and does nothing."""
+    return Binding(tuple(sorted({**IDLE, **names}.items())), tuple(groups))
+
+
+def _own(value: object) -> bool:
+    return inspect.isfunction(value) and value.__module__ == rounds.__name__
+
+
+def chain(name: str, parameters: str, call: str, sizes: Sequence[int]) -> Iterator[str]:
+    """The text of a function that finds the group of a learner by comparisons and calls the kernel of the group.
+
+    >>> print("\\n".join(chain("f", "x", "f_{g}(source[{g}][{m}], x)", [2, 1])))
+    def f(source, i, x):
+        if source.places[i, 0] == 0:
+            return f_0(source[0][source.places[i, 1]], x)
+        return f_1(source[1][0], x)
+    """
+    yield f"def {name}(source, i, {parameters}):"
+    for g, size in enumerate(sizes):
+        # An index known to the compiler saves copying the states of all members.
+        line = f"return {call.format(g=g, m='source.places[i, 1]' if size > 1 else 0)}"
+        if g + 1 < len(sizes):
+            yield f"    if source.places[i, 0] == {g}:"
+            line = f"    {line}"
+        yield f"    {line}"
+
+
+def template() -> str:
+    return Path(inspect.getfile(rounds)).read_text(encoding="utf-8")
+
+
+class _InMemory(importlib.abc.SourceLoader):
+    """Makes a module of a text that is in no file."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def get_filename(self, fullname: str) -> str:
+        return inspect.getfile(rounds)
+
+    def get_data(self, path: str | bytes) -> bytes:
+        return self.text.encode()
+
+
+def module_in_memory(binding: Binding, name: str) -> ModuleType:
+    """The bound module, made without a file."""
+    loader = _InMemory("\n".join((template(), *binding.text(), "")))
+    spec = importlib.util.spec_from_loader(name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    vars(module).update(binding.kernels)
+    sys.modules[name] = module
+    try:
+        loader.exec_module(module)
+    finally:
+        del sys.modules[name]
+    return module
+
+
+@cache
+def interpreted(binding: Binding, entry: str = "run_rounds") -> Function:
+    """The loop, or another function of `rounds`, as plain Python."""
+    return cast(Function, getattr(module_in_memory(binding, "equipoise.simulation.bound"), entry))

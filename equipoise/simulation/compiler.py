@@ -1,0 +1,196 @@
+"""Turns kernels into machine code, with `normals` the only module that imports Numba.
+
+`compiled(function)` is the native version of a kernel, made in memory. `driver(binding)` is that of a bound round loop,
+found again on disk where it has been compiled before (see `cache`). Every function marked with `kernel` becomes
+callable from compiled code, its `native` twin taking its place where it has one, and those marked with `dispatched`
+by the class of their first argument. Division by zero follows floating-point rules in both worlds. With
+NUMBA_DISABLE_JIT=1 everything runs as plain Python.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, TypeVar
+
+import llvmlite
+import numba
+import numpy as np
+from numba.core import cgutils, errors, event, types
+from numba.extending import intrinsic, overload
+
+from equipoise.kernel import DISPATCHED, KERNELS, NATIVE, REASSOCIATED
+from equipoise.simulation import normals  # noqa: F401 - brings the compiled twins of the interpreted generator
+from equipoise.simulation.binding import Binding, Function, interpreted, module_in_memory
+from equipoise.simulation.cache import Entry, find_entry
+
+F = TypeVar("F", bound=Callable[..., object])
+REORDERED_SUMS = {"reassoc", "contract", "nsz"}
+# Switches of Numba that say where files go, or how many threads there are, change no code.
+WITHOUT_EFFECT = ("CACHE_DIR", "CACHE_LOCATOR_CLASSES", "NUMBA_NUM_THREADS", "NUMBA_DEFAULT_NUM_THREADS")
+_settings: Any = numba.config
+_building: Any = cgutils
+_types: Any = types
+_intrinsic: Any = intrinsic
+_njit: Any = numba.njit
+_registered: set[Function] = set()
+
+
+class _Counter(event.Listener):  # type: ignore[misc]
+    """Counts the functions that Numba has compiled, those that it found on disk apart."""
+
+    n_compiled = 0
+
+    def on_start(self, event: object) -> None:
+        self.n_compiled += 1
+
+    def on_end(self, event: object) -> None:
+        pass
+
+
+_counter = _Counter()
+event.register("numba:compile", _counter)
+
+
+def compilations() -> int:
+    """How many functions this process has compiled so far, inner ones included."""
+    return _counter.n_compiled
+
+
+@cache
+def _compiled(function: Function) -> Function:
+    if _settings.DISABLE_JIT:
+        return function
+    register()
+    return _inlined(NATIVE.get(function, function))
+
+
+def compiled(function: F) -> F:
+    """The native version of `function`, one per process."""
+    return _compiled(function)  # type: ignore[return-value]
+
+
+def _inlined(implementation: Function) -> Function:
+    native: Function = _njit(implementation, **_options(implementation))
+    return native
+
+
+def register() -> None:
+    """Make every kernel defined so far callable from compiled code."""
+    for function in (*KERNELS, *DISPATCHED):
+        if function not in _registered:
+            _registered.add(function)
+            _overload(function)
+
+
+def _overload(function: Function) -> None:
+    implementation, name = NATIVE.get(function, function), function.__name__
+    options: Any = _options(implementation)
+    offer = overload(function, strict=False, jit_options=options)
+    if function in DISPATCHED:
+        offer(lambda first, *rest: getattr(first.instance_class, name))
+    else:
+        offer(lambda *arguments: implementation)
+
+
+def _options(implementation: Function) -> dict[str, object]:
+    # Inlined into their driver, kernels are seen to work on borrowed arrays.
+    fastmath = REORDERED_SUMS if implementation in REASSOCIATED else False
+    return {"error_model": "numpy", "forceinline": True, "fastmath": fastmath}
+
+
+@cache
+def driver(binding: Binding, entry: str = "drive") -> Function:
+    """The native version of a bound loop, or of another function of `rounds`; one per process."""
+    if _settings.DISABLE_JIT:
+        return interpreted(binding, "run_rounds" if entry == "drive" else entry)
+    return Driver(binding, entry)
+
+
+class Driver:
+    """A bound loop in machine code: compiled when it first meets arguments of new types, or read from disk."""
+
+    def __init__(self, binding: Binding, entry: str) -> None:
+        self._binding, self._name = binding, entry
+        self._entry = find_entry(binding, versions())
+        self._load()
+
+    def _load(self) -> None:
+        name = "equipoise.simulation.bound"
+        module = self._entry.module(name) if self._entry else module_in_memory(self._binding, name)
+        for key, value in list(vars(module).items()):
+            if inspect.isfunction(value) and value.__module__ == module.__name__:
+                setattr(module, key, _njit(value, error_model="numpy", inline="always"))
+        module.borrowed = borrowed  # type: ignore[attr-defined]
+        self._native = _cached(getattr(module, self._name).py_func, self._entry)
+        self._ready: set[object] = set()
+
+    def __call__(self, *arguments: object) -> object:
+        signature = tuple(self._native.typeof_pyval(argument) for argument in arguments)
+        if signature not in self._ready:
+            self._prepare(signature)
+        return self._native(*arguments)
+
+    def _prepare(self, signature: tuple[object, ...]) -> None:
+        register()
+        if self._entry is None:
+            self._native.compile(signature)
+        else:
+            with self._entry.locked():
+                try:
+                    self._native.compile(signature)
+                except errors.NumbaError:
+                    raise
+                except Exception:  # files of which Numba makes nothing
+                    self._entry.clear()
+                    self._load()
+                    self._native.compile(signature)
+        self._ready.add(signature)
+
+
+def _cached(function: Function, entry: Entry | None) -> Any:
+    """The dispatcher of a driver; its machine code is kept in its own entry and nowhere else."""
+    elsewhere = {name: getattr(_settings, name) for name in WITHOUT_EFFECT[:2] if hasattr(_settings, name)}
+    try:
+        for name in elsewhere:
+            setattr(_settings, name, "")
+        return _njit(function, error_model="numpy", cache=entry is not None)
+    finally:
+        for name, value in elsewhere.items():
+            setattr(_settings, name, value)
+
+
+def versions() -> Iterator[str]:
+    """Whatever beside the source decides what machine code is made of it."""
+    yield f"numba {numba.__version__}, llvmlite {llvmlite.__version__}, numpy {np.__version__}"
+    yield f"{llvmlite.binding.get_host_cpu_name()} {llvmlite.binding.get_host_cpu_features().flatten()}"
+    for name in sorted(vars(_settings)):
+        value = getattr(_settings, name)
+        if name.isupper() and name not in WITHOUT_EFFECT and isinstance(value, str | int | float | None):
+            yield f"{name} = {value}"
+
+
+def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    if isinstance(kind, (_types.Array, _types.NumPyRandomGeneratorType)):
+        fields = _building.create_struct_proxy(kind)(context, builder, value)
+        fields.meminfo = _building.get_null_value(fields.meminfo.type)
+        return fields._getvalue()
+    if isinstance(kind, _types.BaseTuple):
+        parts = zip(kind, _building.unpack_tuple(builder, value), strict=True)
+        return context.make_tuple(builder, kind, [_without_owner(context, builder, *part) for part in parts])
+    return value
+
+
+@_intrinsic  # type: ignore[untyped-decorator]
+def borrowed(typing_context: Any, value: Any) -> Any:
+    """The same arrays, without an owner whose references are counted.
+
+    Numba counts a reference whenever it takes an array out of a tuple, by an atomic addition: with a dozen arrays in
+    the state of a learner that costs more than the arithmetic of a round. What a driver is given outlives the call.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _without_owner(context, builder, value, arguments[0])
+
+    return value(value), generate

@@ -1,0 +1,182 @@
+"""What the round loop works on: plain tuples of arrays, the same in Python and in machine code.
+
+A `World` is what takes part in a run, a `Run` how far it is and what is kept of it. What stands in the entries of a
+world depends on the kernels that the loop is bound to; see `equipoise.simulation.binding`.
+"""
+
+from __future__ import annotations
+
+from math import nan
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.learner import Proposals
+from equipoise.streams import Stream, open_stream
+from equipoise.types import Array, Integers
+from equipoise.validation import count
+
+Kernel: TypeAlias = Any  # params, state, memory or room, of a type that only the kernels of one algorithm know
+GROUP, MEMBER, SHARES, COLUMNS = range(4)  # columns of `Fresh.places`
+REWARD, GAP, REGRET = range(3)  # columns of a tape
+
+
+class Turn(NamedTuple):
+    """Who plays a round."""
+
+    learner: int
+    probability: float
+    task: int  # TEACH, KEEP or REPLAY
+    round: int  # from 1
+
+
+class Played(NamedTuple):
+    """What came of a round."""
+
+    reward: float
+    gap: float  # true regret; nan where the problem does not know it
+    regret: float  # what the play adds to the learner's observed regret bound; nan where it has none
+
+
+class Curves(NamedTuple):
+    """What is kept of a run at the marked rounds; totals."""
+
+    regret: Array
+    certified: Array  # the certificate's upper bound on the regret; nan where the selector has none
+    plays: Integers  # (marks, learners)
+    reward: Array
+
+
+def open_curves(n_marks: int, n_learners: int) -> Curves:
+    unknown = (np.full(n_marks, nan) for _ in range(3))
+    return Curves(next(unknown), next(unknown), np.zeros((n_marks, n_learners), np.int64), next(unknown))
+
+
+class Progress(NamedTuple):
+    """How far a run is; one cell each but for the plays of each learner."""
+
+    done: Integers  # rounds so far
+    next_mark: Integers  # position in the list of rounds at which curves are kept
+    plays: Integers
+    regret: Array  # total so far
+    reward: Array  # likewise
+
+
+class Run(NamedTuple):
+    """The course of a run."""
+
+    stream: Stream
+    marks: Integers  # rounds at which curves are kept, the last one included
+    progress: Progress
+    curves: Curves
+
+
+def open_run(seed: int, marks: Integers, n_learners: int) -> Run:
+    counts = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(n_learners, np.int64)
+    progress = Progress(*counts, np.zeros(1), np.zeros(1))
+    return Run(open_stream(seed), marks, progress, open_curves(len(marks), n_learners))
+
+
+def log_rounds(n_rounds: int, per_decade: int = 20) -> Integers:
+    """Rounds from 1 to `n_rounds`, evenly spaced on a logarithmic scale, rounded and without repeats.
+
+    The rounds below `n_rounds` do not depend on it, so that runs of different length can be compared.
+
+    >>> log_rounds(25, per_decade=3).tolist()
+    [1, 2, 5, 10, 22, 25]
+    """
+    n_rounds, per_decade = count("n_rounds", n_rounds), count("per_decade", per_decade)
+    steps = np.arange(per_decade * len(str(n_rounds)))
+    grid = np.rint(10.0 ** (steps / per_decade)).astype(np.int64)
+    return np.unique(np.append(grid[grid < n_rounds], n_rounds))
+
+
+class Fresh(NamedTuple):
+    """A source: a problem that draws every round anew, and the learners that play it.
+
+    Learners come in groups of one algorithm, because compiled code cannot index a tuple of different types.
+    """
+
+    problem: Kernel
+    noise: Kernel
+    room: Kernel
+    learners: tuple[tuple[Kernel, ...], ...]  # their params, by group
+    memories: tuple[tuple[Kernel, ...], ...]
+    kept: tuple[tuple[Kernel, ...], ...]  # policies that may play again
+    words: tuple[Integers, Integers]  # memories and kept policies once more, a row per learner
+    places: Integers  # (learners, 4): group and member, whether it learns from all rounds, columns it looks at
+    proposals: Proposals
+    lane: int  # added to the lanes of the random streams
+    first: int  # number of the first round in the random streams
+
+
+class Episodes(NamedTuple):
+    """A source: a finite decision process and one episodic learner; a round is an episode."""
+
+    problem: Kernel
+    learner: Kernel
+    memory: Kernel
+    greatest_width: float
+    alpha: float
+    states: Integers  # (H,) room for an episode
+    actions: Integers
+    rewards: Array
+    lane: int
+
+
+class Recorded(NamedTuple):
+    """A source: rows (reward, gap, regret) that each learner has recorded alone."""
+
+    rows: Array  # (learners, rounds, 3)
+    recorded: Integers  # how many rows each learner has
+
+
+class Logged(NamedTuple):
+    """A source: rounds that somebody else has played and logged."""
+
+    learners: Integers
+    probabilities: Array
+    rewards: Array
+
+
+class Late(NamedTuple):
+    """Rewards on their way to the selector, by round from 0."""
+
+    delay: int  # rounds by which a reward below `midpoint` comes late; 0: none does
+    midpoint: float
+    chosen: Integers
+    probabilities: Array
+    rewards: Array
+    gaps: Array
+    regrets: Array
+    arrived: NDArray[np.bool_]
+    rounds_of: Integers  # (learners, rounds) in which each learner made its plays
+    booked: Integers  # (learners,) length of each resolved prefix of plays
+    pooled: Integers  # (1,) length of the resolved prefix of rounds
+
+
+def open_late(delay: int, midpoint: float, n_learners: int, rounds: int) -> Late:
+    def zeros() -> Array:
+        return np.zeros(rounds)
+
+    return Late(
+        delay,
+        midpoint,
+        np.zeros(rounds, np.int64),
+        *(zeros(), zeros(), zeros(), zeros()),
+        np.zeros(rounds, np.bool_),
+        np.zeros((n_learners, rounds), np.int64),
+        np.zeros(n_learners, np.int64),
+        np.zeros(1, np.int64),
+    )
+
+
+class World(NamedTuple):
+    """What takes part in a run; an empty tuple where nothing does."""
+
+    source: Kernel  # one of the sources above, or an adapter
+    selector: Kernel = ()  # (params, state), or an adapter
+    tape: Kernel = ()  # (rows, 3) that a learner alone fills as far as it reaches
+    late: Kernel = ()  # a `Late`
+    facts: Kernel = ()  # what a probe keeps

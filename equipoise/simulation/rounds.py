@@ -1,0 +1,344 @@
+"""The round loop, and the kernels that it is made of.
+
+This module is a text to bind. The names declared below stand for the kernels of one combination of problem, learners
+and selector; `equipoise.simulation.binding` makes a module of this source and gives them their meaning, compiled or
+not. What is called `select`, `lacks`, `play_round`, `settle`, `certified` and `look` is one of the functions here, or
+an adapter over the public methods of parts that are not made of kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import nan
+from typing import TypeVar
+
+import numpy as np
+
+from equipoise.kernel import kernel
+from equipoise.learner import Proposal, Proposals
+from equipoise.learners.episodic import book_width
+from equipoise.selectors import evidence
+from equipoise.selectors.evidence import KEEP, REPLAY, TEACH
+from equipoise.simulation.parts import (
+    COLUMNS,
+    GAP,
+    REGRET,
+    REWARD,
+    SHARES,
+    Fresh,
+    Kernel,
+    Late,
+    Played,
+    Progress,
+    Recorded,
+    Run,
+    Turn,
+    World,
+)
+from equipoise.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, seek
+from equipoise.types import Array, Integers
+
+T = TypeVar("T")
+Pair = tuple[Kernel, Kernel]  # params and state of a selector
+Evidence = tuple[evidence.Params, evidence.State]
+
+# What a round is made of.
+select: Callable[[Kernel, Stream, int], Turn]
+lacks: Callable[[World, Run, Turn], bool]  # whether the source has no such round yet
+play_round: Callable[[World, Run, Turn], Played]
+settle: Callable[[World, Run, Turn, Played], None]  # tell the selector, or write the tape
+certified: Callable[[Kernel], float]
+look: Callable[[World, Run], None]  # a probe's look at the round that is over
+# What the selector asks of its learners.
+ASKS_ALL: bool  # every active learner proposes in every round
+WEIGHTED: bool  # lessons count 1 / probability times
+SMOOTHED: bool  # policies are kept and play again
+SHARED: bool  # somebody learns from rounds that others play
+# Kernels of the problem, of the learners by their index, and of the selector.
+draw: Callable[[Kernel, Kernel, np.random.Generator], tuple[Array, Array]]
+draw_reward: Callable[[Kernel, float, np.random.Generator], float]
+record: Callable[[Kernel, int, int, float], None]
+complete: Callable[[Kernel, Kernel, int], None]
+decide: Callable[[Fresh, int, Kernel, Array, np.random.Generator], Proposal]
+learn: Callable[[Fresh, int, Array, int, float, float], None]
+start: Callable[[Kernel, np.random.Generator], int]
+roll_out: Callable[[Kernel, Integers, Integers, Integers, Array, np.random.Generator], None]
+loss: Callable[[Kernel, Integers, int], float]
+learn_episode: Callable[[Kernel, Kernel, Integers, Integers, Array], None]
+choose: Callable[[Kernel, Kernel, np.random.Generator], tuple[int, float]]
+stage: Callable[[Kernel, Kernel, int, float, np.random.Generator], int]
+open_play: Callable[[Kernel, Kernel, int], None]
+book: Callable[[Kernel, Kernel, int, float, float, float], None]
+rewind: Callable[[Kernel, Kernel, int], None]
+play: Callable[[Kernel, Kernel, int, int, float], None]
+pool: Callable[[Kernel, Kernel, float], None]
+close_round: Callable[[Kernel, Kernel, int, float, float, Proposals], None]
+certify: Callable[[Kernel, Kernel], tuple[float, float, float, float, bool]]
+is_active: Callable[[Kernel, Kernel, int], bool]
+evidence_of: Callable[[Kernel, Kernel], Evidence]
+# Kernels of a probe: after a round was pooled, after a play was booked, of a certificate.
+see_pool: Callable[[Evidence, Kernel, int, float], None]
+see_booked: Callable[[Evidence, Kernel, int, float], None]
+see_certificate: Callable[[Evidence, Kernel, tuple[float, float, float, float, bool], Run], None]
+borrowed: Callable[[T], T]  # type: ignore[valid-type]
+
+
+def drive(world: World, run: Run, until: int) -> int:
+    """`run_rounds` on arrays that its caller holds."""
+    return run_rounds(borrowed(world), borrowed(run), until)
+
+
+def run_rounds(world: World, run: Run, until: int) -> int:
+    """Rounds up to number `until`; ends before a round that its source lacks and names the learner, else returns -1."""
+    progress, marks = run.progress, run.marks
+    for t in range(progress.done[0] + 1, until + 1):
+        turn = select(world.selector, run.stream, t)
+        if lacks(world, run, turn):
+            return turn.learner
+        progress.plays[turn.learner] += 1
+        played = play_round(world, run, turn)
+        settle(world, run, turn, played)
+        progress.regret[0] += played.gap
+        progress.reward[0] += played.reward
+        progress.done[0] = t
+        if t == marks[progress.next_mark[0]]:
+            mark(world, run)
+        look(world, run)
+    return -1
+
+
+def mark(world: World, run: Run) -> None:
+    progress, curves = run.progress, run.curves
+    position = progress.next_mark[0]
+    curves.regret[position] = progress.regret[0]
+    curves.reward[position] = progress.reward[0]
+    curves.certified[position] = certified(world.selector)
+    for j in range(len(progress.plays)):
+        curves.plays[position, j] = progress.plays[j]
+    progress.next_mark[0] = position + 1
+
+
+# Who plays.
+
+
+def select_sole(selector: tuple[()], stream: Stream, t: int) -> Turn:
+    """A learner alone."""
+    return Turn(0, 1.0, TEACH, t)
+
+
+def select_by_kernel(selector: Pair, stream: Stream, t: int) -> Turn:
+    params, state = selector
+    seek(stream, SELECTOR, t)
+    i, probability = choose(params, state, stream.generator)
+    task = TEACH
+    if SMOOTHED:
+        task = stage(params, state, i, probability, stream.generator)
+    return Turn(i, probability, task, t)
+
+
+def certified_by_kernel(selector: Pair) -> float:
+    params, state = selector
+    return certify(params, state)[3]
+
+
+def certified_by_nobody(selector: Kernel) -> float:
+    return nan
+
+
+# Where a round comes from.
+
+
+def lacks_nothing(world: World, run: Run, turn: Turn) -> bool:
+    return False
+
+
+def lacks_row(world: World, run: Run, turn: Turn) -> bool:
+    source: Recorded = world.source
+    return bool(run.progress.plays[turn.learner] == source.recorded[turn.learner])
+
+
+def play_recorded(world: World, run: Run, turn: Turn) -> Played:
+    """The next row on the learner's tape."""
+    rows, i = world.source.rows, turn.learner
+    n = run.progress.plays[i] - 1
+    return Played(rows[i, n, REWARD], rows[i, n, GAP], rows[i, n, REGRET])
+
+
+def play_fresh(world: World, run: Run, turn: Turn) -> Played:
+    """Draw a context, let the learner act in it and teach whoever learns from it."""
+    source: Fresh = world.source
+    stream, generator, i, n = run.stream, run.stream.generator, turn.learner, turn.round - 1 + source.first
+    if SMOOTHED and turn.task == KEEP:
+        keep_policy(source, i)
+    source.room.n_columns[0] = source.room.actions.shape[1] if ASKS_ALL else source.places[i, COLUMNS]
+    seek(stream, CONTEXTS + source.lane, n)
+    actions, means = draw(source.problem, source.room, generator)
+    if ASKS_ALL:
+        ask_others(world, run, turn, actions)
+    seek(stream, LEARNERS + source.lane + i, n)
+    if SMOOTHED and turn.task == REPLAY:
+        proposal = decide(source, i, source.kept, actions, generator)
+    else:
+        proposal = decide(source, i, source.memories, actions, generator)
+    if ASKS_ALL:
+        note_proposal(source.proposals, i, proposal)
+    action = proposal.action
+    seek(stream, REWARDS + source.lane, n)
+    reward = draw_reward(source.noise, means[action], generator)
+    if SHARED:
+        complete(source.problem, source.room, action)
+        teach_all(world, turn, actions, action, reward)
+    elif turn.task != REPLAY:
+        # A lesson of weight 0 changes nothing in a learner made of kernels, so those who did not play are left alone.
+        learn(source, i, actions, action, reward, 1.0 / turn.probability if WEIGHTED else 1.0)
+    best = means[0]
+    for k in range(1, len(means)):
+        best = max(best, means[k])
+    gap = best - means[action]
+    record(source.problem, i, action, reward)
+    return Played(reward, gap, proposal.regret)
+
+
+def ask_others(world: World, run: Run, turn: Turn, actions: Array) -> None:
+    """What every other active learner would do."""
+    source: Fresh = world.source
+    params, state = world.selector
+    for j in range(len(source.places)):
+        if j == turn.learner:
+            continue
+        if is_active(params, state, j):
+            seek(run.stream, LEARNERS + source.lane + j, turn.round - 1 + source.first)
+            note_proposal(source.proposals, j, decide(source, j, source.memories, actions, run.stream.generator))
+        else:
+            note_proposal(source.proposals, j, Proposal(-1, nan, nan, nan, -1, nan))
+
+
+def note_proposal(proposals: Kernel, i: int, proposal: Proposal) -> None:
+    proposals.actions[i] = proposal.action
+    proposals.greedy[i] = proposal.greedy
+    proposals.lowers[i] = proposal.lower
+    proposals.regrets[i] = proposal.regret
+    proposals.probabilities[i] = proposal.probability
+    proposals.values[i] = proposal.value
+
+
+def teach_all(world: World, turn: Turn, actions: Array, action: int, reward: float) -> None:
+    source: Fresh = world.source
+    params, state = world.selector
+    for j in range(len(source.places)):
+        if j == turn.learner or (source.places[j, SHARES] == 1 and is_active(params, state, j)):
+            learn(source, j, actions, action, reward, 1.0)
+
+
+def keep_policy(source: Fresh, i: int) -> None:
+    live, kept = source.words
+    for word in range(live.shape[1]):
+        kept[i, word] = live[i, word]
+
+
+def play_episode(world: World, run: Run, turn: Turn) -> Played:
+    """A round is an episode of the planned policy."""
+    source, stream = world.source, run.stream
+    n, memory, states, rewards = turn.round - 1, source.memory, source.states, source.rewards
+    seek(stream, CONTEXTS + source.lane, n)
+    states[0] = start(source.problem, stream.generator)
+    seek(stream, REWARDS + source.lane, n)
+    roll_out(source.problem, memory.policy, states, source.actions, rewards, stream.generator)
+    gap = loss(source.problem, memory.policy, states[0])
+    regret = book_width(memory, states, source.greatest_width, source.alpha)
+    learn_episode(source.learner, memory, states, source.actions, rewards)
+    total = 0.0
+    for h in range(len(rewards)):
+        total += rewards[h]
+    return Played(total, gap, regret)
+
+
+# Where it goes.
+
+
+def write_row(world: World, run: Run, turn: Turn, played: Played) -> None:
+    """A learner alone writes its tape, as far as it reaches."""
+    n = turn.round - 1
+    if n < len(world.tape):
+        world.tape[n, REWARD] = played.reward
+        world.tape[n, GAP] = played.gap
+        world.tape[n, REGRET] = played.regret
+
+
+def settle_at_once(world: World, run: Run, turn: Turn, played: Played) -> None:
+    """The selector books the reward in the round itself."""
+    params, state = world.selector
+    i, reward, regret, probability = turn.learner, played.reward, played.regret, turn.probability
+    if SMOOTHED and turn.task != REPLAY:
+        probability = 0.0  # the selector itself learns from the rounds in which kept policies play again
+    open_play(params, state, i)
+    book(params, state, i, reward, regret, probability)
+    rewind(params, state, i)
+    pool(params, state, reward)
+    if ASKS_ALL:
+        close_round(params, state, i, reward, regret, world.source.proposals)
+
+
+def settle_late(world: World, run: Run, turn: Turn, played: Played) -> None:
+    """Low rewards reach the selector late; plays are booked in their order as prefixes of them get complete."""
+    late: Late = world.late
+    params, state = world.selector
+    i, t, n = turn.learner, turn.round - 1, run.progress.plays[turn.learner] - 1
+    late.chosen[t], late.rounds_of[i, n], late.probabilities[t] = i, t, turn.probability
+    late.rewards[t], late.gaps[t], late.regrets[t] = played.reward, played.gap, played.regret
+    open_play(params, state, i)
+    if late.delay > 0:
+        play(params, state, i, n + 1, played.regret)
+        if t >= late.delay and not late.arrived[t - late.delay]:
+            arrive(world, run.progress, t - late.delay)
+    if late.delay == 0 or played.reward >= late.midpoint:
+        arrive(world, run.progress, t)
+
+
+def arrive(world: World, progress: Progress, k: int) -> None:
+    """The reward of round k is in."""
+    late: Late = world.late
+    params, state = world.selector
+    late.arrived[k] = True
+    while late.pooled[0] < len(late.arrived) and late.arrived[late.pooled[0]]:
+        first = late.pooled[0]
+        late.pooled[0] += 1
+        pool(params, state, late.rewards[first])
+        see_pool(evidence_of(params, state), world.facts, late.pooled[0], late.gaps[first])
+    j = late.chosen[k]
+    while late.booked[j] < progress.plays[j] and late.arrived[late.rounds_of[j, late.booked[j]]]:
+        first = late.rounds_of[j, late.booked[j]]
+        late.booked[j] += 1
+        book(params, state, j, late.rewards[first], late.regrets[first], late.probabilities[first])
+        if late.delay == 0:
+            rewind(params, state, j)
+        see_booked(evidence_of(params, state), world.facts, j, late.gaps[first])
+
+
+# Probes.
+
+
+def look_away(world: World, run: Run) -> None:
+    pass
+
+
+@kernel
+def is_looked_at(t: int, rounds: int) -> bool:
+    """Early on every round is, later every tenth, and the last."""
+    return t <= 100 or t % 10 == 1 or t == rounds
+
+
+def look_at_certificate(world: World, run: Run) -> None:
+    t, rounds = run.progress.done[0], run.marks[-1]
+    if is_looked_at(t, rounds) or t == rounds // 4:
+        params, state = world.selector
+        see_certificate(evidence_of(params, state), world.facts, certify(params, state), run)
+
+
+def average_best(problem: Kernel, room: Kernel, stream: Stream, n: int) -> float:
+    """The mean over `n` contexts of what the best action is expected to give."""
+    seek(stream, CONTEXTS - 1, 0)
+    total = 0.0
+    for _ in range(n):
+        total += draw(problem, room, stream.generator)[1].max()
+    return total / n

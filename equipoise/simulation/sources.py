@@ -1,0 +1,88 @@
+"""Which code a result came from: a digest of the modules it depends on, so that no result outlives a change of them."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+from equipoise.kernel import NATIVE
+
+PACKAGE = Path(__file__).resolve().parents[1]
+# Beside the standard library: what kernels may use, and whose versions are known by other means.
+LIBRARIES = frozenset({"numpy", "numba", "llvmlite", "scipy"})
+
+
+def code_digest(modules: Iterable[str]) -> str:
+    """SHA-256, in hexadecimal, of the modules' sources and those of all that they import, at any depth.
+
+    Modules outside of the package count with theirs; of installed packages only the file that is imported itself does.
+    The folders' own files are left out: they only list what is in the folder.
+    """
+    found: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        if module not in found:
+            found.add(module)
+            waiting += _imported(module)
+            waiting += [twin.__module__ for kernel, twin in NATIVE.items() if kernel.__module__ == module]
+    content = hashlib.sha256()
+    for module in sorted(found):
+        content.update(f"{module}\n".encode() + _source(module))
+    return content.hexdigest()
+
+
+@cache
+def _imported(module: str) -> tuple[str, ...]:
+    if _is_installed(module):
+        return ()
+    return tuple(name for name in _names(ast.parse(_source(module)), module) if _path(name) is not None)
+
+
+def _names(tree: ast.AST, module: str) -> Iterator[str]:
+    """Whatever an import may mean by a module: the name itself, what is taken from it, and where that is defined."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            given = "." * node.level + (node.module or "")
+            source = importlib.util.resolve_name(given, module.rpartition(".")[0]) if node.level else given
+            yield source
+            for alias in node.names:
+                yield f"{source}.{alias.name}"
+                defined = getattr(getattr(sys.modules.get(source), alias.name, None), "__module__", None)
+                if isinstance(defined, str):
+                    yield defined
+
+
+@cache
+def _source(module: str) -> bytes:
+    path = _path(module)
+    if path is None:
+        raise FileNotFoundError(f"module {module} has no source file")
+    return path.read_bytes()
+
+
+def _path(module: str) -> Path | None:
+    """The source of a module, if it is one to be looked at."""
+    top = module.partition(".")[0]
+    if top == PACKAGE.name:
+        path = PACKAGE.parent.joinpath(*module.split(".")).with_suffix(".py")
+    elif top in sys.stdlib_module_names or top in LIBRARIES:
+        return None
+    else:
+        path = Path(getattr(sys.modules.get(module), "__file__", None) or "")
+    return path if path.suffix == ".py" and path.is_file() else None
+
+
+def _is_installed(module: str) -> bool:
+    path = _path(module)
+    folders = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
+    own = module.partition(".")[0] == PACKAGE.name
+    return not own and path is not None and any(path.is_relative_to(folder) for folder in folders)

@@ -1,0 +1,179 @@
+"""A run from tapes under watch: after every round, what was promised is compared with what only a simulation knows.
+
+The tapes hold the true regret of every play, so the watcher knows of each learner whether it has kept its bound so far,
+how far its rewards have strayed, and whether whoever was dropped deserved it. Rewards below `midpoint` may reach the
+selector `late` rounds after the others; the learners on tape have learned at once, so the tapes stay exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.confidence import radius_sum
+from equipoise.kernel import kernel
+from equipoise.selectors.evidence import Account, Params
+from equipoise.simulation import rounds
+from equipoise.simulation.binding import Function, bind
+from equipoise.simulation.compiler import driver
+from equipoise.simulation.parts import Kernel, Recorded, Run, World, open_late, open_run
+from equipoise.simulation.rounds import Evidence, is_looked_at
+from equipoise.simulation.tapes import Tapes
+from equipoise.simulation.worlds import Bound, Part, compiled_loop, selector_names
+from equipoise.streams import open_stream
+from equipoise.types import Array, Integers
+
+DRAWS = 20_000  # from which the optimum is estimated where a problem does not state it
+
+
+class Facts(NamedTuple):
+    """What was seen in one run; cells where one number is kept."""
+
+    imbalance: Array  # the greatest difference between bounds of active learners
+    deviation: Array  # the greatest |n mu* - U - Reg| / D(n) of a learner or of all rounds
+    kept: NDArray[np.bool_]  # (M,) whether the learner's regret was within its bound at all its resolved plays
+    dropped_kept: Integers  # learners dropped that had kept their bound until then
+    uncertified: Array  # the greatest excess of the truth over a certificate that some active learner vouched for
+    certified: Array  # (2,) after a quarter of the rounds and at the end
+    regret: Array  # (2,) likewise
+    vouched: NDArray[np.bool_]  # (2,) whether an active learner had kept its bound then
+    regrets: Array  # (M,) over resolved plays
+    passed_plays: Integers  # (M, M): resolved plays of all learners when learner i passed a test last
+    passed_bounds: Array  # (M, M)
+
+
+def open_facts(n: int) -> Facts:
+    return Facts(
+        np.zeros(1),
+        np.zeros(1),
+        np.ones(n, np.bool_),
+        np.zeros(1, np.int64),
+        np.full(1, -np.inf),
+        np.zeros(2),
+        np.zeros(2),
+        np.zeros(2, np.bool_),
+        np.zeros(n),
+        np.zeros((n, n), np.int64),
+        np.zeros((n, n)),
+    )
+
+
+class Probe(NamedTuple):
+    """What the watcher knows and keeps."""
+
+    optimum: float
+    pool_regret: Array  # (1,) over resolved rounds
+    facts: Facts
+
+
+@kernel
+def see_pool(evidence: Evidence, probe: Probe, n: int, gap: float) -> None:
+    """Another round was resolved, of n in all."""
+    params, state = evidence
+    probe.pool_regret[0] += gap
+    _deviate(params, n, state.pool[0].rewards, probe.pool_regret[0], probe)
+
+
+@kernel
+def see_booked(evidence: Evidence, probe: Probe, i: int, gap: float) -> None:
+    """Another play of learner i was booked, and the test has been made."""
+    params, state = evidence
+    facts, accounts = probe.facts, state.accounts
+    facts.regrets[i] += gap
+    _deviate(params, accounts[i].booked_plays, accounts[i].rewards, facts.regrets[i], probe)
+    facts.kept[i] &= facts.regrets[i] <= accounts[i].booked_bound + 1e-9 * params.width
+    _compare_bounds(accounts, facts)
+
+
+@kernel
+def _deviate(params: Params, n: int, rewards: float, regret: float, probe: Probe) -> None:
+    ratio = abs(n * probe.optimum - rewards - regret) / radius_sum(params.radius, n)
+    probe.facts.deviation[0] = max(probe.facts.deviation[0], ratio)
+
+
+@kernel
+def _compare_bounds(accounts: Sequence[Account], facts: Facts) -> None:
+    n_learners = len(accounts)
+    least, greatest, tested = np.inf, -np.inf, True
+    for j in range(n_learners):
+        if accounts[j].active:
+            least, greatest = min(least, accounts[j].regret_bound), max(greatest, accounts[j].regret_bound)
+            tested = tested and accounts[j].plays > 0
+    facts.imbalance[0] = max(facts.imbalance[0], greatest - least)
+    n_dropped = 0
+    for j in range(n_learners):
+        if not accounts[j].active and facts.kept[j]:
+            n_dropped += 1
+        if accounts[j].active and tested and accounts[j].booked_plays > 0:
+            for other in range(n_learners):
+                facts.passed_plays[j, other] = accounts[other].booked_plays
+                facts.passed_bounds[j, other] = accounts[other].booked_bound
+    facts.dropped_kept[0] = max(facts.dropped_kept[0], n_dropped)
+
+
+@kernel
+def see_certificate(
+    evidence: Evidence, probe: Probe, certificate: tuple[float, float, float, float, bool], run: Run
+) -> None:
+    """By how much the truth lies outside of what is certified, if an active learner vouches for it."""
+    _, state = evidence
+    lower, upper, _, regret_upper, _ = certificate
+    facts, optimum, regret = probe.facts, probe.optimum, run.progress.regret[0]
+    t, rounds, resolved = run.progress.done[0], run.marks[-1], state.pool[0].plays
+    vouched, excess = False, resolved * (lower - optimum)
+    for j in range(len(state.accounts)):
+        vouched |= state.accounts[j].active and facts.kept[j]
+    if vouched:
+        excess = max(excess, regret - regret_upper, resolved * (optimum - upper))
+    if is_looked_at(t, rounds):
+        facts.uncertified[0] = max(facts.uncertified[0], excess)
+    for row in range(2):
+        if t == (rounds // 4, rounds)[row]:
+            facts.certified[row], facts.regret[row], facts.vouched[row] = regret_upper, regret, vouched
+
+
+def watch_on_tapes(tapes: Tapes, selector: Part, optimum: float, *, late: int = 0) -> tuple[Facts, Kernel]:
+    """What was seen of a selector over the whole horizon, and its final evidence as arrays."""
+    n_learners, rounds_, midpoint = len(tapes.learners), tapes.rounds, sum(tapes.problem.reward_range) / 2
+    probe = Probe(optimum, np.zeros(1), open_facts(n_learners))
+    bound = watched(
+        World(
+            Recorded(tapes.rows, tapes.recorded),
+            selector.to_arrays(),
+            late=open_late(late, midpoint, n_learners, rounds_),
+            facts=probe,
+        ),
+        selector,
+    )
+    run = open_run(tapes.seed, np.array([rounds_]), n_learners)
+    while (short := bound.advance(run, rounds_)) >= 0:
+        tapes.extend(short)
+    return probe.facts, selector.kernels.evidence_of(*bound.world.selector)[1]
+
+
+def watched(world: World, selector: Part) -> Bound:
+    names: dict[str, Function | bool] = {
+        **selector_names(selector),
+        "play_round": rounds.play_recorded,
+        "lacks": rounds.lacks_row,
+        "settle": rounds.settle_late,
+        "look": rounds.look_at_certificate,
+        "see_pool": see_pool,
+        "see_booked": see_booked,
+        "see_certificate": see_certificate,
+    }
+    return compiled_loop(world, bind(**names))
+
+
+def optimum_of(problem: Part, seed: int) -> float:
+    """mu*: stated by the problem, exact for decision processes and fixed actions, else estimated from `DRAWS` draws."""
+    if hasattr(problem, "optimum"):
+        return float(problem.optimum)
+    if hasattr(problem, "optimal_values"):
+        return float(problem.start @ problem.optimal_values[0])
+    # Fixed contexts give the same numbers in every draw.
+    average = cast(Callable[..., float], driver(bind(draw=problem.kernels.draw), "average_best"))
+    return average(problem.params, problem.room(), open_stream(seed), DRAWS)
