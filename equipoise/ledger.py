@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from math import isnan, nan
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 
@@ -39,20 +39,13 @@ class Entry:
     counted: bool = False  # whether the balanced bound includes it, with the regret it has now
 
 
-class Resolved(NamedTuple):
-    """What became complete: rounds in the order of rounds, and plays of one learner in the order of plays."""
+# What became complete: rounds in the order of rounds, plays of one learner in the order of plays, and whether nothing
+# of the learner is pending any more and its balanced bound lacks one of these plays.
+Resolved: TypeAlias = tuple[list[Entry], list[Entry], bool]
 
-    rounds: list[Entry]
-    plays: list[Entry]
-    rewind: bool  # whether nothing of the learner is pending any more and its balanced bound lacks one of these plays
-
-
-class Uncounted(NamedTuple):
-    """What the balanced bounds lack: learners to begin again from their resolved prefix, then pending plays to count,
-    each with its position beyond the prefix, from 1."""
-
-    rewound: list[int]
-    plays: list[tuple[int, Entry]]
+# What the balanced bounds lack: learners to begin again from their resolved prefix, then pending plays to count, each
+# with its position beyond the prefix, from 1.
+Uncounted: TypeAlias = tuple[list[int], list[tuple[int, Entry]]]
 
 
 class Ledger:
@@ -135,7 +128,7 @@ class Ledger:
                 plays.append((position + 1, entry))
         self.stale.clear()
         self._recount.clear()
-        return Uncounted(rewound, plays)
+        return rewound, plays
 
     def _uncount(self, learner: int) -> None:
         if learner not in self._recount:  # else nothing was counted since
@@ -162,7 +155,7 @@ class Ledger:
         elif recount:  # nothing is pending: the prefix is all there is
             self.stale.discard(learner)
             self._recount.discard(learner)
-        return Resolved(closed, booked, recount and not queue)
+        return closed, booked, recount and not queue
 
     def state(self) -> State:
         """The rounds beyond the pool's prefix as arrays, in order. They include every learner's unbooked plays, for a

@@ -134,9 +134,8 @@ class KernelSelector(Configured, Generic[P, S, D]):
         """The learner that plays this round; opens a play."""
         if self._ledger.stale:
             self._count_pending()
-        return self._choose(self._own_generator(self._draws) if rng is None else rng)
-
-    def _choose(self, rng: np.random.Generator | None) -> Choice:
+        if rng is None:
+            rng = self._own_generator(self._draws)
         learner, chance = self.kernels.choose(self.params, self.kernel_state, rng)
         return Choice(learner, self._begin(learner, chance), chance)
 
@@ -235,16 +234,17 @@ class KernelSelector(Configured, Generic[P, S, D]):
     def _book(self, learner: int, resolved: Resolved) -> tuple[D, ...]:
         """Let the kernels know what is resolved; returns what was eliminated."""
         kernels, params, state = self.kernels, self.params, self.kernel_state
-        for entry in resolved.rounds:
+        rounds, plays, rewind = resolved
+        for entry in rounds:
             kernels.pool(params, state, entry.reward)
             if self._asks_all and self._in_epoch(entry):
                 kernels.close_round(params, state, entry.learner, entry.reward, entry.regret, entry.proposals)
-        for entry in resolved.plays:
+        for entry in plays:
             regret = entry.regret
             if self._customs:
                 regret = self._increment(learner, self.evidence.accounts[learner].booked_plays + 1, regret)
             kernels.book(params, state, learner, entry.reward, regret, entry.probability)
-        if resolved.rewind:
+        if rewind:
             kernels.rewind(params, state, learner)
         if self.evidence.pool[0].eliminated == len(self._eliminations):
             return ()

@@ -85,14 +85,14 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
     deviation = sqrt(spread / n_booked) if n_booked > 0 else 0.0
     # Twice the deviation, for fair coins have that of half their range.
     unit = max(LEAST_UNIT * width, min(width, 2.0 * deviation))
-    least_regret = inf
+    best_lower, least_regret = max(params.evidence.low, state.evidence.pool[0].best_lower), inf
     for i in range(len(accounts)):
         if accounts[i].active:
-            least_regret = min(least_regret, realized_regret(params, state, accounts[i], unit))
+            least_regret = min(least_regret, realized_regret(params, accounts[i], best_lower, unit))
     chosen, highest, fewest_plays = -1, -inf, 0
     for i in range(len(accounts)):
         account = accounts[i]
-        if account.active and realized_regret(params, state, account, unit) <= params.slack * least_regret:
+        if account.active and realized_regret(params, account, best_lower, unit) <= params.slack * least_regret:
             index = optimistic_mean(params, account, state.trends[i], n_rounds, deviation)
             if index > highest or (index == highest and account.plays < fewest_plays):
                 chosen, highest, fewest_plays = i, index, account.plays
@@ -100,9 +100,8 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 
 @kernel
-def realized_regret(params: Params, state: State, account: Account, unit: float) -> float:
+def realized_regret(params: Params, account: Account, best_lower: float, unit: float) -> float:
     """phi: regret that a learner has visibly run up over its resolved plays, kept above what chance alone may hide."""
-    best_lower = max(params.evidence.low, state.evidence.pool[0].best_lower)
     visible = account.booked_plays * best_lower - account.rewards
     return max(params.floor * unit * sqrt(account.plays), visible)
 
@@ -111,8 +110,9 @@ def realized_regret(params: Params, state: State, account: Account, unit: float)
 def optimistic_mean(params: Params, account: Account, trend: Trend, n_rounds: int, deviation: float) -> float:
     """The index of a learner; one without a resolved play counts as if it could earn the most there is."""
     log_share = max(0.0, log(n_rounds / account.plays))
-    mean_reward = params.evidence.high
-    if account.booked_plays > 0:
+    if account.booked_plays == 0:
+        mean_reward = params.evidence.high
+    else:
         mean_reward = account.rewards / account.booked_plays
         # If rewards grow by h whenever plays grow e-fold, the late mean is h/2 above the mean. Half of the growth up to
         # t plays is expected, for learning slows down.

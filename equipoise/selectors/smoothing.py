@@ -119,7 +119,10 @@ class SmoothedSelector(DrawingSettings, EvidenceSelector[P, State[Odds]]):
         """With which each learner is drawn for its next two rounds."""
         return tuple(row.probability for row in self.kernel_state.odds)
 
-    def _choose(self, rng: np.random.Generator | None) -> Choice:
+    def choose(self, rng: np.random.Generator | None = None) -> Choice:
+        """The learner that plays this round, and with which policy; opens a play."""
+        if rng is None:
+            rng = self._own_generator(self._draws)
         state = self.kernel_state
         learner, chance = self.kernels.choose(self.params, state, rng)
         task = self.kernels.stage(self.params, state, learner, chance, rng)
