@@ -5,16 +5,14 @@ Each function stands for one of the names that `rounds` declares; the objects he
 
 from __future__ import annotations
 
-from math import isnan
+from math import isnan, nan
 
-import numpy as np
-
-from equipoise.learner import Proposal, decider, regret_after
+from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal
 from equipoise.portfolio import Decision, Portfolio
-from equipoise.problem import play
-from equipoise.selector import Choice
+from equipoise.problem import AdaptedProblem, Problem
+from equipoise.selector import Choice, Selector
 from equipoise.selectors.evidence import TEACH
-from equipoise.simulation.parts import Played, Recorded, Run, Turn, World
+from equipoise.simulation.parts import Played, Run, Turn, World
 from equipoise.simulation.rounds import lacks_row
 from equipoise.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, seek
 from equipoise.types import Context
@@ -23,37 +21,30 @@ from equipoise.types import Context
 class OwnLearner:
     """A source: any problem, and any learner alone."""
 
-    def __init__(self, problem, learner, lane: int) -> None:
-        self.problem, self.learner, self.lane = problem, learner, lane
-        self.decide = decider(learner)
-        self.gap = gap_of(problem)
-
-
-def gap_of(problem):
-    return getattr(problem, "gap", lambda context, action: np.nan)
+    def __init__(self, problem: Problem, learner: MinimalLearner, lane: int) -> None:
+        self.problem, self.learner, self.lane = AdaptedProblem(problem), AdaptedLearner(learner), lane
 
 
 def play_alone(world: World, run: Run, turn: Turn) -> Played:
     source: OwnLearner = world.source
-    problem, stream, n = source.problem, run.stream, turn.round - 1
+    problem, learner, stream, n = source.problem, source.learner, run.stream, turn.round - 1
     seek(stream, CONTEXTS + source.lane, n)
     context = problem.observe(stream.generator)
     seek(stream, LEARNERS + source.lane, n)
-    proposal = source.decide(context, stream.generator)
+    proposal = learner.decide(context, stream.generator)
     seek(stream, REWARDS + source.lane, n)
-    reward, outcome = play(problem, context, proposal.action, stream.generator)
-    gap = source.gap(context, proposal.action)
-    regret = regret_after(source.learner, proposal.regret, outcome)
-    source.learner.learn(context, proposal.action if outcome is None else outcome, reward)
+    reward, outcome = problem.play(context, proposal.action, stream.generator)
+    gap, regret = problem.gap(context, proposal.action), learner.regret_after(proposal.regret, outcome)
+    learner.learner.learn(context, proposal.action if outcome is None else outcome, reward)
     return Played(reward, gap, regret)
 
 
 class OwnSelector:
     """Any selector, and the play that it has open."""
 
-    def __init__(self, selector) -> None:
+    def __init__(self, selector: Selector) -> None:
         self.selector = selector
-        self.choice: Choice = Choice(-1, 0, 0.0)
+        self.choice = Choice(-1, 0, 0.0)
 
 
 def select_publicly(own: OwnSelector, stream: Stream, t: int) -> Turn:
@@ -77,17 +68,16 @@ def settle_publicly(world: World, run: Run, turn: Turn, played: Played) -> None:
     own.selector.credit(own.choice, float(played.reward))
 
 
-def certified_publicly(own: OwnSelector) -> float:
+def certified_publicly(own: OwnSelector | OwnPortfolio) -> float:
     return float(own.selector.certificate().regret_upper)
 
 
 class OwnPortfolio:
     """A portfolio on a problem: source and selector at once, as it decides only when it sees the context."""
 
-    def __init__(self, problem, portfolio: Portfolio) -> None:
-        self.problem, self.selector = problem, portfolio
-        self.gap = gap_of(problem)
-        self.record = getattr(problem, "record", None)
+    def __init__(self, problem: Problem, portfolio: Portfolio) -> None:
+        self.problem, self.selector = AdaptedProblem(problem), portfolio
+        self.learners = [AdaptedLearner(learner) for learner in portfolio.learners]
         self.context: Context = None
         self.decision: Decision | None = None
 
@@ -102,14 +92,12 @@ def select_in_portfolio(own: OwnPortfolio, stream: Stream, t: int) -> Turn:
 def play_in_portfolio(world: World, run: Run, turn: Turn) -> Played:
     own: OwnPortfolio = world.source
     assert own.decision is not None
-    action, context = own.decision.action, own.context
+    problem, context, action = own.problem, own.context, own.decision.action
     seek(run.stream, REWARDS, turn.round)
-    reward, outcome = play(own.problem, context, action, run.stream.generator)
-    gap = own.gap(context, action)
-    regret = regret_after(own.selector.learners[turn.learner], np.nan, outcome)
+    reward, outcome = problem.play(context, action, run.stream.generator)
+    gap, regret = problem.gap(context, action), own.learners[turn.learner].regret_after(nan, outcome)
     own.selector.learn(own.decision, reward, outcome, None if isnan(regret) else regret)
-    if own.record is not None:
-        own.record(turn.learner, action, reward)
+    problem.record(turn.learner, action, reward)
     return Played(reward, gap, regret)
 
 
