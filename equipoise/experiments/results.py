@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InvalidArgument, UnreadableFile
 from equipoise.simulation.parts import log_rounds as log_rounds
-from equipoise.validation import count
 
 if TYPE_CHECKING:
     import polars as pl

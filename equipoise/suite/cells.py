@@ -17,20 +17,20 @@ from typing import Any
 import numpy as np
 
 from equipoise import __version__
+from equipoise.compatibility import check_entitled
 from equipoise.errors import NotEntitled
 from equipoise.experiments.results import log_rounds
 from equipoise.experiments.simulation import run_from_tapes, violates
-from equipoise.compatibility import check_entitled
 from equipoise.simulation.joint import run_jointly
-from equipoise.simulation.tape_files import load_tapes, save_tapes
 from equipoise.simulation.parts import Curves, open_curves
+from equipoise.simulation.sources import code_digest
+from equipoise.simulation.tape_files import load_tapes, save_tapes
 from equipoise.simulation.tapes import Tapes, why_not_tapes
 from equipoise.simulation.worlds import can_compile
 from equipoise.storage import digest
 from equipoise.suite.contenders import CONTENDERS
 from equipoise.suite.instances import INSTANCES, World
 from equipoise.suite.results import Row
-from equipoise.simulation.sources import code_digest
 
 LEARNERS = "learners"  # stands for a selector's label in the row of all learners alone
 
