@@ -32,7 +32,7 @@ LAYERS = (
     ("learner", "nesting", "selector", "problem", "trajectory", "ledger", "policies", "storage", "archive", "outlook"),
     ("learners", "selectors", "problems"),
     ("saving", "tickets", "portfolio", "simulate", "entitlement"),
-    ("rl", "theory", "experiments", "suite"),
+    ("rl", "theory", "executor", "experiments", "suite"),
     ("testing", "bench", "audit"),
     ("terminal", "cli"),
 )

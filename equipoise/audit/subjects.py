@@ -19,6 +19,7 @@ from equipoise.audit.controls import CONTROLS
 from equipoise.audit.judging import judge
 from equipoise.audit.lemmas import CERTAIN, LEMMAS
 from equipoise.audit.pools import FAMILIES, make_pool
+from equipoise.executor import Report, silent
 from equipoise.experiments import EXPERIMENTS, Setup
 from equipoise.experiments.results import log_rounds
 from equipoise.nesting import well_spaced
@@ -105,7 +106,7 @@ def tasks(quick: bool = False) -> list[Task]:
     return found
 
 
-def perform(task: Task) -> Outcome:
+def perform(task: Task, report: Report = silent) -> Outcome:
     """Run a subject."""
     match task.kind:
         case "experiment" if task.name == "adversarial":

@@ -1,4 +1,4 @@
-"""What there is to compute, and how: the runs of a suite, grouped so that compiled drivers are used again.
+"""What there is to compute, and how: the runs of a suite, grouped by what they have in common.
 
 A selector that tapes allow is run on the tapes of an instance and seed, all such selectors in one go; the tapes are
 kept on disk. Shared data, importance weights, snapshots and questions to every learner need a joint run, one selector
@@ -18,6 +18,7 @@ import numpy as np
 
 from equipoise import __version__
 from equipoise.errors import NotEntitled
+from equipoise.executor import Report
 from equipoise.experiments.results import log_rounds
 from equipoise.experiments.simulation import run_from_tapes, violates
 from equipoise.selector import check_entitled
@@ -52,16 +53,6 @@ class Task:
 @cache
 def _first_seed(instance: str, rounds: int) -> World:
     return INSTANCES[instance].set_up(0, rounds)
-
-
-@cache
-def drivers_of(task: Task) -> str:
-    """Tasks of equal drivers run on the same compiled code."""
-    world = _first_seed(task.instance, task.rounds)
-    draw = getattr(getattr(world.problem, "kernels", None), "draw", type(world.problem))
-    algorithms = [type(learner).__name__ for learner in world.learners]
-    selectors = "" if task.way == "tapes" else [CONTENDERS[label].selector for label in task.labels]
-    return f"{draw.__module__} {algorithms} {task.way} {selectors}"
 
 
 @cache
@@ -111,11 +102,21 @@ def key_of(instance: str, rounds: int, label: str, shared: bool, seed: int) -> s
     return digest({"basis": _basis(instance, rounds, label, shared), "seed": seed})
 
 
-def perform(task: Task, tape_folder: Path) -> list[Row]:
-    """Run a task; the results by row."""
+def perform(tape_folder: Path, task: Task, report: Report) -> list[Row]:
+    """Run a task; the results by row. Reports are in runs."""
+    rows: list[Row] = []
+    for seed in task.seeds:
+        for row in _runs(task, seed, tape_folder):
+            rows.append(row)
+            report(f"{task.instance}: {row['selector']}", 1)
+    return rows
+
+
+def _runs(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]:
     if task.way == "tapes":
-        return [row for seed in task.seeds for row in _perform_on_tapes(task, seed, tape_folder)]
-    return [(_perform_jointly if task.way == "joint" else _perform_alone)(task, seed) for seed in task.seeds]
+        yield from _perform_on_tapes(task, seed, tape_folder)
+    else:
+        yield _perform_jointly(task, seed) if task.way == "joint" else _perform_alone(task, seed)
 
 
 def _perform_on_tapes(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]:
