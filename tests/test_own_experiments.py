@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
+import pytest
 
+from equipoise.errors import InvalidArgument
+from equipoise.experiments import Setup
 from equipoise.experiments.results import CURVES, ELIMINATIONS, EXPERIMENT
 from equipoise.experiments.runner import run
-from tests.own_experiment import OWN
+from tests.own_experiment import OWN, Coins, Habit, InTurn, build
 
 
 def test_an_experiment_outside_the_package_runs_in_any_number_of_processes(tmp_path: Path) -> None:
@@ -18,3 +24,35 @@ def test_an_experiment_outside_the_package_runs_in_any_number_of_processes(tmp_p
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
     curves = pl.read_parquet(tmp_path / "2" / CURVES)
     assert curves["seed"].unique().sort().to_list() == [0, 1, 2]
+
+
+def test_an_executor_may_be_given(tmp_path: Path) -> None:
+    run(OWN, out=tmp_path / "one", jobs=1)
+    with ThreadPoolExecutor(2) as threads:
+        run(OWN, out=tmp_path / "threads", jobs=threads)
+    assert (tmp_path / "one" / CURVES).read_bytes() == (tmp_path / "threads" / CURVES).read_bytes()
+
+
+def test_an_experiment_that_cannot_be_sent_is_one_line(tmp_path: Path) -> None:
+    built_here = replace(OWN, build=lambda settings, seed: build(settings, seed))
+    with pytest.raises(InvalidArgument, match=r"^experiment 'own' cannot be sent to another process \(.*use one job$"):
+        run(built_here, out=tmp_path, jobs=2)
+    run(built_here, out=tmp_path, jobs=1)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ((Coins, (Habit(0),), {"s": InTurn(1, False)}), "problem is the class Coins, but must be an object of it"),
+        ((Coins(True), (Habit,), {"s": InTurn(1, False)}), "learner 0 is the class Habit, but must be an object of it"),
+        ((Coins(True), (Habit(0),), {"s": InTurn}), "selector 's' is the class InTurn, but must be an object of it"),
+    ],
+)
+def test_a_class_in_place_of_an_object_is_one_line(parts: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"^{message}$"):
+        Setup(*parts)
+
+
+def test_a_name_in_place_of_an_experiment_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="^experiment is 'nested', but must be an Experiment$"):
+        run("nested", out=tmp_path)  # type: ignore[arg-type]
