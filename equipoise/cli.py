@@ -9,15 +9,17 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from equipoise import __version__
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
 from equipoise.terminal import print_results, print_suite, print_whole, progress_bar, summary_table
+from equipoise.types import Config, Plain
 
 if TYPE_CHECKING:
+    from equipoise.experiments import Experiment
     from equipoise.experiments.results import Results
 
 KINDS = ("experiments", "learners", "selectors", "problems")
@@ -288,13 +290,13 @@ def bench(
     measure_and_print(quick, yardstick, peers, Path("docs") if out is None and not quick else out)
 
 
-def parse_settings(words: Sequence[str]) -> dict[str, Any]:
+def parse_settings(words: Sequence[str]) -> Config:
     """Settings from KEY=VALUE; a value is JSON if it reads as such, else text.
 
     >>> parse_settings(["d_star=8", "noise=gaussian", "share_data=true"])
     {'d_star': 8, 'noise': 'gaussian', 'share_data': True}
     """
-    parsed: dict[str, Any] = {}
+    parsed: Config = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
@@ -312,7 +314,7 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(name)  # NaN and infinities are no JSON
 
 
-def _run_with_progress(experiment: Any, arguments: Mapping[str, Any]) -> tuple[Results, list[Path]]:
+def _run_with_progress(experiment: Experiment, arguments: Mapping[str, Plain]) -> tuple[Results, list[Path]]:
     from equipoise.experiments.report import publish
     from equipoise.experiments.runner import run as run_experiment
 

@@ -12,10 +12,23 @@ class Problem(Protocol):
     adversaries that look at the history, and `play(context, action, rng)`, which gives reward and outcome at once where
     more than the action is learned from (an episode)."""
 
-    name: str
-    reward_range: tuple[float, float]  # of the rewards; of the expected rewards where the noise is unbounded
-    iid: bool  # whether contexts are independent and identically distributed
-    noise: float | None  # sub-Gaussian factor of unbounded noise, None where rewards keep to the range
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """Of the rewards; of the expected rewards where the noise is unbounded."""
+        ...
+
+    @property
+    def iid(self) -> bool:
+        """Whether contexts are independent and identically distributed."""
+        ...
+
+    @property
+    def noise(self) -> float | None:
+        """Sub-Gaussian factor of unbounded noise, None where rewards keep to the range."""
+        ...
 
     def observe(self, rng: np.random.Generator) -> Any:
         """The context of the next round."""

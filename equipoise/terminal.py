@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from equipoise.experiments.results import Results
+    from equipoise.suite.suite import Outcome
+    from equipoise.types import Plain
 
 
 @contextmanager
@@ -49,7 +53,7 @@ def print_results(results: Results, paths: Sequence[Path]) -> None:
     print_paths(paths)
 
 
-def print_suite(outcome: Any, paths: Sequence[Path]) -> None:
+def print_suite(outcome: Outcome, paths: Sequence[Path]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -75,7 +79,7 @@ def print_paths(paths: Sequence[Path]) -> None:
         typer.echo(f"  {path}")
 
 
-def print_whole(table: Any) -> None:
+def print_whole(table: Table) -> None:
     """No cell is cut, however narrow the terminal or wherever the output goes."""
     from rich.console import Console
     from rich.measure import Measurement
@@ -86,7 +90,7 @@ def print_whole(table: Any) -> None:
     console.print(table)
 
 
-def _table(summary: Mapping[str, Any], instance: str) -> Any:
+def _table(summary: Mapping[str, Plain], instance: str) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
@@ -105,7 +109,7 @@ def _table(summary: Mapping[str, Any], instance: str) -> Any:
     return table
 
 
-def summary_table(rows: Sequence[Sequence[str]]) -> Any:
+def summary_table(rows: Sequence[Sequence[str]]) -> Table:
     from rich.markup import escape
     from rich.table import Table
 

@@ -19,7 +19,7 @@ class Coins:
 
     name = "Coins"
     reward_range = (0.0, 1.0)
-    noise = None
+    noise: float | None = None
 
     def __init__(self, iid: bool) -> None:
         self.iid = iid
@@ -96,6 +96,12 @@ class InTurn:
 
     def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
         pass
+
+    def check_reward(self, reward: float) -> float:
+        return float(reward)
+
+    def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
+        return float(reward), float("nan") if regret is None else float(regret)
 
     def credit(self, choice: Choice, reward: float, regret: float | None = None) -> None:
         pass

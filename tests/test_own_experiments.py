@@ -54,5 +54,5 @@ def test_a_class_in_place_of_an_object_is_one_line(parts: tuple[Any, ...], messa
 
 
 def test_a_name_in_place_of_an_experiment_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="^experiment is 'nested', but must be an Experiment$"):
+    with pytest.raises(InvalidArgument, match=r"^experiment is 'nested', but must be an Experiment$"):
         run("nested", out=tmp_path)  # type: ignore[arg-type]

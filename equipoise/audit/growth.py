@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import e, log, sqrt
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.audit.pools import BOUND_DELTA, FAMILIES, SLOPE, make_pool
 from equipoise.errors import UnreadableFile
 from equipoise.simulate.tapes import Tapes, run_on_tapes
 from equipoise.storage import read_bytes, write_atomic
+from equipoise.types import Array, Config, Integers
 
 VERSION = 1
 LEAST, MOST, SEEDS = 13, 19, 8  # T = 2^13 .. 2^19
@@ -76,12 +76,12 @@ def measure(least: int = LEAST, most: int = MOST, seeds: int = SEEDS) -> list[Gr
     return found
 
 
-def _regrets(family: str, gap: bool, marks: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
+def _regrets(family: str, gap: bool, marks: Integers, seed: int) -> Array:
     pool = make_pool(family, gap=gap)
     return run_on_tapes(Tapes(pool.problem, pool.learners, marks, seed), pool.selector)[0].regret
 
 
-def fitted_exponent(marks: Any, regrets: Any) -> tuple[float, float]:
+def fitted_exponent(marks: Array | Integers, regrets: Array) -> tuple[float, float]:
     """Slope of ln(Reg(2T) - Reg(T)) over ln T, and its standard error.
 
     >>> slope, error = fitted_exponent(np.array([1.0, 2.0, 4.0, 8.0]), 7 + 3 * np.array([1.0, 2.0, 4.0, 8.0]) ** 0.5)
@@ -106,7 +106,7 @@ def save(rows: Sequence[Growth], path: Path) -> None:
 
 
 def load(path: Path) -> list[Growth]:
-    data: Mapping[str, Any] = json.loads(read_bytes(path))
+    data: Config = json.loads(read_bytes(path))
     if data.get("version") != VERSION:
         raise UnreadableFile(f"{path} has version {data.get('version')!r}, but only {VERSION} is known")
     return [Growth(**row) for row in data["rows"]]
@@ -127,7 +127,7 @@ def picture(rows: Sequence[Growth]) -> bytes:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4.2), layout="constrained")
-    axes: Any = figure.subplots(1, 2, sharey=True)
+    axes = figure.subplots(1, 2, sharey=True)
     colours = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#555555")
     for panel, gap, title in zip(axes, (False, True), ("no gap", "misspecified learner loses 0.8 a play"), strict=True):
         for row in rows:

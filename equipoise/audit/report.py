@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from html import escape
 from math import isnan
 from pathlib import Path
-from typing import Any
 
 from equipoise.audit.claims import CLAIMS, CONFIDENCE, Finding
 from equipoise.audit.command import Audit
@@ -115,7 +114,7 @@ def picture(audit: Audit) -> bytes:
 
     claims = [claim for claim in CLAIMS if any(row.claim == claim for row in audit.findings)]
     figure = Figure(figsize=(9, 0.38 * len(claims) + 1.3), layout="constrained")
-    axes: Any = figure.subplots()
+    axes = figure.subplots()
     controls = [row for outcome in audit.outcomes if outcome.task.kind == "control" for row in outcome.findings]
     for rows, colour, shift, label in (
         (audit.findings, "#3465a4", 0.14, "audited, with the exact interval"),

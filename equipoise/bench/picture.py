@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from io import BytesIO
-from typing import Any
+
+from equipoise.bench.samples import Benchmark
 
 OWN, OTHER, FLOOR = "#1f6fb4", "#b9bec5", "#6b7280"
 
 
-def draw(data: Mapping[str, Any]) -> bytes:
+def draw(data: Benchmark) -> bytes:
     """The picture as PNG."""
     from matplotlib.figure import Figure
 

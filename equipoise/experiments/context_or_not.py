@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import sqrt
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,9 @@ from equipoise.experiments.experiment import Experiment, Setup
 from equipoise.learners import OFUL, UCB
 from equipoise.learners.oful import closed_form_constant
 from equipoise.problems import DisjointLinearBandit
+from equipoise.selector import Selector
 from equipoise.selectors import BalancedElimination, RealizedBalancing
+from equipoise.types import Plain
 from equipoise.validation import count
 
 N_ACTIONS, N_ATTRIBUTES = 5, 7
@@ -41,7 +42,7 @@ def problem_of(instance: str) -> DisjointLinearBandit:
     return DisjointLinearBandit([0.55, 0.55, 0.4, 0.4, 0.4], weights)
 
 
-def build(settings: Mapping[str, Any], seed: int) -> Setup:
+def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     problem = problem_of(settings["instance"])
     n_part = count("n_part", settings["n_part"], most=N_ATTRIBUTES - 1)
     n_seen = [0, n_part, N_ATTRIBUTES]
@@ -66,7 +67,7 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
         "balanced-scaled": scaled,
         "balanced-shared": scaled,
     }
-    selectors: dict[str, Any] = {
+    selectors: dict[str, Selector] = {
         label: BalancedElimination(candidates, delta=settings["delta"]) for label, candidates in bounds.items()
     }
     selectors |= {

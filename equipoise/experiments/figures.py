@@ -13,7 +13,7 @@ import io
 from collections.abc import Callable
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from equipoise.experiments import panels
 from equipoise.experiments.gather import curves_over_seeds, elimination_marks
@@ -22,7 +22,10 @@ from equipoise.experiments.results import Results
 from equipoise.storage import write_atomic
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    Place: TypeAlias = Callable[[str, float, float, float, float], Axes]  # axes by label, left, top, width, height
 
 PNG, SVG = "regret.png", "regret.svg"
 PANELS_PER_ROW = 3
@@ -78,7 +81,7 @@ def _lone_figure(results: Results) -> Figure:
     layout = _layout([*learners, *selectors], selectors, marks)
     figure = Figure(figsize=(WIDTH, layout.height), facecolor="white")
 
-    def axes(label: str, left: float, top: float, width: float, tall: float) -> Any:
+    def axes(label: str, left: float, top: float, width: float, tall: float) -> Axes:
         box = (left / WIDTH, 1 - (top + tall) / layout.height, width / WIDTH, tall / layout.height)
         return figure.add_axes(box, label=label)
 
@@ -93,7 +96,7 @@ def _lone_figure(results: Results) -> Figure:
 
 
 def _draw_block(
-    axes: Callable[..., Any],
+    axes: Place,
     layout: Layout,
     results: Results,
     k: int,

@@ -8,7 +8,7 @@ selector: the share of plays that each learner got, in the colour of its label, 
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from equipoise.experiments import panels
 from equipoise.experiments.gather import curves_over_seeds, elimination_marks
@@ -16,6 +16,7 @@ from equipoise.experiments.results import Results
 from equipoise.experiments.tables import facts
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Inches.
@@ -61,7 +62,7 @@ def instances_figure(results: Results) -> Figure:
     shares = SHARES if any(row.selectors for row in rows) else 0.0
     main_width = WIDTH - LEFT - panels.LABEL_GAP - CHARACTER * longest - SHARES_LEFT - shares - RIGHT
 
-    def axes(label: str, left: float, top: float, wide: float, tall: float) -> Any:
+    def axes(label: str, left: float, top: float, wide: float, tall: float) -> Axes:
         box = (left / WIDTH, 1 - (top + tall) / height, wide / WIDTH, tall / height)
         return figure.add_axes(box, label=label)
 
@@ -86,7 +87,7 @@ def _gathered(results: Results, instance: str) -> Row:
     return Row(instance, learners, selectors, marks, f"what nobody is told: {known}" if known else "")
 
 
-def _draw_main(axes: Any, row: Row, *, last: bool) -> None:
+def _draw_main(axes: Axes, row: Row, *, last: bool) -> None:
     panels.draw_regret(axes, row.learners, row.selectors, row.marks)
     axes.set_xlabel("rounds" if last else "", fontsize=9)
     axes.set_ylabel("cumulative regret", fontsize=9)
@@ -109,20 +110,19 @@ def _places(n_selectors: int, row_height: float) -> list[tuple[float, float, flo
     return places
 
 
-def _draw_shares(axes: Any, row: Row, k: int, n_seeds: int) -> None:
+def _draw_shares(axes: Axes, row: Row, k: int, n_seeds: int) -> None:
     selector, marks, n_learners = row.selectors[k], row.marks[k], len(row.learners)
     panels.draw_shares(axes, selector, n_learners, marks, CROSS_SIZE)
     colour, _ = panels.selector_style(k)
-    where: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "annotation_clip": False}
-    name = panels.short(selector.name, 24)
-    axes.annotate(name, (0, 1), (0, 14), color=colour, fontsize=8.5, fontweight="bold", **where)
+    panels.annotate_above(axes, panels.short(selector.name, 24), 14, color=colour, fontsize=8.5, fontweight="bold")
     mean = sum(mark.n_seeds for mark in marks) / n_seeds
     note = f"eliminates {mean:.2g} of {n_learners}" if marks else "eliminates none"
-    axes.annotate(note, (0, 1), (0, 4), color=panels.GREY, fontsize=7.5, **where)
+    panels.annotate_above(axes, note, 4, color=panels.GREY, fontsize=7.5)
     first_column, last_line = k % PER_LINE == 0, k + PER_LINE >= len(row.selectors)
     axes.set_xticks([0, int(selector.rounds[-1])])
     axes.tick_params(labelsize=7, labelleft=first_column, labelbottom=last_line)
     axes.set_ylabel("share of plays" if first_column else "", fontsize=7.5)
     if last_line:  # labels of neighbours would meet
-        for label, place in zip(axes.get_xticklabels(), ("left", "right"), strict=True):
-            label.set_horizontalalignment(place)
+        first, last = axes.get_xticklabels()
+        first.set_horizontalalignment("left")
+        last.set_horizontalalignment("right")

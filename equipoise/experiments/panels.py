@@ -7,7 +7,8 @@ lightness too, so that neither colour blindness nor a grey print makes them one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Color: TypeAlias = str | tuple[float, float, float, float]
+Dashes: TypeAlias = Literal["-"] | tuple[float, tuple[float, ...]]
+
 WARM = ("#D55E00", "#000000", "#C2478F", "#E69F00", "#7A3B10", "#8C8C8C")
 COOL = ("#56B4E9", "#0072B2", "#009E73", "#9A8FE0", "#1B2A6B", "#8FD1BE", "#5B7F95")
-DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (3, 1, 1, 1)))  # in turn, once the colours are used up
-WRONG: Any = (0, (1, 1.2))  # dashes of a learner that presumes what is false
+DASHES: tuple[Dashes, ...] = ("-", (0, (5, 1.5)), (0, (3, 1, 1, 1)))  # in turn, once the colors are used up
+WRONG: Dashes = (0, (1, 1.2))  # dashes of a learner that presumes what is false
 GREY, LIGHT_GREY = "#5A5A5A", "#E4E4E4"
 BAND = (0.1, 0.9)  # quantiles over seeds
 LONGEST_NAME = 28  # characters that fit a label
@@ -27,7 +31,19 @@ MOST_NOTES = 4
 MOST_KEYS = 9  # learners; beyond, the coloured labels of the main panel are the key
 NOTE_SIZE, NOTE_INCHES = 7.5, 0.058  # points; inches a character takes
 LABEL_INCHES, LABEL_GAP, LABEL_SIZE = 0.212, 0.21, 9.5  # from label to label and from axes to label; points
-CROSS: dict[str, Any] = {
+
+
+class Cross(TypedDict):
+    """Style of a mark."""
+
+    marker: str
+    markersize: float
+    markeredgecolor: str
+    linestyle: Literal["none"]
+    clip_on: bool
+
+
+CROSS: Cross = {
     "marker": "X",
     "markersize": 8.5,
     "markeredgecolor": "white",
@@ -56,7 +72,7 @@ class Mark(NamedTuple):
     n_seeds: int
 
 
-def learner_colours(n_learners: int) -> list[Any]:
+def learner_colours(n_learners: int) -> list[Color]:
     """As many cool colours as there are learners; a gradual scale if they outnumber the palette."""
     if n_learners <= len(COOL):
         return list(COOL[:n_learners])
@@ -65,7 +81,7 @@ def learner_colours(n_learners: int) -> list[Any]:
     return [mpl.colormaps["viridis"](x) for x in np.linspace(0.0, 0.9, n_learners)]
 
 
-def selector_style(k: int) -> tuple[str, Any]:
+def selector_style(k: int) -> tuple[str, Dashes]:
     """Colour and dashes of the k-th selector."""
     return WARM[k % len(WARM)], DASHES[k // len(WARM) % len(DASHES)]
 
@@ -103,7 +119,7 @@ def draw_regret(
     axes: Axes, learners: Sequence[Curves], selectors: Sequence[Curves], marks: Sequence[Sequence[Mark]]
 ) -> None:
     """Mean regret of all learners and selectors."""
-    ends: list[tuple[float, str, Any, str]] = []
+    ends: list[tuple[float, str, Color, str]] = []
     for learner, colour in zip(learners, learner_colours(len(learners)), strict=True):
         mean = learner.regret.mean(axis=0)
         dashes = WRONG if learner.wrong else "-"
@@ -151,7 +167,7 @@ def _rounds_axis(axes: Axes, last_round: int) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
 
 
-def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, Any, str]]) -> None:
+def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, Color, str]]) -> None:
     """The label of each curve to the right of the axes, moved apart where they would overlap."""
     from matplotlib.colors import to_rgb
 
@@ -190,11 +206,36 @@ def spread(wanted: Sequence[float], spacing: float) -> list[float]:
 def draw_title(axes: Axes, name: str, k: int, lines: Sequence[str], notes_height: float) -> None:
     """Name of the selector and notes above its panels, starting at the same height in all columns."""
     top = 72 * notes_height + 6
-    where: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "annotation_clip": False}
     colour, _ = selector_style(k)
-    axes.annotate(short(name), (0, 1), (0, top), color=colour, fontsize=10.5, fontweight="bold", **where)
+    annotate_above(axes, short(name), top, color=colour, fontsize=10.5, fontweight="bold")
     text = "\n".join(lines)
-    axes.annotate(text, (0, 1), (0, top - 3), va="top", color=GREY, fontsize=NOTE_SIZE, linespacing=1.15, **where)
+    annotate_above(axes, text, top - 3, va="top", color=GREY, fontsize=NOTE_SIZE)
+
+
+def annotate_above(
+    axes: Axes,
+    text: str,
+    points: float,
+    *,
+    color: Color,
+    fontsize: float,
+    fontweight: str = "normal",
+    va: str = "baseline",
+) -> None:
+    """Text that starts at the left end of the axes, `points` above them."""
+    axes.annotate(
+        text,
+        (0, 1),
+        (0, points),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        annotation_clip=False,
+        color=color,
+        fontsize=fontsize,
+        fontweight=fontweight,
+        va=va,
+        linespacing=1.15,
+    )
 
 
 def draw_shares(axes: Axes, selector: Curves, n_learners: int, marks: Sequence[Mark], cross_size: float = 8.5) -> None:
@@ -210,7 +251,7 @@ def draw_shares(axes: Axes, selector: Curves, n_learners: int, marks: Sequence[M
     for mark in marks:
         upper = float(np.interp(mark.median_round, middles, heights[:, mark.learner]))
         lower = float(np.interp(mark.median_round, middles, heights[:, mark.learner] - shares[:, mark.learner]))
-        style = {**CROSS, "markersize": cross_size}
+        style: Cross = {**CROSS, "markersize": cross_size}
         axes.plot(mark.median_round, (lower + upper) / 2, color="black", zorder=5, **style)
     _rounds_axis(axes, int(selector.rounds[-1]))
     axes.set_ylim(0, 1)
@@ -285,6 +326,7 @@ def draw_line_key(figure: Figure, left: float, bottom: float, *, crosses: bool, 
 
 def draw_keys(figure: Figure, learners: Sequence[Curves], certified: bool) -> None:
     """What the colours and lines of the lower panels mean, to the right of the last column of the first row."""
+    from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -297,11 +339,11 @@ def draw_keys(figure: Figure, learners: Sequence[Curves], certified: bool) -> No
         Line2D([], [], color=GREY, linewidth=2.2, label="true"),
     ]
     x = 1 + 0.12 * figure.dpi / right.get_window_extent().width
-    place: dict[str, Any] = {"loc": "upper left", "frameon": False, "handlelength": 1.4, "borderaxespad": 0.0}
+    legend = partial(Axes.legend, loc="upper left", frameon=False, handlelength=1.4, borderaxespad=0.0)
     if len(learners) <= MOST_KEYS:
-        right.legend(handles=names[::-1], bbox_to_anchor=(x, 1.02), fontsize=8.5, labelspacing=0.35, **place)
+        legend(right, handles=names[::-1], bbox_to_anchor=(x, 1.02), fontsize=8.5, labelspacing=0.35)
     else:
-        right.legend(handles=[], title="colours as above", bbox_to_anchor=(x, 1.02), title_fontsize=8.5, **place)
+        legend(right, handles=[], title="colors as above", bbox_to_anchor=(x, 1.02), title_fontsize=8.5)
     if certified:
         below = figure.axes[figure.axes.index(right) + 1]
-        below.legend(handles=lines, bbox_to_anchor=(x, 1.0), fontsize=8.5, **place)
+        legend(below, handles=lines, bbox_to_anchor=(x, 1.0), fontsize=8.5)

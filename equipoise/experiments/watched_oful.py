@@ -18,6 +18,7 @@ from equipoise.learners import OFUL
 from equipoise.learners.base import Kernels
 from equipoise.learners.oful import Params, decide
 from equipoise.learners.ridge import Array, Scratch, ellipsoid_radius, update_offered
+from equipoise.types import Action, Context, Plain
 
 
 class Memory(NamedTuple):
@@ -62,7 +63,7 @@ class WatchedOFUL(OFUL):
     accepts = frozenset({"off_policy"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def __init__(self, truth: Array, **settings: Any) -> None:
+    def __init__(self, truth: Array, **settings: Plain) -> None:
         super().__init__(len(truth), **settings)
         known = np.array(truth, float)
         self.truth = tuple(known.tolist())
@@ -70,7 +71,7 @@ class WatchedOFUL(OFUL):
         self.memory: Any = Memory(*watched)
         judge(self.params, self.memory)
 
-    def learn(self, context: Any, action: Any, reward: float, weight: float = 1.0) -> None:
+    def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """As OFUL, with the score kept."""
         actions, position = self.check_offered(context, action)
         learn(self.params, self.memory, actions, position, self.check_reward(reward, weight))

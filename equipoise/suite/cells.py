@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cache
 from math import isnan
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,9 @@ from equipoise.errors import NotEntitled
 from equipoise.executor import Report
 from equipoise.experiments.results import log_rounds
 from equipoise.experiments.simulation import run_from_tapes, violates
-from equipoise.selector import check_entitled
+from equipoise.learner import Learner
+from equipoise.problem import Problem
+from equipoise.selector import Selector, check_entitled
 from equipoise.simulate.joint import run_jointly
 from equipoise.simulate.tape_files import load_tapes, save_tapes
 from equipoise.simulate.tapes import Curves, Tapes, can_compile, open_curves, why_not_tapes
@@ -62,9 +63,10 @@ def way_of(instance: str, rounds: int, label: str, shared: bool) -> str | None:
     if shared and not (world.can_share and contender.can_share):
         return None
     try:
-        selector = contender.build(world, rounds)
         if contender.whole:
+            contender.learner_for(world, rounds)
             return "alone"
+        selector = contender.selector_for(world, rounds)
         check_entitled(selector, world.learners)
     except NotEntitled:
         return None
@@ -79,10 +81,14 @@ def _basis(instance: str, rounds: int, label: str, shared: bool) -> str:
     """What a result depends on beside the seed: settings and code."""
     world = _first_seed(instance, rounds)
     contender = CONTENDERS.get(label)  # none of the tapes and of the learners on them
-    parts = [world.problem, *(() if contender and contender.whole else world.learners)]
     modules = {"equipoise.simulate.tapes"}
-    if contender:
-        parts.append(contender.build(world, rounds))
+    parts: list[Problem | Learner | Selector] = [world.problem]
+    if contender and contender.whole:
+        parts.append(contender.learner_for(world, rounds))
+    else:
+        parts += world.learners
+    if contender and not contender.whole:
+        parts.append(contender.selector_for(world, rounds))
         modules |= {"equipoise.simulate.joint"} if way_of(instance, rounds, label, shared) == "joint" else set()
     modules |= {type(part).__module__ for part in parts}
     return digest(
@@ -131,7 +137,7 @@ def _perform_on_tapes(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]
             regrets = [float(tapes.curve(i)[-1]) for i in range(len(world.learners))]
             yield {**_about(task, label, seed), "regrets": regrets, "seconds": sum(tapes.seconds)}
         else:
-            selector = CONTENDERS[label].build(world, task.rounds)
+            selector = CONTENDERS[label].selector_for(world, task.rounds)
             yield _result(task, label, seed, *run_from_tapes(tapes, selector))
     if not known or (tapes.recorded > recorded).any():
         save_tapes(tapes, path, key)
@@ -140,7 +146,7 @@ def _perform_on_tapes(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]
 def _perform_jointly(task: Task, seed: int) -> Row:
     (label,) = task.labels
     world = INSTANCES[task.instance].set_up(seed, task.rounds)
-    selector, marks = CONTENDERS[label].build(world, task.rounds), log_rounds(task.rounds)
+    selector, marks = CONTENDERS[label].selector_for(world, task.rounds), log_rounds(task.rounds)
     run = run_jointly(world.problem, world.learners, selector, marks, seed, share_data=task.shared)
     return _result(task, label, seed, *run)
 
@@ -148,7 +154,7 @@ def _perform_jointly(task: Task, seed: int) -> Row:
 def _perform_alone(task: Task, seed: int) -> Row:
     (label,) = task.labels
     world = INSTANCES[task.instance].set_up(seed, task.rounds)
-    marks, learner = log_rounds(task.rounds), CONTENDERS[label].build(world, task.rounds)
+    marks, learner = log_rounds(task.rounds), CONTENDERS[label].learner_for(world, task.rounds)
     tapes = Tapes(world.problem, [learner], marks, seed)
     run = open_curves(len(marks), 1)
     run.regret[:] = tapes.curve(0)
@@ -177,7 +183,7 @@ def plan(
     rounds: Mapping[str, int],
     seeds: Sequence[int],
     labels: Sequence[str],
-    known: Mapping[str, Any],
+    known: Mapping[str, Row],
 ) -> list[Task]:
     """The tasks whose results are not known yet, by key."""
     tasks = []
