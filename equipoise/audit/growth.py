@@ -89,10 +89,10 @@ def fitted_exponent(marks: Array | Integers, regrets: Array) -> tuple[float, flo
     (0.5, True)
     """
     x, y = np.log(marks[:-1]), np.log(np.diff(regrets))
-    centred = x - x.mean()
-    slope = float(centred @ y / (centred @ centred))
-    rest = y - y.mean() - slope * centred
-    return slope, sqrt(float(rest @ rest) / (len(x) - 2) / float(centred @ centred))
+    centered = x - x.mean()
+    slope = float(centered @ y / (centered @ centered))
+    rest = y - y.mean() - slope * centered
+    return slope, sqrt(float(rest @ rest) / (len(x) - 2) / float(centered @ centered))
 
 
 def rounds_of(row: Growth, least: int = LEAST) -> list[int]:
@@ -128,17 +128,17 @@ def picture(rows: Sequence[Growth]) -> bytes:
 
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
-    colours = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#555555")
+    colors = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#555555")
     for panel, gap, title in zip(axes, (False, True), ("no gap", "misspecified learner loses 0.8 a play"), strict=True):
         for row in rows:
             if row.gap != gap:
                 continue
-            colour, marks = colours[list(FAMILIES).index(row.family)], rounds_of(row)
-            panel.plot(marks, row.regrets, "o-", ms=3.5, color=colour, label=f"{row.family}: {row.exponent:.2f}")
+            color, marks = colors[list(FAMILIES).index(row.family)], rounds_of(row)
+            panel.plot(marks, row.regrets, "o-", ms=3.5, color=color, label=f"{row.family}: {row.exponent:.2f}")
             rate = [rate_of(row.family, gap)(float(t)) for t in marks]
             scale = (row.regrets[-1] - row.regrets[-2]) / (rate[-1] - rate[-2])
             rest = row.regrets[-1] - scale * rate[-1]
-            panel.plot(marks, [rest + scale * value for value in rate], "--", lw=0.9, color=colour)
+            panel.plot(marks, [rest + scale * value for value in rate], "--", lw=0.9, color=color)
         panel.set(xscale="log", yscale="log", title=title, xlabel="rounds T")
         panel.legend(
             frameon=False, fontsize=8, title="bounds: fitted exponent (dashed: the paper's rate)", title_fontsize=8

@@ -116,7 +116,7 @@ def picture(audit: Audit) -> bytes:
     figure = Figure(figsize=(9, 0.38 * len(claims) + 1.3), layout="constrained")
     axes = figure.subplots()
     controls = [row for outcome in audit.outcomes if outcome.task.kind == "control" for row in outcome.findings]
-    for rows, colour, shift, label in (
+    for rows, color, shift, label in (
         (audit.findings, "#3465a4", 0.14, "audited, with the exact interval"),
         (controls, "#d55e00", -0.18, "controls, which must be caught"),
     ):
@@ -125,7 +125,7 @@ def picture(audit: Audit) -> bytes:
         shares = [row.violations / row.runs for row in known]
         ends = [[share - row.interval[0] for share, row in zip(shares, known, strict=True)]]
         ends.append([row.interval[1] - share for share, row in zip(shares, known, strict=True)])
-        axes.errorbar(shares, heights, xerr=ends, fmt="o", ms=4, color=colour, alpha=0.5, lw=0.7, label=label)
+        axes.errorbar(shares, heights, xerr=ends, fmt="o", ms=4, color=color, alpha=0.5, lw=0.7, label=label)
     axes.axvline(0.05, color="#555", lw=0.8, ls="--")
     axes.annotate("0.05", (0.05, 0.6), fontsize=8, color="#555", ha="center", annotation_clip=False)
     axes.set_yticks([-k for k in range(len(claims))], claims)

@@ -101,7 +101,7 @@ def _figure_cells(row: Figure) -> list[str]:
 
 
 def number(value: float) -> str:
-    """Three digits that count, and no more noughts than needed.
+    """Three digits that count, and no more zeros than needed.
 
     >>> number(0.15249), number(21.35), number(3025.4), number(1234567.0)
     ('0.152', '21.4', '3,025', '1,230,000')

@@ -1,7 +1,7 @@
 """The figure of a run: regret of each selector against each learner alone, who played when, and what was certified.
 
 Above, cumulative regret over rounds: selectors as thick lines with a band over seeds, learners alone as thin lines,
-each labelled at its end with its final mean. Scales are linear, so that a learner that never learns is a straight line
+each labeled at its end with its final mean. Scales are linear, so that a learner that never learns is a straight line
 and a selector that drops it bends. Below, one column per selector: the share of plays that each learner got, with a
 cross where it was eliminated, and the regret that the selector could certify beside the true one. A run of several
 instances has a figure of its own kind, in `instances_figure`.

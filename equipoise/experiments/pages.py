@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 HEAD = ("", "regret", "worst seed", "price", "eliminated", "guarantee")
 WIDTH = 120  # characters of a line of text
-COLOURS, DPI = 128, 120  # of the picture, which is to stay small
+COLORS, DPI = 128, 120  # of the picture, which is to stay small
 
 
 def write_page(experiment: Experiment, results: Results, folder: Path) -> list[Path]:
@@ -188,10 +188,10 @@ def _keeps(bound: ClosedForm, width: float, results: Results, instance: str, lea
 
 
 def small_png(figure: Figure) -> bytes:
-    """The figure as a picture of few colours, a third of the size of one with all."""
+    """The figure as a picture of few colors, a third of the size of one with all."""
     from PIL import Image  # which Matplotlib needs too
 
     full, small = io.BytesIO(), io.BytesIO()
     figure.savefig(full, format="png", dpi=DPI)
-    Image.open(full).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(small, format="png", optimize=True)
+    Image.open(full).convert("RGB").quantize(COLORS, dither=Image.Dither.NONE).save(small, format="png", optimize=True)
     return small.getvalue()

@@ -1,4 +1,4 @@
-"""The suite as a picture: prices of selectors by instance, in colours on a logarithmic scale.
+"""The suite as a picture: prices of selectors by instance, in colors on a logarithmic scale.
 
 Rows are in the order of the leaderboard and columns grouped by half, with the geometric mean in front. Selectors with a
 proved regret bound are marked; a blank cell is an instance that the selector is not entitled to.
@@ -25,7 +25,7 @@ CELL_WIDTH, CELL_HEIGHT = 0.62, 0.29  # inches
 LEFT, RIGHT, HEAD, FOOT, BETWEEN = 2.05, 0.75, 1.7, 0.75, 0.3
 CHARACTERS = 15  # of the caption, in an inch
 GAP = 0.35  # cells between the mean and the instances, and between halves
-DEAREST = 100.0  # where the colours end
+DEAREST = 100.0  # where the colors end
 INK, QUIET = "#1c1c1c", "#5f6368"
 
 
@@ -64,14 +64,14 @@ def _panel(
     from matplotlib import colormaps
     from matplotlib.colors import LogNorm
 
-    colours, scale = colormaps["YlOrRd"], LogNorm(1.0, DEAREST, clip=True)
+    colors, scale = colormaps["YlOrRd"], LogNorm(1.0, DEAREST, clip=True)
     second = next((k for k, name in enumerate(names) if INSTANCES[name].half == "report"), len(names))
     lefts = [1 + GAP + k + (GAP if k >= second else 0.0) for k in range(len(names))]
     for row, label in enumerate(labels):
         for left, value in zip([0.0, *lefts], [means[label], *grid[row]], strict=True):
             if value is None:
                 continue
-            shade = colours(scale(max(value, 1.0)))
+            shade = colors(scale(max(value, 1.0)))
             axes.add_patch(_cell(left, row, shade))
             dark = float(np.dot(shade[:3], (0.299, 0.587, 0.114))) < 0.5
             weight = "bold" if left == 0.0 else "normal"

@@ -164,7 +164,8 @@ def verify_file(path: str | Path) -> tuple[int, list[str]]:
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UnreadableFile(f"{str(path)!r} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UnreadableFile(f"{str(path)!r} cannot be read: {reason}") from error
     faults = []
     for place, line in enumerate(lines, start=1):
         try:

@@ -4,7 +4,7 @@ B learners are misspecified and have the smallest bounds, d_i = 1; the others ha
 misspecified learner loses `gap` in every play. `equipoise docs guarantees` writes the page.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
-Bandits and RL", tables labelled tab:summary_worst_case and tab:summary_gap_bounds.
+Bandits and RL", tables labeled tab:summary_worst_case and tab:summary_gap_bounds.
 """
 
 from __future__ import annotations
