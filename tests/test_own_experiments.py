@@ -41,15 +41,15 @@ def test_an_experiment_that_cannot_be_sent_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "message"),
+    ("parts", "what"),
     [
-        ((Coins, (Habit(0),), {"s": InTurn(1, False)}), "problem is the class Coins, but must be an object of it"),
-        ((Coins(True), (Habit,), {"s": InTurn(1, False)}), "learner 0 is the class Habit, but must be an object of it"),
-        ((Coins(True), (Habit(0),), {"s": InTurn}), "selector 's' is the class InTurn, but must be an object of it"),
+        ((Coins, (Habit(0),), {"s": InTurn(1, False)}), "problem is the class Coins"),
+        ((Coins(True), (Habit,), {"s": InTurn(1, False)}), "learner 0 is the class Habit"),
+        ((Coins(True), (Habit(0),), {"s": InTurn}), "selector 's' is the class InTurn"),
     ],
 )
-def test_a_class_in_place_of_an_object_is_one_line(parts: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(InvalidArgument, match=f"^{message}$"):
+def test_a_class_in_place_of_an_object_is_one_line(parts: tuple[Any, ...], what: str) -> None:
+    with pytest.raises(InvalidArgument, match=rf"^{what}, but must be an object: write {what.split()[-1]}\(...\)$"):
         Setup(*parts)
 
 

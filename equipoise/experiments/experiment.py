@@ -32,7 +32,14 @@ class Setup:
         parts |= {f"selector {label!r}": selector for label, selector in self.selectors.items()}
         for what, part in parts.items():
             if isinstance(part, type):
-                raise InvalidArgument(f"{what} is the class {part.__name__}, but must be an object of it")
+                name = part.__name__
+                raise InvalidArgument(f"{what} is the class {name}, but must be an object: write {name}(...)")
+
+    @property
+    def reward_width(self) -> float:
+        """From the least to the greatest expected reward."""
+        low, high = self.problem.reward_range
+        return float(high - low)
 
 
 @dataclass(frozen=True)

@@ -153,8 +153,7 @@ def _explanations(experiment: Experiment, results: Results) -> str:
 
 def _width(experiment: Experiment, results: Results, instance: str) -> float:
     """Of the rewards."""
-    low, high = experiment.set_up(results.experiment["settings"], 0, instance).problem.reward_range
-    return float(high - low)
+    return experiment.set_up(results.experiment["settings"], 0, instance).reward_width
 
 
 def _guarantee_words(experiment: Experiment, results: Results, instance: str, label: str) -> str:

@@ -92,5 +92,5 @@ def run(
     with run_tasks(simulate, missing, jobs=workers, what=name, report=tell) as finished:
         for _, result in finished:
             folder.add(result)
-    ranges = [setup.problem.reward_range for setup in setups]
-    return folder.finish({name: high - low for name, (low, high) in zip(experiment.instances, ranges, strict=True)})
+    widths = [setup.reward_width for setup in setups]
+    return folder.finish(dict(zip(experiment.instances, widths, strict=True)))
