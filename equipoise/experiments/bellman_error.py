@@ -16,12 +16,10 @@ from collections.abc import Mapping
 from math import sqrt
 
 from equipoise.bounds import LinearSqrt
-from equipoise.experiments.experiment import Experiment, Setup
+from equipoise.experiments.experiment import Experiment, Setup, balancing_selectors
 from equipoise.learners import LSVI_UCB, Eleanor
 from equipoise.learners.eleanor import paper_bound
 from equipoise.problems import LinearMDP
-from equipoise.selector import Selector
-from equipoise.selectors import BalancedElimination, RealizedBalancing
 from equipoise.types import Plain
 from equipoise.validation import count, one_of
 
@@ -39,11 +37,7 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     printed = [paper_bound(dim, horizon=horizon, misspecification=error) for error in presumed]
     scaled = [LinearSqrt(bound.slope, settings["bound_scale"] * bound.coefficient) for bound in printed]
     known = {"delta": settings["delta"], "reward_range": problem.reward_range}
-    selectors: dict[str, Selector] = {
-        label: BalancedElimination(bounds, **known)
-        for label, bounds in (("balanced-paper", printed), ("balanced-scaled", scaled))
-    }
-    selectors["realized"] = RealizedBalancing(len(learners), **known)
+    selectors = balancing_selectors({"balanced-paper": printed, "balanced-scaled": scaled}, **known)
     true_error = problem.largest_error
 
     def facts() -> dict[str, float]:

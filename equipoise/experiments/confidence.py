@@ -18,13 +18,11 @@ from math import ceil, log2
 
 from equipoise.bounds import Bound, Observed, Power
 from equipoise.errors import InvalidArgument
-from equipoise.experiments.experiment import Experiment, Setup
+from equipoise.experiments.experiment import Experiment, Setup, balancing_selectors
 from equipoise.experiments.nested import NORM_BOUND
 from equipoise.experiments.watched_oful import WatchedOFUL
 from equipoise.learners.oful import closed_form_constant
 from equipoise.problems import LinearBandit
-from equipoise.selector import Selector
-from equipoise.selectors import BalancedElimination, RealizedBalancing
 from equipoise.types import Plain
 from equipoise.validation import real
 
@@ -54,10 +52,7 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
         "balanced-shared": [Observed() for _ in kappas],
     }
     world = {"delta": settings["delta"], "noise": assumed, "contexts": "fixed"}
-    selectors: dict[str, Selector] = {
-        label: BalancedElimination(candidates, **world) for label, candidates in bounds.items()
-    }
-    selectors |= {label: RealizedBalancing(len(kappas), **world) for label in ("realized", "realized-shared")}
+    selectors = balancing_selectors(bounds, ("realized", "realized-shared"), **world)
 
     def kappa_star() -> float:
         return smallest_valid(kappas, [learner.greatest_ratio for learner in learners])

@@ -18,12 +18,10 @@ import numpy as np
 
 from equipoise.bounds import Bound, Observed, Power
 from equipoise.experiments import ucb_width
-from equipoise.experiments.experiment import Experiment, Setup
+from equipoise.experiments.experiment import Experiment, Setup, balancing_selectors
 from equipoise.learners import OFUL, UCB
 from equipoise.learners.oful import closed_form_constant
 from equipoise.problems import DisjointLinearBandit
-from equipoise.selector import Selector
-from equipoise.selectors import BalancedElimination, RealizedBalancing
 from equipoise.types import Plain
 from equipoise.validation import count
 
@@ -67,12 +65,7 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
         "balanced-scaled": scaled,
         "balanced-shared": scaled,
     }
-    selectors: dict[str, Selector] = {
-        label: BalancedElimination(candidates, delta=settings["delta"]) for label, candidates in bounds.items()
-    }
-    selectors |= {
-        label: RealizedBalancing(len(dims), delta=settings["delta"]) for label in ("realized", "realized-shared")
-    }
+    selectors = balancing_selectors(bounds, ("realized", "realized-shared"), delta=settings["delta"])
     return Setup(
         problem,
         learners,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from equipoise.bounds import Bound
 from equipoise.errors import InvalidArgument
 from equipoise.learner import Learner
 from equipoise.problem import Problem
 from equipoise.selector import Selector
+from equipoise.selectors import BalancedElimination, RealizedBalancing
 from equipoise.types import Plain
 
 
@@ -61,3 +63,14 @@ class Experiment:
     def set_up(self, settings: Mapping[str, Plain], seed: int, instance: str = "") -> Setup:
         """One seed of one instance."""
         return self.build({**settings, "instance": instance} if instance else settings, seed)
+
+
+def balancing_selectors(
+    bounds: Mapping[str, Sequence[Bound]], realized: Sequence[str] = ("realized",), **settings: Plain
+) -> dict[str, Selector]:
+    """By label, `BalancedElimination` with each set of candidate bounds, then `RealizedBalancing`, which needs none."""
+    n_learners = len(next(iter(bounds.values())))
+    return {
+        **{label: BalancedElimination(candidates, **settings) for label, candidates in bounds.items()},
+        **{label: RealizedBalancing(n_learners, **settings) for label in realized},
+    }

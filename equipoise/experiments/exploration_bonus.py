@@ -17,12 +17,10 @@ from collections.abc import Callable, Mapping
 from math import sqrt
 
 from equipoise.bounds import Bound, Observed, Power
-from equipoise.experiments.experiment import Experiment, Setup
+from equipoise.experiments.experiment import Experiment, Setup, balancing_selectors
 from equipoise.learners import LSVI_UCB
 from equipoise.learners.lsvi_ucb import paper_bound
 from equipoise.problems import CombinationLock, RiverSwim
-from equipoise.selector import Selector
-from equipoise.selectors import BalancedElimination, RealizedBalancing
 from equipoise.types import Plain
 
 PROBLEMS: dict[str, Callable[[int], RiverSwim | CombinationLock]] = {
@@ -47,11 +45,7 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     }
     # Episodes of both problems start in one state, so there is no luck of the context.
     world = {"delta": settings["delta"], "reward_range": problem.reward_range, "contexts": "fixed"}
-    selectors: dict[str, Selector] = {
-        label: BalancedElimination(candidates, **world) for label, candidates in bounds.items()
-    }
-    selectors["realized"] = RealizedBalancing(len(constants), **world)
-    return Setup(problem, learners, selectors)
+    return Setup(problem, learners, balancing_selectors(bounds, **world))
 
 
 EXPLORATION_BONUS = Experiment(

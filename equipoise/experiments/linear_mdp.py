@@ -15,13 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from equipoise.bounds import Bound, Observed, Power
-from equipoise.experiments.experiment import Experiment, Setup
+from equipoise.experiments.experiment import Experiment, Setup, balancing_selectors
 from equipoise.experiments.nested import nested_dims
 from equipoise.learners import LSVI_UCB
 from equipoise.learners.lsvi_ucb import paper_bound
 from equipoise.problems import LinearMDP
-from equipoise.selector import Selector
-from equipoise.selectors import BalancedElimination, RealizedBalancing
 from equipoise.types import Plain
 
 
@@ -39,10 +37,7 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
         "balanced-scaled": [Power(settings["bound_scale"] * horizon * dim) for dim in dims],
     }
     world = {"delta": settings["delta"], "reward_range": problem.reward_range, "radius": settings["radius"]}
-    selectors: dict[str, Selector] = {
-        label: BalancedElimination(candidates, **world) for label, candidates in bounds.items()
-    }
-    selectors["realized"] = RealizedBalancing(len(dims), **world)
+    selectors = balancing_selectors(bounds, **world)
     d_star = settings["d_star"]
     return Setup(
         problem,

@@ -14,12 +14,10 @@ from collections.abc import Mapping
 from math import ceil, log2, sqrt
 
 from equipoise.bounds import Bound, LinearSqrt, Observed
-from equipoise.experiments.experiment import Experiment, Setup
+from equipoise.experiments.experiment import Experiment, Setup, balancing_selectors
 from equipoise.learners import OFUL
 from equipoise.learners.oful import closed_form_constant
 from equipoise.problems import MisspecifiedLinearBandit
-from equipoise.selector import Selector
-from equipoise.selectors import BalancedElimination, RealizedBalancing
 from equipoise.types import Plain
 
 INSTANCES = {"exactly linear": 0.0, "nearly linear": 0.05, "far from linear": 0.2}
@@ -42,11 +40,7 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
         "balanced-paper": [LinearSqrt(constant * sqrt(dim) * error, constant * dim) for error in errors],
         "balanced-scaled": [LinearSqrt(slope * error, coefficient) for error in errors],
     }
-    selectors: dict[str, Selector] = {
-        label: BalancedElimination(candidates, delta=settings["delta"], noise=sigma)
-        for label, candidates in bounds.items()
-    }
-    selectors["realized"] = RealizedBalancing(len(errors), delta=settings["delta"], noise=sigma)
+    selectors = balancing_selectors(bounds, delta=settings["delta"], noise=sigma)
     true_error = problem.misspecification
     return Setup(
         problem,

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from equipoise.types import Config, Plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,19 +33,7 @@ MOST_NOTES = 4
 MOST_KEYS = 9  # learners; beyond, the colored labels of the main panel are the key
 NOTE_SIZE, NOTE_INCHES = 7.5, 0.058  # points; inches a character takes
 LABEL_INCHES, LABEL_GAP, LABEL_SIZE = 0.212, 0.21, 9.5  # from label to label and from axes to label; points
-
-
-class Cross(TypedDict):
-    """Style of a mark."""
-
-    marker: str
-    markersize: float
-    markeredgecolor: str
-    linestyle: Literal["none"]
-    clip_on: bool
-
-
-CROSS: Cross = {
+CROSS: Config = {
     "marker": "X",
     "markersize": 8.5,
     "markeredgecolor": "white",
@@ -209,33 +199,13 @@ def draw_title(axes: Axes, name: str, k: int, lines: Sequence[str], notes_height
     color, _ = selector_style(k)
     annotate_above(axes, short(name), top, color=color, fontsize=10.5, fontweight="bold")
     text = "\n".join(lines)
-    annotate_above(axes, text, top - 3, va="top", color=GRAY, fontsize=NOTE_SIZE)
+    annotate_above(axes, text, top - 3, va="top", color=GRAY, fontsize=NOTE_SIZE, linespacing=1.15)
 
 
-def annotate_above(
-    axes: Axes,
-    text: str,
-    points: float,
-    *,
-    color: Color,
-    fontsize: float,
-    fontweight: str = "normal",
-    va: str = "baseline",
-) -> None:
+def annotate_above(axes: Axes, text: str, points: float, **style: Plain) -> None:
     """Text that starts at the left end of the axes, `points` above them."""
-    axes.annotate(
-        text,
-        (0, 1),
-        (0, points),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        annotation_clip=False,
-        color=color,
-        fontsize=fontsize,
-        fontweight=fontweight,
-        va=va,
-        linespacing=1.15,
-    )
+    place: Config = {"xycoords": "axes fraction", "textcoords": "offset points", "annotation_clip": False}
+    axes.annotate(text, (0, 1), (0, points), **place, **style)
 
 
 def draw_shares(axes: Axes, selector: Curves, n_learners: int, marks: Sequence[Mark], cross_size: float = 8.5) -> None:
@@ -251,7 +221,7 @@ def draw_shares(axes: Axes, selector: Curves, n_learners: int, marks: Sequence[M
     for mark in marks:
         upper = float(np.interp(mark.median_round, middles, heights[:, mark.learner]))
         lower = float(np.interp(mark.median_round, middles, heights[:, mark.learner] - shares[:, mark.learner]))
-        style: Cross = {**CROSS, "markersize": cross_size}
+        style = {**CROSS, "markersize": cross_size}
         axes.plot(mark.median_round, (lower + upper) / 2, color="black", zorder=5, **style)
     _rounds_axis(axes, int(selector.rounds[-1]))
     axes.set_ylim(0, 1)

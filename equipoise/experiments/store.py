@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from equipoise import __version__
 from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
 from equipoise.experiments.results import (
@@ -184,26 +186,16 @@ def _readable_json(data: Plain) -> bytes:
 def _as_json(result: SeedResult) -> Config:
     return {
         "seed": int(result.seed),
-        "curves": [
-            {
-                "kind": curve.kind,
-                "name": curve.name,
-                "rounds": curve.rounds.tolist(),
-                "regret": curve.regret.tolist(),
-                "certified": None if curve.certified is None else curve.certified.tolist(),
-                "plays": None if curve.plays is None else curve.plays.tolist(),
-                "instance": curve.instance,
-                "seconds": float(curve.seconds),
-                "violated": bool(curve.violated),
-                "well_specified": None if curve.well_specified is None else bool(curve.well_specified),
-            }
-            for curve in result.curves
-        ],
+        "curves": [{name: _plain(value) for name, value in vars(curve).items()} for curve in result.curves],
         "eliminations": list(result.eliminations),
         "facts": {
             instance: {name: float(fact) for name, fact in facts.items()} for instance, facts in result.facts.items()
         },
     }
+
+
+def _plain(value: Plain) -> Plain:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def _from_json(part: Mapping[str, Plain]) -> SeedResult:

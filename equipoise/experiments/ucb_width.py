@@ -16,11 +16,9 @@ from math import log, sqrt
 import numpy as np
 
 from equipoise.bounds import Bound, Observed, Power
-from equipoise.experiments.experiment import Experiment, Setup
+from equipoise.experiments.experiment import Experiment, Setup, balancing_selectors
 from equipoise.learners import UCB
 from equipoise.problems import KArmedBandit
-from equipoise.selector import Selector
-from equipoise.selectors import BalancedElimination, RealizedBalancing
 from equipoise.types import Plain
 
 NOISE, DELTA = 0.5, 0.01  # of the learners: all that is known of the rewards is that they lie in [0, 1]
@@ -40,12 +38,7 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
         "balanced-paper": [Power(width * proven) for width in widths],
         "balanced-scaled": [Power(width * settings["bound_scale"] * sqrt(n_actions)) for width in widths],
     }
-    selectors: dict[str, Selector] = {
-        label: BalancedElimination(candidates, delta=settings["delta"], contexts="fixed")
-        for label, candidates in bounds.items()
-    }
-    selectors["realized"] = RealizedBalancing(len(widths), delta=settings["delta"], contexts="fixed")
-    return Setup(problem, learners, selectors)
+    return Setup(problem, learners, balancing_selectors(bounds, delta=settings["delta"], contexts="fixed"))
 
 
 def closed_form_constant(rounds: int, n_actions: int) -> float:
