@@ -128,5 +128,5 @@ def _check_copies(name: str, copies: int, learners: Sequence[MinimalLearner]) ->
 
 
 def _settings(learner: MinimalLearner) -> Config:
-    config = getattr(learner, "config", dict)()
+    config: Config = getattr(learner, "config", dict)()
     return {key: value for key, value in config.items() if key not in ("name", "seed")}

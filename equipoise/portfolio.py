@@ -79,7 +79,7 @@ class Portfolio:
         if not isinstance(learners, Sequence):
             raise InvalidArgument(f"learners is {learners!r:.80}, but must be a list of learners")
         self.learners: tuple[Any, ...] = tuple(learners)  # as they were given, with all that their classes have
-        self.selector = selector
+        self._selector = selector
         if len(set(map(id, self.learners))) < len(self.learners):
             raise InvalidArgument("learners has one object twice, but every learner must be an object of its own")
         self._adapted = [AdaptedLearner(learner) for learner in self.learners]
@@ -106,13 +106,13 @@ class Portfolio:
         self._open: dict[int, Ticket] = {}
         self._defaulted: set[int] = set()
         self._queues: dict[int, deque[Ticket]] = {i: deque() for i in self._observed if delays == "any"}
-        self._callbacks: list[Callable[[Dropped], None]] = []
+        self._callbacks: list[Callable[[Any], None]] = []
         self._hold_selector()
 
     def _hold_selector(self) -> None:
-        holder = _HOLDERS.setdefault(id(self.selector), self)
+        holder = _HOLDERS.setdefault(id(self._selector), self)
         if holder is not self:
-            name = type(self.selector).__name__
+            name = type(self._selector).__name__
             raise InvalidArgument(f"selector is a {name} of another portfolio, but every portfolio needs its own")
 
     def __getstate__(self) -> dict[str, object]:
@@ -131,7 +131,7 @@ class Portfolio:
         """
         if self.deadline is not None and self.default_reward is not None:
             self._book_defaults(self.deadline, self.default_reward)
-        id_, selector, context = self._next_id, self.selector, _kept(context)
+        id_, selector, context = self._next_id, self._selector, _kept(context)
         if self._traits.randomized:
             seek(self._stream, SELECTOR, id_)
         choice = selector.choose(self._stream.generator)
@@ -176,7 +176,7 @@ class Portfolio:
             self._ignore_late(id_, reward)
             return
         kept = None if outcome is None else _kept(outcome)
-        self._announce(self._resolve(ticket, *check_credit(self.selector, ticket.choice, reward, regret), kept))
+        self._announce(self._resolve(ticket, *check_credit(self._selector, ticket.choice, reward, regret), kept))
 
     def withdraw(self, decision: Decision | int) -> None:
         """Take back an open decision whose round did not happen: its play does not count and nobody learns from it.
@@ -191,7 +191,7 @@ class Portfolio:
         if ticket.taught:
             name = self._adapted[min(ticket.taught)].name
             raise InvalidArgument(f"decision {id_} has been learned from by {name!r}, so it cannot be withdrawn")
-        eliminations = self.selector.withdraw(ticket.choice)
+        eliminations = self._selector.withdraw(ticket.choice)
         del self._open[ticket.id]
         waiting = [i for i, queue in self._queues.items() if ticket in queue]
         for i in waiting:
@@ -206,11 +206,11 @@ class Portfolio:
     def certificate(self) -> Certificate:
         """What the rewards so far prove, with confidence 1 - delta - the learners' own deltas."""
         claims = [self._adapted[i].delta for i in sorted(self._observed)]
-        return replace(self.selector.certificate(), learners_delta=float(sum(claims)))
+        return replace(self._selector.certificate(), learners_delta=float(sum(claims)))
 
     def standing(self) -> list[Standing]:
         """How every learner stands."""
-        return self.selector.standing()
+        return self._selector.standing()
 
     def words(self) -> str:
         """Certificate and standing as sentences."""
@@ -228,11 +228,16 @@ class Portfolio:
         return {"certificate": self.certificate().to_json(), "standing": rows}
 
     @property
+    def selector(self) -> Any:
+        """The selector as it was given, with all that its class has."""
+        return self._selector
+
+    @property
     def pending(self) -> tuple[int, ...]:
         """The ids of the decisions that have no reward yet."""
         return tuple(self._open)
 
-    def on_elimination(self, callback: Callable[[Dropped], None]) -> None:
+    def on_elimination(self, callback: Callable[[Any], None]) -> None:
         """Call `callback` with every elimination, once the round that brought it is booked."""
         if not callable(callback):
             raise InvalidArgument(f"callback is {callback!r}, but must be a function of an Elimination")
@@ -271,7 +276,7 @@ class Portfolio:
         tickets = {ticket.id: ticket for queue in self._queues.values() for ticket in queue} | self._open
         return {
             "learners": [described(learner) for learner in self.learners],
-            "selector": described(self.selector),
+            "selector": described(self._selector),
             "settings": {
                 "seed": self.seed,
                 "share_data": self.share_data,
@@ -293,7 +298,7 @@ class Portfolio:
     def _restore(self, saved: Mapping[str, Plain]) -> None:
         for part, learner in zip(saved["learners"], self._adapted, strict=True):
             learner.restore(part["state"])
-        self.selector.restore(saved["selector"]["state"])
+        self._selector.restore(saved["selector"]["state"])
         self._next_id = saved["next_id"]
         self._defaulted = set(saved["defaulted"])
         self._sharing = set(saved["sharing"])
@@ -332,7 +337,7 @@ class Portfolio:
         try:
             for i in self._pupils(ticket):
                 self._teach_in_order(i) if i in self._queues else self._teach(i, ticket)
-            eliminations = self.selector.credit(ticket.choice, reward, None if isnan(regret) else regret) or ()
+            eliminations = self._selector.credit(ticket.choice, reward, None if isnan(regret) else regret) or ()
         except BaseException:
             ticket.reward, ticket.outcome = nan, None
             raise
@@ -365,7 +370,7 @@ class Portfolio:
             if oldest.id > self._next_id - 1 - deadline:
                 return
             regret = self._regret_of_lost(oldest)
-            new = self._resolve(oldest, *check_credit(self.selector, oldest.choice, default_reward, regret))
+            new = self._resolve(oldest, *check_credit(self._selector, oldest.choice, default_reward, regret))
             self._defaulted.add(oldest.id)
             self._announce(new)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
 import numpy as np
 
 from equipoise.experiments import Experiment, Setup
 from equipoise.learner import Proposal
-from equipoise.selector import Certificate, Choice, Dropped, Standing
+from equipoise.selector import Certificate, Choice, Standing
 from equipoise.types import Action, Config, Context, Plain, State
 
 MEANS = (0.3, 0.7, 0.5)
@@ -63,6 +64,10 @@ class Habit:
     def config(self) -> Config:
         return {"first": self.action}
 
+    @classmethod
+    def from_config(cls, config: Mapping[str, Plain]) -> Self:
+        return cls(**config)
+
     def state(self) -> State:
         return {"action": np.array([self.action])}
 
@@ -80,7 +85,6 @@ class InTurn:
         self.n_learners = n_learners
         self.random = random
         self.plays = [0] * n_learners
-        self.eliminations: list[Dropped] = []
 
     @property
     def active(self) -> tuple[int, ...]:
@@ -97,17 +101,15 @@ class InTurn:
     def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
         pass
 
-    def check_reward(self, reward: float) -> float:
-        return float(reward)
+    def replay(self, choice: Choice) -> None:
+        self.plays[choice.learner] += 1
 
-    def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
-        return float(reward), float("nan") if regret is None else float(regret)
+    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[()]:
+        return ()
 
-    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> None:
-        pass
-
-    def withdraw(self, choice: Choice) -> None:
+    def withdraw(self, choice: Choice) -> tuple[()]:
         self.plays[choice.learner] -= 1
+        return ()
 
     def standing(self) -> list[Standing]:
         return []
@@ -118,6 +120,10 @@ class InTurn:
 
     def config(self) -> Config:
         return {"n_learners": self.n_learners, "random": self.random}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Plain]) -> Self:
+        return cls(**config)
 
     def state(self) -> State:
         return {"plays": np.array(self.plays)}

@@ -224,9 +224,10 @@ class AsksForNested:
 
 
 def test_any_selector_may_ask_for_nested_learners() -> None:
-    check_entitled(AsksForNested(), [OFUL(2), OFUL(4)])
+    selector: Any = AsksForNested()
+    check_entitled(selector, [OFUL(2), OFUL(4)])
     with pytest.raises(NotEntitled, match="learner 'last' has dim = 2 after"):
-        check_entitled(AsksForNested(), [OFUL(4), OFUL(2, name="last")])
+        check_entitled(selector, [OFUL(4), OFUL(2, name="last")])
 
 
 def test_learners_left_out_are_never_asked_and_never_taught() -> None:
@@ -392,7 +393,8 @@ def test_the_experiment_puts_both_algorithms_before_the_adversary_of_its_instanc
     assert isinstance(setup.problem, AdversarialBandit)
     assert type(setup.problem.adversary).__name__.lower() == instance
     assert setup.problem.config() == again.problem.config()
-    assert setup.problem.params.history.rounds[0] == 0 and setup.problem is not again.problem
+    params: Any = setup.problem.params
+    assert params.history.rounds[0] == 0 and setup.problem is not again.problem
     assert tuple(setup.selectors) == ADVERSARIAL.selectors
     assert {selector.config()["delta"] for selector in setup.selectors.values()} == {0.05}
     assert setup.shared == {"adversarial-shared"}

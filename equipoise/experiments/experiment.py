@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from equipoise.bounds import Bound
 from equipoise.errors import InvalidArgument
-from equipoise.learner import Learner
+from equipoise.learner import MinimalLearner
 from equipoise.problem import FullProblem
 from equipoise.selector import Selector
 from equipoise.selectors import BalancedElimination, RealizedBalancing
@@ -23,7 +23,7 @@ class Setup:
     """
 
     problem: FullProblem
-    learners: tuple[Learner, ...]
+    learners: tuple[MinimalLearner, ...]
     selectors: Mapping[str, Selector]  # by label
     shared: frozenset[str] = frozenset()  # labels of selectors under which learners learn from every round
     facts: Callable[[], Mapping[str, float]] = dict  # by name, such as the true size of what learners presume

@@ -52,13 +52,26 @@ TWO_SIDED = 2  # shares of a radius that is used on both sides
 class Provable(Protocol):
     """A selector that states everything its eliminations are computed from, so that others can recompute them."""
 
-    n_learners: int
-    reward_range: tuple[float, float]
-    noise: float | None
-    contexts: str
-    delta: float
-    radius: str
-    radius_scale: float
+    @property
+    def n_learners(self) -> int: ...
+
+    @property
+    def reward_range(self) -> tuple[float, float]: ...
+
+    @property
+    def noise(self) -> float | None: ...
+
+    @property
+    def contexts(self) -> str: ...
+
+    @property
+    def delta(self) -> float: ...
+
+    @property
+    def radius(self) -> str: ...
+
+    @property
+    def radius_scale(self) -> float: ...
 
     @property
     def eliminations(self) -> Sequence[Dropped]: ...
