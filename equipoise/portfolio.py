@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from math import isnan, nan
 from pathlib import Path
-from typing import NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -78,7 +78,7 @@ class Portfolio:
         check_selector(selector)
         if not isinstance(learners, Sequence):
             raise InvalidArgument(f"learners is {learners!r:.80}, but must be a list of learners")
-        self.learners = tuple(learners)
+        self.learners: tuple[Any, ...] = tuple(learners)  # as they were given, with all that their classes have
         self.selector = selector
         if len(set(map(id, self.learners))) < len(self.learners):
             raise InvalidArgument("learners has one object twice, but every learner must be an object of its own")

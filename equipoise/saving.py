@@ -27,7 +27,7 @@ from equipoise.learner import MinimalLearner, learner_name
 from equipoise.learners import LEARNERS, Ball
 from equipoise.selector import Selector
 from equipoise.selectors import SELECTORS
-from equipoise.settings import Configured
+from equipoise.settings import Configured, same
 from equipoise.storage import read_bytes, write_atomic
 from equipoise.types import Config, Context, Plain, State
 
@@ -142,7 +142,7 @@ def _rebuilt(row: Config, registry: Mapping[str, type[Rebuilt]], argument: str) 
 
 def _compared(part: Part, row: Config) -> Part:
     own, saved = fingerprint(part), {key: row[key] for key in ("class", "ours", "config")}
-    if pack(own) != pack(saved):  # as files, because settings may be arrays, whose == is no yes or no
+    if not same(own, saved):
         raise StoreConflict(
             f"{learner_name(part)!r} is a {own['class']} with {own['config']}, but the saved one a {saved['class']} "
             f"with {saved['config']}"

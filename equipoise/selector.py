@@ -221,7 +221,10 @@ class Selector(Protocol):
       that is refused changes nothing. Without it a reward has to be finite and within the traits' range.
     """
 
-    needs: frozenset[str]  # of {"bounds", "actions", "lower", "weight", "snapshots", "nested"}
+    @property
+    def needs(self) -> frozenset[str]:
+        """Of {"bounds", "actions", "lower", "weight", "snapshots", "nested"}; see `equipoise.compatibility`."""
+        ...
 
     @property
     def active(self) -> tuple[int, ...]:

@@ -389,11 +389,12 @@ def test_a_saved_portfolio_goes_on_as_the_original(tmp_path: Any) -> None:
 def test_the_experiment_puts_both_algorithms_before_the_adversary_of_its_instance(instance: str) -> None:
     settings = complete_settings(ADVERSARIAL)
     setup, again = (ADVERSARIAL.set_up(settings, 3, instance) for _ in range(2))
+    assert isinstance(setup.problem, AdversarialBandit)
     assert type(setup.problem.adversary).__name__.lower() == instance
     assert setup.problem.config() == again.problem.config()
     assert setup.problem.params.history.rounds[0] == 0 and setup.problem is not again.problem
     assert tuple(setup.selectors) == ADVERSARIAL.selectors
-    assert {selector.delta for selector in setup.selectors.values()} == {0.05}
+    assert {selector.config()["delta"] for selector in setup.selectors.values()} == {0.05}
     assert setup.shared == {"adversarial-shared"}
     assert setup.well_specified is not None and setup.well_specified() == [False, False, True, True]
     for selector in setup.selectors.values():

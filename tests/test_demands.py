@@ -20,7 +20,15 @@ from equipoise.nesting import LinearClass, linear_class
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selector import NEEDS as DECLARED_NEEDS
 from equipoise.selector import traits_of
-from equipoise.selectors import SELECTORS, UCBC, Corral, EpochBalancing, StochasticCorral, TsallisCorral
+from equipoise.selectors import (
+    SELECTORS,
+    UCBC,
+    Corral,
+    EpochBalancing,
+    StochasticCorral,
+    StochasticEXP3P,
+    TsallisCorral,
+)
 from equipoise.simulation.tapes import why_not_tapes
 from tests.recorders import saved
 
@@ -305,6 +313,6 @@ def test_all_learners_propose_where_one_of_them_may_be_told_it_did_not_play() ->
 
 def test_the_need_for_nested_classes_names_selector_and_learner() -> None:
     with pytest.raises(
-        NotEntitled, match=r"Epoch balancing needs learners of nested classes: learner 'UCB' has no dim"
+        NotEntitled, match=r"Epoch balancing needs learners of nested classes: learner 'UCB' has no linear_class"
     ):
         Portfolio([UCB(2), UCB(2)], EpochBalancing([LinearClass("a", 2), LinearClass("b", 4)]))

@@ -61,7 +61,7 @@ def test_runs_are_those_of_the_simulator(joint: bool) -> None:
 
 @pytest.mark.parametrize("problem", [Coins(), KnownCoins()], ids=["joint", "tapes"])
 def test_parts_of_ones_own_run_in_one_process_and_in_two(problem: Coins) -> None:
-    own = [RunningMeans(3), First(), UCB(3)]
+    own: list[Any] = [RunningMeans(3), First(), UCB(3)]
     one, two = (simulate(problem, own, TurnsThenBest(3), rounds=200, seeds=3, jobs=jobs) for jobs in (1, 2))
     for name in ("regret", "certified", "reward", "plays"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))

@@ -11,9 +11,9 @@ import pytest
 from equipoise.learner import Proposal
 from equipoise.learners import LEARNERS
 from equipoise.selectors import SELECTORS
+from equipoise.simulation import sources
 from equipoise.simulation.tape_files import load_tapes, save_tapes
 from equipoise.simulation.tapes import Tapes
-from equipoise.simulation import sources
 from equipoise.suite.contenders import CONTENDERS, ORACLE
 from equipoise.suite.leaderboard import N_DRAWS, Scores, floor, leaderboard, price, restricted, with_oracle
 from equipoise.suite.results import ResultLog

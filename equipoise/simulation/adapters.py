@@ -12,7 +12,7 @@ from equipoise.portfolio import Decision, Portfolio
 from equipoise.problem import AdaptedProblem, Problem
 from equipoise.selector import Choice, Selector
 from equipoise.selectors.evidence import TEACH
-from equipoise.simulation.parts import Played, Recorded, Run, Turn, World
+from equipoise.simulation.parts import Played, Run, Turn, World
 from equipoise.simulation.rounds import lacks_row
 from equipoise.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, seek
 from equipoise.types import Context
@@ -27,16 +27,15 @@ class OwnLearner:
 
 def play_alone(world: World, run: Run, turn: Turn) -> Played:
     source: OwnLearner = world.source
-    problem, stream, n = source.problem, run.stream, turn.round - 1
+    problem, learner, stream, n = source.problem, source.learner, run.stream, turn.round - 1
     seek(stream, CONTEXTS + source.lane, n)
     context = problem.observe(stream.generator)
     seek(stream, LEARNERS + source.lane, n)
-    proposal = source.learner.decide(context, stream.generator)
+    proposal = learner.decide(context, stream.generator)
     seek(stream, REWARDS + source.lane, n)
     reward, outcome = problem.play(context, proposal.action, stream.generator)
-    gap = problem.gap(context, proposal.action)
-    regret = source.learner.regret_after(proposal.regret, outcome)
-    source.learner.learner.learn(context, proposal.action if outcome is None else outcome, reward)
+    gap, regret = problem.gap(context, proposal.action), learner.regret_after(proposal.regret, outcome)
+    learner.learner.learn(context, proposal.action if outcome is None else outcome, reward)
     return Played(reward, gap, regret)
 
 
@@ -45,7 +44,7 @@ class OwnSelector:
 
     def __init__(self, selector: Selector) -> None:
         self.selector = selector
-        self.choice: Choice = Choice(-1, 0, 0.0)
+        self.choice = Choice(-1, 0, 0.0)
 
 
 def select_publicly(own: OwnSelector, stream: Stream, t: int) -> Turn:
@@ -69,7 +68,7 @@ def settle_publicly(world: World, run: Run, turn: Turn, played: Played) -> None:
     own.selector.credit(own.choice, float(played.reward))
 
 
-def certified_publicly(own: OwnSelector) -> float:
+def certified_publicly(own: OwnSelector | OwnPortfolio) -> float:
     return float(own.selector.certificate().regret_upper)
 
 
@@ -93,13 +92,12 @@ def select_in_portfolio(own: OwnPortfolio, stream: Stream, t: int) -> Turn:
 def play_in_portfolio(world: World, run: Run, turn: Turn) -> Played:
     own: OwnPortfolio = world.source
     assert own.decision is not None
-    action, context = own.decision.action, own.context
+    problem, context, action = own.problem, own.context, own.decision.action
     seek(run.stream, REWARDS, turn.round)
-    reward, outcome = own.problem.play(context, action, run.stream.generator)
-    gap = own.problem.gap(context, action)
-    regret = own.learners[turn.learner].regret_after(nan, outcome)
+    reward, outcome = problem.play(context, action, run.stream.generator)
+    gap, regret = problem.gap(context, action), own.learners[turn.learner].regret_after(nan, outcome)
     own.selector.learn(own.decision, reward, outcome, None if isnan(regret) else regret)
-    own.problem.record(turn.learner, action, reward)
+    problem.record(turn.learner, action, reward)
     return Played(reward, gap, regret)
 
 

@@ -9,11 +9,12 @@ from typing import Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from equipoise.compatibility import check_entitled
 from equipoise.errors import InvalidArgument
 from equipoise.executor import Jobs, Report, checked_jobs, run_tasks
-from equipoise.learner import Learner, learner_name
+from equipoise.learner import MinimalLearner, learner_name
 from equipoise.problem import Problem
-from equipoise.selector import Dropped, Selector, check_entitled
+from equipoise.selector import Dropped, Selector
 from equipoise.settings import Configured
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.parts import Curves, log_rounds
@@ -48,7 +49,7 @@ class SimulationResult:
 
 def simulate(
     problem: Problem | Factory[Problem],
-    learners: Sequence[Learner | Factory[Learner]] | Factory[Sequence[Learner]],
+    learners: Sequence[MinimalLearner | Factory[MinimalLearner]] | Factory[Sequence[MinimalLearner]],
     selector: Selector | Factory[Selector],
     *,
     rounds: int,
@@ -104,7 +105,7 @@ class Parts(NamedTuple):
     """What takes part in the run of one seed."""
 
     problem: Problem
-    learners: Sequence[Learner]
+    learners: Sequence[MinimalLearner]
     selector: Selector
 
 
@@ -130,7 +131,7 @@ class Maker(Generic[T]):
         return made
 
 
-def _each(learners: object) -> Iterable[Maker[Learner]]:
+def _each(learners: object) -> Iterable[Maker[MinimalLearner]]:
     if not isinstance(learners, Sequence) or not learners:
         raise InvalidArgument(f"learners is {learners!r:.80}, but must be a list of learners or a function of a seed")
     return (Maker("learner", "decide", learner) for learner in learners)
@@ -139,14 +140,14 @@ def _each(learners: object) -> Iterable[Maker[Learner]]:
 class LearnersMaker(NamedTuple):
     """Makes all learners for a seed by one function."""
 
-    factory: Factory[Sequence[Learner]]
+    factory: Factory[Sequence[MinimalLearner]]
 
 
 class Makers(NamedTuple):
     """How the parts of every seed are made."""
 
     problem: Maker[Problem]
-    learners: LearnersMaker | tuple[Maker[Learner], ...]
+    learners: LearnersMaker | tuple[Maker[MinimalLearner], ...]
     selector: Maker[Selector]
 
     def make(self, seed: int) -> Parts:
@@ -156,7 +157,7 @@ class Makers(NamedTuple):
             learners = [each.part for each in _each(makers.factory(seed))]
         else:
             learners = [make(seed) for make in makers]
-        return Parts(self.problem(seed), cast(Sequence[Learner], learners), self.selector(seed))
+        return Parts(self.problem(seed), cast(Sequence[MinimalLearner], learners), self.selector(seed))
 
 
 class Task(NamedTuple):

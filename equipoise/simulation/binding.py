@@ -12,7 +12,7 @@ import importlib.abc
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +21,7 @@ from typing import NamedTuple, cast
 from equipoise.simulation import rounds
 
 Function = Callable[..., object]
+TEMPLATE = Path(inspect.getfile(rounds)).read_text(encoding="utf-8")
 
 
 class Group(NamedTuple):
@@ -68,7 +69,7 @@ IDLE: dict[str, Function | bool] = {
 }
 
 
-def bind(groups: Sequence[Group] = (), **names: Function | bool) -> Binding:
+def bind(names: Mapping[str, Function | bool], groups: Sequence[Group] = ()) -> Binding:
     """What names stand for; whatever is not said asks for nothing and does nothing."""
     return Binding(tuple(sorted({**IDLE, **names}.items())), tuple(groups))
 
@@ -96,10 +97,6 @@ def chain(name: str, parameters: str, call: str, sizes: Sequence[int]) -> Iterat
         yield f"    {line}"
 
 
-def template() -> str:
-    return Path(inspect.getfile(rounds)).read_text(encoding="utf-8")
-
-
 class _InMemory(importlib.abc.SourceLoader):
     """Makes a module of a text that is in no file."""
 
@@ -115,7 +112,7 @@ class _InMemory(importlib.abc.SourceLoader):
 
 def module_in_memory(binding: Binding, name: str) -> ModuleType:
     """The bound module, made without a file."""
-    loader = _InMemory("\n".join((template(), *binding.text(), "")))
+    loader = _InMemory("\n".join((TEMPLATE, *binding.text(), "")))
     spec = importlib.util.spec_from_loader(name, loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)

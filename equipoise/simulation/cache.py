@@ -25,8 +25,8 @@ from functools import cache
 from pathlib import Path
 from types import FunctionType, ModuleType
 
-from equipoise.simulation.binding import Binding, Function, template
-from equipoise.simulation.sources import code_digest
+from equipoise.simulation.binding import TEMPLATE, Binding, Function
+from equipoise.simulation.sources import changed_since_start, code_digest
 from equipoise.storage import write_atomic
 
 try:
@@ -69,14 +69,17 @@ def private_folder(folder: Path) -> Path | None:
 
 
 def find_entry(binding: Binding, versions: Iterable[str]) -> Entry | None:
-    """Where the driver of a binding is kept; None if it cannot be, as one of its kernels is in no file."""
+    """Where the driver of a binding is kept; None if it cannot be, as one of its kernels is in no file, or in one that
+    has changed since this process has read it."""
     folder = private_folder(cache_folder())
     kernels = binding.kernels
     if folder is None or not all(map(_importable, kernels.values())):
         return None
     imports = [f"from {f.__module__} import {f.__qualname__} as {name}" for name, f in sorted(kernels.items())]
-    text = "\n".join((template(), *imports, *binding.text(), ""))
+    text = "\n".join((TEMPLATE, *imports, *binding.text(), ""))
     modules = {*OWN_MODULES, *(function.__module__ for function in kernels.values())}
+    if changed_since_start(modules):
+        return None
     about = (text, code_digest(modules), sys.version, platform.machine(), *versions)
     digest = hashlib.sha256("\n".join(about).encode()).hexdigest()[:40]
     try:

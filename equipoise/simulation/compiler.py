@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, TypeVar
 
-import llvmlite
+import llvmlite  # type: ignore[import-untyped]
 import numba
 import numpy as np
 from numba.core import cgutils, errors, event, types
@@ -34,10 +34,11 @@ _building: Any = cgutils
 _types: Any = types
 _intrinsic: Any = intrinsic
 _njit: Any = numba.njit
+_events: Any = event
 _registered: set[Function] = set()
 
 
-class _Counter(event.Listener):  # type: ignore[misc]
+class _Counter(event.Listener):
     """Counts the functions that Numba has compiled, those that it found on disk apart."""
 
     n_compiled = 0
@@ -50,7 +51,7 @@ class _Counter(event.Listener):  # type: ignore[misc]
 
 
 _counter = _Counter()
-event.register("numba:compile", _counter)
+_events.register("numba:compile", _counter)
 
 
 def compilations() -> int:

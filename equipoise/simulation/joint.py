@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from time import perf_counter
 
-from equipoise.portfolio import Portfolio
 from equipoise.compatibility import check_entitled
+from equipoise.portfolio import Portfolio
 from equipoise.simulation.parts import Curves, open_run
 from equipoise.simulation.worlds import Bound, Joint, Part, can_compile, in_portfolio
 from equipoise.types import Integers

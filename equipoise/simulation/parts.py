@@ -13,11 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.learner import Proposals
+from equipoise.selectors import evidence
 from equipoise.streams import Stream, open_stream
 from equipoise.types import Array, Integers
 from equipoise.validation import count
 
 Kernel: TypeAlias = Any  # params, state, memory or room, of a type that only the kernels of one algorithm know
+Pair: TypeAlias = tuple[Kernel, Kernel]  # params and state of a selector
+Evidence: TypeAlias = tuple[evidence.Params, evidence.State]
 GROUP, MEMBER, SHARES, COLUMNS = range(4)  # columns of `Fresh.places`
 REWARD, GAP, REGRET = range(3)  # columns of a tape
 

@@ -1,23 +1,19 @@
 """The round loop, and the kernels that it is made of.
 
-This module is a text to bind. The names declared below stand for the kernels of one combination of problem, learners
-and selector; `equipoise.simulation.binding` makes a module of this source and gives them their meaning, compiled or
-not. What is called `select`, `lacks`, `play_round`, `settle`, `certified` and `look` is one of the functions here, or
-an adapter over the public methods of parts that are not made of kernels.
+This module is a text to bind. The names of `names` stand for the kernels of one combination of problem, learners and
+selector; `binding` makes a module of this source and gives them their meaning, compiled or not. `select`, `lacks`,
+`play_round`, `settle`, `certified` and `look` stand for one of the functions here each, or for an adapter over the
+public methods of parts that are not made of kernels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import nan
-from typing import TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from equipoise.kernel import kernel
-from equipoise.learner import Proposal, Proposals
+from equipoise.learner import Proposal
 from equipoise.learners.episodic import book_width
-from equipoise.selectors import evidence
 from equipoise.selectors.evidence import KEEP, REPLAY, TEACH
 from equipoise.simulation.parts import (
     COLUMNS,
@@ -28,6 +24,7 @@ from equipoise.simulation.parts import (
     Fresh,
     Kernel,
     Late,
+    Pair,
     Played,
     Progress,
     Recorded,
@@ -36,51 +33,46 @@ from equipoise.simulation.parts import (
     World,
 )
 from equipoise.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, seek
-from equipoise.types import Array, Integers
+from equipoise.types import Array
 
-T = TypeVar("T")
-Pair = tuple[Kernel, Kernel]  # params and state of a selector
-Evidence = tuple[evidence.Params, evidence.State]
-
-# What a round is made of.
-select: Callable[[Kernel, Stream, int], Turn]
-lacks: Callable[[World, Run, Turn], bool]  # whether the source has no such round yet
-play_round: Callable[[World, Run, Turn], Played]
-settle: Callable[[World, Run, Turn, Played], None]  # tell the selector, or write the tape
-certified: Callable[[Kernel], float]
-look: Callable[[World, Run], None]  # a probe's look at the round that is over
-# What the selector asks of its learners.
-ASKS_ALL: bool  # every active learner proposes in every round
-WEIGHTED: bool  # lessons count 1 / probability times
-SMOOTHED: bool  # policies are kept and play again
-SHARED: bool  # somebody learns from rounds that others play
-# Kernels of the problem, of the learners by their index, and of the selector.
-draw: Callable[[Kernel, Kernel, np.random.Generator], tuple[Array, Array]]
-draw_reward: Callable[[Kernel, float, np.random.Generator], float]
-record: Callable[[Kernel, int, int, float], None]
-complete: Callable[[Kernel, Kernel, int], None]
-decide: Callable[[Fresh, int, Kernel, Array, np.random.Generator], Proposal]
-learn: Callable[[Fresh, int, Array, int, float, float], None]
-start: Callable[[Kernel, np.random.Generator], int]
-roll_out: Callable[[Kernel, Integers, Integers, Integers, Array, np.random.Generator], None]
-loss: Callable[[Kernel, Integers, int], float]
-learn_episode: Callable[[Kernel, Kernel, Integers, Integers, Array], None]
-choose: Callable[[Kernel, Kernel, np.random.Generator], tuple[int, float]]
-stage: Callable[[Kernel, Kernel, int, float, np.random.Generator], int]
-open_play: Callable[[Kernel, Kernel, int], None]
-book: Callable[[Kernel, Kernel, int, float, float, float], None]
-rewind: Callable[[Kernel, Kernel, int], None]
-play: Callable[[Kernel, Kernel, int, int, float], None]
-pool: Callable[[Kernel, Kernel, float], None]
-close_round: Callable[[Kernel, Kernel, int, float, float, Proposals], None]
-certify: Callable[[Kernel, Kernel], tuple[float, float, float, float, bool]]
-is_active: Callable[[Kernel, Kernel, int], bool]
-evidence_of: Callable[[Kernel, Kernel], Evidence]
-# Kernels of a probe: after a round was pooled, after a play was booked, of a certificate.
-see_pool: Callable[[Evidence, Kernel, int, float], None]
-see_booked: Callable[[Evidence, Kernel, int, float], None]
-see_certificate: Callable[[Evidence, Kernel, tuple[float, float, float, float, bool], Run], None]
-borrowed: Callable[[T], T]  # type: ignore[valid-type]
+if TYPE_CHECKING:
+    from equipoise.simulation.names import (
+        ASKS_ALL,
+        SHARED,
+        SMOOTHED,
+        WEIGHTED,
+        book,
+        borrowed,
+        certified,
+        certify,
+        choose,
+        close_round,
+        complete,
+        decide,
+        draw,
+        draw_reward,
+        evidence_of,
+        is_active,
+        lacks,
+        learn,
+        learn_episode,
+        look,
+        loss,
+        open_play,
+        play,
+        play_round,
+        pool,
+        record,
+        rewind,
+        roll_out,
+        see_booked,
+        see_certificate,
+        see_pool,
+        select,
+        settle,
+        stage,
+        start,
+    )
 
 
 def drive(world: World, run: Run, until: int) -> int:
@@ -184,7 +176,7 @@ def play_fresh(world: World, run: Run, turn: Turn) -> Played:
         note_proposal(source.proposals, i, proposal)
     action = proposal.action
     seek(stream, REWARDS + source.lane, n)
-    reward = draw_reward(source.noise, means[action], generator)
+    reward = draw_reward(source.noise, float(means[action]), generator)
     if SHARED:
         complete(source.problem, source.room, action)
         teach_all(world, turn, actions, action, reward)

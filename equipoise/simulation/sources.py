@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
+import os
 import sys
 import sysconfig
+import time
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -14,6 +16,7 @@ from pathlib import Path
 from equipoise.kernel import NATIVE
 
 PACKAGE = Path(__file__).resolve().parents[1]
+IMPORTED = time.time()
 # Beside the standard library: what kernels may use, and whose versions are known by other means.
 LIBRARIES = frozenset({"numpy", "numba", "llvmlite", "scipy"})
 
@@ -21,9 +24,23 @@ LIBRARIES = frozenset({"numpy", "numba", "llvmlite", "scipy"})
 def code_digest(modules: Iterable[str]) -> str:
     """SHA-256, in hexadecimal, of the modules' sources and those of all that they import, at any depth.
 
-    Modules outside of the package count with theirs; of installed packages only the file that is imported itself does.
+    Modules outside of the package count too; what is installed is followed within its own package only.
     The folders' own files are left out: they only list what is in the folder.
     """
+    content = hashlib.sha256()
+    for module in reached(modules):
+        content.update(f"{module}\n".encode() + _source(module))
+    return content.hexdigest()
+
+
+def changed_since_start(modules: Iterable[str]) -> bool:
+    """Whether a source may be another one by now than what this process has imported."""
+    paths = (_path(module) for module in reached(modules))
+    return any(path is None or path.stat().st_mtime >= _process_start() for path in paths)
+
+
+def reached(modules: Iterable[str]) -> list[str]:
+    """The modules and all that they import, with the compiled twins of their kernels."""
     found: set[str] = set()
     waiting = list(modules)
     while waiting:
@@ -32,17 +49,26 @@ def code_digest(modules: Iterable[str]) -> str:
             found.add(module)
             waiting += _imported(module)
             waiting += [twin.__module__ for kernel, twin in NATIVE.items() if kernel.__module__ == module]
-    content = hashlib.sha256()
-    for module in sorted(found):
-        content.update(f"{module}\n".encode() + _source(module))
-    return content.hexdigest()
+    return sorted(found)
+
+
+@cache
+def _process_start() -> float:
+    """In seconds since the epoch; the time of the first import of this module where the system does not tell."""
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+        return min(IMPORTED, time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError):
+        return IMPORTED
 
 
 @cache
 def _imported(module: str) -> tuple[str, ...]:
-    if _is_installed(module):
-        return ()
-    return tuple(name for name in _names(ast.parse(_source(module)), module) if _path(name) is not None)
+    names = (name for name in _names(ast.parse(_source(module)), module) if _path(name) is not None)
+    if not _is_installed(module):
+        return tuple(names)
+    return tuple(name for name in names if name.partition(".")[0] == module.partition(".")[0])
 
 
 def _names(tree: ast.AST, module: str) -> Iterator[str]:

@@ -19,8 +19,8 @@ from equipoise.selectors.evidence import Account, Params
 from equipoise.simulation import rounds
 from equipoise.simulation.binding import Function, bind
 from equipoise.simulation.compiler import driver
-from equipoise.simulation.parts import Kernel, Recorded, Run, World, open_late, open_run
-from equipoise.simulation.rounds import Evidence, is_looked_at
+from equipoise.simulation.parts import Evidence, Kernel, Recorded, Run, World, open_late, open_run
+from equipoise.simulation.rounds import is_looked_at
 from equipoise.simulation.tapes import Tapes
 from equipoise.simulation.worlds import Bound, Part, compiled_loop, selector_names
 from equipoise.streams import open_stream
@@ -165,7 +165,7 @@ def watched(world: World, selector: Part) -> Bound:
         "see_booked": see_booked,
         "see_certificate": see_certificate,
     }
-    return compiled_loop(world, bind(**names))
+    return compiled_loop(world, bind(names))
 
 
 def optimum_of(problem: Part, seed: int) -> float:
@@ -175,5 +175,5 @@ def optimum_of(problem: Part, seed: int) -> float:
     if hasattr(problem, "optimal_values"):
         return float(problem.start @ problem.optimal_values[0])
     # Fixed contexts give the same numbers in every draw.
-    average = cast(Callable[..., float], driver(bind(draw=problem.kernels.draw), "average_best"))
+    average = cast(Callable[..., float], driver(bind({"draw": problem.kernels.draw}), "average_best"))
     return average(problem.params, problem.room(), open_stream(seed), DRAWS)

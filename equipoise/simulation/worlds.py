@@ -5,7 +5,7 @@ Parts made of kernels run compiled. Anything else runs through its public method
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -17,7 +17,7 @@ from equipoise.simulation import adapters, rounds
 from equipoise.simulation.binding import Binding, Function, Group, bind, interpreted
 from equipoise.simulation.compiler import driver
 from equipoise.simulation.packing import arrays, copy, pack
-from equipoise.simulation.parts import Episodes, Fresh, Kernel, Recorded, Run, World
+from equipoise.simulation.parts import SHARES, Episodes, Fresh, Kernel, Recorded, Run, World
 from equipoise.types import Array, Integers
 
 SIZES = ("horizon", "n_states", "n_actions")
@@ -56,18 +56,18 @@ def can_compile_episodes(problem: Part, learner: Part) -> bool:
 
 def alone(problem: Part, learner: Part, lane: int, tape: Array) -> Bound:
     """A learner that plays alone and writes its tape; `lane` keeps its random numbers apart from those of others."""
-    recording: dict[str, Function] = {"select": rounds.select_sole, "settle": rounds.write_row}
+    recording: dict[str, Function | bool] = {"select": rounds.select_sole, "settle": rounds.write_row}
     if can_compile(problem, learner):
         groups = Groups([learner])
         room = problem.room(problem.columns_for(learner))
         source = groups.source(problem, room, Lanes(lane, 0))
-        return compiled_loop(World(source, tape=tape), groups.bind(problem, **recording))
+        return compiled_loop(World(source, tape=tape), groups.bind(problem, recording))
     if can_compile_episodes(problem, learner):
         names = {**problem.episode_kernels._asdict(), "learn_episode": type(learner).learn_episode}
-        binding = bind(play_round=rounds.play_episode, **recording, **names)
+        binding = bind({**recording, **names, "play_round": rounds.play_episode})
         return compiled_loop(World(episodes(problem, learner, lane), tape=tape), binding)
     own = adapters.OwnLearner(problem, learner, lane)
-    return plain_loop(World(own, tape=tape), bind(play_round=adapters.play_alone, **recording))
+    return plain_loop(World(own, tape=tape), bind({**recording, "play_round": adapters.play_alone}))
 
 
 def episodes(problem: Part, learner: Part, lane: int) -> Episodes:
@@ -79,14 +79,16 @@ def episodes(problem: Part, learner: Part, lane: int) -> Episodes:
 def on_recorded(source: Recorded, selector: Part) -> Bound:
     """A selector that draws the next play of whichever learner it chooses from that learner's tape."""
     if can_compile(selector):
-        names: dict[str, Function] = {"play_round": rounds.play_recorded, "lacks": rounds.lacks_row}
-        return compiled_loop(World(source, selector.to_arrays()), bind(**selector_names(selector), **names))
+        names = {**selector_names(selector), "play_round": rounds.play_recorded, "lacks": rounds.lacks_row}
+        return compiled_loop(World(source, selector.to_arrays()), bind(names))
     binding = bind(
-        select=adapters.select_publicly,
-        lacks=adapters.lacks_publicly,
-        play_round=rounds.play_recorded,
-        settle=adapters.settle_publicly,
-        certified=adapters.certified_publicly,
+        {
+            "select": adapters.select_publicly,
+            "lacks": adapters.lacks_publicly,
+            "play_round": rounds.play_recorded,
+            "settle": adapters.settle_publicly,
+            "certified": adapters.certified_publicly,
+        }
     )
     return plain_loop(World(source, adapters.OwnSelector(selector)), binding)
 
@@ -105,10 +107,12 @@ def in_portfolio(problem: Part, portfolio: Portfolio) -> Bound:
     """A portfolio on one sequence of rounds, through its public methods."""
     own = adapters.OwnPortfolio(problem, portfolio)
     binding = bind(
-        select=adapters.select_in_portfolio,
-        play_round=adapters.play_in_portfolio,
-        settle=adapters.settle_nothing,
-        certified=adapters.certified_publicly,
+        {
+            "select": adapters.select_in_portfolio,
+            "play_round": adapters.play_in_portfolio,
+            "settle": adapters.settle_nothing,
+            "certified": adapters.certified_publicly,
+        }
     )
     return plain_loop(World(own, own), binding)
 
@@ -121,8 +125,8 @@ class Joint:
         demands = {name: need in selector.needs for name, need in needs.items()}
         groups = Groups(learners)
         source = groups.source(problem, problem.room(), Lanes(0, 1), share_data, demands["SMOOTHED"])
-        names = {**selector_names(selector), **demands, "SHARED": bool(source.places[:, rounds.SHARES].any())}
-        self.bound = compiled_loop(World(source, selector.to_arrays()), groups.bind(problem, **names))
+        names = {**selector_names(selector), **demands, "SHARED": bool(source.places[:, SHARES].any())}
+        self.bound = compiled_loop(World(source, selector.to_arrays()), groups.bind(problem, names))
         self._selector, self._groups, self._packed = selector, groups, demands["SMOOTHED"]
 
     def finish(self) -> None:
@@ -147,12 +151,12 @@ class Groups:
         self.learners = learners
         self.members = grouped(learners)
 
-    def bind(self, problem: Part, **names: Function | bool) -> Binding:
+    def bind(self, problem: Part, names: Mapping[str, Function | bool]) -> Binding:
         """The loop over fresh rounds of a problem with these learners."""
-        draw, draw_reward, record, complete = problem.kernels
-        own = {"draw": draw, "draw_reward": draw_reward, "record": record, "complete": complete}
-        groups = [Group(*members[0].kernels, len(members)) for members in self.members]
-        return bind(groups, play_round=rounds.play_fresh, **own, **names)
+        own = dict(zip(("draw", "draw_reward", "record", "complete"), problem.kernels, strict=True))
+        kernels = [(members[0].kernels, len(members)) for members in self.members]
+        groups = [Group(each.decide, each.learn, size) for each, size in kernels]
+        return bind({**own, **names, "play_round": rounds.play_fresh}, groups)
 
     def source(
         self, problem: Part, room: Kernel, lanes: Lanes, share_data: bool = False, keep_policies: bool = False
