@@ -164,13 +164,10 @@ class Ledger:
         waiting = {id(entry) for queue in self._queues for entry in queue}
         return {
             **(self._proposals_of(entries) if self._keeps_proposals else {}),
-            "learners": np.array([entry.learner for entry in entries], np.int64),
-            "tickets": np.array([entry.ticket for entry in entries], np.int64),
-            "probabilities": np.array([entry.probability for entry in entries], float),
-            "regrets": np.array([entry.regret for entry in entries], float),
-            "rewards": np.array([entry.reward for entry in entries], float),
+            **{
+                name: np.array([getattr(entry, field) for entry in entries], t) for name, (field, t) in _COLUMNS.items()
+            },
             "booked": np.array([id(entry) not in waiting for entry in entries], np.bool_),
-            "withdrawn": np.array([entry.withdrawn for entry in entries], np.bool_),
             "last_tickets": np.array(self._last_tickets, np.int64),
         }
 
@@ -191,7 +188,7 @@ class Ledger:
     def check_state(self, state: State) -> None:
         """Refuse a state that `state` cannot have returned."""
         n_rounds = state["learners"].size if "learners" in state else 0
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_COLUMNS, (n_rounds,))
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys((*_COLUMNS, "booked"), (n_rounds,))
         if self._keeps_proposals:
             shapes |= dict.fromkeys(("epochs", "observed"), (n_rounds,))
             shapes |= {f"proposals.{name}": (n_rounds, len(self._queues)) for name in _PROPOSALS}
@@ -204,11 +201,9 @@ class Ledger:
         for queue in self._queues:
             queue.clear()
         self._last_tickets = [int(ticket) for ticket in state["last_tickets"]]
-        columns = [state[name].tolist() for name in _COLUMNS]
-        for row, (learner, ticket, probability, regret, reward, booked, withdrawn) in enumerate(
-            zip(*columns, strict=True)
-        ):
-            entry = Entry(learner, ticket, probability, 0, regret, reward, withdrawn=withdrawn)
+        fields = [field for field, _ in _COLUMNS.values()]
+        for row, values in enumerate(zip(*(state[name].tolist() for name in _COLUMNS), strict=True)):
+            entry = Entry(**dict(zip(fields, values, strict=True)))
             if self._keeps_proposals:
                 entry.epoch = int(state["epochs"][row])
                 if state["observed"][row]:
@@ -216,10 +211,10 @@ class Ledger:
                         *(tuple(state[f"proposals.{name}"][row].tolist()) for name in _PROPOSALS)
                     )
             self._rounds.append(entry)
-            if not booked:
-                self._queues[learner].append(entry)
-            if isnan(reward) and not withdrawn:
-                self._open[learner, ticket] = entry
+            if not state["booked"][row]:
+                self._queues[entry.learner].append(entry)
+            if isnan(entry.reward) and not entry.withdrawn:
+                self._open[entry.learner, entry.ticket] = entry
         self.stale = set(range(len(self._queues)))
         self._recount = set(self.stale)
 
@@ -230,7 +225,14 @@ def blank_proposals(n_learners: int) -> Proposals:
     return Proposals(none, none, unknown, unknown, unknown, unknown)
 
 
-_COLUMNS = ("learners", "tickets", "probabilities", "regrets", "rewards", "booked", "withdrawn")
+_COLUMNS: dict[str, tuple[str, type[np.generic]]] = {  # of the saved state: field of the entry, and type
+    "learners": ("learner", np.int64),
+    "tickets": ("ticket", np.int64),
+    "probabilities": ("probability", np.float64),
+    "regrets": ("regret", np.float64),
+    "rewards": ("reward", np.float64),
+    "withdrawn": ("withdrawn", np.bool_),
+}
 _PROPOSALS: dict[str, type[np.generic]] = {
     name: np.int64 if name in ("actions", "greedy") else np.float64 for name in Proposals._fields
 }

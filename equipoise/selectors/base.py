@@ -20,7 +20,7 @@ from equipoise.learner import Proposal, Proposals
 from equipoise.ledger import Entry, Ledger, Resolved
 from equipoise.records import check_columns, check_shapes, state_columns, state_records, take_columns, take_state
 from equipoise.selector import Certificate, Choice, Dropped, Elimination, Evidence, SelectorTraits, Standing
-from equipoise.selectors import evidence
+from equipoise.selectors import evidence, nested
 from equipoise.selectors.evidence import Params as EvidenceParams
 from equipoise.selectors.evidence import State as EvidenceState
 from equipoise.selectors.kernels import Kernels
@@ -60,10 +60,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
         self.confidence = self._make_confidence(self.n_learners)
         self.params = self._make_params(EvidenceParams(self.confidence.radius, low, high, high - low))
         bounds = self.learner_bounds
-        if bounds:
-            self.evidence = evidence.open_state(bounds)
-        else:
-            self.evidence = evidence.open_state_without_bounds(self.n_learners, high - low)
+        self.evidence = evidence.open_state(bounds, self.n_learners, high - low)
         self.kernel_state = self._make_state(self.evidence)
         self.observed = tuple(i for i, bound in enumerate(bounds) if isinstance(bound, Observed))
         self._customs = {i: bound for i, bound in enumerate(bounds) if isinstance(bound, Custom)}
@@ -175,15 +172,13 @@ class KernelSelector(Configured, Generic[P, S, D]):
             raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {missing[0]} too")
         rows = [_UNKNOWN] * self.n_learners
         for j in asked:
-            lower = real(f"lower of learner {j}", proposals[j].lower) if "lower" in self.needs else proposals[j].lower
-            rows[j] = proposals[j]._replace(
-                action=_index(proposals[j].action),
-                greedy=_index(proposals[j].greedy),
-                lower=lower,
-                regret=self._check_regret(proposals[j].regret),
-            )
-        actions, lowers, regrets, probabilities, greedy, values = zip(*rows, strict=True)
-        return Proposals(actions, greedy, lowers, regrets, probabilities, values)
+            action, lower, regret, probability, greedy, value = proposals[j]
+            if "lower" in self.needs:
+                lower = real(f"lower of learner {j}", lower)
+            regret = self._check_regret(regret)
+            rows[j] = Proposal(_index(action), lower, regret, probability, _index(greedy), value)
+        actions, lowers, regrets, probabilities, all_greedy, values = zip(*rows, strict=True)
+        return Proposals(actions, all_greedy, lowers, regrets, probabilities, values)
 
     def _in_epoch(self, entry: Entry) -> bool:
         """Whether nobody was eliminated since the round was chosen."""
@@ -194,10 +189,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
         low, high = self.reward_range
         if type(reward) is float and low <= reward <= high:
             return reward
-        number = real("reward", reward)
-        if self.confidence.noise is None and not low <= number <= high:
-            raise InvalidArgument(f"reward is {reward!r}, but must lie in reward_range ({low:g}, {high:g})")
-        return number
+        return self.traits.check_reward(reward)
 
     def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
         """Reward and regret as floats, nan for a regret not given; raises what `credit` would and changes nothing."""
@@ -217,11 +209,8 @@ class KernelSelector(Configured, Generic[P, S, D]):
     def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[D, ...]:
         """Book the reward of a play, in any order and however late; `regret` where it is known only now. Returns what
         was eliminated."""
-        return self.credit_checked(choice, *self.check_credit(choice, reward, regret))
-
-    def credit_checked(self, choice: Choice, reward: float, regret: float) -> tuple[D, ...]:
-        """Book what `check_credit` has passed."""
-        return self._book(choice.learner, self._ledger.credit(choice.learner, choice.play, reward, regret))
+        number, known = self.check_credit(choice, reward, regret)
+        return self._book(choice.learner, self._ledger.credit(choice.learner, choice.play, number, known))
 
     def withdraw(self, choice: Choice) -> tuple[D, ...]:
         """The round did not happen: strike its play. Returns what was eliminated."""
@@ -376,6 +365,13 @@ class EvidenceSelector(KernelSelector[P, S, Elimination]):
                 account.witness_spread,
             ),
         )
+
+
+class NestedSelector(EvidenceSelector[nested.Params, S]):
+    """A selector that adds state alone to `evidence`."""
+
+    def _make_params(self, limits: EvidenceParams) -> nested.Params:
+        return nested.Params(limits)
 
 
 class PlainSelector(EvidenceSelector[EvidenceParams, EvidenceState]):

@@ -88,15 +88,14 @@ class ED2RB(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
     the other settings are those of `BalancedElimination`."""
 
     name = "ED2RB"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
 
     d_min: float = setting(default=1.0, check=positive)
 
     @property
     def coefficients(self) -> tuple[float, ...]:
         """The estimate for each learner, in units of the width."""
-        width = self.params.evidence.width
-        return tuple(balance.coefficient / width for balance in self.kernel_state.balances)
+        return tuple(balance.coefficient / self.params.evidence.width for balance in self.kernel_state.balances)
 
     def _make_params(self, limits: evidence.Params) -> Params:
         return Params(limits, self.d_min * limits.width)

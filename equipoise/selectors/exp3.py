@@ -111,7 +111,7 @@ class EXP3(LearnerCount, Seeded, ConfidenceSettings, EvidenceSelector[Params, St
     `BalancedElimination`."""
 
     name = "EXP3"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
 
     horizon: int | None = setting(default=None, check=optional(count))
 

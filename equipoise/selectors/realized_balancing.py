@@ -37,13 +37,7 @@ from equipoise.selectors import balanced_elimination, evidence
 from equipoise.selectors.base import EvidenceSelector
 from equipoise.selectors.evidence import Account
 from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.settings import (
-    ConfidenceSettings,
-    LearnerCount,
-    bounds_from_json,
-    bounds_to_json,
-    check_bounds,
-)
+from equipoise.selectors.settings import ConfidenceSettings, LearnerCount, check_bounds, decode_bounds, encode_bounds
 from equipoise.settings import configurable, optional, setting
 from equipoise.validation import positive, real
 
@@ -150,10 +144,10 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
 
     name = "Realised balancing"
     lower_apart = True
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
 
     bounds: Sequence[Bound] | None = setting(
-        default=None, check=optional(check_bounds), encode=bounds_to_json, decode=bounds_from_json
+        default=None, check=optional(check_bounds), encode=encode_bounds, decode=decode_bounds
     )
     floor: float = setting(default=0.25, check=positive)
     slack: float = setting(default=8.0, check=check_slack)

@@ -36,9 +36,9 @@ from equipoise.selectors.nested import State
 from equipoise.selectors.settings import (
     CandidateBounds,
     CertificateSettings,
-    bounds_from_json,
-    bounds_to_json,
     check_bounds,
+    decode_bounds,
+    encode_bounds,
 )
 from equipoise.settings import configurable, setting
 from equipoise.validation import count
@@ -113,7 +113,7 @@ class UCBC(CandidateBounds, CertificateSettings, EvidenceSelector[Params, State]
     kernels: ClassVar[Kernels] = nested_kernels(choose)
 
     bounds: Sequence[Bound] = setting(
-        check=partial(check_bounds, each="algorithm"), encode=bounds_to_json, decode=bounds_from_json, kw_only=False
+        check=partial(check_bounds, each="algorithm"), encode=encode_bounds, decode=decode_bounds, kw_only=False
     )
     horizon: int = setting(check=partial(count, least=2))
     copies: int = setting(default=1, check=count)
