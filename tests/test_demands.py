@@ -96,7 +96,7 @@ def test_the_pairs_cover_refusal_and_consent_of_every_demand() -> None:
 
 def test_the_tables_know_every_word() -> None:
     assert set(DEMANDS) == NEEDS
-    assert set(OFFERS) == ACCEPTS | DECLARED_PROVIDES | {"snapshots", "nested"}
+    assert set(OFFERS) == ACCEPTS | DECLARED_PROVIDES - {"greedy", "value", "pmf"} | {"snapshots", "nested"}
 
 
 def test_the_page_is_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,6 +296,6 @@ def test_all_learners_propose_where_one_of_them_may_be_told_it_did_not_play() ->
 
 def test_a_nested_demand_names_selector_and_learner() -> None:
     with pytest.raises(
-        NotEntitled, match=r"Epoch balancing needs learners of nested classes: learner 'UCB' has no dim"
+        NotEntitled, match=r"Epoch balancing needs learners of nested classes: learner 'UCB' has no linear_class"
     ):
         Portfolio([UCB(2), UCB(2)], EpochBalancing([LinearClass("a", 2), LinearClass("b", 4)]))
