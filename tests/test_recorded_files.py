@@ -56,7 +56,7 @@ def test_kept_portfolio_is_saved_again_as_it_was(name: str, tmp_path: Path) -> N
     portfolio.save(tmp_path / "again")
     again = type(portfolio).load(tmp_path / "again", selector=KEPT[name].make().selector if "Custom" in name else None)
     assert again.pending == portfolio.pending
-    assert plain(again.to_json(), False) == plain(portfolio.to_json(), False)
+    assert plain(again.to_json(), None) == plain(portfolio.to_json(), None)
 
 
 def seeds_of(folder: Path, n_seeds: int) -> Any:

@@ -116,10 +116,10 @@ class KernelLearner(Named, Generic[ParamsT, MemoryT]):
 
     def check_reward(self, reward: float, weight: float) -> float:
         number = real("reward", reward)
-        if "weight" in self.accepts:
+        if weight != 1.0:
+            if "weight" not in self.accepts:
+                raise InvalidArgument(f"weight is {weight!r}, but {self.name} takes only weight 1")
             non_negative("weight", weight)
-        elif weight != 1.0:
-            raise InvalidArgument(f"weight is {weight!r}, but {self.name} takes only weight 1")
         return number
 
     def state(self) -> State:
