@@ -10,12 +10,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
 from equipoise import __version__, load_results
-from equipoise.archive import unpack
 from equipoise.experiments import EXPERIMENTS
 from equipoise.experiments.runner import run
 from equipoise.learners import LEARNERS
@@ -28,7 +26,6 @@ from tests.record_bits import (
     continued_record,
     differences,
     eliminations_of,
-    file_name,
     load_kept,
     plain,
     recorded,
@@ -57,9 +54,6 @@ def test_kept_portfolio_is_saved_again_as_it_was(name: str, tmp_path: Path) -> N
     """What is loaded is all that was saved: saving it, unplayed, and loading that leads to the same statements."""
     portfolio, _ = load_kept(name)
     portfolio.save(tmp_path / "again")
-    if __version__ == "0.1.0":
-        files = tmp_path / "again", RELEASE / "portfolios" / file_name(name)
-        np.testing.assert_equal(*(unpack(file.read_bytes(), file) for file in files))
     again = type(portfolio).load(tmp_path / "again", selector=KEPT[name].make().selector if "Custom" in name else None)
     assert again.pending == portfolio.pending
     assert plain(again.to_json(), None) == plain(portfolio.to_json(), None)
