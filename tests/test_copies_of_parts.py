@@ -35,7 +35,7 @@ LEARNERS = [
     *((cls, settings, start_state, random_trajectory) for cls, settings in test_contracts.EPISODIC),
     (WatchedOFUL, {"truth": [0.5, 0.2, 0.1]}, offered_actions, action_itself),
 ]
-SIZES = {"dim": N_STATES * N_ACTIONS, "n_actions": N_ACTIONS, "horizon": HORIZON, "episodes": 90}
+SIZES: dict[str, Any] = {"dim": N_STATES * N_ACTIONS, "n_actions": N_ACTIONS, "horizon": HORIZON, "episodes": 90}
 
 
 def decisions(learner: Any, contexts: Any, outcomes: Any, rounds: range) -> list[str]:
