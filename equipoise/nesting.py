@@ -98,7 +98,7 @@ def check_nested(classes: Sequence[LinearClass]) -> None:
             )
 
 
-def check_learners(selector_name: str, classes: Sequence[LinearClass] | None, learners: Sequence[object]) -> None:
+def check_classes(selector_name: str, classes: Sequence[LinearClass] | None, learners: Sequence[object]) -> None:
     """Refuse learners that are not nested, or of other classes than the selector was made for, naming the learner."""
     own = [linear_class(learner) for learner in learners]
     check_nested(own)

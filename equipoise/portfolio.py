@@ -23,7 +23,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from equipoise.compatibility import check_entitled, check_selector, check_sharing
+from equipoise.compatibility import check_entitled, check_learners, check_selector, check_sharing
 from equipoise.errors import InvalidArgument, UnknownDecision
 from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal
 from equipoise.policies import KeptPolicies
@@ -76,12 +76,9 @@ class Portfolio:
         delays: str = "any",
     ) -> None:
         check_selector(selector)
-        if not isinstance(learners, Sequence):
-            raise InvalidArgument(f"learners is {learners!r:.80}, but must be a list of learners")
+        check_learners(learners)
         self.learners: tuple[Any, ...] = tuple(learners)  # as they were given, with all that their classes have
         self._selector = selector
-        if len(set(map(id, self.learners))) < len(self.learners):
-            raise InvalidArgument("learners has one object twice, but every learner must be an object of its own")
         self._adapted = [AdaptedLearner(learner) for learner in self.learners]
         check_entitled(selector, self.learners)
         self.seed = count("seed", seed, least=0, most=2**64 - 1)

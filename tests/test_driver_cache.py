@@ -13,6 +13,7 @@ from pathlib import Path
 from shutil import copytree, ignore_patterns
 from typing import Any
 
+import llvmlite.binding  # type: ignore[import-untyped]  # it has no types
 import numba
 import numpy as np
 import pytest
@@ -20,10 +21,10 @@ import pytest
 from equipoise.kernel import kernel
 from equipoise.learners import Constant
 from equipoise.problems import KArmedBandit
-from equipoise.simulation import cache, compiler, sources
+from equipoise.simulation import cache, compiler, rounds, sources
 from equipoise.simulation.binding import Binding
 from equipoise.simulation.parts import open_run
-from equipoise.simulation.worlds import Groups, alone, rounds
+from equipoise.simulation.worlds import Groups, alone
 from tests.conftest import INTERPRETED
 
 pytestmark = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
@@ -114,8 +115,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "drivers"
 
 
+def numba_switches() -> Any:
+    return numba.config
+
+
 def constant_binding() -> Binding:
-    names = {"select": rounds.select_sole, "settle": rounds.write_row}
+    names: dict[str, Any] = {"select": rounds.select_sole, "settle": rounds.write_row}
     return Groups([Constant(1)]).bind(KArmedBandit([0.5, 0.7]), names)
 
 
@@ -172,14 +177,14 @@ def test_key_depends_on_switches_versions_and_python(folder: Path, monkeypatch: 
         assert entry is not None
         return entry.folder.name
 
-    keys = {key()}
+    keys, switches, llvm = {key()}, numba_switches(), llvmlite.binding
     for changed, name, value in [
-        (numba.config, "BOUNDSCHECK", 1 - (numba.config.BOUNDSCHECK or 0)),
-        (numba.config, "OPT", "other"),
+        (switches, "BOUNDSCHECK", 1 - (switches.BOUNDSCHECK or 0)),
+        (switches, "OPT", "other"),
         (numba, "__version__", "0.0"),
         (np, "__version__", "0.0"),
         (sys, "version", "4.0"),
-        (compiler.llvmlite.binding, "get_host_cpu_name", lambda: "abacus"),
+        (llvm, "get_host_cpu_name", lambda: "abacus"),
     ]:
         with monkeypatch.context() as patch:
             patch.setattr(changed, name, value)
@@ -232,7 +237,7 @@ def test_machine_code_is_kept_nowhere_else(folder: Path, tmp_path: Path, monkeyp
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "elsewhere"))
     play(compiler.Driver(constant_binding(), "drive"))
     assert machine_code(folder) and not (tmp_path / "elsewhere").exists()
-    assert str(tmp_path / "elsewhere") == numba.config.CACHE_DIR
+    assert str(tmp_path / "elsewhere") == numba_switches().CACHE_DIR
 
 
 def test_a_kernel_without_a_file_is_compiled_in_memory(folder: Path) -> None:
