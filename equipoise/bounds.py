@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.kernel import kernel
+from equipoise.types import Config, Plain
 from equipoise.validation import non_negative, positive, probability, real, text
 
 POWER, SQRT_LOG, LINEAR_SQRT, SUMMED = 0, 1, 2, 3
@@ -98,7 +99,7 @@ class Custom:
         return value
 
 
-def _set(bound: Any, **settings: float) -> None:
+def _set(bound: object, **settings: float) -> None:
     """Keep settings as plain floats, whatever kind of number they came as, so that a bound is always plain data."""
     for name, value in settings.items():
         object.__setattr__(bound, name, value)
@@ -108,14 +109,14 @@ Bound: TypeAlias = Power | SqrtLog | LinearSqrt | Observed | Custom
 BOUNDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Power, SqrtLog, LinearSqrt, Observed, Custom)}
 
 
-def to_json(bound: Bound) -> dict[str, Any]:
+def to_json(bound: Bound) -> Config:
     """Plain data that `from_json` turns into an equal bound; of a `Custom` one only the name is kept."""
     if isinstance(bound, Custom):
         return {"bound": "Custom", "name": bound.name}
     return {"bound": type(bound).__name__, **asdict(bound)}
 
 
-def from_json(data: Mapping[str, Any], custom: Sequence[Custom] = ()) -> Bound:
+def from_json(data: Mapping[str, Plain], custom: Sequence[Custom] = ()) -> Bound:
     """The bound that `to_json` described; `Custom` ones are looked up by name in `custom`."""
     settings = {key: value for key, value in data.items() if key != "bound"}
     name = str(data.get("bound"))

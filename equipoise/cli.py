@@ -9,20 +9,23 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from equipoise import __version__
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
-from equipoise.terminal import print_results, print_suite, print_whole, progress_bar, summary_table
+from equipoise.terminal import print_benchmark, print_results, print_suite, print_table, progress_bar
+from equipoise.types import Config, Plain
 
 if TYPE_CHECKING:
+    from equipoise.experiments import Experiment
     from equipoise.experiments.results import Results
 
 KINDS = ("experiments", "learners", "selectors", "problems")
 INTERRUPTED = 130  # also what Typer makes of an interruption
 MOST_FAULTS = 20  # that are shown one by one
+AUDIT_COLUMNS = ("claim", "", "subjects", "violated", "largest share", "verdict")
 
 app = typer.Typer(
     name="equipoise",
@@ -248,7 +251,9 @@ def audit(
 
     with progress_bar() as progress:
         found = run_audit(quick=quick, jobs=jobs, progress=progress)
-    print_whole(summary_table(list(summary_rows(found))))
+    rows = list(summary_rows(found))
+    styles = ["" if row[-1] == "holds" else "bold red" for row in rows]
+    print_table(AUDIT_COLUMNS, rows, styles=styles, justify="left")
     for row in found.broken:
         low, high = row.interval
         _complain(f"{row.subject}: {row.claim}: {row.violations} of {row.runs} runs, [{low:.3f}, {high:.3f}]")
@@ -283,18 +288,32 @@ def bench(
         words += ["--yardstick", str(yardstick)] if yardstick else []
         words += ["--out", str(out)] if out else []
         machine.start_over_with_one_thread(["bench", *words])
-    from equipoise.bench.command import measure_and_print
+    from rich.console import Console
 
-    measure_and_print(quick, yardstick, peers, Path("docs") if out is None and not quick else out)
+    from equipoise.bench import report
+    from equipoise.bench.run import run as run_benchmark
+    from equipoise.bench.scale import FULL, QUICK
+
+    if yardstick is not None and not yardstick.is_file():
+        raise InvalidArgument(f"--yardstick is {str(yardstick)!r}, but must be a Python file")
+    python = peers.absolute()  # not resolved: the link is what tells Python its environment
+    try:
+        with Console(stderr=True).status("starting") as status:
+            data = run_benchmark(QUICK if quick else FULL, yardstick=yardstick, python=python, progress=status.update)
+    except KeyboardInterrupt:
+        _complain("interrupted; nothing was written")
+        raise SystemExit(INTERRUPTED) from None
+    folder = Path("docs") if out is None and not quick else out
+    print_benchmark(data, [] if folder is None else report.write(data, folder))
 
 
-def parse_settings(words: Sequence[str]) -> dict[str, Any]:
+def parse_settings(words: Sequence[str]) -> Config:
     """Settings from KEY=VALUE; a value is JSON if it reads as such, else text.
 
     >>> parse_settings(["d_star=8", "noise=gaussian", "share_data=true"])
     {'d_star': 8, 'noise': 'gaussian', 'share_data': True}
     """
-    parsed: dict[str, Any] = {}
+    parsed: Config = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
@@ -312,7 +331,7 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(name)  # NaN and infinities are no JSON
 
 
-def _run_with_progress(experiment: Any, arguments: Mapping[str, Any]) -> tuple[Results, list[Path]]:
+def _run_with_progress(experiment: Experiment, arguments: Mapping[str, Plain]) -> tuple[Results, list[Path]]:
     from equipoise.experiments.report import publish
     from equipoise.experiments.runner import run as run_experiment
 

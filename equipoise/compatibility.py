@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from equipoise.errors import EquipoiseError, InvalidArgument, NotEntitled
 from equipoise.learner import MinimalLearner, accepts, can_be_restored, learner_name, provides
-from equipoise.nesting import check_learners, linear_class
+from equipoise.nesting import check_classes, linear_class
 from equipoise.selector import Selector, traits_of
 from equipoise.types import Config
 
@@ -78,6 +78,14 @@ def check_selector(selector: object) -> None:
         )
 
 
+def check_learners(learners: object) -> None:
+    """Refuse what is no list of learners, each an object of its own."""
+    if not isinstance(learners, Sequence):
+        raise InvalidArgument(f"learners is {learners!r:.80}, but must be a list of learners")
+    if len(set(map(id, learners))) < len(learners):
+        raise InvalidArgument("learners has one object twice, but every learner must be an object of its own")
+
+
 def check_entitled(selector: Selector, learners: Sequence[MinimalLearner]) -> None:
     """Refuse learners that lack what the selector needs, naming the learner and what it lacks."""
     name, traits = learner_name(selector), traits_of(selector)
@@ -94,7 +102,7 @@ def check_entitled(selector: Selector, learners: Sequence[MinimalLearner]) -> No
     _check_copies(name, traits.copies, learners)
     if "nested" in selector.needs:
         try:
-            check_learners(name, traits.classes, learners)
+            check_classes(name, traits.classes, learners)
         except NotEntitled as refusal:
             raise NotEntitled(f"{name} needs learners of nested classes: {refusal}") from None
 
@@ -128,5 +136,5 @@ def _check_copies(name: str, copies: int, learners: Sequence[MinimalLearner]) ->
 
 
 def _settings(learner: MinimalLearner) -> Config:
-    config = getattr(learner, "config", dict)()
+    config: Config = getattr(learner, "config", dict)()
     return {key: value for key, value in config.items() if key not in ("name", "seed")}

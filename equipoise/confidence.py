@@ -22,7 +22,7 @@ ln ln n is undefined at n = 1; with V = n v and m = v the stitched boundary is d
 from __future__ import annotations
 
 from math import e, exp, inf, log, sqrt
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypedDict, Unpack
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import dispatched, kernel
@@ -113,30 +113,23 @@ class Confidence(NamedTuple):
     valid: bool  # False if the radius was narrowed by hand
 
 
-def make_confidence(
-    name: str,
-    *,
-    n_learners: int,
-    delta: float,
-    width: float,
-    noise: float | None = None,
-    contexts: str,
-    scale: float = 1.0,
-    lower_apart: bool = False,
-) -> Confidence:
+class World(TypedDict):
+    """What the width of a radius depends on; the arguments of `make_radius`."""
+
+    n_learners: int
+    delta: float
+    width: float
+    noise: float | None
+    contexts: str
+    scale: float
+
+
+def make_confidence(name: str, *, lower_apart: bool = False, **world: Unpack[World]) -> Confidence:
     """`make_radius`, and how it spends delta."""
-    shares = radius_shares(name, contexts, lower_apart)
-    radius = make_radius(
-        name,
-        n_learners=n_learners,
-        delta=delta,
-        width=width,
-        noise=noise,
-        contexts=contexts,
-        scale=scale,
-        lower_apart=lower_apart,
-    )
-    return Confidence(radius, radius_alpha(n_learners, delta, shares), shares, noise, scale >= 1.0)
+    shares = radius_shares(name, world["contexts"], lower_apart)
+    alpha = radius_alpha(world["n_learners"], world["delta"], shares)
+    radius = make_radius(name, lower_apart=lower_apart, **world)
+    return Confidence(radius, alpha, shares, world["noise"], world["scale"] >= 1.0)
 
 
 def make_radius(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Self
 
 
 class EquipoiseError(Exception):
@@ -23,9 +24,14 @@ class UnknownName(EquipoiseError, LookupError):  # noqa: N818
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
+        self._arguments = what, name, names
         near = difflib.get_close_matches(name, names, n=3) or names
         hint = f"did you mean {', '.join(near)}?" if near else "none is known"
         super().__init__(f"{what} {name!r} is unknown; {hint}")
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str, list[str]]]:
+        """For errors of other processes."""
+        return type(self), self._arguments
 
 
 class UnknownSetting(UnknownName, TypeError):  # noqa: N818

@@ -75,10 +75,25 @@ class MinimalLearner(Protocol):
 class Learner(Protocol):
     """A full learner; see the module's text for what may be left out and what may be added."""
 
-    name: str  # what people see in tables and figures
-    accepts: frozenset[str]  # of {"off_policy", "weight"}: rounds it did not play; importance-weighted rewards
-    provides: frozenset[str]  # of {"lower", "regret", "greedy", "value", "pmf"}: what it knows beside the action
-    randomized: bool  # whether deciding draws random numbers
+    @property
+    def name(self) -> str:
+        """What people see in tables and figures."""
+        ...
+
+    @property
+    def accepts(self) -> frozenset[str]:
+        """Of {"off_policy", "weight"}: rounds that it did not play; importance-weighted rewards."""
+        ...
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """Of {"lower", "regret", "greedy", "value", "pmf"}: what it knows beside the action."""
+        ...
+
+    @property
+    def randomized(self) -> bool:
+        """Whether deciding draws random numbers."""
+        ...
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """What to do in this context; changes nothing."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from math import isnan, nan
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 
@@ -39,20 +39,13 @@ class Entry:
     counted: bool = False  # whether the balanced bound includes it, with the regret it has now
 
 
-class Resolved(NamedTuple):
-    """What became complete: rounds in the order of rounds, and plays of one learner in the order of plays."""
+# What became complete: rounds in the order of rounds, plays of one learner in the order of plays, and whether nothing
+# of the learner is pending any more and its balanced bound lacks one of these plays.
+Resolved: TypeAlias = tuple[list[Entry], list[Entry], bool]
 
-    rounds: list[Entry]
-    plays: list[Entry]
-    rewind: bool  # whether nothing of the learner is pending any more and its balanced bound lacks one of these plays
-
-
-class Uncounted(NamedTuple):
-    """What the balanced bounds lack: learners to begin again from their resolved prefix, then pending plays to count,
-    each with its position beyond the prefix, from 1."""
-
-    rewound: list[int]
-    plays: list[tuple[int, Entry]]
+# What the balanced bounds lack: learners to begin again from their resolved prefix, then pending plays to count, each
+# with its position beyond the prefix, from 1.
+Uncounted: TypeAlias = tuple[list[int], list[tuple[int, Entry]]]
 
 
 class Ledger:
@@ -135,7 +128,7 @@ class Ledger:
                 plays.append((position + 1, entry))
         self.stale.clear()
         self._recount.clear()
-        return Uncounted(rewound, plays)
+        return rewound, plays
 
     def _uncount(self, learner: int) -> None:
         if learner not in self._recount:  # else nothing was counted since
@@ -162,7 +155,7 @@ class Ledger:
         elif recount:  # nothing is pending: the prefix is all there is
             self.stale.discard(learner)
             self._recount.discard(learner)
-        return Resolved(closed, booked, recount and not queue)
+        return closed, booked, recount and not queue
 
     def state(self) -> State:
         """The rounds beyond the pool's prefix as arrays, in order. They include every learner's unbooked plays, for a
@@ -171,13 +164,10 @@ class Ledger:
         waiting = {id(entry) for queue in self._queues for entry in queue}
         return {
             **(self._proposals_of(entries) if self._keeps_proposals else {}),
-            "learners": np.array([entry.learner for entry in entries], np.int64),
-            "tickets": np.array([entry.ticket for entry in entries], np.int64),
-            "probabilities": np.array([entry.probability for entry in entries], float),
-            "regrets": np.array([entry.regret for entry in entries], float),
-            "rewards": np.array([entry.reward for entry in entries], float),
+            **{
+                name: np.array([getattr(entry, field) for entry in entries], t) for name, (field, t) in _COLUMNS.items()
+            },
             "booked": np.array([id(entry) not in waiting for entry in entries], np.bool_),
-            "withdrawn": np.array([entry.withdrawn for entry in entries], np.bool_),
             "last_tickets": np.array(self._last_tickets, np.int64),
         }
 
@@ -198,7 +188,7 @@ class Ledger:
     def check_state(self, state: State) -> None:
         """Refuse a state that `state` cannot have returned."""
         n_rounds = state["learners"].size if "learners" in state else 0
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(_COLUMNS, (n_rounds,))
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys((*_COLUMNS, "booked"), (n_rounds,))
         if self._keeps_proposals:
             shapes |= dict.fromkeys(("epochs", "observed"), (n_rounds,))
             shapes |= {f"proposals.{name}": (n_rounds, len(self._queues)) for name in _PROPOSALS}
@@ -211,11 +201,9 @@ class Ledger:
         for queue in self._queues:
             queue.clear()
         self._last_tickets = [int(ticket) for ticket in state["last_tickets"]]
-        columns = [state[name].tolist() for name in _COLUMNS]
-        for row, (learner, ticket, probability, regret, reward, booked, withdrawn) in enumerate(
-            zip(*columns, strict=True)
-        ):
-            entry = Entry(learner, ticket, probability, 0, regret, reward, withdrawn=withdrawn)
+        fields = [field for field, _ in _COLUMNS.values()]
+        for row, values in enumerate(zip(*(state[name].tolist() for name in _COLUMNS), strict=True)):
+            entry = Entry(**dict(zip(fields, values, strict=True)))
             if self._keeps_proposals:
                 entry.epoch = int(state["epochs"][row])
                 if state["observed"][row]:
@@ -223,10 +211,10 @@ class Ledger:
                         *(tuple(state[f"proposals.{name}"][row].tolist()) for name in _PROPOSALS)
                     )
             self._rounds.append(entry)
-            if not booked:
-                self._queues[learner].append(entry)
-            if isnan(reward) and not withdrawn:
-                self._open[learner, ticket] = entry
+            if not state["booked"][row]:
+                self._queues[entry.learner].append(entry)
+            if isnan(entry.reward) and not entry.withdrawn:
+                self._open[entry.learner, entry.ticket] = entry
         self.stale = set(range(len(self._queues)))
         self._recount = set(self.stale)
 
@@ -237,7 +225,14 @@ def blank_proposals(n_learners: int) -> Proposals:
     return Proposals(none, none, unknown, unknown, unknown, unknown)
 
 
-_COLUMNS = ("learners", "tickets", "probabilities", "regrets", "rewards", "booked", "withdrawn")
+_COLUMNS: dict[str, tuple[str, type[np.generic]]] = {  # of the saved state: field of the entry, and type
+    "learners": ("learner", np.int64),
+    "tickets": ("ticket", np.int64),
+    "probabilities": ("probability", np.float64),
+    "regrets": ("regret", np.float64),
+    "rewards": ("reward", np.float64),
+    "withdrawn": ("withdrawn", np.bool_),
+}
 _PROPOSALS: dict[str, type[np.generic]] = {
     name: np.int64 if name in ("actions", "greedy") else np.float64 for name in Proposals._fields
 }

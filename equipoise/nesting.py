@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import log, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from equipoise.errors import InvalidArgument, NotEntitled
 from equipoise.learner import learner_name
@@ -36,28 +36,33 @@ class LinearClass(NamedTuple):
     reward_range: tuple[float, float] = (0.0, 1.0)
 
 
-NEEDED = ("dim", "norm_bound", "action_bound", "regularization", "noise", "delta", "reward_range")
 # A class contains another only if each of these is at least as large.
 GROWING = ("dim", "norm_bound", "action_bound", "noise", "scale", "misspecification")
 
 
-def linear_class(learner: Any) -> LinearClass:
-    """The class of a learner that states its dimension, norm bounds and range.
+@runtime_checkable
+class StatesClass(Protocol):
+    """A learner that states which class of linear rewards it presumes."""
+
+    def linear_class(self) -> LinearClass:
+        """What it presumes, under its name."""
+        ...
+
+
+def linear_class(learner: object) -> LinearClass:
+    """The class that a learner states.
 
     >>> from equipoise.learners import OFUL
     >>> linear_class(OFUL(4, norm_bound=1.5)).norm_bound
     1.5
     """
-    name = learner_name(learner)
-    for attribute in NEEDED:
-        if not hasattr(learner, attribute):
-            raise NotEntitled(f"learner {name!r} has no {attribute}, but a class of linear rewards must state it")
-    stated = {attribute: getattr(learner, attribute) for attribute in NEEDED}
-    optional = {key: getattr(learner, key) for key in ("scale", "misspecification") if hasattr(learner, key)}
-    return check_class(LinearClass(name, **stated, **optional))
+    if not isinstance(learner, StatesClass):
+        name = learner_name(learner)
+        raise NotEntitled(f"learner {name!r} has no linear_class(), but must state its class of linear rewards")
+    return check_class(learner.linear_class())
 
 
-def check_class(claimed: Any) -> LinearClass:
+def check_class(claimed: object) -> LinearClass:
     """The class with every entry in its proper type, or what is wrong with it."""
     if not isinstance(claimed, LinearClass):
         raise InvalidArgument(f"classes has {claimed!r}, but every entry must be a LinearClass")
@@ -93,7 +98,7 @@ def check_nested(classes: Sequence[LinearClass]) -> None:
             )
 
 
-def check_learners(selector_name: str, classes: Sequence[LinearClass] | None, learners: Sequence[Any]) -> None:
+def check_classes(selector_name: str, classes: Sequence[LinearClass] | None, learners: Sequence[object]) -> None:
     """Refuse learners that are not nested, or of other classes than the selector was made for, naming the learner."""
     own = [linear_class(learner) for learner in learners]
     check_nested(own)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import sqrt
-from typing import Any
 
 from equipoise.bounds import Bound, Observed
 from equipoise.confidence import Radius, radius_sum
@@ -54,7 +53,7 @@ def next_elimination(rows: Sequence[Standing], bounds: Sequence[Bound], radius: 
     return Outlook(learner, witness, extra, max(1, plays))
 
 
-def _bound_after(bound: Any, row: Standing, resolved: int, plays: int, width: float) -> float:
+def _bound_after(bound: Bound, row: Standing, resolved: int, plays: int, width: float) -> float:
     if isinstance(bound, Observed):
         return row.mean_bound * resolved * sqrt(plays / resolved)
     return min(float(bound.raw(plays)), width * plays)

@@ -18,17 +18,17 @@ from dataclasses import replace
 from functools import partial
 from math import isnan, nan
 from pathlib import Path
-from typing import NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from equipoise.compatibility import check_entitled, check_selector, check_sharing
+from equipoise.compatibility import check_entitled, check_learners, check_selector, check_sharing
 from equipoise.errors import InvalidArgument, UnknownDecision
 from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal
 from equipoise.policies import KeptPolicies
 from equipoise.saving import described, read_part, rebuild_learners, rebuild_selector, write_part
-from equipoise.selector import Certificate, Dropped, Selector, Standing, check_credit, kept_number, traits_of
+from equipoise.selector import Certificate, Dropped, Selector, Standing, check_credit, traits_of
 from equipoise.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.tickets import Ticket
 from equipoise.types import Action, Config, Context, Outcome, Plain
@@ -76,12 +76,9 @@ class Portfolio:
         delays: str = "any",
     ) -> None:
         check_selector(selector)
-        if not isinstance(learners, Sequence):
-            raise InvalidArgument(f"learners is {learners!r:.80}, but must be a list of learners")
-        self.learners = tuple(learners)
-        self.selector = selector
-        if len(set(map(id, self.learners))) < len(self.learners):
-            raise InvalidArgument("learners has one object twice, but every learner must be an object of its own")
+        check_learners(learners)
+        self.learners: tuple[Any, ...] = tuple(learners)  # as they were given, with all that their classes have
+        self._selector = selector
         self._adapted = [AdaptedLearner(learner) for learner in self.learners]
         check_entitled(selector, self.learners)
         self.seed = count("seed", seed, least=0, most=2**64 - 1)
@@ -99,7 +96,6 @@ class Portfolio:
         self.default_reward = None if default_reward is None else self._traits.check_reward(default_reward)
         self._observed = frozenset(self._traits.observed)
         self._weighted = "weight" in selector.needs
-        self._smoothed = "snapshots" in selector.needs
         self._all_proposals = self._weighted or "actions" in selector.needs
         self._kept = KeptPolicies()
         self._stream = open_stream(self.seed)
@@ -107,13 +103,13 @@ class Portfolio:
         self._open: dict[int, Ticket] = {}
         self._defaulted: set[int] = set()
         self._queues: dict[int, deque[Ticket]] = {i: deque() for i in self._observed if delays == "any"}
-        self._callbacks: list[Callable[[Dropped], None]] = []
+        self._callbacks: list[Callable[[Any], None]] = []
         self._hold_selector()
 
     def _hold_selector(self) -> None:
-        holder = _HOLDERS.setdefault(id(self.selector), self)
+        holder = _HOLDERS.setdefault(id(self._selector), self)
         if holder is not self:
-            name = type(self.selector).__name__
+            name = type(self._selector).__name__
             raise InvalidArgument(f"selector is a {name} of another portfolio, but every portfolio needs its own")
 
     def __getstate__(self) -> dict[str, object]:
@@ -132,7 +128,7 @@ class Portfolio:
         """
         if self.deadline is not None and self.default_reward is not None:
             self._book_defaults(self.deadline, self.default_reward)
-        id_, selector, context = self._next_id, self.selector, _kept(context)
+        id_, selector, context = self._next_id, self._selector, _kept(context)
         if self._traits.randomized:
             seek(self._stream, SELECTOR, id_)
         choice = selector.choose(self._stream.generator)
@@ -154,8 +150,8 @@ class Portfolio:
         ticket = Ticket(id_, choice, context, action if type(action) is int else _kept(action), proposal.regret)
         if self._weighted:
             ticket.others = {j: _kept(other.action) for j, other in proposals.items() if j != i}
-        elif self._smoothed and (number := kept_number(selector, choice)) is not None:
-            self._kept.keep(i, number, self._adapted[i])
+        elif choice.keep is not None:
+            self._kept.keep(i, choice.keep, self._adapted[i])
         self._open[id_] = ticket
         if self._queues:
             for j in self._pupils(ticket):
@@ -177,7 +173,7 @@ class Portfolio:
             self._ignore_late(id_, reward)
             return
         kept = None if outcome is None else _kept(outcome)
-        self._announce(self._resolve(ticket, *check_credit(self.selector, ticket.choice, reward, regret), kept))
+        self._announce(self._resolve(ticket, *check_credit(self._selector, ticket.choice, reward, regret), kept))
 
     def withdraw(self, decision: Decision | int) -> None:
         """Take back an open decision whose round did not happen: its play does not count and nobody learns from it.
@@ -192,7 +188,7 @@ class Portfolio:
         if ticket.taught:
             name = self._adapted[min(ticket.taught)].name
             raise InvalidArgument(f"decision {id_} has been learned from by {name!r}, so it cannot be withdrawn")
-        eliminations = self.selector.withdraw(ticket.choice)
+        eliminations = self._selector.withdraw(ticket.choice)
         del self._open[ticket.id]
         waiting = [i for i, queue in self._queues.items() if ticket in queue]
         for i in waiting:
@@ -207,11 +203,11 @@ class Portfolio:
     def certificate(self) -> Certificate:
         """What the rewards so far prove, with confidence 1 - delta - the learners' own deltas."""
         claims = [self._adapted[i].delta for i in sorted(self._observed)]
-        return replace(self.selector.certificate(), learners_delta=float(sum(claims)))
+        return replace(self._selector.certificate(), learners_delta=float(sum(claims)))
 
     def standing(self) -> list[Standing]:
         """How every learner stands."""
-        return self.selector.standing()
+        return self._selector.standing()
 
     def words(self) -> str:
         """Certificate and standing as sentences."""
@@ -229,11 +225,16 @@ class Portfolio:
         return {"certificate": self.certificate().to_json(), "standing": rows}
 
     @property
+    def selector(self) -> Any:
+        """The selector as it was given, with all that its class has."""
+        return self._selector
+
+    @property
     def pending(self) -> tuple[int, ...]:
         """The ids of the decisions that have no reward yet."""
         return tuple(self._open)
 
-    def on_elimination(self, callback: Callable[[Dropped], None]) -> None:
+    def on_elimination(self, callback: Callable[[Any], None]) -> None:
         """Call `callback` with every elimination, once the round that brought it is booked."""
         if not callable(callback):
             raise InvalidArgument(f"callback is {callback!r}, but must be a function of an Elimination")
@@ -272,7 +273,7 @@ class Portfolio:
         tickets = {ticket.id: ticket for queue in self._queues.values() for ticket in queue} | self._open
         return {
             "learners": [described(learner) for learner in self.learners],
-            "selector": described(self.selector),
+            "selector": described(self._selector),
             "settings": {
                 "seed": self.seed,
                 "share_data": self.share_data,
@@ -294,7 +295,7 @@ class Portfolio:
     def _restore(self, saved: Mapping[str, Plain]) -> None:
         for part, learner in zip(saved["learners"], self._adapted, strict=True):
             learner.restore(part["state"])
-        self.selector.restore(saved["selector"]["state"])
+        self._selector.restore(saved["selector"]["state"])
         self._next_id = saved["next_id"]
         self._defaulted = set(saved["defaulted"])
         self._sharing = set(saved["sharing"])
@@ -333,7 +334,7 @@ class Portfolio:
         try:
             for i in self._pupils(ticket):
                 self._teach_in_order(i) if i in self._queues else self._teach(i, ticket)
-            eliminations = self.selector.credit(ticket.choice, reward, None if isnan(regret) else regret) or ()
+            eliminations = self._selector.credit(ticket.choice, reward, None if isnan(regret) else regret) or ()
         except BaseException:
             ticket.reward, ticket.outcome = nan, None
             raise
@@ -366,7 +367,7 @@ class Portfolio:
             if oldest.id > self._next_id - 1 - deadline:
                 return
             regret = self._regret_of_lost(oldest)
-            new = self._resolve(oldest, *check_credit(self.selector, oldest.choice, default_reward, regret))
+            new = self._resolve(oldest, *check_credit(self._selector, oldest.choice, default_reward, regret))
             self._defaulted.add(oldest.id)
             self._announce(new)
 

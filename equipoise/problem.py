@@ -21,7 +21,7 @@ from typing import Protocol
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.types import Action, Context, Outcome
+from equipoise.types import Action, Config, Context, Outcome
 
 
 class Problem(Protocol):
@@ -34,6 +34,26 @@ class Problem(Protocol):
     def respond(self, context: Context, action: Action, rng: np.random.Generator) -> float:
         """The reward of an action."""
         ...
+
+
+class FullProblem(Problem, Protocol):
+    """A problem with all that experiments, suite and audit look at; see the module's text for what the members mean."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def reward_range(self) -> tuple[float, float]: ...
+
+    @property
+    def noise(self) -> float | None: ...
+
+    @property
+    def iid(self) -> bool: ...
+
+    def gap(self, context: Context, action: Action) -> float: ...
+
+    def config(self) -> Config: ...
 
 
 class AdaptedProblem:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from equipoise import migrations
 from equipoise.archive import pack, unpack
@@ -27,7 +27,7 @@ from equipoise.learner import MinimalLearner, learner_name
 from equipoise.learners import LEARNERS, Ball
 from equipoise.selector import Selector
 from equipoise.selectors import SELECTORS
-from equipoise.settings import Configured
+from equipoise.settings import Configured, same
 from equipoise.storage import read_bytes, write_atomic
 from equipoise.types import Config, Context, Plain, State
 
@@ -52,14 +52,13 @@ def save(part: Savable, path: str | Path) -> None:
     write_part(path, "part", described(part))
 
 
-def load(path: str | Path, part: Savable | None = None) -> Savable:
+def load(path: str | Path, part: Savable | None = None) -> Any:
     """Read what `save` wrote; it goes on exactly as the saved one would have.
 
     A class of the package is built again from the file. For any other pass a new object with the same settings.
     """
     saved = read_part(path, "part")
-    registry: Mapping[str, type[Savable]] = {**LEARNERS, **SELECTORS}
-    loaded = _rebuilt(saved, registry, "part") if part is None else _compared(part, saved)
+    loaded = _rebuilt(saved, {**LEARNERS, **SELECTORS}, "part") if part is None else _compared(part, saved)
     loaded.restore(saved["state"])
     return loaded
 
@@ -114,7 +113,8 @@ def rebuild_learners(saved: Sequence[Config], given: Sequence[MinimalLearner] | 
 def rebuild_selector(saved: Config, given: Selector | None) -> Selector:
     """The selector of a file, or the given one if it is what was saved."""
     if given is None:
-        return _rebuilt(saved, SELECTORS, "selector")
+        rebuilt: Selector = _rebuilt(saved, SELECTORS, "selector")
+        return rebuilt
     check_selector(given)
     return _compared(given, saved)
 
@@ -142,7 +142,7 @@ def _rebuilt(row: Config, registry: Mapping[str, type[Rebuilt]], argument: str) 
 
 def _compared(part: Part, row: Config) -> Part:
     own, saved = fingerprint(part), {key: row[key] for key in ("class", "ours", "config")}
-    if pack(own) != pack(saved):  # as files, because settings may be arrays, whose == is no yes or no
+    if not same(own, saved):
         raise StoreConflict(
             f"{learner_name(part)!r} is a {own['class']} with {own['config']}, but the saved one a {saved['class']} "
             f"with {saved['config']}"

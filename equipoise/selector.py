@@ -7,7 +7,7 @@ any order, or never.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isnan, nan
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
@@ -33,6 +33,7 @@ class Choice(NamedTuple):
     probability: float
     snapshot: int | None = None  # play an earlier policy of this learner: the kept one, which has this number
     teach: bool = True  # whether the learner learns from this round
+    keep: int | None = None  # keep the policy that plays this round, under this number
 
 
 class Standing(NamedTuple):
@@ -218,11 +219,12 @@ class Selector(Protocol):
     - `check_credit(choice, reward, regret=None)`: reward and regret as floats, nan for a regret that is not known;
       raises what `credit` would and changes nothing. A portfolio calls it before any learner learns, so that a reward
       that is refused changes nothing. Without it a reward has to be finite and within the traits' range.
-    - `keeps(choice)`, of one that needs "snapshots": asked once the chosen learner has proposed, the number under which
-      the policy that plays the choice is to be kept, or None if it is not.
     """
 
-    needs: frozenset[str]  # of {"bounds", "actions", "lower", "weight", "snapshots", "nested"}
+    @property
+    def needs(self) -> frozenset[str]:
+        """Of {"bounds", "actions", "lower", "weight", "snapshots", "nested"}; see `equipoise.compatibility`."""
+        ...
 
     @property
     def active(self) -> tuple[int, ...]:
@@ -313,9 +315,3 @@ def check_credit(selector: Selector, choice: Choice, reward: float, regret: floa
         return traits_of(selector).check_reward(reward), nan if regret is None else real("regret", regret)
     checked: tuple[float, float] = check(choice, reward, regret)
     return checked
-
-
-def kept_number(selector: Selector, choice: Choice) -> int | None:
-    """The number under which the policy that plays a choice is to be kept; None if it is not."""
-    keeps: Callable[[Choice], int | None] | None = getattr(selector, "keeps", None)
-    return None if keeps is None else keeps(choice)

@@ -26,15 +26,24 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
-from typing import Any, Self, TypeVar, dataclass_transform
+from typing import Any, Protocol, Self, TypeVar, dataclass_transform
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from equipoise.errors import UnknownSetting
-from equipoise.types import Config, Plain
+from equipoise.types import Array, Config, Plain
 
 T = TypeVar("T")
 Check = Callable[[str, Any], Any]
+
+
+class Numbers(Protocol):
+    """The type of a setting that is given as anything like an array and kept as an array, for type checkers."""
+
+    def __get__(self, instance: object, owner: object) -> Array: ...
+
+    def __set__(self, instance: object, value: ArrayLike) -> None: ...
 
 
 def setting(
@@ -115,7 +124,7 @@ class Configured:
             value = getattr(self, each.name)
             if not each.kw_only:
                 shown.append(repr(value))
-            elif not _same(value, self._default_of(each)):
+            elif not same(value, self._default_of(each)):
                 shown.append(f"{_argument(each)}={value!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
@@ -128,7 +137,7 @@ class Configured:
         if type(self) is not type(other) or not isinstance(other, Configured):
             return NotImplemented
         mine, theirs = self.config(), other.config()
-        return _same(mine, theirs) and _same(_state_of(self), _state_of(other))
+        return same(mine, theirs) and same(_state_of(self), _state_of(other))
 
     __hash__ = None  # type: ignore[assignment]  # what learns changes, and so does what it equals
 
@@ -151,13 +160,13 @@ def _plain(value: Any) -> Plain:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
     """Equality that looks into arrays, and by which nan equals nan."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         first, second = np.asarray(one), np.asarray(other)
         return first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(same, one, other))
     return bool(one == other) or (one != one and other != other)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 if TYPE_CHECKING:
+    from equipoise.bench.samples import Benchmark
     from equipoise.experiments.results import Results
+    from equipoise.suite.suite import Outcome
 
 
 @contextmanager
@@ -40,33 +43,51 @@ def progress_bar() -> Iterator[Callable[[str, float], None]]:
 
 
 def print_results(results: Results, paths: Sequence[Path]) -> None:
+    from equipoise.experiments.tables import COLUMNS, facts, overview
+
     summary = results.summary
     seeds = "1 seed" if summary["seeds"] == 1 else f"{summary['seeds']} seeds"
     typer.echo(f"\n{results.experiment['title']} ({summary['rounds']:,} rounds, {seeds})")
     for instance in results.instances:
         typer.echo(f"\n{typer.style(instance, bold=True)}" if instance else "")
-        print_whole(_table(summary, instance))
+        learners, selectors = (
+            [(row.name, *row.cells) for row in overview(summary, instance) if row.kind == kind]
+            for kind in ("learner", "selector")
+        )
+        between = [()] if learners and selectors else []
+        styles = [*("" for _ in (*learners, *between)), *("bold" for _ in selectors)]
+        rows = [*learners, *between, *selectors]
+        print_table(["", *COLUMNS], rows, styles=styles, caption=facts(summary, instance))
     print_paths(paths)
 
 
-def print_suite(outcome: Any, paths: Sequence[Path]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
+def print_suite(outcome: Outcome, paths: Sequence[Path]) -> None:
     from equipoise.suite.report import in_short
     from equipoise.suite.tables import TITLES, leaders
 
     for name in outcome.scores:
-        (_, *head), *rows = leaders(outcome, name)
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        table.add_column("", no_wrap=True)
-        for column in head:
-            table.add_column(column, justify="right", no_wrap=True)
-        for cells in rows:
-            table.add_row(*map(escape, cells))
         typer.echo(f"\n{typer.style(TITLES[name], bold=True)}\n{in_short(outcome, name)}\n")
-        print_whole(table)
+        (_, *head), *rows = leaders(outcome, name)
+        print_table(["", *head], rows)
     print_paths(paths)
+
+
+def print_benchmark(data: Benchmark, paths: Sequence[Path]) -> None:
+    from equipoise.bench import report
+
+    typer.echo(report.machine_line(data))
+    tables = {
+        "One round of LinUCB: decide and learn": report.contest_table(data),
+        report.SELECTION_TITLE: report.selection_table(data),
+        **report.figure_tables(data),
+    }
+    for title, (head, *rows) in tables.items():
+        typer.echo(f"\n{title}\n")
+        print_table(head, rows)
+    for line in report.left_out(data):
+        typer.echo(f"left out: {line}")
+    if paths:
+        print_paths(paths)
 
 
 def print_paths(paths: Sequence[Path]) -> None:
@@ -75,43 +96,27 @@ def print_paths(paths: Sequence[Path]) -> None:
         typer.echo(f"  {path}")
 
 
-def print_whole(table: Any) -> None:
-    """No cell is cut, however narrow the terminal or wherever the output goes."""
+def print_table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    styles: Sequence[str] = (),
+    justify: Literal["left", "right"] = "right",
+    caption: str = "",
+) -> None:
+    """Columns after the first are justified; no cell is cut, however narrow the terminal or wherever output goes."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.measure import Measurement
+    from rich.table import Table
 
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), caption=caption or None)
+    table.caption_justify = "left"
+    for i, column in enumerate(head):
+        table.add_column(column, justify=justify if i else "left", no_wrap=True)
+    for cells, style in zip_longest(rows, styles, fillvalue=""):
+        table.add_row(*map(escape, cells), style=style)
     console = Console(highlight=False)
     needed = Measurement.get(console, console.options.update(max_width=1000), table).maximum
     console.width = max(console.width, needed)
     console.print(table)
-
-
-def _table(summary: Mapping[str, Any], instance: str) -> Any:
-    from rich.markup import escape
-    from rich.table import Table
-
-    from equipoise.experiments.tables import COLUMNS, facts, overview
-
-    rows = overview(summary, instance)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), caption=facts(summary, instance) or None)
-    table.caption_justify = "left"
-    table.add_column("", no_wrap=True)
-    for column in COLUMNS:
-        table.add_column(column, justify="right", no_wrap=True)
-    for i, row in enumerate(rows):
-        if row.kind == "selector" and rows[i - 1].kind == "learner":
-            table.add_row()
-        table.add_row(*map(escape, (row.name, *row.cells)), style="bold" if row.kind == "selector" else None)
-    return table
-
-
-def summary_table(rows: Sequence[Sequence[str]]) -> Any:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("claim", "", "subjects", "violated", "largest share", "verdict"):
-        table.add_column(column, no_wrap=True)
-    for row in rows:
-        table.add_row(*map(escape, row), style=None if row[-1] == "holds" else "bold red")
-    return table

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from math import fsum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from equipoise.errors import InvalidArgument
+from equipoise.types import Array, Context, Integers, Outcome
 from equipoise.validation import real
 
 
@@ -22,9 +24,9 @@ class Trajectory(NamedTuple):
     1.0
     """
 
-    states: Any  # a sequence; those in which the actions were taken
-    actions: Any  # a sequence of whole numbers
-    rewards: Any  # a sequence of numbers
+    states: Sequence[Context] | Integers  # those in which the actions were taken
+    actions: Sequence[int] | Integers
+    rewards: Sequence[float] | Array
 
     @property
     def total_reward(self) -> float:
@@ -32,7 +34,15 @@ class Trajectory(NamedTuple):
         return fsum(self.rewards)
 
 
-def check_lengths(trajectory: Any, horizon: int) -> Trajectory:
+class Steps(NamedTuple):
+    """A checked trajectory, as arrays."""
+
+    states: Integers
+    actions: Integers
+    rewards: Array
+
+
+def check_lengths(trajectory: Outcome, horizon: int) -> Trajectory:
     """The trajectory, if it has 1 to `horizon` steps with a state, an action and a reward each."""
     if not isinstance(trajectory, tuple) or len(trajectory) != 3:
         raise InvalidArgument(f"trajectory is {trajectory!r:.80}, but must be a Trajectory(states, actions, rewards)")
@@ -49,7 +59,7 @@ def check_lengths(trajectory: Any, horizon: int) -> Trajectory:
     return Trajectory(*trajectory)
 
 
-def as_indices(name: str, values: Any, n_values: int) -> NDArray[np.int64]:
+def as_indices(name: str, values: ArrayLike, n_values: int) -> Integers:
     """Whole numbers from 0 to n_values - 1, as an array."""
     numbers = np.asarray(values)
     if numbers.dtype.kind not in "iu":
@@ -60,7 +70,7 @@ def as_indices(name: str, values: Any, n_values: int) -> NDArray[np.int64]:
     return numbers.astype(np.int64)
 
 
-def as_step_rewards(values: Any) -> NDArray[np.float64]:
+def as_step_rewards(values: Iterable[float]) -> Array:
     """Rewards of single steps, in [0, 1]."""
     rewards = np.array([real("reward of a step", value) for value in values])
     if rewards.size and not (rewards.min() >= 0.0 and rewards.max() <= 1.0):

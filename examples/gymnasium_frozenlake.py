@@ -19,7 +19,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise import Portfolio, rl
+from equipoise import Learner, Portfolio, rl
 from equipoise.bounds import Power
 from equipoise.learners import LSVI_UCB, UCBVI, QLearning
 from equipoise.selectors import BalancedElimination
@@ -49,7 +49,7 @@ def main() -> None:
     env = gymnasium.make("FrozenLake-v1", is_slippery=False, max_episode_steps=HORIZON)
     n_states, n_actions = env.observation_space.n, env.action_space.n  # type: ignore[attr-defined]
     sizes = {"horizon": HORIZON, "episodes": episodes}
-    learners = [
+    learners: list[Learner] = [
         UCBVI(n_states, n_actions, **sizes, name="UCBVI, printed bonus"),
         UCBVI(n_states, n_actions, **sizes, bonus=0.0005, name="UCBVI, small bonus"),
         QLearning(n_states, n_actions, **sizes, bonus=0.0005, name="Q-learning"),

@@ -5,8 +5,8 @@ for. Rewrite the records only after a change that is meant to change what is com
 records it changes and why.
 
 Numbers count bit for bit. Only where matrix libraries or compiled sums that may be reordered reach a result, whose last
-digits depend on the processor, are its numbers rounded to nine significant digits first. Who played and which action of
-a menu was taken is compared exactly even there.
+digits depend on the processor, are its numbers rounded first, to nine significant digits or as stated. Who played and
+which action of a menu was taken is compared exactly even there.
 
 The folder `release-0.1.0` holds files as that release wrote them: `python -m tests.record_bits keep` wrote them when it
 was made. It is here to show how, and is not run again: files of an old release cannot be written by a new one.
@@ -48,14 +48,14 @@ class Size(NamedTuple):
     rounds: int
     seeds: int
     overrides: dict[str, Any]
-    approximate: bool = True  # see above
+    digits: int | None = 9  # see above
 
 
 SIZES: dict[str, Size] = {
     "nested": Size(3000, 2, {"d_max": 8, "d_star": 4, "noise": "gaussian", "noise_scale": 0.02, "bound_scale": 0.01}),
     "misspecification": Size(2000, 1, {"bound_scale": 0.001, "slope_scale": 0.001, "noise_scale": 0.005}),
     "confidence": Size(3000, 1, {"dim": 4, "n_actions": 10, "kappa_min": 0.5, "bound_scale": 0.005, "delta": 0.9}),
-    "ucb-width": Size(20_000, 1, {"bound_scale": 0.02, "delta": 0.5}, approximate=False),
+    "ucb-width": Size(20_000, 1, {"bound_scale": 0.02, "delta": 0.5}, digits=None),
     "context-or-not": Size(5000, 1, {"bound_scale": 0.1, "delta": 0.5}),
     "adversarial": Size(3000, 1, {"d_max": 8, "d_star": 4, "bound_scale": 0.1, "noise_scale": 0.02}),
     "linear-mdp": Size(
@@ -70,7 +70,7 @@ SIZES: dict[str, Size] = {
 RUN: dict[str, Any] = {"rounds": SIZES["nested"].rounds, "overrides": SIZES["nested"].overrides, "jobs": 1}
 
 
-def plain(value: Any, approximate: bool) -> Any:
+def plain(value: Any, digits: int | None) -> Any:
     """`value` with its numbers as text that no reader rounds."""
     match value:
         case None | bool() | str() | int():
@@ -79,20 +79,21 @@ def plain(value: Any, approximate: bool) -> Any:
             return int(value)
         case float() | np.floating():
             number = float(value)
-            if approximate and not isnan(number):
-                return f"{number + 0.0:.9g}"  # adding nothing turns a negative zero into a positive one
+            if digits is not None and not isnan(number):
+                return f"{number + 0.0:.{digits}g}"  # adding nothing turns a negative zero into a positive one
             return number.hex()
         case np.ndarray():
-            return plain(value.tolist(), approximate)
+            # A point: entries near zero have no digits of their own that could be relied on.
+            return plain((value if digits is None else value.round(digits)).tolist(), digits)
         case Mapping():
-            return {key: plain(entry, approximate) for key, entry in value.items()}
+            return {key: plain(entry, digits) for key, entry in value.items()}
         case Iterable():
-            return [plain(entry, approximate) for entry in value]
+            return [plain(entry, digits) for entry in value]
     raise TypeError(f"{value!r} cannot be recorded")
 
 
-def digest_of(value: Any, approximate: bool) -> str:
-    text = json.dumps(plain(value, approximate), sort_keys=True, separators=(",", ":"), allow_nan=False)
+def digest_of(value: Any, digits: int | None) -> str:
+    text = json.dumps(plain(value, digits), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -101,33 +102,33 @@ def curves_of(folder: Path) -> list[tuple[str, list[Any]]]:
     return [(column.name, column.to_list()) for column in pl.read_parquet(folder / "curves.parquet")]
 
 
-def eliminations_of(folder: Path, approximate: bool) -> list[dict[str, Any]]:
+def eliminations_of(folder: Path, digits: int | None) -> list[dict[str, Any]]:
     """The content of `eliminations.jsonl`, line by line. Where numbers are rounded, the seal of a record, which is
     taken over all their digits, is left out; "version" is that of the form of a record, not of the package."""
     records = [json.loads(line) for line in (folder / "eliminations.jsonl").read_text(encoding="utf-8").splitlines()]
-    left_out = {"digest"} if approximate else set()
+    left_out = set() if digits is None else {"digest"}
     return [{key: value for key, value in record.items() if key not in left_out} for record in records]
 
 
 def experiment_record(name: str, folder: Path) -> Record:
     """An experiment with all its selectors and instances, run in `folder`."""
-    rounds, seeds, overrides, approximate = SIZES[name]
+    rounds, seeds, overrides, digits = SIZES[name]
     run(EXPERIMENTS[name], out=folder, rounds=rounds, seeds=seeds, overrides=overrides, jobs=1)
-    eliminations = eliminations_of(folder, approximate)
+    eliminations = eliminations_of(folder, digits)
     return {
-        "curves": digest_of(curves_of(folder), approximate),
-        "eliminations": digest_of(eliminations, approximate),
+        "curves": digest_of(curves_of(folder), digits),
+        "eliminations": digest_of(eliminations, digits),
         "eliminated": dict(sorted(Counter(record["selector"] for record in eliminations).items())),
     }
 
 
-def portfolio_record(portfolio: Portfolio, decisions: list[tuple[int, Any, float]], approximate: bool) -> Record:
+def portfolio_record(portfolio: Portfolio, decisions: list[tuple[int, Any, float]], digits: int | None) -> Record:
     """Decisions, standing and certificate apart, so that a difference says where it is; plays for the reader."""
     rows = portfolio.standing()
     return {
-        "decisions": digest_of(decisions, approximate),
-        "standing": digest_of([row.to_json() for row in rows], approximate),
-        "certificate": digest_of(portfolio.certificate().to_json(), approximate),
+        "decisions": digest_of(decisions, digits),
+        "standing": digest_of([row.to_json() for row in rows], digits),
+        "certificate": digest_of(portfolio.certificate().to_json(), digits),
         "plays": [row.plays for row in rows],
         "inactive": [row.learner for row in rows if not row.active],
     }
@@ -136,7 +137,7 @@ def portfolio_record(portfolio: Portfolio, decisions: list[tuple[int, Any, float
 def variant_record(variant: Variant) -> Record:
     """A portfolio over all rounds."""
     portfolio = variant.make()
-    return portfolio_record(portfolio, play(portfolio, variant, range(ROUNDS), {}), variant.approximate)
+    return portfolio_record(portfolio, play(portfolio, variant, range(ROUNDS), {}), variant.digits)
 
 
 def file_name(name: str) -> str:
@@ -161,12 +162,12 @@ def continued_record(name: str) -> Record:
     for settlement in reversed(settlements):
         settle(portfolio, settlement)
     variant, rounds = KEPT[name], range(ROUNDS_BEFORE, ROUNDS_BEFORE + ROUNDS_AFTER)
-    return portfolio_record(portfolio, play(portfolio, variant, rounds, {}), variant.approximate)
+    return portfolio_record(portfolio, play(portfolio, variant, rounds, {}), variant.digits)
 
 
-def keep_files() -> None:
-    """Write the kept files, as release 0.1.0 does."""
-    shutil.rmtree(RELEASE, ignore_errors=True)
+def keep_portfolios() -> None:
+    """Save a portfolio of every kept variant in the middle of its run, and what it waits for."""
+    shutil.rmtree(RELEASE / "portfolios", ignore_errors=True)
     (RELEASE / "portfolios").mkdir(parents=True)
     tickets = {}
     for name, variant in KEPT.items():
@@ -176,6 +177,10 @@ def keep_files() -> None:
         tickets[name] = sorted(settlement for due in waiting.values() for settlement in due)
     lines = (f"{json.dumps(name)}: {json.dumps(rows)}" for name, rows in tickets.items())
     (RELEASE / KEPT_TICKETS).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def keep_run() -> None:
+    shutil.rmtree(RELEASE / KEPT_RUN, ignore_errors=True)
     run(EXPERIMENTS["nested"], out=RELEASE / KEPT_RUN, seeds=2, **RUN)
 
 
@@ -211,7 +216,8 @@ def main(arguments: list[str]) -> None:
     if arguments == ["keep"]:
         if RELEASE.name != f"release-{__version__}":
             raise SystemExit(f"{RELEASE.name} cannot be written by version {__version__}")
-        keep_files()
+        keep_portfolios()
+        keep_run()
     RECORDED.mkdir(exist_ok=True)
     BITS.write_text(json.dumps(all_records(), indent=1) + "\n", encoding="utf-8")
 

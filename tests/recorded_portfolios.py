@@ -98,7 +98,7 @@ def answer_to_index(t: int, context: Any, action: int) -> tuple[float, None]:
 
 
 def answer_to_point(t: int, context: Any, action: Any) -> tuple[float, None]:
-    return reward_of(t, [round(float(entry), 6) for entry in action]), None
+    return reward_of(t, action.tolist()), None
 
 
 def episode(t: int, start: int, policy: Any) -> tuple[float, Trajectory]:
@@ -124,12 +124,13 @@ EPISODES = World(lambda t: int(uniforms(5, t, 1)[0] * N_STATES), episode, lambda
 
 
 class Variant(NamedTuple):
-    """A portfolio to be made and where it plays. `approximate`: matrix libraries, whose last digits depend on the
-    processor, reach the books or the probabilities, so numbers are recorded to nine digits and not bit for bit."""
+    """A portfolio to be made and where it plays. `digits`: to how many significant ones numbers are recorded, where
+    matrix libraries, whose last digits depend on the processor, reach books, probabilities or actions; else bit for
+    bit."""
 
     make: Callable[[], Portfolio]
     world: World = MENUS
-    approximate: bool = False
+    digits: int | None = None
     lost_from: int = LOST_FROM
 
 
@@ -215,7 +216,7 @@ VARIANTS: dict[str, Variant] = {
             lambda: BalancedElimination([Observed()] * 4, noise=0.1),
         ),
         BACKWARD,
-        approximate=True,
+        digits=9,
     ),
     "BalancedElimination, Observed, independent delays": Variant(
         made(
@@ -224,7 +225,7 @@ VARIANTS: dict[str, Variant] = {
             delays="independent",
         ),
         BACKWARD,
-        approximate=True,
+        digits=9,
     ),
     "BalancedElimination, Custom": Variant(
         made(linear, lambda: BalancedElimination([Custom(root_log, "log"), *low_bounds(3)]))
@@ -249,7 +250,7 @@ VARIANTS: dict[str, Variant] = {
     "BalancedElimination, shared data, Observed": Variant(
         made(nested, lambda: BalancedElimination([Observed()] * 3, noise=0.1), share_data=True),
         BACKWARD,
-        approximate=True,
+        digits=9,
     ),
     "BalancedElimination, deadline": Variant(
         made(linear, lambda: BalancedElimination(low_bounds()), deadline=30, default_reward=0.0), lost_from=0
@@ -263,16 +264,17 @@ VARIANTS: dict[str, Variant] = {
             default_reward=0.25,
         ),
         BACKWARD,
-        approximate=True,
+        digits=9,
         lost_from=0,
     ),
     "BalancedElimination, balls": Variant(
         made(
-            lambda: [OFUL(dim, noise=0.1) for dim in (2, 4, 6)],
+            # Two features: with more, directions not yet tried are equally good, and the processor decides.
+            lambda: [OFUL(2, noise=0.1, scale=scale) for scale in (0.1, 0.5, 1.0)],
             lambda: BalancedElimination([Power(0.1), Observed(), Power(0.3)]),
         ),
         BALLS,
-        approximate=True,
+        digits=5,  # actions are points, and each depends on all before it
     ),
     "BalancedElimination, episodes": Variant(
         made(episodic, lambda: BalancedElimination([Power(0.05), Observed(), Observed(), Power(0.2)])), EPISODES
@@ -288,7 +290,7 @@ VARIANTS: dict[str, Variant] = {
             lambda: BalancedElimination([Power(0.05)] * 4, radius="bernstein"),
             seed=5,
         ),
-        approximate=True,
+        digits=9,
     ),
     "BalancedElimination, learners that select": Variant(
         made(
@@ -302,17 +304,17 @@ VARIANTS: dict[str, Variant] = {
             lambda: BalancedElimination([Power(0.3)] * 5),
             seed=6,
         ),
-        approximate=True,
+        digits=9,
     ),
-    "EpochBalancing": Variant(for_nested(EpochBalancing, noise=0.1, radius_scale=0.3), BACKWARD, approximate=True),
+    "EpochBalancing": Variant(for_nested(EpochBalancing, noise=0.1, radius_scale=0.3), BACKWARD, digits=9),
     "EpochBalancing, text size": Variant(
-        for_nested(EpochBalancing, size="text", seed=3, delta=0.3), BACKWARD, approximate=True
+        for_nested(EpochBalancing, size="text", seed=3, delta=0.3), BACKWARD, digits=9
     ),
     "AdversarialElimination": Variant(
-        for_nested(AdversarialElimination, noise=0.1, radius_scale=0.3), BACKWARD, approximate=True
+        for_nested(AdversarialElimination, noise=0.1, radius_scale=0.3), BACKWARD, digits=9
     ),
     "AdversarialElimination, shared data": Variant(
-        for_nested(AdversarialElimination, share_data=True, noise=0.1, size="theorem"), BACKWARD, approximate=True
+        for_nested(AdversarialElimination, share_data=True, noise=0.1, size="theorem"), BACKWARD, digits=9
     ),
     "RealizedBalancing": Variant(made(linear, lambda: RealizedBalancing(4))),
     "RealizedBalancing, bounds": Variant(
@@ -340,11 +342,11 @@ VARIANTS: dict[str, Variant] = {
             lambda: DynamicBalancing(low_bounds(), scales=(1.0, 0.5, 2.0, 1.0), biases=(0.0, 0.05, 0.1, 0.0)),
         )
     ),
-    "D3RB": Variant(made(linear, lambda: D3RB(4))),
+    "D3RB": Variant(made(linear, lambda: D3RB(4, d_min=0.05, radius_scale=0.2))),
     "D3RB, other range": Variant(
         made(finite, lambda: D3RB(4, d_min=0.1, reward_range=(-2.0, 3.0))), shifted(MENUS, -2.0, 3.0)
     ),
-    "ED2RB": Variant(made(linear, lambda: ED2RB(4, d_min=0.2))),
+    "ED2RB": Variant(made(linear, lambda: ED2RB(4, d_min=0.05, radius_scale=0.2))),
     "ED2RB, fixed contexts": Variant(made(finite, lambda: ED2RB(4, contexts="fixed", radius="paper")), SAME_MENU),
     "ExploreCommitExploit": Variant(made(linear, lambda: ExploreCommitExploit(low_bounds(), radius_scale=0.5), seed=2)),
     "RateAdaptive": Variant(made(linear, lambda: RateAdaptive(4), seed=2)),

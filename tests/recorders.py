@@ -98,6 +98,9 @@ class RoundRobin:
     def observe(self, choice, proposals):
         self.observed_proposals.append(set(proposals))
 
+    def replay(self, choice):
+        self.plays[choice.learner] += 1
+
     def credit(self, choice, reward, regret=None):
         self.totals[choice.learner] += reward
         return ()
@@ -111,6 +114,19 @@ class RoundRobin:
 
     def certificate(self):
         raise InvalidArgument("turns prove nothing")
+
+    def config(self):
+        return {"n": len(self.plays)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+    def state(self):
+        return {"plays": np.array(self.plays), "totals": np.array(self.totals)}
+
+    def restore(self, state):
+        self.plays, self.totals = state["plays"].tolist(), state["totals"].tolist()
 
 
 def play(portfolio: Portfolio, rounds: int, problem_seed: int = 0) -> list[tuple[Any, ...]]:

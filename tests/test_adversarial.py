@@ -224,9 +224,10 @@ class AsksForNested:
 
 
 def test_any_selector_may_ask_for_nested_learners() -> None:
-    check_entitled(AsksForNested(), [OFUL(2), OFUL(4)])
+    selector: Any = AsksForNested()
+    check_entitled(selector, [OFUL(2), OFUL(4)])
     with pytest.raises(NotEntitled, match="learner 'last' has dim = 2 after"):
-        check_entitled(AsksForNested(), [OFUL(4), OFUL(2, name="last")])
+        check_entitled(selector, [OFUL(4), OFUL(2, name="last")])
 
 
 def test_learners_left_out_are_never_asked_and_never_taught() -> None:
@@ -263,7 +264,7 @@ class OnlyAnAction(OFUL):
             [OFUL(2, reward_range=(-1.0, 1.0)), OFUL(4, name="narrow")],
             "learner 'narrow' has reward_range (0, 1), but it must contain (-1, 1) of",
         ),
-        ([OFUL(2), UCB(4, name="armed")], "learner 'armed' has no dim, but a class of linear rewards must state it"),
+        ([OFUL(2), UCB(4, name="armed")], "learner 'armed' has no linear_class(), but must state its class"),
         ([OFUL(2), OnlyAnAction(4, name="mute")], "needs a lower bound from every learner, but 'mute' provides none"),
     ],
 )
@@ -279,7 +280,7 @@ def test_a_portfolio_refuses_learners_of_other_classes() -> None:
         NotEntitled, match=r"learner 'OFUL\(d=8\)' has dim = 8, but Adversarial elimination was made for 4"
     ):
         Portfolio([OFUL(2), OFUL(8)], selector)
-    with pytest.raises(NotEntitled, match="learner 'UCB' has no dim"):
+    with pytest.raises(NotEntitled, match="learner 'UCB' has no linear_class"):
         Portfolio([OFUL(2), UCB(4, name="UCB")], selector)
     with pytest.raises(InvalidArgument, match="learners has 1 entries, but Adversarial elimination was made for 2"):
         Portfolio([OFUL(2)], selector)
@@ -389,11 +390,13 @@ def test_a_saved_portfolio_goes_on_as_the_original(tmp_path: Any) -> None:
 def test_the_experiment_puts_both_algorithms_before_the_adversary_of_its_instance(instance: str) -> None:
     settings = complete_settings(ADVERSARIAL)
     setup, again = (ADVERSARIAL.set_up(settings, 3, instance) for _ in range(2))
+    assert isinstance(setup.problem, AdversarialBandit)
     assert type(setup.problem.adversary).__name__.lower() == instance
     assert setup.problem.config() == again.problem.config()
-    assert setup.problem.params.history.rounds[0] == 0 and setup.problem is not again.problem
+    params: Any = setup.problem.params
+    assert params.history.rounds[0] == 0 and setup.problem is not again.problem
     assert tuple(setup.selectors) == ADVERSARIAL.selectors
-    assert {selector.delta for selector in setup.selectors.values()} == {0.05}
+    assert {selector.config()["delta"] for selector in setup.selectors.values()} == {0.05}
     assert setup.shared == {"adversarial-shared"}
     assert setup.well_specified is not None and setup.well_specified() == [False, False, True, True]
     for selector in setup.selectors.values():

@@ -10,7 +10,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.learners import ALBDim, ALBNorm
 from equipoise.learners.alb_norm import greatest_norm
 from equipoise.learners.ball import farthest_point
-from equipoise.learners.ridge import Array
+from equipoise.types import Array
 
 
 def unit_rows(rng: np.random.Generator, n: int, dim: int) -> Array:

@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 from equipoise.audit import command, report, subjects
 from equipoise.audit.claims import CLAIMS, Finding, Seen, binomial_interval, findings
 from equipoise.audit.controls import CONTROLS
-from equipoise.audit.judging import closed_form_of, judge
+from equipoise.audit.judging import judge
 from equipoise.audit.lemmas import LEMMAS
 from equipoise.audit.pools import FAMILIES, GAP, make_pool
 from equipoise.audit.subjects import Task
@@ -28,6 +28,7 @@ from equipoise.learner import Proposal
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.tapes import Tapes, run_on_tapes
 from equipoise.simulation.watch import Facts, optimum_of, watch_on_tapes
+from equipoise.theory.closed_forms import closed_form
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 7), (3, 40), (40, 40), (1, 1000), (500, 1000)])
@@ -171,7 +172,7 @@ def test_pools_are_what_they_say(family: str) -> None:
         assert lost[0] > claimed[0]
         if pool.gaps:
             assert lost[0] == pytest.approx(GAP * 2000)
-        assert closed_form_of(pool.selector, pool.declared, 2000, 1.0) is not None
+        assert closed_form(pool.selector, pool.declared, 2000) is not None
 
 
 def test_judge_sees_each_violation() -> None:
@@ -181,7 +182,7 @@ def test_judge_sees_each_violation() -> None:
     facts, books = watch_on_tapes(tapes, pool.selector, pool.problem.optimum)
 
     def broken(changed: Facts) -> set[str]:
-        rows = judge(pool.selector, changed, books, late=False, declared=pool.declared, gaps=pool.gaps)
+        rows = judge(pool.selector, changed, books.accounts, late=False, declared=pool.declared, gaps=pool.gaps)
         return {row.claim for row in rows if row.violated}
 
     assert broken(facts) == set()

@@ -18,7 +18,7 @@ from equipoise.errors import EquipoiseError, InvalidArgument, UnknownDecision
 from equipoise.learner import Proposal
 from equipoise.selector import Choice
 from equipoise.selectors import BalancedElimination, evidence
-from equipoise.selectors.base import Kernels
+from equipoise.selectors.kernels import Kernels
 from tests.reference import Reference, Round
 
 # Rewards, regrets and custom bounds are multiples of 1/16 of a width that is a power of two: every sum is exact, ties

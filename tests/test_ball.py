@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InvalidArgument
 from equipoise.learners import OFUL, Ball
-from equipoise.learners.ball import Array, farthest_point
+from equipoise.learners.ball import farthest_point
+from equipoise.types import Array
 
 
 def rotation(rng: np.random.Generator, dim: int) -> Array:

@@ -17,6 +17,7 @@ import pytest
 from benchmarks import bare_loop, numpy_loop
 from equipoise.bench import feature_maps, linucb, machine, peer_process, peers, report
 from equipoise.bench.contest import RIDGE, WIDTH, Rounds, average_regret, load, play, save
+from equipoise.bench.samples import Benchmark, Line
 from equipoise.bench.scale import QUICK, Shape
 from equipoise.cli import main
 from equipoise.simulation.tapes import Tapes
@@ -164,7 +165,7 @@ class Peer:
 """
 
 
-def measure_made_up(tmp_path: Path, learn: str, timeout: float = 60.0) -> tuple[dict[str, Any], list[Rounds]]:
+def measure_made_up(tmp_path: Path, learn: str, timeout: float = 60.0) -> tuple[Line, list[Rounds]]:
     """What comes of an adapter, named after a distribution that is installed, on two seeds."""
     adapter, shape = tmp_path / "numpy.py", SHAPES[1]
     adapter.write_text(ADAPTER.format(learn=learn))
@@ -182,7 +183,7 @@ def test_an_adapter_is_measured_in_a_process_of_its_own(tmp_path: Path) -> None:
     regrets = [average_regret(rounds, np.zeros(200, np.int64)) for rounds in both]
     assert result["regret"] == pytest.approx(np.mean(regrets), abs=1e-12)
     assert result["micros"]["measurements"] == 2
-    assert {key: result[key] for key in Shape._fields} == SHAPES[1]._asdict()
+    assert (result["dim"], result["n_actions"], result["rounds"]) == SHAPES[1]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +249,16 @@ def test_ratios_are_to_the_simulator() -> None:
         linucb.contender_row(linucb.ENGINE, "", results=[linucb.shape_result(shape, [2.0], [0.125])]),
         linucb.contender_row("gone", "", error="not installed"),
     ]
-    data = {"contest": rows, "selection": [], "figures": []}
+    facts = machine.facts()
+    data: Benchmark = {
+        "version": 1,
+        "scale": "quick",
+        "machine": facts,
+        "seconds": 1,
+        "contest": rows,
+        "selection": [],
+        "figures": [],
+    }
     assert report.contest_table(data) == [
         ["", "d=8, K=10: µs", "× simulator", "regret"],
         ["slow", "6", "3", "0.5000"],

@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -202,7 +203,7 @@ class NumbersPlaysByRound(Sound):
         super().observe(self.ticket(choice), proposals)
 
     def credit(self, choice, reward, regret=None):
-        super().credit(self.ticket(choice), reward, regret)
+        return super().credit(self.ticket(choice), reward, regret)
 
 
 class ClaimsAnImpossibleProbability(Sound):
@@ -234,16 +235,17 @@ class DropsEverybody(Sound):
 
 class Revives(Sound):
     def credit(self, choice, reward, regret=None):
-        super().credit(choice, reward, regret)
+        eliminations = super().credit(choice, reward, regret)
         if sum(row.plays for row in self.standing()) == 190:
             for account in self.evidence.accounts:
                 account.active = True
+        return eliminations
 
 
 class DropsInSilence(Sound):
-    @property
-    def eliminations(self):
-        return []
+    def credit(self, choice, reward, regret=None):
+        super().credit(choice, reward, regret)
+        return ()
 
 
 class ProvesNothing(Sound):
@@ -286,7 +288,7 @@ class CountsRefusedRewards(Sound):
 class DropsRewardsOutOfOrder(Sound):
     def credit(self, choice, reward, regret=None):
         opened = [play for learner, play in self._ledger._open if learner == choice.learner]
-        super().credit(choice, reward if choice.play == min(opened, default=0) else 0.0, regret)
+        return super().credit(choice, reward if choice.play == min(opened, default=0) else 0.0, regret)
 
 
 class CountsWithdrawnPlays(Sound):
@@ -307,6 +309,16 @@ class KeepsWhatItIsRestoredFrom(Sound):
 
     def state(self):
         return {**super().state(), "draws": getattr(self, "kept", super().state()["draws"])}
+
+
+class IsCopiedByReference(Sound):
+    def __deepcopy__(self, memo):
+        return copy(self)
+
+
+class ReplaysTheFirstLearner(Sound):
+    def replay(self, choice):
+        super().replay(choice._replace(learner=0))
 
 
 class TakesAnyState(Sound):
@@ -379,8 +391,9 @@ class PrefersTheFirst(Sound):
 
 class RemembersEverything(Sound):
     def credit(self, choice, reward, regret=None):
-        super().credit(choice, reward, regret)
+        eliminations = super().credit(choice, reward, regret)
         self.history: list[Choice] = [*getattr(self, "history", []), choice]
+        return eliminations
 
 
 OFFENDERS: list[tuple[type[Any], str]] = [
@@ -403,6 +416,8 @@ OFFENDERS: list[tuple[type[Any], str]] = [
     (CountsWithdrawnPlays, "withdrawing the newest play restores the state"),
     (ForgetsPendingPlaysWhenSaved, "state survives a round trip in mid run"),
     (KeepsWhatItIsRestoredFrom, "state survives a round trip in mid run"),
+    (IsCopiedByReference, "a deep copy is independent and goes on identically"),
+    (ReplaysTheFirstLearner, "replaying its choices gives the same state"),
     (TakesAnyState, "states that do not fit are refused and change nothing"),
     (IsNeverTheSame, "the same seed gives the same run"),
     (SharesACounter, "instances share nothing"),

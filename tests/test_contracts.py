@@ -139,8 +139,12 @@ class FirstActionFiveLines:
         pass
 
 
+minimal: Any = FirstActionFiveLines
+nothing: Any = object
+
+
 def test_minimal_learner_passes_what_applies_to_it() -> None:
-    assert check_learner(FirstActionFiveLines) == [
+    assert check_learner(minimal) == [
         "has a name and declares only known words",
         "decides before any learning",
         "proposals are well formed",
@@ -155,7 +159,7 @@ def test_minimal_learner_passes_what_applies_to_it() -> None:
 
 def test_learner_without_the_methods_is_told_so() -> None:
     with pytest.raises(AssertionError, match=r"failed: it raised InvalidArgument.*has no decide\(\), but must"):
-        check_learner(object)
+        check_learner(nothing)
 
 
 @configurable

@@ -5,13 +5,14 @@ import pickle
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-import joblib
+import joblib  # type: ignore[import-untyped]  # it has no types
 import numpy as np
 import pytest
 
 from equipoise import Portfolio
 from equipoise.bounds import Observed, Power
 from equipoise.learners import OFUL, UCB, EpsilonGreedy
+from equipoise.selector import Dropped
 from equipoise.selectors import EXP3, UCB1, BalancedElimination, Corral, RealizedBalancing, StochasticCorral
 
 N_ACTIONS, N_FEATURES = 4, 3
@@ -86,7 +87,7 @@ def test_joblib_goes_on_identically() -> None:
 
 def test_copies_do_not_call_those_who_listen_to_the_original() -> None:
     portfolio = Portfolio([UCB(2), UCB(2)], BalancedElimination([Power(0.1), Power(0.1)]))
-    heard = []
+    heard: list[Dropped] = []
     portfolio.on_elimination(heard.append)
     copied = copy.deepcopy(portfolio)
     for _ in range(2000):

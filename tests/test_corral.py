@@ -13,10 +13,9 @@ from scipy.optimize import brentq
 from scipy.stats import chisquare
 
 from equipoise.bounds import Power, SqrtLog
-from equipoise.errors import InvalidArgument
-from equipoise.selectors import UCBC, Corral, StochasticCorral, StochasticEXP3P, TsallisCorral
+from equipoise.errors import InvalidArgument, UnknownSetting
+from equipoise.selectors import UCBC, Corral, StochasticCorral, StochasticEXP3P, TsallisCorral, tsallis_corral
 from equipoise.selectors.log_barrier import Odds, descend
-from equipoise.selectors import tsallis_corral
 from equipoise.selectors.tsallis_corral import weigh
 from equipoise.selectors.ucbc import group_index
 
@@ -183,7 +182,7 @@ def test_rates_never_fall_and_grow_by_less_than_4_24(n: int, horizon: int, eta: 
 def test_exp3p_keeps_its_floor(n: int, horizon: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     selector = StochasticEXP3P(n, horizon=horizon)
-    assert selector.floor is not None and selector.floor * n <= 1.0
+    assert selector.floor * n <= 1.0
     for _ in range(horizon):
         choice = selector.choose(rng)
         selector.credit(choice, float(choice.learner == 0))
@@ -218,7 +217,7 @@ def test_a_policy_is_kept_about_ln_s_times() -> None:
             choice = selector.choose()
             if choice.learner == 0 and choice.teach:
                 taught += 1
-                kept += selector.keeps(choice) is not None
+                kept += choice.keep is not None
     assert kept / 500 == pytest.approx(sum(1 / s for s in range(1, 14)), abs=0.5)
 
 
@@ -267,7 +266,6 @@ def test_late_rewards_are_divided_by_the_probability_of_their_own_choice() -> No
         (lambda: Corral(1, horizon=10), "n_learners is 1, but must be at least 2 to draw from"),
         (lambda: Corral(2, horizon=1), "horizon is 1, but must be a whole number at least 2"),
         (lambda: Corral(2, horizon=9, eta=0.0), "eta is 0.0, but must be positive"),
-        (lambda: StochasticCorral(2, horizon=9, floor=0.1), "setting of StochasticCorral 'floor' is unknown"),
         (
             lambda: StochasticEXP3P(2, horizon=9, floor=0.6),
             "floor is 0.6, but must be at most 1 / n_learners = 0.5",
@@ -369,3 +367,9 @@ def test_corralling_stoch_bandits_divides_by_the_weight_but_here_by_the_probabil
             selector.kernel_state.odds[1 - choice.learner].loss_sum - others
         )
         assert grown == pytest.approx(0.5 / choice.probability)
+
+
+@pytest.mark.parametrize("setting", [{"floor": 0.1}, {"master": "exp3p"}])
+def test_stochastic_corral_has_no_settings_of_exp3p(setting: dict[str, Any]) -> None:
+    with pytest.raises(UnknownSetting, match=r"setting of StochasticCorral '(floor|master)' is unknown"):
+        StochasticCorral(2, horizon=9, **setting)

@@ -97,4 +97,4 @@ def test_packed_memories_are_equal_and_lie_in_their_rows() -> None:
     packed[0].theta[:] = 7.0
     assert (room[0] != copied[0]).any() and (room[1] == copied[1]).all()
     room[...] = copied
-    np.testing.assert_array_equal(packed[0].theta, learners[0].memory.theta)
+    np.testing.assert_array_equal(packed[0].theta, learners[0].state()["theta"])

@@ -186,20 +186,28 @@ def test_a_learner_that_fails_is_told_again_and_nobody_twice() -> None:
     assert [len(learner.lessons) for learner in learners] == [1, 1, 1]
 
 
-class Watching(StochasticCorral):
+class Shows:
     """Shows what it chose last."""
 
     def choose(self, rng=None):
-        self.chosen = super().choose(rng)
+        self.chosen = super().choose(rng)  # type: ignore[misc]
         return self.chosen
 
 
-@pytest.mark.parametrize("master", ["corral", "exp3p"])
-def test_second_rounds_play_a_stored_policy_and_teach_nobody(master: str) -> None:
+class WatchedCorral(Shows, StochasticCorral):
+    pass
+
+
+class WatchedEXP3P(Shows, StochasticEXP3P):
+    pass
+
+
+@pytest.mark.parametrize("cls", [WatchedCorral, WatchedEXP3P])
+def test_second_rounds_play_a_stored_policy_and_teach_nobody(cls: Any) -> None:
     """Against a store of all policies: the number that is drawn names the policy that plays."""
     problem, rng = LinearBandit(6, 3, 4), np.random.default_rng(2)
     learners: list[Any] = [OFUL(2), OFUL(5), EpsilonGreedy(4, epsilon=0.3)]
-    selector = Watching(3, horizon=300, master=master)
+    selector = cls(3, horizon=300)
     portfolio = Portfolio(learners, selector, seed=9)
     policies: list[list[Any]] = [[], [], []]
     replayed = 0
@@ -239,12 +247,12 @@ def test_a_withdrawn_round_leaves_the_policy_that_was_kept_before_it() -> None:
     """Every first round is withdrawn once before it counts; the store of all policies says what must play."""
     problem, rng = LinearBandit(6, 3, 4), np.random.default_rng(2)
     learners = [OFUL(2), OFUL(5)]
-    selector = Watching(2, horizon=200)
+    selector = WatchedCorral(2, horizon=200)
     portfolio = Portfolio(learners, selector, seed=9)
     policies: list[list[Any]] = [[], []]
     for _ in range(200):
         context = problem.observe(rng)
-        if selector.books.turn[0].learner < 0:
+        if selector.kernel_state.turn[0].learner < 0:
             portfolio.withdraw(portfolio.decide(context))
         before = [learner.state() for learner in learners]
         decision = portfolio.decide(context)
@@ -265,7 +273,7 @@ def test_a_withdrawn_round_leaves_the_policy_that_was_kept_before_it() -> None:
         lambda: Corral(2, horizon=200),
         lambda: TsallisCorral(2, horizon=200),
         lambda: StochasticCorral(2, horizon=200),
-        lambda: StochasticCorral(2, horizon=200, master="exp3p"),
+        lambda: StochasticEXP3P(2, horizon=200),
         lambda: UCBC([Power(1.0)], horizon=200, copies=2),
     ],
 )
@@ -305,6 +313,6 @@ def test_all_learners_propose_where_one_of_them_may_be_told_it_did_not_play() ->
 
 def test_the_need_for_nested_classes_names_selector_and_learner() -> None:
     with pytest.raises(
-        NotEntitled, match=r"Epoch balancing needs learners of nested classes: learner 'UCB' has no dim"
+        NotEntitled, match=r"Epoch balancing needs learners of nested classes: learner 'UCB' has no linear_class"
     ):
         Portfolio([UCB(2), UCB(2)], EpochBalancing([LinearClass("a", 2), LinearClass("b", 4)]))

@@ -19,7 +19,7 @@ from equipoise.experiments.panels import (
     COOL,
     WARM,
     Mark,
-    learner_colours,
+    learner_colors,
     notes,
     play_shares,
     readable,
@@ -136,7 +136,7 @@ def test_a_learner_has_one_colour_in_all_panels(tmp_path: Path) -> None:
 
 def test_colours_never_run_out_and_differ() -> None:
     for n in (1, len(COOL), len(COOL) + 1, 40):
-        assert len({mpl.colors.to_hex(colour) for colour in learner_colours(n)}) == n
+        assert len({mpl.colors.to_hex(colour) for colour in learner_colors(n)}) == n
     assert len({selector_style(k) for k in range(3 * len(WARM))}) == 3 * len(WARM)
     assert set(WARM).isdisjoint(COOL)
 

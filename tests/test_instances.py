@@ -19,6 +19,7 @@ from equipoise.experiments.report import publish
 from equipoise.experiments.results import load_results
 from equipoise.experiments.summary import rows_of
 from equipoise.experiments.tables import facts, overview, plays
+from equipoise.problems import LinearBandit
 from equipoise.theory.certificates import verify_file
 from tests.synthetic import LEARNERS, SELECTORS, finished_run, seed_result
 
@@ -187,7 +188,7 @@ def test_build_is_told_the_instance_where_there_are_several() -> None:
 
     def build(settings: Any, seed: int) -> Setup:
         seen.append((settings.get("instance"), seed))
-        return Setup(None, (), {})
+        return Setup(LinearBandit(), (), {})
 
     experiment = Experiment("x", "X", "Nowhere", "None.", {"rounds": 1, "seeds": 1}, (), build, instances=INSTANCES)
     experiment.set_up({}, 3, "calm")

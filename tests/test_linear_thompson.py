@@ -11,7 +11,8 @@ from equipoise.kernel import NATIVE
 from equipoise.learners import LinearThompson
 from equipoise.learners import linear_thompson as module
 from equipoise.learners.linear_thompson import draw
-from equipoise.learners.ridge import Array, open_scratch
+from equipoise.learners.ridge import open_scratch
+from equipoise.types import Array
 
 
 def unit_rows(rng: np.random.Generator, n: int, dim: int) -> Array:

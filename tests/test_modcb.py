@@ -10,7 +10,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.kernel import NATIVE
 from equipoise.learners import OFUL, ModCB
 from equipoise.learners.modcb import gap_increments, threshold
-from equipoise.learners.ridge import Array
+from equipoise.types import Array
 
 DIMS = (2, 4, 7)
 
@@ -106,12 +106,13 @@ def test_between_exploring_rounds_it_is_oful_on_the_current_class_restarted_at_e
     assert classes == [0, 1]
 
 
-def final_classes(theta: Array, seeds: range, rounds: int, **changed: float) -> list[int]:
+def final_classes(theta: Array, seeds: range, rounds: int, largest_square: float | None = None) -> list[int]:
     """The class each of some learners ends in."""
     finals = []
     for seed in seeds:
         learner = ModCB(DIMS, exploration=0.1, delta=0.05, norm_bound=1.5)
-        learner.params = learner.params._replace(**changed)
+        if largest_square is not None:
+            learner.params = learner.params._replace(largest_square=largest_square)
         play(learner, theta, rounds, seed)
         finals.append(int(learner.memory.current[0]))
     return finals

@@ -12,7 +12,8 @@ from scipy.stats import binomtest
 
 from equipoise.errors import InvalidArgument
 from equipoise.learners import OFUL
-from equipoise.learners.ridge import Array, ellipsoid_radius
+from equipoise.learners.ridge import ellipsoid_radius
+from equipoise.types import Array
 
 
 @dataclass

@@ -7,7 +7,8 @@ import pytest
 
 from equipoise.errors import InvalidArgument
 from equipoise.learners import OSOM
-from equipoise.learners.ridge import Array, Ellipsoid
+from equipoise.learners.ridge import Ellipsoid
+from equipoise.types import Array
 
 ARMS, DIM = 3, 2
 INTERCEPTS = np.array([0.5, 0.45, 0.4])
@@ -84,7 +85,7 @@ def run(learner: OSOM, theta: Array, rounds: int, seed: int, vary: bool = False)
         actions = contexts(rng)[: 2 + t % 2 if vary else ARMS]
         action = learner.decide(actions).action
         means = means_of(theta, actions)
-        learner.learn(actions, action, reward_of(means[action], rng))
+        learner.learn(actions, action, reward_of(float(means[action]), rng))
         decisions.append(action)
         if learner.memory.linear[0] and switched is None:
             switched = t

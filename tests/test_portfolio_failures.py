@@ -189,6 +189,7 @@ BALANCED = [Power(1.0), Power(1.0)]
 
 
 TWIN = Mute()
+ANYTHING: Any = object()
 
 
 REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
@@ -203,7 +204,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "learners has one object twice, but every learner must be an object of its own",
     ),
     (
-        lambda: Portfolio([Mute(), object()], BalancedElimination(BALANCED)),
+        lambda: Portfolio([Mute(), ANYTHING], BalancedElimination(BALANCED)),
         InvalidArgument,
         "learner 'object' has no decide(), but must have one: see equipoise.Learner",
     ),

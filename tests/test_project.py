@@ -30,6 +30,7 @@ MAX_LINES = 400
 LAYERS = (
     ("errors", "types", "settings", "kernel", "streams", "normals", "validation", "records", "confidence", "bounds"),
     ("learner", "nesting", "selector", "problem", "trajectory", "ledger", "policies", "storage", "archive", "outlook"),
+    ("compatibility", "migrations"),
     ("learners", "selectors", "problems"),
     ("saving", "tickets", "portfolio", "executor", "simulation", "entitlement"),
     ("rl", "theory", "experiments", "suite"),

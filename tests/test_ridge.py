@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from equipoise.kernel import NATIVE
 from equipoise.learners import ridge as ridge_module
 from equipoise.learners.ridge import (
-    Array,
     Ellipsoid,
     Ridge,
     ellipsoid_radius,
@@ -22,6 +21,7 @@ from equipoise.learners.ridge import (
     rank_one_offered,
     update,
 )
+from equipoise.types import Array
 
 
 def unit_rows(rng: np.random.Generator, n: int, dim: int) -> Array:

@@ -48,7 +48,7 @@ def test_linear_mdp_drops_small_learners_and_no_other() -> None:
 
     experiment = EXPERIMENTS["linear-mdp"]
     setup = experiment.build(experiment.defaults, 0)
-    selector = setup.selectors["balanced-scaled"]
+    selector: Any = setup.selectors["balanced-scaled"]
     run_on_tapes(Tapes(setup.problem, setup.learners, np.array([10_000]), 0), selector)
     assert {elimination.learner.index for elimination in selector.eliminations} == {0, 1}
 

@@ -213,7 +213,7 @@ def test_a_selector_with_a_function_of_the_users_own_is_passed_in(tmp_path: Path
         return [Custom(lambda n: n**0.5, name), Power(1.0)]
 
     portfolio = save_named(tmp_path / "p", bounds())
-    learners = [Named(0), OFUL(2)]
+    learners: list[Any] = [Named(0), OFUL(2)]
     with pytest.raises(
         StoreConflict, match=r"^'Balanced elimination' cannot be built from the file \(custom bound 'root'"
     ):

@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from equipoise.bounds import Power
-from equipoise.confidence import Radius, add_spread, expected_regret_sum, lower_sum, make_radius, radius_sum, upper_sum
+from equipoise.confidence import (
+    Bernstein,
+    Radius,
+    add_spread,
+    expected_regret_sum,
+    lower_sum,
+    make_radius,
+    radius_sum,
+    upper_sum,
+)
 from equipoise.selectors import BalancedElimination, RealizedBalancing
 from equipoise.storage import digest
 from equipoise.theory.certificates import elimination_record, verify_record
@@ -203,6 +212,7 @@ def test_the_regret_part_is_valid_and_nearly_tight() -> None:
 def test_the_regret_part_costs_a_root() -> None:
     """R + about sqrt(2 w R ln(1/alpha)), up to the logarithm of the grid."""
     radius = radius_of("bernstein")
+    assert isinstance(radius, Bernstein)
     alpha = DELTA / (5 * 6)
     for regret in (10.0, 1e3, 1e5):
         extra = expected_regret_sum(radius, regret) - regret

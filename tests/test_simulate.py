@@ -6,13 +6,14 @@ import gc
 import sys
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu
 
-from equipoise import Portfolio, Proposal
+from equipoise import Portfolio
 from equipoise.bounds import Custom, Observed, Power
 from equipoise.experiments.results import log_rounds
 from equipoise.kernel import NATIVE
@@ -335,4 +336,5 @@ def test_tapes_are_refused_with_the_reason() -> None:
 def test_only_columns_that_are_needed_are_drawn() -> None:
     problem = LinearBandit(32, 8, 10)
     assert [problem.columns_for(OFUL(dim)) for dim in (2, 8, 16, 32)] == [8, 8, 16, 32]
-    assert problem.columns_for(Proposal(0)) == 8
+    assert problem.columns_for(UCB(2)) == 8
+    assert problem.columns_for(SimpleNamespace(n_columns=None)) == 32

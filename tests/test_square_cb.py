@@ -12,9 +12,9 @@ from scipy.stats import chisquare
 from equipoise.errors import InvalidArgument
 from equipoise.learners import MisspecificationAdaptive, SquareCB
 from equipoise.learners.misspecification_adaptive import tsallis_weights
-from equipoise.learners.ridge import Array
 from equipoise.learners.square_cb import inverse_gaps
 from equipoise.problems import MisspecifiedLinearBandit
+from equipoise.types import Array
 
 
 def unit_rows(rng: np.random.Generator, n: int, dim: int) -> Array:

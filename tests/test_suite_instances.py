@@ -9,7 +9,7 @@ from equipoise.bounds import Observed
 from equipoise.errors import InvalidArgument
 from equipoise.learner import provides
 from equipoise.learners import OFUL
-from equipoise.problems import LinearBandit
+from equipoise.problems import DisjointLinearBandit, LinearBandit
 from equipoise.suite.instances import HALVES, INSTANCES, Instance
 
 EVERY = pytest.mark.parametrize("instance", INSTANCES.values(), ids=INSTANCES)
@@ -61,6 +61,7 @@ def test_the_own_plays_of_the_best_learner_of_the_trap_look_poor() -> None:
     for _ in range(2000):
         context = problem.observe(rng)
         looking.learn(context, 0, problem.respond(context, 0, rng))
+    assert isinstance(problem, DisjointLinearBandit)
     earned, best = [], []
     for _ in range(100):
         context = problem.observe(rng)

@@ -26,6 +26,12 @@ class Named:
 
     name = "mine"
 
+    def decide(self, context: Any) -> int:
+        return 0
+
+    def learn(self, context: Any, action: int, reward: float) -> None:
+        pass
+
 
 REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: real("x", "0.5"), "x is '0.5', but must be a real number"),

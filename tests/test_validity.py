@@ -197,7 +197,7 @@ def test_compiled_runs_equal_those_of_the_public_class(name: str, late: int) -> 
     assert selector.eliminations
     _, public_books = selector.to_arrays()
     balanced = {"increments", "increments_carry", "regret_bound"}  # brought up to date at the next choice only
-    for public, other in zip(public_books, compiled_books, strict=True):
+    for public, other in zip(list[Any](public_books), list[Any](compiled_books), strict=True):
         for field in set(public.dtype.names) - balanced:
             assert public[field].tobytes() == other[field].tobytes(), field
 

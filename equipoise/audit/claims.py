@@ -14,7 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from math import isnan, nan
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from equipoise.types import Config
 
 CONFIDENCE = 0.999
 
@@ -70,7 +72,7 @@ class Finding:
     def holds(self) -> bool:
         return self.interval[0] <= self.delta if self.delta > 0.0 else self.violations == 0
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Config:
         low, high = self.interval
         share = self.violations / self.runs if self.runs else nan
         about = {"share": share, "share_low": low, "share_high": high, "holds": self.holds}

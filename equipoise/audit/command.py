@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
 
 from equipoise import __version__
 from equipoise.audit.claims import CLAIMS, CONFIDENCE, Finding
 from equipoise.audit.subjects import LATE, LATE_EPISODES, Outcome, Ratio, Task, perform, tasks
-from equipoise.validation import count
+from equipoise.executor import Jobs, Report, checked_jobs, run_tasks, silent
+from equipoise.types import Config
 
 VERSION = 2  # of audit.json
-Progress = Callable[[str, float], None]  # (what is finished, share of the whole)
 
 
 @dataclass(frozen=True)
@@ -49,7 +43,7 @@ class Audit:
     def passed(self) -> bool:
         return not self.broken and all(self.caught.values())
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Config:
         return {
             "version": VERSION,
             "equipoise": __version__,
@@ -74,39 +68,13 @@ class Audit:
         }
 
 
-def run(*, quick: bool = False, jobs: int | None = None, progress: Progress = lambda what, share: None) -> Audit:
-    """Perform all tasks, in parallel processes if there are several."""
+def run(*, quick: bool = False, jobs: Jobs | None = None, progress: Report = silent) -> Audit:
+    """Perform all tasks. `jobs` is a number of processes or an executor of `concurrent.futures`; `progress` is told
+    shares of the whole."""
     todo = tasks(quick)
-    n_jobs = os.cpu_count() or 1 if jobs is None else count("jobs", jobs)
     done: dict[Task, Outcome] = {}
-
-    def finish(outcome: Outcome) -> None:
-        done[outcome.task] = outcome
-        progress(outcome.task.subject, 1 / len(todo))
-
-    if n_jobs == 1:
-        for task in todo:
-            finish(perform(task))
-    else:
-        _run_in_parallel(todo, n_jobs, finish)
+    with run_tasks(perform, todo, jobs=checked_jobs(jobs), what="the audit") as finished:
+        for task, outcome in finished:
+            done[task] = outcome
+            progress(task.subject, 1 / len(todo))
     return Audit(tuple(done[task] for task in todo), quick)
-
-
-def _run_in_parallel(todo: Sequence[Task], n_jobs: int, finish: Callable[[Outcome], None]) -> None:
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(n_jobs, len(todo)), context, initializer=_start_worker) as pool:
-        waiting = {pool.submit(perform, task) for task in todo}
-        try:
-            while waiting:
-                finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    finish(future.result())
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
-                process.terminate()
-            raise
-
-
-def _start_worker() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends its workers

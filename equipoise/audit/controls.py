@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from equipoise.audit.claims import Seen
-from equipoise.audit.judging import judge
+from equipoise.audit.judging import watch_and_judge
 from equipoise.audit.pools import GAP, LOSS, make_pool
 from equipoise.bounds import Power
 from equipoise.confidence import radius_sum
@@ -23,7 +23,6 @@ from equipoise.selectors import BalancedElimination, balanced_elimination, evide
 from equipoise.selectors.evidence import Params, State
 from equipoise.selectors.kernels import Kernels
 from equipoise.simulation.tapes import Tapes
-from equipoise.simulation.watch import watch_on_tapes
 
 NARROW = 0.3
 SHARE = 0.5  # of rich rounds
@@ -33,8 +32,7 @@ def narrow_radius(seed: int, rounds: int) -> Iterator[Seen]:
     """A radius of three tenths of what is needed."""
     pool = make_pool("n^(1/2)", gap=True, radius_scale=NARROW)
     tapes = Tapes(pool.problem, pool.learners, np.array([rounds]), seed)
-    facts, books = watch_on_tapes(tapes, pool.selector, pool.problem.optimum)
-    yield from judge(pool.selector, facts, books, late=False, declared=pool.declared)
+    yield from watch_and_judge(tapes, pool.selector, pool.problem.optimum, declared=pool.declared)[1]
 
 
 def halved_bound(seed: int, rounds: int) -> Iterator[Seen]:
@@ -43,8 +41,7 @@ def halved_bound(seed: int, rounds: int) -> Iterator[Seen]:
     selector = BalancedElimination([boaster.bound(0.5), boaster.bound(0.5)])  # much more than the first one loses
     problem = GapBandit(gap=LOSS)
     tapes = Tapes(problem, [honest, boaster], np.array([rounds]), seed)
-    facts, books = watch_on_tapes(tapes, selector, problem.optimum)
-    yield from judge(selector, facts, books, late=False, declared=[True, True])
+    yield from watch_and_judge(tapes, selector, problem.optimum, declared=[True, True])[1]
 
 
 def mixed_units(seed: int, rounds: int) -> Iterator[Seen]:
@@ -53,8 +50,7 @@ def mixed_units(seed: int, rounds: int) -> Iterator[Seen]:
     learners = [Scheduled("power", GAP, 1.0, gap=GAP), Scheduled("power", 1.0, 0.5, gap=GAP)]
     selector = MixedUnits([Power(1.0), Power(1.0)])
     tapes = Tapes(problem, learners, np.array([rounds]), seed)
-    facts, books = watch_on_tapes(tapes, selector, problem.optimum)
-    yield from judge(selector, facts, books, late=False, declared=[False, True], gaps=[GAP, None])
+    yield from watch_and_judge(tapes, selector, problem.optimum, declared=[False, True], gaps=[GAP, None])[1]
 
 
 def leaked_context(seed: int, rounds: int) -> Iterator[Seen]:
@@ -73,8 +69,7 @@ def leaked_context(seed: int, rounds: int) -> Iterator[Seen]:
         tapes.problem = (rich, poor)[i]
         tapes.extend(i)
     selector = Peeking([learner.bound() for learner in learners])
-    facts, books = watch_on_tapes(tapes, selector, whole.optimum)
-    yield from judge(selector, facts, books, late=False, declared=[True, True])
+    yield from watch_and_judge(tapes, selector, whole.optimum, declared=[True, True])[1]
 
 
 CONTROLS: dict[str, Callable[[int, int], Iterator[Seen]]] = {

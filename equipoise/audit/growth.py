@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import e, log, sqrt
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.audit.pools import BOUND_DELTA, FAMILIES, SLOPE, make_pool
 from equipoise.errors import UnreadableFile
 from equipoise.simulation.tapes import Tapes, run_on_tapes
 from equipoise.storage import read_bytes, write_atomic
+from equipoise.types import Array, Config, Integers
 
 VERSION = 1
 LEAST, MOST, SEEDS = 13, 19, 8  # T = 2^13 .. 2^19
@@ -76,12 +76,12 @@ def measure(least: int = LEAST, most: int = MOST, seeds: int = SEEDS) -> list[Gr
     return found
 
 
-def _regrets(family: str, gap: bool, marks: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
+def _regrets(family: str, gap: bool, marks: Integers, seed: int) -> Array:
     pool = make_pool(family, gap=gap)
     return run_on_tapes(Tapes(pool.problem, pool.learners, marks, seed), pool.selector)[0].regret
 
 
-def fitted_exponent(marks: Any, regrets: Any) -> tuple[float, float]:
+def fitted_exponent(marks: Array | Integers, regrets: Array) -> tuple[float, float]:
     """Slope of ln(Reg(2T) - Reg(T)) over ln T, and its standard error.
 
     >>> slope, error = fitted_exponent(np.array([1.0, 2.0, 4.0, 8.0]), 7 + 3 * np.array([1.0, 2.0, 4.0, 8.0]) ** 0.5)
@@ -89,10 +89,10 @@ def fitted_exponent(marks: Any, regrets: Any) -> tuple[float, float]:
     (0.5, True)
     """
     x, y = np.log(marks[:-1]), np.log(np.diff(regrets))
-    centred = x - x.mean()
-    slope = float(centred @ y / (centred @ centred))
-    rest = y - y.mean() - slope * centred
-    return slope, sqrt(float(rest @ rest) / (len(x) - 2) / float(centred @ centred))
+    centered = x - x.mean()
+    slope = float(centered @ y / (centered @ centered))
+    rest = y - y.mean() - slope * centered
+    return slope, sqrt(float(rest @ rest) / (len(x) - 2) / float(centered @ centered))
 
 
 def rounds_of(row: Growth, least: int = LEAST) -> list[int]:
@@ -106,7 +106,7 @@ def save(rows: Sequence[Growth], path: Path) -> None:
 
 
 def load(path: Path) -> list[Growth]:
-    data: Mapping[str, Any] = json.loads(read_bytes(path))
+    data: Config = json.loads(read_bytes(path))
     if data.get("version") != VERSION:
         raise UnreadableFile(f"{path} has version {data.get('version')!r}, but only {VERSION} is known")
     return [Growth(**row) for row in data["rows"]]
@@ -127,18 +127,18 @@ def picture(rows: Sequence[Growth]) -> bytes:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4.2), layout="constrained")
-    axes: Any = figure.subplots(1, 2, sharey=True)
-    colours = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#555555")
+    axes = figure.subplots(1, 2, sharey=True)
+    colors = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#555555")
     for panel, gap, title in zip(axes, (False, True), ("no gap", "misspecified learner loses 0.8 a play"), strict=True):
         for row in rows:
             if row.gap != gap:
                 continue
-            colour, marks = colours[list(FAMILIES).index(row.family)], rounds_of(row)
-            panel.plot(marks, row.regrets, "o-", ms=3.5, color=colour, label=f"{row.family}: {row.exponent:.2f}")
+            color, marks = colors[list(FAMILIES).index(row.family)], rounds_of(row)
+            panel.plot(marks, row.regrets, "o-", ms=3.5, color=color, label=f"{row.family}: {row.exponent:.2f}")
             rate = [rate_of(row.family, gap)(float(t)) for t in marks]
             scale = (row.regrets[-1] - row.regrets[-2]) / (rate[-1] - rate[-2])
             rest = row.regrets[-1] - scale * rate[-1]
-            panel.plot(marks, [rest + scale * value for value in rate], "--", lw=0.9, color=colour)
+            panel.plot(marks, [rest + scale * value for value in rate], "--", lw=0.9, color=color)
         panel.set(xscale="log", yscale="log", title=title, xlabel="rounds T")
         panel.legend(
             frameon=False, fontsize=8, title="bounds: fitted exponent (dashed: the paper's rate)", title_fontsize=8

@@ -39,7 +39,7 @@ def play_counts(seed: int, rounds: int) -> Iterator[Seen]:
 
 
 def bernstein(seed: int, rounds: int) -> Iterator[Seen]:
-    """Centred rare events, whose sum is sub-Poisson with constant 1."""
+    """Centered rare events, whose sum is sub-Poisson with constant 1."""
     chance = 0.05
     sums = np.cumsum(np.random.default_rng([2, seed]).random(rounds) < chance)
     step = chance * (1 - chance)

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from html import escape
 from math import isnan
 from pathlib import Path
-from typing import Any
 
 from equipoise.audit.claims import CLAIMS, CONFIDENCE, Finding
 from equipoise.audit.command import Audit
@@ -115,9 +114,9 @@ def picture(audit: Audit) -> bytes:
 
     claims = [claim for claim in CLAIMS if any(row.claim == claim for row in audit.findings)]
     figure = Figure(figsize=(9, 0.38 * len(claims) + 1.3), layout="constrained")
-    axes: Any = figure.subplots()
+    axes = figure.subplots()
     controls = [row for outcome in audit.outcomes if outcome.task.kind == "control" for row in outcome.findings]
-    for rows, colour, shift, label in (
+    for rows, color, shift, label in (
         (audit.findings, "#3465a4", 0.14, "audited, with the exact interval"),
         (controls, "#d55e00", -0.18, "controls, which must be caught"),
     ):
@@ -126,7 +125,7 @@ def picture(audit: Audit) -> bytes:
         shares = [row.violations / row.runs for row in known]
         ends = [[share - row.interval[0] for share, row in zip(shares, known, strict=True)]]
         ends.append([row.interval[1] - share for share, row in zip(shares, known, strict=True)])
-        axes.errorbar(shares, heights, xerr=ends, fmt="o", ms=4, color=colour, alpha=0.5, lw=0.7, label=label)
+        axes.errorbar(shares, heights, xerr=ends, fmt="o", ms=4, color=color, alpha=0.5, lw=0.7, label=label)
     axes.axvline(0.05, color="#555", lw=0.8, ls="--")
     axes.annotate("0.05", (0.05, 0.6), fontsize=8, color="#555", ha="center", annotation_clip=False)
     axes.set_yticks([-k for k in range(len(claims))], claims)

@@ -6,27 +6,31 @@ settings and seed alone, so the findings do not depend on how subjects are sprea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from math import nan
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from equipoise.audit.claims import Finding, Seen, findings
 from equipoise.audit.controls import CONTROLS
-from equipoise.audit.judging import judge
+from equipoise.audit.judging import watch_and_judge
 from equipoise.audit.lemmas import CERTAIN, LEMMAS
 from equipoise.audit.pools import FAMILIES, make_pool
-from equipoise.experiments import EXPERIMENTS, Setup
+from equipoise.executor import Report, silent
+from equipoise.experiments import EXPERIMENTS, Experiment
 from equipoise.experiments.results import log_rounds
+from equipoise.experiments.simulation import violates
 from equipoise.nesting import well_spaced
-from equipoise.selectors import AdversarialElimination
+from equipoise.selectors import AdversarialElimination, BalancedElimination
 from equipoise.simulation.joint import run_jointly
+from equipoise.simulation.parts import Curves
 from equipoise.simulation.tapes import Tapes
-from equipoise.simulation.watch import Facts, optimum_of, watch_on_tapes
+from equipoise.simulation.watch import Facts, optimum_of
 from equipoise.theory.guarantees import adversarial_guarantee, balanced_regret_bounds, most_plays
+from equipoise.types import Integers, Plain
 
 LATE, LATE_EPISODES = 200, 40  # rounds, or episodes, by which poor rewards reach the selector late
 DELTA = 0.05
@@ -105,7 +109,7 @@ def tasks(quick: bool = False) -> list[Task]:
     return found
 
 
-def perform(task: Task) -> Outcome:
+def perform(task: Task, report: Report = silent) -> Outcome:
     """Run a subject."""
     match task.kind:
         case "experiment" if task.name == "adversarial":
@@ -133,8 +137,9 @@ def _experiment(task: Task) -> Outcome:
         tapes = Tapes(setup.problem, setup.learners, np.array([task.rounds]), seed)
         optimum = _optimum(task.name, task.instance, task.rounds) if task.name in SAME_OPTIMUM else None
         # The paper's claims are about selectors that are given candidate bounds.
-        bounded = {label: each for label, each in setup.selectors.items() if each.bounds is not None}
-        for label, selector in bounded.items():
+        for label, selector in setup.selectors.items():
+            if not isinstance(selector, BalancedElimination):
+                continue
             if label in setup.shared:
                 seen.setdefault((label, 0), []).append(_shared_certificate(experiment, settings, task, seed, label))
                 continue
@@ -143,8 +148,8 @@ def _experiment(task: Task) -> Outcome:
             for late in (0, LATE_EPISODES if episodic else LATE) if comes_late else (0,):
                 known = optimum_of(setup.problem, seed) if optimum is None else optimum
                 optimum = known
-                found, books = watch_on_tapes(tapes, selector, known, late=late)
-                seen.setdefault((label, late), []).extend(judge(selector, found, books, late=late > 0))
+                found, claims = watch_and_judge(tapes, selector, known, late=late)
+                seen.setdefault((label, late), []).extend(claims)
                 facts.setdefault((label, late), []).append(found)
     rows = []
     for (label, late), own in seen.items():
@@ -154,13 +159,14 @@ def _experiment(task: Task) -> Outcome:
     return Outcome(task, rows, ratios)
 
 
-def _shared_certificate(experiment: Any, settings: Any, task: Task, seed: int, label: str) -> Seen:
+def _shared_certificate(
+    experiment: Experiment, settings: Mapping[str, Plain], task: Task, seed: int, label: str
+) -> Seen:
     """The certificate where learners share data, at recorded rounds of a joint run, whoever keeps its bound."""
-    setup: Setup = experiment.set_up(settings, seed, task.instance)
+    setup = experiment.set_up(settings, seed, task.instance)
     marks = log_rounds(task.rounds)
     run, _ = run_jointly(setup.problem, setup.learners, setup.selectors[label], marks, seed, share_data=True)
-    broken = bool(np.any(run.certified < run.regret * (1 - 1e-12)))
-    return Seen("certificate", float(run.certified[-1]), float(run.regret[-1]), broken)
+    return Seen("certificate", float(run.certified[-1]), float(run.regret[-1]), violates(run))
 
 
 def _scheduled(task: Task) -> Outcome:
@@ -171,9 +177,10 @@ def _scheduled(task: Task) -> Outcome:
         for seed in range(task.runs):
             pool = make_pool(task.name, gap=task.instance == "gap", delta=DELTA)
             tapes = Tapes(pool.problem, pool.learners, np.array([task.rounds]), seed)
-            found, books = watch_on_tapes(tapes, pool.selector, pool.problem.optimum, late=late)
-            truths: dict[str, Any] = {"declared": pool.declared, "gaps": pool.gaps}
-            seen += judge(pool.selector, found, books, late=late > 0, **truths)
+            found, claims = watch_and_judge(
+                tapes, pool.selector, pool.problem.optimum, late=late, declared=pool.declared, gaps=pool.gaps
+            )
+            seen += claims
             facts.append(found)
         rows += findings(f"{subject}{', late rewards' if late else ''}", seen, DELTA, ("balancing", "declared"))
         ratios += [_ratio(task, "balanced", late, facts, row) for row in range(2)]
@@ -206,6 +213,7 @@ def _adversarial(task: Task) -> Outcome:
         for seed in range(task.runs):
             setup = experiment.set_up(settings, seed, task.instance)
             selector, marks = setup.selectors[label], log_rounds(task.rounds)
+            assert isinstance(selector, AdversarialElimination)
             run, _ = run_jointly(setup.problem, setup.learners, selector, marks, seed, share_data=label in setup.shared)
             true = list(setup.well_specified()) if setup.well_specified else []
             seen += _judge_epochs(selector, run, marks, true)
@@ -217,15 +225,13 @@ def _adversarial(task: Task) -> Outcome:
     return Outcome(task, rows, ratios)
 
 
-def _judge_epochs(selector: AdversarialElimination, run: Any, marks: Any, true: list[bool]) -> Iterator[Seen]:
+def _judge_epochs(selector: AdversarialElimination, run: Curves, marks: Integers, true: list[bool]) -> Iterator[Seen]:
     regret, rounds = float(run.regret[-1]), int(marks[-1])
     gone = [end.learner.index for end in selector.eliminations]
     wrong = sum(not holds for holds in true)
     yield Seen("epochs", wrong + 1.0, len(gone) + 1.0, any(true[i] for i in gone))
-    broken = bool(np.any(run.certified < run.regret * (1 - 1e-12)))
-    yield Seen("certificate", float(run.certified[-1]), regret, broken)
-    world: dict[str, Any] = {"rounds": rounds, "delta": selector.delta, "noise": selector.noise}
-    promise = adversarial_guarantee(selector.classes, wrong, **world)
+    yield Seen("certificate", float(run.certified[-1]), regret, violates(run))
+    promise = adversarial_guarantee(selector.classes, wrong, rounds=rounds, delta=selector.delta, noise=selector.noise)
     yield Seen("closed form", promise, regret, regret > promise)
     kept = [i for i, fine in enumerate(well_spaced(selector.sizes)) if fine]
     weights = {i: 1 / selector.sizes[i] for i in kept}

@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
-from typing import Any
 
 from equipoise.audit import growth
 from equipoise.audit.command import VERSION
@@ -18,6 +17,7 @@ from equipoise.audit.growth import Growth
 from equipoise.errors import UnreadableFile
 from equipoise.storage import read_bytes, write_atomic
 from equipoise.theory.statements import STATEMENTS, Statement
+from equipoise.types import Config, Plain
 
 # The claims whose theorem depends on the family of bounds, and the beginnings of the subjects of each but powers.
 BY_FAMILY = ("closed form", "gap theorem", "gap plays")
@@ -78,7 +78,7 @@ on the gap: with one of 0.4 in place of 0.8 the exponents of the last four rows 
 which all but the first were below the rate by two to five thousandths, and their intervals too."""
 
 
-def write(folder: Path, audit: Mapping[str, Any], rows: Sequence[Growth]) -> list[Path]:
+def write(folder: Path, audit: Mapping[str, Plain], rows: Sequence[Growth]) -> list[Path]:
     """Write the page and the picture of growth."""
     page, picture = folder / "theory.md", folder / "growth.png"
     folder.mkdir(parents=True, exist_ok=True)
@@ -87,10 +87,10 @@ def write(folder: Path, audit: Mapping[str, Any], rows: Sequence[Growth]) -> lis
     return [page, picture]
 
 
-def read_audit(path: Path) -> dict[str, Any]:
+def read_audit(path: Path) -> Config:
     """The audit.json of a full audit."""
     try:
-        data: dict[str, Any] = json.loads(read_bytes(path))
+        data: Config = json.loads(read_bytes(path))
     except ValueError:
         raise UnreadableFile(f"{path} holds no JSON") from None
     if data.get("version") != VERSION or data.get("quick"):
@@ -98,7 +98,7 @@ def read_audit(path: Path) -> dict[str, Any]:
     return data
 
 
-def _lines(audit: Mapping[str, Any], rows: Sequence[Growth]) -> Iterator[str]:
+def _lines(audit: Mapping[str, Plain], rows: Sequence[Growth]) -> Iterator[str]:
     yield "# Theory, checked\n"
     yield f"{fill(INTRODUCTION, 120)}\n"
     outcome = "everything held" if audit["passed"] else "**something failed: see the audit**"
@@ -126,7 +126,7 @@ def _lines(audit: Mapping[str, Any], rows: Sequence[Growth]) -> Iterator[str]:
     yield "*Written by `equipoise docs theory`.*"
 
 
-def _subjects(audit: Mapping[str, Any]) -> Iterator[str]:
+def _subjects(audit: Mapping[str, Plain]) -> Iterator[str]:
     kinds: dict[tuple[str, str, int, int], int] = {}
     for task in audit["subjects"]:
         name = {"lemma": "lemmas", "control": "controls", "scheduled": "scheduled learners"}.get(
@@ -140,7 +140,7 @@ def _subjects(audit: Mapping[str, Any]) -> Iterator[str]:
         yield f"| {name} | {n} | {rounds:,} | {runs:,} |"
 
 
-def _statement_row(statement: Statement, audit: Mapping[str, Any]) -> str:
+def _statement_row(statement: Statement, audit: Mapping[str, Plain]) -> str:
     functions = ", ".join(f"`{name.rpartition('.')[2]}`" for name in statement.functions)
     checks = "; ".join([*statement.checks, *([statement.tests] if statement.tests else [])])
     return (
@@ -149,7 +149,7 @@ def _statement_row(statement: Statement, audit: Mapping[str, Any]) -> str:
     )
 
 
-def _measured(statement: Statement, audit: Mapping[str, Any]) -> str:
+def _measured(statement: Statement, audit: Mapping[str, Plain]) -> str:
     """Violations over the findings that bear on the statement."""
     own = [
         row
@@ -168,9 +168,9 @@ def _family(subject: str) -> str:
     return next((family for family, starts in SUBJECTS.items() if subject.startswith(starts)), "power")
 
 
-def _ratios(audit: Mapping[str, Any]) -> Iterator[str]:
+def _ratios(audit: Mapping[str, Plain]) -> Iterator[str]:
     """One line per subject and selector: both horizons, rewards at once and late."""
-    lines: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    lines: dict[tuple[str, str], list[Mapping[str, Plain]]] = {}
     for row in audit["certified_over_true"]:
         lines.setdefault((row["subject"], row["selector"]), []).append(row)
     yield "| subject | selector | rounds | runs | certified | true | median ratio | with late rewards |"

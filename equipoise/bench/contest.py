@@ -10,12 +10,12 @@ import importlib.util
 from pathlib import Path
 from time import perf_counter
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from equipoise.types import Array, Context, Integers
+
 WIDTH = 0.5  # of the confidence interval, in units of the norm of an action
 RIDGE = 1.0
 PART_A, PART_B = 3, 6  # entries of the two parts of a context in the contest of feature maps
@@ -29,24 +29,24 @@ class Rounds(NamedTuple):
 
     table: Array  # (n, K, d) action sets
     means: Array  # (n, K) expected rewards
-    sets: NDArray[np.int64]  # (T,) which set a round offers
+    sets: Integers  # (T,) which set a round offers
     noise: Array  # (T,)
 
 
 class Contender(Protocol):
     """A library, wrapped so that all of them are called alike."""
 
-    def prepare(self, actions: Array) -> Any:
+    def prepare(self, actions: Array) -> Context:
         """An action set in the form that this library wants; not timed."""
 
-    def decide(self, context: Any) -> int:
+    def decide(self, context: Context) -> int:
         """The chosen action."""
 
-    def learn(self, context: Any, action: int, reward: float) -> None:
+    def learn(self, context: Context, action: int, reward: float) -> None:
         """Take in the reward of the action that was just chosen."""
 
 
-def play(rounds: Rounds, contender: Contender) -> tuple[float, NDArray[np.int64]]:
+def play(rounds: Rounds, contender: Contender) -> tuple[float, Integers]:
     """Seconds that all decisions and updates took, and the chosen actions."""
     contexts = [contender.prepare(actions) for actions in rounds.table]
     offered = [contexts[n] for n in rounds.sets]
@@ -64,7 +64,7 @@ def play(rounds: Rounds, contender: Contender) -> tuple[float, NDArray[np.int64]
     return seconds, np.array(actions, np.int64)
 
 
-def average_regret(rounds: Rounds, actions: NDArray[np.int64]) -> float:
+def average_regret(rounds: Rounds, actions: Integers) -> float:
     means = rounds.means[rounds.sets]
     return float(np.mean(means.max(axis=1) - means[np.arange(len(actions)), actions]))
 

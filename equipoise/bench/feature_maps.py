@@ -12,16 +12,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import sqrt
 from statistics import mean
-from typing import Any
 
 import numpy as np
 
 from equipoise.bench.contest import PART_A, PART_B, Contender, Rounds, average_regret, play
 from equipoise.bench.linucb import LearnerSteps, PortfolioSteps, contender_row, make_learner, shape_result
+from equipoise.bench.samples import Line
 from equipoise.bench.scale import Scale, Shape
 from equipoise.portfolio import Portfolio
 from equipoise.selectors import RealizedBalancing
 from equipoise.streams import CONTEXTS, INSTANCE, generator_at
+from equipoise.types import Array
 
 N_ACTIONS, N_SETS = 5, 500
 SPREAD, NOISE = 0.3, 0.2  # of expected rewards around 1/2, and of rewards around those, both at most
@@ -44,9 +45,10 @@ def make_rounds(n_rounds: int, seed: int) -> Rounds:
     return Rounds(table / sqrt(3), 0.5 + SPREAD * a @ weights.T, rng.integers(N_SETS, size=n_rounds), noise)
 
 
-def _directions(rng: np.random.Generator, n: int, dim: int) -> Any:
+def _directions(rng: np.random.Generator, n: int, dim: int) -> Array:
     rows = rng.standard_normal((n, dim))
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    directions: Array = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return directions
 
 
 def portfolio(*, share_data: bool) -> Contender:
@@ -72,7 +74,7 @@ def shape_of(scale: Scale) -> Shape:
     return Shape(DIMS[-1], N_ACTIONS, scale.map_rounds)
 
 
-def measure(rounds: Sequence[Rounds], scale: Scale) -> list[dict[str, Any]]:
+def measure(rounds: Sequence[Rounds], scale: Scale) -> list[Line]:
     """A line for each entry of this package."""
     rows, shape = [], shape_of(scale)
     for name, (words, make) in ENTRIES.items():

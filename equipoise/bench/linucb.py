@@ -18,13 +18,12 @@ from math import sqrt
 from pathlib import Path
 from statistics import mean
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from equipoise.bench.contest import RIDGE, WIDTH, Array, Rounds, average_regret, load_module, play
-from equipoise.bench.samples import summary
+from equipoise.bench.contest import RIDGE, WIDTH, Contender, Rounds, average_regret, load_module, play
+from equipoise.bench.samples import Line, Result, summary
 from equipoise.bench.scale import Scale, Shape
 from equipoise.bounds import Power
 from equipoise.learners import OFUL
@@ -33,6 +32,7 @@ from equipoise.problems import TableBandit
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.tapes import Tapes
 from equipoise.streams import CONTEXTS, INSTANCE, REWARDS, generator_at, open_stream, seek
+from equipoise.types import Array, Integers
 
 N_SETS = 200
 NOISE = 0.1
@@ -131,7 +131,7 @@ def lone_portfolio(learner: OFUL) -> PortfolioSteps:
     return PortfolioSteps(Portfolio([learner], BalancedElimination([Power(1.0)], noise=NOISE)))
 
 
-def step(steps: Callable[[OFUL], Any]) -> Measure:
+def step(steps: Callable[[OFUL], Contender]) -> Measure:
     def measure(problem: TableBandit, rounds: Rounds, seed: int) -> Measured:
         seconds, actions = play(rounds, steps(make_learner(problem.n_columns)))
         return seconds, average_regret(rounds, actions)
@@ -139,7 +139,7 @@ def step(steps: Callable[[OFUL], Any]) -> Measure:
     return measure
 
 
-def loop_through(loop: Callable[..., NDArray[np.int64]]) -> Measure:
+def loop_through(loop: Callable[..., Integers]) -> Measure:
     def measure(problem: TableBandit, rounds: Rounds, seed: int) -> Measured:
         arrays = rounds.table[rounds.sets], rounds.means[rounds.sets], rounds.noise
         loop(*(array[:2] for array in arrays), WIDTH, RIDGE)  # compiles before the clock starts
@@ -183,7 +183,7 @@ def entries(loops: Path | None, yardstick: Path | None) -> list[Entry]:
 
 def measure_shape(
     contenders: Sequence[Entry], shape: Shape, instances: Sequence[tuple[TableBandit, Rounds]], scale: Scale
-) -> list[dict[str, Any]]:
+) -> list[Result]:
     """A result per contender; they take turns, so that a busy moment of the machine hits all of them alike."""
     micros: list[list[float]] = [[] for _ in contenders]
     regrets: list[list[float]] = [[] for _ in contenders]
@@ -196,13 +196,18 @@ def measure_shape(
     return [shape_result(shape, *figures) for figures in zip(micros, regrets, strict=True)]
 
 
-def shape_result(shape: Shape, micros: Sequence[float], regrets: Sequence[float]) -> dict[str, Any]:
+def shape_result(shape: Shape, micros: Sequence[float], regrets: Sequence[float]) -> Result:
     """Microseconds per round, and the average regret of a round."""
-    return {**shape._asdict(), "micros": summary(micros), "regret": mean(regrets), "regrets": list(regrets)}
+    return {
+        "dim": shape.dim,
+        "n_actions": shape.n_actions,
+        "rounds": shape.rounds,
+        "micros": summary(micros),
+        "regret": mean(regrets),
+        "regrets": list(regrets),
+    }
 
 
-def contender_row(
-    name: str, runs: str, *, version: str = "", error: str = "", results: Sequence[dict[str, Any]] = ()
-) -> dict[str, Any]:
+def contender_row(name: str, runs: str, *, version: str = "", error: str = "", results: Sequence[Result] = ()) -> Line:
     """A line of the contest; one that could not be measured has an error and no results."""
     return {"name": name, "runs": runs, "version": version, "error": error, "results": list(results)}

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from equipoise import __version__
+from equipoise.bench.samples import Machine
 
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
@@ -30,7 +31,7 @@ def start_over_with_one_thread(arguments: Sequence[str]) -> NoReturn:
     os.execve(sys.executable, command, {**os.environ, **ONE_THREAD})
 
 
-def facts() -> dict[str, Any]:
+def facts() -> Machine:
     """Taken before anything is measured, so that the load is that of others."""
     versions = {name: metadata.version(name) for name in ("numpy", "scipy", "numba")}
     return {

@@ -12,19 +12,29 @@ import json
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from equipoise.bench.contest import RIDGE, WIDTH, average_regret, load, load_module, play
 
 
-def measure(adapter: Path, files: list[Path]) -> dict[str, Any]:
+class Report(TypedDict):
+    """What came out."""
+
+    version: str
+    runs: str
+    error: str
+    timings: list[tuple[float, float]]  # seconds and regret
+
+
+def measure(adapter: Path, files: list[Path]) -> Report:
     """Version, what was run, and seconds and regret for each file of rounds; or why there are none."""
-    report: dict[str, Any] = {"version": "", "runs": "", "error": "", "timings": []}
+    report: Report = {"version": "", "runs": "", "error": "", "timings": []}
     distribution = adapter.stem.split(".")[0]
     try:
         report["version"] = metadata.version(distribution)
     except metadata.PackageNotFoundError:
-        return report | {"error": why_missing(distribution)}
+        report["error"] = why_missing(distribution)
+        return report
     try:
         module = load_module(adapter)
         report["runs"] = module.RUNS
@@ -34,7 +44,7 @@ def measure(adapter: Path, files: list[Path]) -> dict[str, Any]:
             seconds, actions = play(rounds, module.Peer(dim, n_actions, WIDTH, RIDGE, seed))
             report["timings"].append((seconds, average_regret(rounds, actions)))
     except Exception as error:  # whatever a library does, the others are still measured
-        return report | {"error": f"{type(error).__name__}: {error}"}
+        report["error"] = f"{type(error).__name__}: {error}"
     return report
 
 

@@ -8,9 +8,10 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from equipoise.bench.linucb import contender_row, shape_result
+from equipoise.bench.peer_process import Report
+from equipoise.bench.samples import Line
 from equipoise.bench.scale import Shape
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,7 +22,7 @@ def adapters(folder: Path) -> list[Path]:
     return sorted(folder.glob("[!_]*.py"))
 
 
-def measure_peer(python: Path, adapter: Path, files: Mapping[Shape, Sequence[Path]], timeout: float) -> dict[str, Any]:
+def measure_peer(python: Path, adapter: Path, files: Mapping[Shape, Sequence[Path]], timeout: float) -> Line:
     """The line of one library; it has an error instead of results if there are none."""
     report = _report(python, adapter, [path for several in files.values() for path in several], timeout)
     row = contender_row(adapter.stem, report["runs"], version=report["version"], error=_shortened(report["error"]))
@@ -33,11 +34,14 @@ def measure_peer(python: Path, adapter: Path, files: Mapping[Shape, Sequence[Pat
     return row
 
 
-def _report(python: Path, adapter: Path, paths: Sequence[Path], timeout: float) -> dict[str, Any]:
+def _report(python: Path, adapter: Path, paths: Sequence[Path], timeout: float) -> Report:
     """What `peer_process` wrote, or an error in the same form."""
-    unknown = {"version": "", "runs": ""}
+
+    def failed(error: str) -> Report:
+        return {"version": "", "runs": "", "error": error, "timings": []}
+
     if not python.exists():
-        return {**unknown, "error": "there is no environment with other libraries; `make bench` makes one"}
+        return failed("there is no environment with other libraries; `make bench` makes one")
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "report.json"
         command = [str(python), "-m", "equipoise.bench.peer_process", *map(str, (adapter, out, *paths))]
@@ -45,11 +49,11 @@ def _report(python: Path, adapter: Path, paths: Sequence[Path], timeout: float) 
         try:
             run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout, cwd=folder)
         except subprocess.TimeoutExpired:
-            return {**unknown, "error": f"took more than {timeout:g} seconds"}
+            return failed(f"took more than {timeout:g} seconds")
         if not out.exists():
             last_words = (run.stderr.strip().splitlines() or ["without a word"])[-1]
-            return {**unknown, "error": f"ended with code {run.returncode}: {last_words}"}
-        report: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+            return failed(f"ended with code {run.returncode}: {last_words}")
+        report: Report = json.loads(out.read_text(encoding="utf-8"))
         return report
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from io import BytesIO
-from typing import Any
+
+from equipoise.bench.samples import Benchmark
 
 OWN, OTHER, FLOOR = "#1f6fb4", "#b9bec5", "#6b7280"
 
 
-def draw(data: Mapping[str, Any]) -> bytes:
+def draw(data: Benchmark) -> bytes:
     """The picture as PNG."""
     from matplotlib.figure import Figure
 
@@ -20,7 +20,7 @@ def draw(data: Mapping[str, Any]) -> bytes:
     for panel, shape in enumerate(shapes):
         axes = figure.add_subplot(1, len(shapes), panel + 1)
         micros = [row["results"][panel]["micros"]["median"] for row in rows]
-        bars = axes.barh(names, micros, color=[colour(name) for name in names], height=0.72)
+        bars = axes.barh(names, micros, color=[color(name) for name in names], height=0.72)
         axes.bar_label(
             bars, [f"{each:,.3g}" if each < 1000 else f"{each:,.0f}" for each in micros], padding=3, fontsize=9
         )
@@ -38,7 +38,7 @@ def draw(data: Mapping[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def colour(name: str) -> str:
+def color(name: str) -> str:
     if name.startswith("equipoise"):
         return OWN
     return FLOOR if name in ("bare loop", "yardstick") else OTHER

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from equipoise.bench.contest import RIDGE, WIDTH
 from equipoise.bench.feature_maps import interval
 from equipoise.bench.linucb import ENGINE, N_SETS, NOISE
 from equipoise.bench.picture import draw
+from equipoise.bench.samples import Benchmark, Figure, Line
 from equipoise.storage import write_atomic
 
 Table = list[list[str]]  # the header first
@@ -42,7 +42,7 @@ SELECTION = (
 )
 
 
-def write(data: Mapping[str, Any], folder: Path) -> list[Path]:
+def write(data: Benchmark, folder: Path) -> list[Path]:
     """Document, figures and picture; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     contents = {
@@ -55,7 +55,7 @@ def write(data: Mapping[str, Any], folder: Path) -> list[Path]:
     return [folder / name for name in contents]
 
 
-def contest_table(data: Mapping[str, Any]) -> Table:
+def contest_table(data: Benchmark) -> Table:
     """Per contender and shape: microseconds per round, how many times the simulator's, average regret."""
     measured = [row for row in data["contest"] if row["results"]]
     engine = next(row for row in measured if row["name"] == ENGINE)["results"]
@@ -72,7 +72,7 @@ def contest_table(data: Mapping[str, Any]) -> Table:
     return table
 
 
-def selection_table(data: Mapping[str, Any]) -> Table:
+def selection_table(data: Benchmark) -> Table:
     """Per contender: microseconds per round, average regret with its interval, what was run."""
     table = [["", "µs", "regret of a round", "what was run"]]
     for row in data["selection"]:
@@ -83,12 +83,12 @@ def selection_table(data: Mapping[str, Any]) -> Table:
     return table
 
 
-def left_out(data: Mapping[str, Any]) -> list[str]:
+def left_out(data: Benchmark) -> list[str]:
     """Contenders that could not be measured, with the reason."""
     return [f"{row['name']}: {row['error']}" for row in (*data["contest"], *data["selection"]) if row["error"]]
 
 
-def figure_tables(data: Mapping[str, Any]) -> dict[str, Table]:
+def figure_tables(data: Benchmark) -> dict[str, Table]:
     """The other figures, a table per group."""
     return {
         group: [["", "median", "range", ""], *map(_figure_cells, rows)]
@@ -96,12 +96,12 @@ def figure_tables(data: Mapping[str, Any]) -> dict[str, Table]:
     }
 
 
-def _figure_cells(row: Mapping[str, Any]) -> list[str]:
+def _figure_cells(row: Figure) -> list[str]:
     return [row["name"], number(row["median"]), f"{number(row['least'])} – {number(row['greatest'])}", row["unit"]]
 
 
 def number(value: float) -> str:
-    """Three digits that count, and no more noughts than needed.
+    """Three digits that count, and no more zeros than needed.
 
     >>> number(0.15249), number(21.35), number(3025.4), number(1234567.0)
     ('0.152', '21.4', '3,025', '1,230,000')
@@ -112,7 +112,7 @@ def number(value: float) -> str:
     return f"{rounded:.3g}"
 
 
-def machine_line(data: Mapping[str, Any]) -> str:
+def machine_line(data: Benchmark) -> str:
     facts = data["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
     load = "unknown" if facts["load"] is None else " / ".join(map(str, facts["load"]))
@@ -122,7 +122,7 @@ def machine_line(data: Mapping[str, Any]) -> str:
     )
 
 
-def document(data: Mapping[str, Any]) -> str:
+def document(data: Benchmark) -> str:
     """All of it as Markdown."""
     shapes = next(row for row in data["contest"] if row["name"] == ENGINE)["results"]
     rounds = ", ".join(f"{result['rounds']:,}" for result in shapes)
@@ -144,7 +144,7 @@ def document(data: Mapping[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _item(row: Mapping[str, Any]) -> str:
+def _item(row: Line) -> str:
     return f"- **{row['name']}**{' ' * bool(row['version'])}{row['version']}: {row['runs']}"
 
 

@@ -6,24 +6,24 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 from equipoise.bench import contest, feature_maps, linucb, machine, peers, runs, starts
 from equipoise.bench.linucb import contender_row
 from equipoise.bench.peers import ROOT
+from equipoise.bench.samples import Benchmark, Figure, Line
 from equipoise.bench.scale import Scale
 
 VERSION = 1  # of the file of figures
 Progress = Callable[[str], None]
 
 
-def run(scale: Scale, *, yardstick: Path | None, python: Path, progress: Progress) -> dict[str, Any]:
+def run(scale: Scale, *, yardstick: Path | None, python: Path, progress: Progress) -> Benchmark:
     """`yardstick` is a bare loop from outside, `python` the interpreter of the environment of the other libraries."""
     facts, start = machine.facts(), perf_counter()
     loops = ROOT / "benchmarks" if (ROOT / "benchmarks" / "bare_loop.py").is_file() else None
     contest_rows = contend(scale, loops, yardstick, python, progress)
     selection_rows = contend_in_selection(scale, loops, python, progress)
-    figures: list[dict[str, Any]] = []
+    figures: list[Figure] = []
     for measure in (
         runs.nested_figures,
         runs.selector_figures,
@@ -46,9 +46,7 @@ def run(scale: Scale, *, yardstick: Path | None, python: Path, progress: Progres
     }
 
 
-def contend(
-    scale: Scale, loops: Path | None, yardstick: Path | None, python: Path, progress: Progress
-) -> list[dict[str, Any]]:
+def contend(scale: Scale, loops: Path | None, yardstick: Path | None, python: Path, progress: Progress) -> list[Line]:
     """A line per contender of the LinUCB contest."""
     entries = linucb.entries(loops, yardstick)
     rows = [contender_row(entry.name, entry.runs) for entry in entries]
@@ -71,7 +69,7 @@ def contend(
     return rows
 
 
-def contend_in_selection(scale: Scale, loops: Path | None, python: Path, progress: Progress) -> list[dict[str, Any]]:
+def contend_in_selection(scale: Scale, loops: Path | None, python: Path, progress: Progress) -> list[Line]:
     """A line per contender of the contest of feature maps."""
     progress("Selection among feature maps")
     instances = [feature_maps.make_rounds(scale.map_rounds, seed) for seed in range(scale.repeats)]

@@ -10,21 +10,20 @@ import gc
 from collections.abc import Callable, Iterator
 from math import ceil
 from time import perf_counter, perf_counter_ns
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 
-from equipoise.bench.samples import figure
+from equipoise.bench.samples import Figure, figure
 from equipoise.bench.scale import Scale
 from equipoise.bounds import Bound, Observed, Power
 from equipoise.experiments.experiment import Setup
 from equipoise.experiments.linear_mdp import LINEAR_MDP
 from equipoise.experiments.nested import NESTED, NORM_BOUND, nested_dims
 from equipoise.experiments.results import log_rounds
-from equipoise.learners import OFUL
+from equipoise.learner import learner_name
+from equipoise.learners import OFUL, Constant
 from equipoise.portfolio import Portfolio
-from equipoise.problems import LinearBandit
+from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.parts import open_run
@@ -39,7 +38,7 @@ STEP_GROUP = "Portfolio step by step: five OFUL with d = 2..32, K = 10"
 WARM_UP = 100  # rounds of a first run that compiles
 D_STAR = NESTED.defaults["d_star"]
 
-Figures = Iterator[dict[str, Any]]
+Figures = Iterator[Figure]
 
 
 def nested_figures(scale: Scale) -> Figures:
@@ -114,10 +113,10 @@ def selector_nanos(n_learners: int, rounds: int, scale: Scale) -> list[float]:
     plays = ceil(rounds / n_learners) + 1
     rewards = np.random.default_rng(0).integers(0, 2, (n_learners, plays)).astype(float)
     rows = np.stack([rewards, np.zeros_like(rewards), np.zeros_like(rewards)], axis=2)
-    recorded = np.full(n_learners, plays)
-    tapes: Any = SimpleNamespace(
-        learners=range(n_learners), rows=rows, recorded=recorded, marks=log_rounds(rounds), seed=0
-    )
+    marks, zeros = log_rounds(rounds), np.zeros(n_learners)
+    tapes = Tapes(KArmedBandit([0.5, 0.5]), [Constant(0) for _ in range(n_learners)], marks, seed=0)
+    recorded = {f"rows.{i}": own for i, own in enumerate(rows)}
+    tapes.restore({"curves": np.zeros((n_learners, len(marks))), "seconds": zeros, "plays": zeros, **recorded})
     seconds = []
     for _ in range(scale.repeats):
         selector = BalancedElimination([Power(1.0)] * n_learners)
@@ -128,7 +127,7 @@ def selector_nanos(n_learners: int, rounds: int, scale: Scale) -> list[float]:
 
 def episode_figures(scale: Scale) -> Figures:
     """Microseconds of an episode, planning included, after fewer and more of them."""
-    for i, name in enumerate(learner.name for learner in linear_mdp(0, 1).learners):
+    for i, name in enumerate(map(learner_name, linear_mdp(0, 1).learners)):
         micros = np.array([episode_micros(i, seed, scale) for seed in range(scale.repeats)])
         for column, after in enumerate(scale.episodes):
             values = micros[:, column].tolist()

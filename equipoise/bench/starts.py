@@ -6,11 +6,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from time import perf_counter
-from typing import Any
 
-from equipoise.bench.samples import figure
+from equipoise.bench.samples import Figure, figure
 from equipoise.bench.scale import Scale
 
 GROUP = "Starting"
@@ -23,7 +22,7 @@ simulate_seed(NESTED, complete_settings(NESTED, rounds=100, seeds=1), 0, lambda 
 """
 
 
-def start_figures(scale: Scale) -> Iterator[dict[str, Any]]:
+def start_figures(scale: Scale) -> Iterator[Figure]:
     imports = [float(_python(IMPORT, os.environ)) for _ in range(scale.repeats)]
     yield figure(GROUP, "import equipoise", "s", imports)
     first: list[float] = []
@@ -39,6 +38,6 @@ def start_figures(scale: Scale) -> Iterator[dict[str, Any]]:
     yield figure(GROUP, "nested, 100 rounds, in a new process: second start", "s", second)
 
 
-def _python(program: str, environment: Any) -> str:
+def _python(program: str, environment: Mapping[str, str]) -> str:
     run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     return run.stdout

@@ -12,7 +12,6 @@ Reference: Pacchiano, Dann, Gentile and Bartlett (2020), section "Extension to A
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from equipoise.bounds import Observed, Power
 from equipoise.experiments.experiment import Experiment, Setup
@@ -21,11 +20,12 @@ from equipoise.learners import OFUL
 from equipoise.problems import AdversarialBandit, Hiding, Predicting, Punishing, Switching
 from equipoise.problems.adversaries import Adversary
 from equipoise.selectors import AdversarialElimination, BalancedElimination
+from equipoise.types import Plain
 
 INSTANCES = ("switching", "predicting", "punishing", "hiding")
 
 
-def build(settings: Mapping[str, Any], seed: int) -> Setup:
+def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     dims, d_star = nested_dims(settings["d_max"]), settings["d_star"]
     problem = AdversarialBandit(
         settings["d_max"],
@@ -57,7 +57,7 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
     )
 
 
-def adversary_of(settings: Mapping[str, Any], dims: list[int]) -> Adversary:
+def adversary_of(settings: Mapping[str, Plain], dims: list[int]) -> Adversary:
     """The adversary that gives the instance its name."""
     scale = settings["poor_scale"]
     match settings["instance"]:

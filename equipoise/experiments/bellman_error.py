@@ -14,20 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import sqrt
-from typing import Any
 
 from equipoise.bounds import LinearSqrt
-from equipoise.experiments.experiment import Experiment, Setup
+from equipoise.experiments.experiment import Experiment, Setup, balancing_selectors
 from equipoise.learners import LSVI_UCB, Eleanor
 from equipoise.learners.eleanor import paper_bound
 from equipoise.problems import LinearMDP
-from equipoise.selectors import BalancedElimination, RealizedBalancing
+from equipoise.types import Plain
 from equipoise.validation import count, one_of
 
 INSTANCES = {"exactly linear": 0.0, "nearly linear": 0.1, "far from linear": 0.3}
 
 
-def build(settings: Mapping[str, Any], seed: int) -> Setup:
+def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     dim, horizon = settings["dim"], settings["horizon"]
     error = INSTANCES[settings["instance"]]
     sizes = (settings["n_states"], settings["n_actions"], horizon, dim, dim)
@@ -38,11 +37,7 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
     printed = [paper_bound(dim, horizon=horizon, misspecification=error) for error in presumed]
     scaled = [LinearSqrt(bound.slope, settings["bound_scale"] * bound.coefficient) for bound in printed]
     known = {"delta": settings["delta"], "reward_range": problem.reward_range}
-    selectors: dict[str, Any] = {
-        label: BalancedElimination(bounds, **known)
-        for label, bounds in (("balanced-paper", printed), ("balanced-scaled", scaled))
-    }
-    selectors["realized"] = RealizedBalancing(len(learners), **known)
+    selectors = balancing_selectors({"balanced-paper": printed, "balanced-scaled": scaled}, **known)
     true_error = problem.largest_error
 
     def facts() -> dict[str, float]:
@@ -58,7 +53,7 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
     )
 
 
-def lsvi_ucb(problem: LinearMDP, settings: Mapping[str, Any], error: float) -> LSVI_UCB:
+def lsvi_ucb(problem: LinearMDP, settings: Mapping[str, Plain], error: float) -> LSVI_UCB:
     return LSVI_UCB(
         problem.features,
         horizon=problem.horizon,
@@ -69,7 +64,7 @@ def lsvi_ucb(problem: LinearMDP, settings: Mapping[str, Any], error: float) -> L
     )
 
 
-def eleanor(problem: LinearMDP, settings: Mapping[str, Any], error: float) -> Eleanor:
+def eleanor(problem: LinearMDP, settings: Mapping[str, Plain], error: float) -> Eleanor:
     return Eleanor(
         problem.features,
         horizon=problem.horizon,

@@ -15,22 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import ceil, log2
-from typing import Any
 
 from equipoise.bounds import Bound, Observed, Power
 from equipoise.errors import InvalidArgument
-from equipoise.experiments.experiment import Experiment, Setup
+from equipoise.experiments.experiment import Experiment, Setup, balancing_selectors
 from equipoise.experiments.nested import NORM_BOUND
 from equipoise.experiments.watched_oful import WatchedOFUL
 from equipoise.learners.oful import closed_form_constant
 from equipoise.problems import LinearBandit
-from equipoise.selectors import BalancedElimination, RealizedBalancing
+from equipoise.types import Plain
 from equipoise.validation import real
 
 INSTANCES = {"noise 1/10 of what is assumed": 0.05, "noise 3/5 of what is assumed": 0.3}
 
 
-def build(settings: Mapping[str, Any], seed: int) -> Setup:
+def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     dim, kappas, assumed = settings["dim"], ladder(settings["kappa_min"]), settings["assumed_noise"]
     problem = LinearBandit(
         dim,
@@ -53,10 +52,7 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
         "balanced-shared": [Observed() for _ in kappas],
     }
     world = {"delta": settings["delta"], "noise": assumed, "contexts": "fixed"}
-    selectors: dict[str, Any] = {
-        label: BalancedElimination(candidates, **world) for label, candidates in bounds.items()
-    }
-    selectors |= {label: RealizedBalancing(len(kappas), **world) for label in ("realized", "realized-shared")}
+    selectors = balancing_selectors(bounds, ("realized", "realized-shared"), **world)
 
     def kappa_star() -> float:
         return smallest_valid(kappas, [learner.greatest_ratio for learner in learners])

@@ -13,17 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import sqrt
-from typing import Any
 
 import numpy as np
 
 from equipoise.bounds import Bound, Observed, Power
 from equipoise.experiments import ucb_width
-from equipoise.experiments.experiment import Experiment, Setup
+from equipoise.experiments.experiment import Experiment, Setup, balancing_selectors
 from equipoise.learners import OFUL, UCB
 from equipoise.learners.oful import closed_form_constant
 from equipoise.problems import DisjointLinearBandit
-from equipoise.selectors import BalancedElimination, RealizedBalancing
+from equipoise.types import Plain
 from equipoise.validation import count
 
 N_ACTIONS, N_ATTRIBUTES = 5, 7
@@ -41,7 +40,7 @@ def problem_of(instance: str) -> DisjointLinearBandit:
     return DisjointLinearBandit([0.55, 0.55, 0.4, 0.4, 0.4], weights)
 
 
-def build(settings: Mapping[str, Any], seed: int) -> Setup:
+def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     problem = problem_of(settings["instance"])
     n_part = count("n_part", settings["n_part"], most=N_ATTRIBUTES - 1)
     n_seen = [0, n_part, N_ATTRIBUTES]
@@ -66,12 +65,7 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
         "balanced-scaled": scaled,
         "balanced-shared": scaled,
     }
-    selectors: dict[str, Any] = {
-        label: BalancedElimination(candidates, delta=settings["delta"]) for label, candidates in bounds.items()
-    }
-    selectors |= {
-        label: RealizedBalancing(len(dims), delta=settings["delta"]) for label in ("realized", "realized-shared")
-    }
+    selectors = balancing_selectors(bounds, ("realized", "realized-shared"), delta=settings["delta"])
     return Setup(
         problem,
         learners,

@@ -15,22 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import sqrt
-from typing import Any
 
 from equipoise.bounds import Bound, Observed, Power
-from equipoise.experiments.experiment import Experiment, Setup
+from equipoise.experiments.experiment import Experiment, Setup, balancing_selectors
 from equipoise.learners import LSVI_UCB
 from equipoise.learners.lsvi_ucb import paper_bound
 from equipoise.problems import CombinationLock, RiverSwim
-from equipoise.selectors import BalancedElimination, RealizedBalancing
+from equipoise.types import Plain
 
-PROBLEMS: dict[str, Callable[[int], Any]] = {
+PROBLEMS: dict[str, Callable[[int], RiverSwim | CombinationLock]] = {
     "river-swim": lambda seed: RiverSwim(n_states=4, horizon=12),
     "combination-lock": lambda seed: CombinationLock(horizon=5, n_actions=3, seed=seed),
 }
 
 
-def build(settings: Mapping[str, Any], seed: int) -> Setup:
+def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     problem = PROBLEMS[settings["instance"]](seed)
     horizon, episodes, constants = problem.horizon, settings["rounds"], settings["constants"]
     learners = tuple(
@@ -46,11 +45,7 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
     }
     # Episodes of both problems start in one state, so there is no luck of the context.
     world = {"delta": settings["delta"], "reward_range": problem.reward_range, "contexts": "fixed"}
-    selectors: dict[str, Any] = {
-        label: BalancedElimination(candidates, **world) for label, candidates in bounds.items()
-    }
-    selectors["realized"] = RealizedBalancing(len(constants), **world)
-    return Setup(problem, learners, selectors)
+    return Setup(problem, learners, balancing_selectors(bounds, **world))
 
 
 EXPLORATION_BONUS = Experiment(

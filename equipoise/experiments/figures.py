@@ -1,7 +1,7 @@
 """The figure of a run: regret of each selector against each learner alone, who played when, and what was certified.
 
 Above, cumulative regret over rounds: selectors as thick lines with a band over seeds, learners alone as thin lines,
-each labelled at its end with its final mean. Scales are linear, so that a learner that never learns is a straight line
+each labeled at its end with its final mean. Scales are linear, so that a learner that never learns is a straight line
 and a selector that drops it bends. Below, one column per selector: the share of plays that each learner got, with a
 cross where it was eliminated, and the regret that the selector could certify beside the true one. A run of several
 instances has a figure of its own kind, in `instances_figure`.
@@ -13,7 +13,7 @@ import io
 from collections.abc import Callable
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from equipoise.experiments import panels
 from equipoise.experiments.gather import curves_over_seeds, elimination_marks
@@ -22,7 +22,10 @@ from equipoise.experiments.results import Results
 from equipoise.storage import write_atomic
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    Place: TypeAlias = Callable[[str, float, float, float, float], Axes]  # axes by label, left, top, width, height
 
 PNG, SVG = "regret.png", "regret.svg"
 PANELS_PER_ROW = 3
@@ -78,7 +81,7 @@ def _lone_figure(results: Results) -> Figure:
     layout = _layout([*learners, *selectors], selectors, marks)
     figure = Figure(figsize=(WIDTH, layout.height), facecolor="white")
 
-    def axes(label: str, left: float, top: float, width: float, tall: float) -> Any:
+    def axes(label: str, left: float, top: float, width: float, tall: float) -> Axes:
         box = (left / WIDTH, 1 - (top + tall) / layout.height, width / WIDTH, tall / layout.height)
         return figure.add_axes(box, label=label)
 
@@ -93,7 +96,7 @@ def _lone_figure(results: Results) -> Figure:
 
 
 def _draw_block(
-    axes: Callable[..., Any],
+    axes: Place,
     layout: Layout,
     results: Results,
     k: int,

@@ -1,14 +1,14 @@
 """The figure of a run of several instances: a row for each.
 
 On the left of a row cumulative regret over rounds, selectors thick and learners alone thin, dotted where what a learner
-presumes is false on this instance; each is labelled at its end with its final mean. On the right, one small panel per
-selector: the share of plays that each learner got, in the colour of its label, with a cross where it was eliminated.
+presumes is false on this instance; each is labeled at its end with its final mean. On the right, one small panel per
+selector: the share of plays that each learner got, in the color of its label, with a cross where it was eliminated.
 """
 
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from equipoise.experiments import panels
 from equipoise.experiments.gather import curves_over_seeds, elimination_marks
@@ -16,6 +16,7 @@ from equipoise.experiments.results import Results
 from equipoise.experiments.tables import facts
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Inches.
@@ -44,7 +45,7 @@ def heading(figure: Figure, results: Results, left: float, *, wrong: bool = Fals
     seeds = f"mean of {n_seeds} seeds, bands from 10 % to 90 % of seeds" if n_seeds > 1 else "1 seed"
     title, subtitle = results.experiment["title"], f"{rounds:,} rounds, {seeds}"
     figure.text(left / width, 1 - 0.45 / height, title, fontsize=15, fontweight="bold")
-    figure.text(left / width, 1 - 0.72 / height, subtitle, fontsize=10, color=panels.GREY)
+    figure.text(left / width, 1 - 0.72 / height, subtitle, fontsize=10, color=panels.GRAY)
     crosses = len(results.eliminations) > 0
     panels.draw_line_key(figure, left / width, 1 - 1.12 / height, crosses=crosses, wrong=wrong)
 
@@ -61,7 +62,7 @@ def instances_figure(results: Results) -> Figure:
     shares = SHARES if any(row.selectors for row in rows) else 0.0
     main_width = WIDTH - LEFT - panels.LABEL_GAP - CHARACTER * longest - SHARES_LEFT - shares - RIGHT
 
-    def axes(label: str, left: float, top: float, wide: float, tall: float) -> Any:
+    def axes(label: str, left: float, top: float, wide: float, tall: float) -> Axes:
         box = (left / WIDTH, 1 - (top + tall) / height, wide / WIDTH, tall / height)
         return figure.add_axes(box, label=label)
 
@@ -69,7 +70,7 @@ def instances_figure(results: Results) -> Figure:
     for k, row in enumerate(rows):
         top = HEAD + k * (title + ROW + BETWEEN)
         figure.text(LEFT / WIDTH, 1 - (top + 0.26) / height, row.instance, fontsize=11.5, fontweight="bold")
-        figure.text(LEFT / WIDTH, 1 - (top + 0.46) / height, row.known, fontsize=9, color=panels.GREY)
+        figure.text(LEFT / WIDTH, 1 - (top + 0.46) / height, row.known, fontsize=9, color=panels.GRAY)
         main = axes(f"regret: {row.instance}", LEFT, top + title, main_width, ROW)
         _draw_main(main, row, last=k == len(rows) - 1)
         for position, (left, below, wide, tall) in enumerate(_places(len(row.selectors), title + ROW)):
@@ -86,7 +87,7 @@ def _gathered(results: Results, instance: str) -> Row:
     return Row(instance, learners, selectors, marks, f"what nobody is told: {known}" if known else "")
 
 
-def _draw_main(axes: Any, row: Row, *, last: bool) -> None:
+def _draw_main(axes: Axes, row: Row, *, last: bool) -> None:
     panels.draw_regret(axes, row.learners, row.selectors, row.marks)
     axes.set_xlabel("rounds" if last else "", fontsize=9)
     axes.set_ylabel("cumulative regret", fontsize=9)
@@ -109,20 +110,19 @@ def _places(n_selectors: int, row_height: float) -> list[tuple[float, float, flo
     return places
 
 
-def _draw_shares(axes: Any, row: Row, k: int, n_seeds: int) -> None:
+def _draw_shares(axes: Axes, row: Row, k: int, n_seeds: int) -> None:
     selector, marks, n_learners = row.selectors[k], row.marks[k], len(row.learners)
     panels.draw_shares(axes, selector, n_learners, marks, CROSS_SIZE)
-    colour, _ = panels.selector_style(k)
-    where: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "annotation_clip": False}
-    name = panels.short(selector.name, 24)
-    axes.annotate(name, (0, 1), (0, 14), color=colour, fontsize=8.5, fontweight="bold", **where)
+    color, _ = panels.selector_style(k)
+    panels.annotate_above(axes, panels.short(selector.name, 24), 14, color=color, fontsize=8.5, fontweight="bold")
     mean = sum(mark.n_seeds for mark in marks) / n_seeds
     note = f"eliminates {mean:.2g} of {n_learners}" if marks else "eliminates none"
-    axes.annotate(note, (0, 1), (0, 4), color=panels.GREY, fontsize=7.5, **where)
+    panels.annotate_above(axes, note, 4, color=panels.GRAY, fontsize=7.5)
     first_column, last_line = k % PER_LINE == 0, k + PER_LINE >= len(row.selectors)
     axes.set_xticks([0, int(selector.rounds[-1])])
     axes.tick_params(labelsize=7, labelleft=first_column, labelbottom=last_line)
     axes.set_ylabel("share of plays" if first_column else "", fontsize=7.5)
-    if last_line:  # labels of neighbours would meet
-        for label, place in zip(axes.get_xticklabels(), ("left", "right"), strict=True):
-            label.set_horizontalalignment(place)
+    if last_line:  # labels of neighbors would meet
+        first, last = axes.get_xticklabels()
+        first.set_horizontalalignment("left")
+        last.set_horizontalalignment("right")

@@ -13,18 +13,17 @@ Classes".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from equipoise.bounds import Bound, Observed, Power
-from equipoise.experiments.experiment import Experiment, Setup
+from equipoise.experiments.experiment import Experiment, Setup, balancing_selectors
 from equipoise.experiments.nested import nested_dims
 from equipoise.learners import LSVI_UCB
 from equipoise.learners.lsvi_ucb import paper_bound
 from equipoise.problems import LinearMDP
-from equipoise.selectors import BalancedElimination, RealizedBalancing
+from equipoise.types import Plain
 
 
-def build(settings: Mapping[str, Any], seed: int) -> Setup:
+def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     horizon, episodes, d_max = settings["horizon"], settings["rounds"], settings["d_max"]
     problem = LinearMDP(settings["n_states"], settings["n_actions"], horizon, d_max, settings["d_star"], seed=seed)
     dims = nested_dims(d_max)
@@ -38,10 +37,7 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
         "balanced-scaled": [Power(settings["bound_scale"] * horizon * dim) for dim in dims],
     }
     world = {"delta": settings["delta"], "reward_range": problem.reward_range, "radius": settings["radius"]}
-    selectors: dict[str, Any] = {
-        label: BalancedElimination(candidates, **world) for label, candidates in bounds.items()
-    }
-    selectors["realized"] = RealizedBalancing(len(dims), **world)
+    selectors = balancing_selectors(bounds, **world)
     d_star = settings["d_star"]
     return Setup(
         problem,

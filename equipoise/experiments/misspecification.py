@@ -12,20 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import ceil, log2, sqrt
-from typing import Any
 
 from equipoise.bounds import Bound, LinearSqrt, Observed
-from equipoise.experiments.experiment import Experiment, Setup
+from equipoise.experiments.experiment import Experiment, Setup, balancing_selectors
 from equipoise.learners import OFUL
 from equipoise.learners.oful import closed_form_constant
 from equipoise.problems import MisspecifiedLinearBandit
-from equipoise.selectors import BalancedElimination, RealizedBalancing
+from equipoise.types import Plain
 
 INSTANCES = {"exactly linear": 0.0, "nearly linear": 0.05, "far from linear": 0.2}
 NORM_BOUND = 1.0
 
 
-def build(settings: Mapping[str, Any], seed: int) -> Setup:
+def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     dim, sigma = settings["dim"], settings["noise_scale"]
     problem = MisspecifiedLinearBandit(dim, INSTANCES[settings["instance"]], noise_scale=sigma, seed=seed)
     errors = ladder(settings["rounds"], dim)
@@ -41,11 +40,7 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
         "balanced-paper": [LinearSqrt(constant * sqrt(dim) * error, constant * dim) for error in errors],
         "balanced-scaled": [LinearSqrt(slope * error, coefficient) for error in errors],
     }
-    selectors: dict[str, Any] = {
-        label: BalancedElimination(candidates, delta=settings["delta"], noise=sigma)
-        for label, candidates in bounds.items()
-    }
-    selectors["realized"] = RealizedBalancing(len(errors), delta=settings["delta"], noise=sigma)
+    selectors = balancing_selectors(bounds, delta=settings["delta"], noise=sigma)
     true_error = problem.misspecification
     return Setup(
         problem,

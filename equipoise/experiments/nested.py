@@ -10,19 +10,18 @@ Reference: Pacchiano, Dann, Gentile and Bartlett (2020), section "Linear Bandits
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from equipoise.bounds import Bound, Observed, Power
-from equipoise.experiments.experiment import Experiment, Setup
+from equipoise.experiments.experiment import Experiment, Setup, balancing_selectors
 from equipoise.learners import OFUL
 from equipoise.learners.oful import closed_form_constant
 from equipoise.problems import LinearBandit
-from equipoise.selectors import BalancedElimination, RealizedBalancing
+from equipoise.types import Plain
 
 NORM_BOUND = 1.1  # of theta in LinearBandit
 
 
-def build(settings: Mapping[str, Any], seed: int) -> Setup:
+def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     problem = LinearBandit(
         settings["d_max"],
         settings["d_star"],
@@ -45,10 +44,7 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
     }
     world = "fixed" if settings["contexts"] == "fixed" else "random"
     known = {"delta": settings["delta"], "noise": problem.noise, "contexts": world, "radius": settings["radius"]}
-    selectors: dict[str, Any] = {
-        label: BalancedElimination(candidates, **known) for label, candidates in bounds.items()
-    }
-    selectors["realized"] = RealizedBalancing(len(dims), **known)
+    selectors = balancing_selectors(bounds, **known)
     return Setup(problem, learners, selectors, frozenset(selectors) if settings["share_data"] else frozenset())
 
 

@@ -11,27 +11,27 @@ from collections.abc import Iterator
 from math import inf, sqrt
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equipoise.bounds import LinearSqrt, Power
-from equipoise.confidence import radius_sum
 from equipoise.experiments.experiment import Experiment
 from equipoise.experiments.figures import regret_figure
 from equipoise.experiments.report import PAPER
 from equipoise.experiments.results import Results
-from equipoise.experiments.summary import PRICE_FLOOR, rows_of
+from equipoise.experiments.summary import PRICE_FLOOR, Row, rows_of
 from equipoise.experiments.tables import command_line, facts, with_error
+from equipoise.learner import learner_name
+from equipoise.selectors import BalancedElimination
 from equipoise.storage import write_atomic
-from equipoise.theory.guarantees import linear_sqrt_guarantee, power_guarantee
+from equipoise.theory.closed_forms import ClosedForm, closed_form
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEAD = ("", "regret", "worst seed", "price", "eliminated", "guarantee")
 WIDTH = 120  # characters of a line of text
-COLOURS, DPI = 128, 120  # of the picture, which is to stay small
+COLORS, DPI = 128, 120  # of the picture, which is to stay small
 
 
 def write_page(experiment: Experiment, results: Results, folder: Path) -> list[Path]:
@@ -97,7 +97,7 @@ def _table(experiment: Experiment, results: Results, instance: str) -> Iterator[
         yield f"| {' | '.join(cells)} |"
 
 
-def _worst(results: Results, row: dict[str, Any], kind: str) -> str:
+def _worst(results: Results, row: Row, kind: str) -> str:
     curves = results.curves_of(row.get("instance", "")).filter(kind=kind, curve=row["name"])
     last = curves.filter(round=results.summary["rounds"])
     return with_error(float(np.max(last["regret"].to_numpy())), None)
@@ -153,8 +153,7 @@ def _explanations(experiment: Experiment, results: Results) -> str:
 
 def _width(experiment: Experiment, results: Results, instance: str) -> float:
     """Of the rewards."""
-    low, high = experiment.set_up(results.experiment["settings"], 0, instance).problem.reward_range
-    return float(high - low)
+    return experiment.set_up(results.experiment["settings"], 0, instance).reward_width
 
 
 def _guarantee_words(experiment: Experiment, results: Results, instance: str, label: str) -> str:
@@ -168,23 +167,19 @@ def _guarantee_words(experiment: Experiment, results: Results, instance: str, la
 def guarantee(experiment: Experiment, results: Results, instance: str, label: str) -> float | None:
     """What theory promises of a selector with closed-form bounds; None where it has others, inf where nothing."""
     setup = experiment.set_up(results.experiment["settings"], 0, instance)
-    selector, rounds = setup.selectors[label], results.summary["rounds"]
-    bounds: tuple[Any, ...] = getattr(selector, "bounds", None) or ()
-    kinds = {type(bound) for bound in bounds}
-    if not setup.problem.iid or (kinds != {Power} and kinds != {LinearSqrt}):
+    selector = setup.selectors[label]
+    if not isinstance(selector, BalancedElimination) or not setup.problem.iid:
         return None
     low, high = selector.reward_range
-    width, names = high - low, [learner.name for learner in setup.learners]
-    true = [_keeps(bound, width, results, instance, name) for bound, name in zip(bounds, names, strict=True)]
-    if not any(true):
-        return inf
-    world: dict[str, Any] = {"rounds": rounds, "radius": radius_sum(selector.confidence.radius, rounds), "width": width}
-    if kinds == {Power}:
-        return power_guarantee([bound.coefficient for bound in bounds], bounds[0].exponent, true, **world)
-    return linear_sqrt_guarantee([bound.slope for bound in bounds], bounds[0].coefficient, true, **world)
+    bounds = [bound for bound in selector.bounds or () if isinstance(bound, ClosedForm)]
+    if len(bounds) < len(setup.learners):
+        return None
+    pairs = zip(setup.learners, bounds, strict=True)
+    true = [_keeps(bound, high - low, results, instance, learner_name(learner)) for learner, bound in pairs]
+    return closed_form(selector, true, results.summary["rounds"]) if any(true) else inf
 
 
-def _keeps(bound: Power | LinearSqrt, width: float, results: Results, instance: str, learner: str) -> bool:
+def _keeps(bound: ClosedForm, width: float, results: Results, instance: str, learner: str) -> bool:
     """Whether the regret of a learner alone was within its bound at all recorded rounds of all seeds."""
     curve = results.curves_of(instance).filter(kind="learner", curve=learner)
     limits = np.array([min(bound.raw(n), width * n) for n in curve["round"].to_list()])
@@ -192,10 +187,10 @@ def _keeps(bound: Power | LinearSqrt, width: float, results: Results, instance: 
 
 
 def small_png(figure: Figure) -> bytes:
-    """The figure as a picture of few colours, a third of the size of one with all."""
+    """The figure as a picture of few colors, a third of the size of one with all."""
     from PIL import Image  # which Matplotlib needs too
 
     full, small = io.BytesIO(), io.BytesIO()
     figure.savefig(full, format="png", dpi=DPI)
-    Image.open(full).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(small, format="png", optimize=True)
+    Image.open(full).convert("RGB").quantize(COLORS, dither=Image.Dither.NONE).save(small, format="png", optimize=True)
     return small.getvalue()

@@ -1,33 +1,39 @@
 """The panels of the figure of a run, each drawn into axes that the layout has placed.
 
-Learners have cool colours and selectors warm ones, the same in every panel. Within each palette colours differ in
-lightness too, so that neither colour blindness nor a grey print makes them one.
+Learners have cool colors and selectors warm ones, the same in every panel. Within each palette colors differ in
+lightness too, so that neither color blindness nor a gray print makes them one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from equipoise.types import Config, Plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Color: TypeAlias = str | tuple[float, float, float, float]
+Dashes: TypeAlias = Literal["-"] | tuple[float, tuple[float, ...]]
+
 WARM = ("#D55E00", "#000000", "#C2478F", "#E69F00", "#7A3B10", "#8C8C8C")
 COOL = ("#56B4E9", "#0072B2", "#009E73", "#9A8FE0", "#1B2A6B", "#8FD1BE", "#5B7F95")
-DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (3, 1, 1, 1)))  # in turn, once the colours are used up
-WRONG: Any = (0, (1, 1.2))  # dashes of a learner that presumes what is false
-GREY, LIGHT_GREY = "#5A5A5A", "#E4E4E4"
+DASHES: tuple[Dashes, ...] = ("-", (0, (5, 1.5)), (0, (3, 1, 1, 1)))  # in turn, once the colors are used up
+WRONG: Dashes = (0, (1, 1.2))  # dashes of a learner that presumes what is false
+GRAY, LIGHT_GRAY = "#5A5A5A", "#E4E4E4"
 BAND = (0.1, 0.9)  # quantiles over seeds
 LONGEST_NAME = 28  # characters that fit a label
 MOST_NOTES = 4
-MOST_KEYS = 9  # learners; beyond, the coloured labels of the main panel are the key
+MOST_KEYS = 9  # learners; beyond, the colored labels of the main panel are the key
 NOTE_SIZE, NOTE_INCHES = 7.5, 0.058  # points; inches a character takes
 LABEL_INCHES, LABEL_GAP, LABEL_SIZE = 0.212, 0.21, 9.5  # from label to label and from axes to label; points
-CROSS: dict[str, Any] = {
+CROSS: Config = {
     "marker": "X",
     "markersize": 8.5,
     "markeredgecolor": "white",
@@ -56,8 +62,8 @@ class Mark(NamedTuple):
     n_seeds: int
 
 
-def learner_colours(n_learners: int) -> list[Any]:
-    """As many cool colours as there are learners; a gradual scale if they outnumber the palette."""
+def learner_colors(n_learners: int) -> list[Color]:
+    """As many cool colors as there are learners; a gradual scale if they outnumber the palette."""
     if n_learners <= len(COOL):
         return list(COOL[:n_learners])
     import matplotlib as mpl
@@ -65,8 +71,8 @@ def learner_colours(n_learners: int) -> list[Any]:
     return [mpl.colormaps["viridis"](x) for x in np.linspace(0.0, 0.9, n_learners)]
 
 
-def selector_style(k: int) -> tuple[str, Any]:
-    """Colour and dashes of the k-th selector."""
+def selector_style(k: int) -> tuple[str, Dashes]:
+    """Color and dashes of the k-th selector."""
     return WARM[k % len(WARM)], DASHES[k // len(WARM) % len(DASHES)]
 
 
@@ -103,23 +109,23 @@ def draw_regret(
     axes: Axes, learners: Sequence[Curves], selectors: Sequence[Curves], marks: Sequence[Sequence[Mark]]
 ) -> None:
     """Mean regret of all learners and selectors."""
-    ends: list[tuple[float, str, Any, str]] = []
-    for learner, colour in zip(learners, learner_colours(len(learners)), strict=True):
+    ends: list[tuple[float, str, Color, str]] = []
+    for learner, color in zip(learners, learner_colors(len(learners)), strict=True):
         mean = learner.regret.mean(axis=0)
         dashes = WRONG if learner.wrong else "-"
-        axes.plot(learner.rounds, mean, color=colour, linewidth=1.5, linestyle=dashes, label=learner.name)
-        ends.append((float(mean[-1]), end_label(learner), colour, "normal"))
+        axes.plot(learner.rounds, mean, color=color, linewidth=1.5, linestyle=dashes, label=learner.name)
+        ends.append((float(mean[-1]), end_label(learner), color, "normal"))
     for k, selector in enumerate(selectors):
-        colour, dashes = selector_style(k)
+        color, dashes = selector_style(k)
         mean = selector.regret.mean(axis=0)
         if len(selector.regret) > 1:
             low, high = np.quantile(selector.regret, BAND, axis=0)
-            axes.fill_between(selector.rounds, low, high, color=colour, alpha=0.15, linewidth=0)
-        axes.plot(selector.rounds, mean, color=colour, linewidth=2.8, linestyle=dashes, label=selector.name)
+            axes.fill_between(selector.rounds, low, high, color=color, alpha=0.15, linewidth=0)
+        axes.plot(selector.rounds, mean, color=color, linewidth=2.8, linestyle=dashes, label=selector.name)
         for mark in marks[k]:
             height = float(np.interp(mark.median_round, selector.rounds, mean))
-            axes.plot(mark.median_round, height, color=colour, zorder=5, **CROSS)
-        ends.append((float(mean[-1]), end_label(selector), colour, "bold"))
+            axes.plot(mark.median_round, height, color=color, zorder=5, **CROSS)
+        ends.append((float(mean[-1]), end_label(selector), color, "bold"))
     _frame(axes, int(learners[0].rounds[-1]), max(end for end, *_ in ends))
     axes.set_xlabel("rounds")
     axes.set_ylabel("cumulative regret (expected reward lost)")
@@ -137,7 +143,7 @@ def _frame(axes: Axes, last_round: int, top: float) -> None:
     _rounds_axis(axes, last_round)
     axes.set_ylim(0, 1.08 * top or 1.0)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
-    axes.grid(True, color=LIGHT_GREY, linewidth=0.8)
+    axes.grid(True, color=LIGHT_GRAY, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
 
@@ -151,7 +157,7 @@ def _rounds_axis(axes: Axes, last_round: int) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
 
 
-def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, Any, str]]) -> None:
+def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, Color, str]]) -> None:
     """The label of each curve to the right of the axes, moved apart where they would overlap."""
     from matplotlib.colors import to_rgb
 
@@ -160,18 +166,18 @@ def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, Any, str]]) -> None
     wanted = [end / top for end, *_ in ordered]
     inches = axes.get_window_extent().height / axes.figure.dpi
     spacing = min(LABEL_INCHES / inches, 1.0 / len(ends))
-    for (_, label, colour, weight), place, target in zip(ordered, spread(wanted, spacing), wanted, strict=True):
+    for (_, label, color, weight), place, target in zip(ordered, spread(wanted, spacing), wanted, strict=True):
         axes.annotate(
             label,
             xy=(1.0, target),
             xytext=(1.0 + LABEL_GAP / width, place),
             xycoords="axes fraction",
-            color=tuple(0.78 * part for part in to_rgb(colour)),  # light colours are hard to read as text
+            color=tuple(0.78 * part for part in to_rgb(color)),  # light colors are hard to read as text
             fontsize=LABEL_SIZE * spacing * inches / LABEL_INCHES,
             fontweight=weight,
             va="center",
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.8, "shrinkB": 0, "relpos": (0, 0.5)},
+            arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.8, "shrinkB": 0, "relpos": (0, 0.5)},
         )
 
 
@@ -190,11 +196,16 @@ def spread(wanted: Sequence[float], spacing: float) -> list[float]:
 def draw_title(axes: Axes, name: str, k: int, lines: Sequence[str], notes_height: float) -> None:
     """Name of the selector and notes above its panels, starting at the same height in all columns."""
     top = 72 * notes_height + 6
-    where: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "annotation_clip": False}
-    colour, _ = selector_style(k)
-    axes.annotate(short(name), (0, 1), (0, top), color=colour, fontsize=10.5, fontweight="bold", **where)
+    color, _ = selector_style(k)
+    annotate_above(axes, short(name), top, color=color, fontsize=10.5, fontweight="bold")
     text = "\n".join(lines)
-    axes.annotate(text, (0, 1), (0, top - 3), va="top", color=GREY, fontsize=NOTE_SIZE, linespacing=1.15, **where)
+    annotate_above(axes, text, top - 3, va="top", color=GRAY, fontsize=NOTE_SIZE, linespacing=1.15)
+
+
+def annotate_above(axes: Axes, text: str, points: float, **style: Plain) -> None:
+    """Text that starts at the left end of the axes, `points` above them."""
+    place: Config = {"xycoords": "axes fraction", "textcoords": "offset points", "annotation_clip": False}
+    axes.annotate(text, (0, 1), (0, points), **place, **style)
 
 
 def draw_shares(axes: Axes, selector: Curves, n_learners: int, marks: Sequence[Mark], cross_size: float = 8.5) -> None:
@@ -206,7 +217,7 @@ def draw_shares(axes: Axes, selector: Curves, n_learners: int, marks: Sequence[M
         return
     middles, shares = play_shares(selector.rounds, selector.plays)
     heights = np.cumsum(shares, axis=1)
-    axes.stackplot(middles, shares.T, colors=learner_colours(n_learners), linewidth=0)
+    axes.stackplot(middles, shares.T, colors=learner_colors(n_learners), linewidth=0)
     for mark in marks:
         upper = float(np.interp(mark.median_round, middles, heights[:, mark.learner]))
         lower = float(np.interp(mark.median_round, middles, heights[:, mark.learner] - shares[:, mark.learner]))
@@ -242,13 +253,13 @@ def play_shares(rounds: NDArray[np.int64], plays: NDArray[np.int64]) -> tuple[ND
 
 def draw_certified(axes: Axes, selector: Curves, k: int, top: float, warning: str) -> None:
     """What the selector could certify at most, beside the true regret."""
-    colour = selector_style(k)[0]
+    color = selector_style(k)[0]
     regret = selector.regret.mean(axis=0)
     if selector.certified is not None:
         certified = selector.certified.mean(axis=0)
-        axes.fill_between(selector.rounds, regret, certified, color=colour, alpha=0.08, linewidth=0)
-        axes.plot(selector.rounds, certified, color=colour, linewidth=1.4, linestyle=":")
-    axes.plot(selector.rounds, regret, color=colour, linewidth=2.2)
+        axes.fill_between(selector.rounds, regret, certified, color=color, alpha=0.08, linewidth=0)
+        axes.plot(selector.rounds, certified, color=color, linewidth=1.4, linestyle=":")
+    axes.plot(selector.rounds, regret, color=color, linewidth=2.2)
     _frame(axes, int(selector.rounds[-1]), top)
     axes.tick_params(labelsize=8)
     if warning:
@@ -260,15 +271,15 @@ def draw_line_key(figure: Figure, left: float, bottom: float, *, crosses: bool, 
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], color=GREY, linewidth=3, label="selector: learns which learner to trust while playing"),
-        Line2D([], [], color=GREY, linewidth=1.3, label="learner playing alone"),
+        Line2D([], [], color=GRAY, linewidth=3, label="selector: learns which learner to trust while playing"),
+        Line2D([], [], color=GRAY, linewidth=1.3, label="learner playing alone"),
     ]
     if wrong:
         label = "learner alone, presuming what is false"
-        handles.append(Line2D([], [], color=GREY, linewidth=1.5, linestyle=WRONG, label=label))
+        handles.append(Line2D([], [], color=GRAY, linewidth=1.5, linestyle=WRONG, label=label))
     if crosses:
         label = "elimination (median round)" if wrong else "a learner is eliminated (median round)"
-        handles.append(Line2D([], [], color=GREY, label=label, **CROSS))
+        handles.append(Line2D([], [], color=GRAY, label=label, **CROSS))
     figure.legend(
         handles=handles,
         loc="lower left",
@@ -284,24 +295,25 @@ def draw_line_key(figure: Figure, left: float, bottom: float, *, crosses: bool, 
 
 
 def draw_keys(figure: Figure, learners: Sequence[Curves], certified: bool) -> None:
-    """What the colours and lines of the lower panels mean, to the right of the last column of the first row."""
+    """What the colors and lines of the lower panels mean, to the right of the last column of the first row."""
+    from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     shares = [axes for axes in figure.axes if str(axes.get_label()).startswith("plays of ")]
     right = max(shares, key=lambda axes: (axes.get_position().x1, axes.get_position().y1))
-    colours = learner_colours(len(learners))
-    names = [Patch(color=colour, label=short(learner.name)) for learner, colour in zip(learners, colours, strict=True)]
+    colors = learner_colors(len(learners))
+    names = [Patch(color=color, label=short(learner.name)) for learner, color in zip(learners, colors, strict=True)]
     lines = [
-        Line2D([], [], color=GREY, linewidth=1.4, linestyle=":", label="certified at most"),
-        Line2D([], [], color=GREY, linewidth=2.2, label="true"),
+        Line2D([], [], color=GRAY, linewidth=1.4, linestyle=":", label="certified at most"),
+        Line2D([], [], color=GRAY, linewidth=2.2, label="true"),
     ]
     x = 1 + 0.12 * figure.dpi / right.get_window_extent().width
-    place: dict[str, Any] = {"loc": "upper left", "frameon": False, "handlelength": 1.4, "borderaxespad": 0.0}
+    legend = partial(Axes.legend, loc="upper left", frameon=False, handlelength=1.4, borderaxespad=0.0)
     if len(learners) <= MOST_KEYS:
-        right.legend(handles=names[::-1], bbox_to_anchor=(x, 1.02), fontsize=8.5, labelspacing=0.35, **place)
+        legend(right, handles=names[::-1], bbox_to_anchor=(x, 1.02), fontsize=8.5, labelspacing=0.35)
     else:
-        right.legend(handles=[], title="colours as above", bbox_to_anchor=(x, 1.02), title_fontsize=8.5, **place)
+        legend(right, handles=[], title="colors as above", bbox_to_anchor=(x, 1.02), title_fontsize=8.5)
     if certified:
         below = figure.axes[figure.axes.index(right) + 1]
-        below.legend(handles=lines, bbox_to_anchor=(x, 1.0), fontsize=8.5, **place)
+        legend(below, handles=lines, bbox_to_anchor=(x, 1.0), fontsize=8.5)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from html import escape
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from equipoise.experiments.figures import PNG, SVG, regret_figure, save_figure
 from equipoise.experiments.html import inline, page, table
 from equipoise.experiments.results import CURVES, ELIMINATIONS, EXPERIMENT, SUMMARY, Results
-from equipoise.experiments.summary import PRICE_FLOOR, rows_of
+from equipoise.experiments.summary import PRICE_FLOOR, Row, rows_of
 from equipoise.experiments.tables import COLUMNS, command_line, facts, overview, plays, with_error
 from equipoise.storage import write_atomic
 from equipoise.theory.certificates import elimination_words
+from equipoise.theory.fields import Record
 
 REPORT = "report.html"
 PAPER = (
@@ -80,7 +80,7 @@ def _in_short(results: Results, instance: str) -> str:
     return f"<p>{text}</p>"
 
 
-def _regret(row: Mapping[str, Any]) -> str:
+def _regret(row: Row) -> str:
     return with_error(row["regret_mean"], row["regret_se"])
 
 
@@ -133,7 +133,7 @@ def _certificates(results: Results) -> Iterable[str]:
 
 def _eliminated(results: Results, instance: str) -> str:
     n_seeds, level, parts = results.summary["seeds"], 4 if instance else 3, []
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    groups: dict[tuple[str, str], list[Record]] = {}
     for record in sorted(results.eliminations_of(instance).to_dicts(), key=lambda record: record["learner"]["index"]):
         groups.setdefault((record["selector"], record["learner"]["name"]), []).append(record)
     for row in rows_of(results.summary, "selectors", instance):

@@ -9,16 +9,20 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike
 
 from equipoise.errors import InvalidArgument, UnreadableFile
 from equipoise.simulation.parts import log_rounds as log_rounds
+from equipoise.theory.fields import Record
+from equipoise.types import AnyArray, Array, Config, Integers
 
 if TYPE_CHECKING:
     import polars as pl
+
+    Schema: TypeAlias = dict[str, pl.DataType]  # columns of a data frame
 
 FORMAT = 1  # of experiment.json and of the parts of a run
 KINDS = ("learner", "selector")
@@ -31,10 +35,10 @@ class Curve:
 
     kind: str  # "learner" or "selector"
     name: str
-    rounds: NDArray[np.int64]  # increasing; the last is the number of rounds of the run
-    regret: NDArray[np.float64]
-    certified: NDArray[np.float64] | None = None  # the certificate's upper bound on the regret; selectors only
-    plays: NDArray[np.int64] | None = None  # one row per recorded round, one column per learner; selectors only
+    rounds: Integers  # increasing; the last is the number of rounds of the run
+    regret: Array
+    certified: Array | None = None  # the certificate's upper bound on the regret; selectors only
+    plays: Integers | None = None  # one row per recorded round, one column per learner; selectors only
     instance: str = ""  # of the problem; empty where the experiment has one
     seconds: float = 0.0  # of a single thread, compilation excluded
     violated: bool = False  # whether a certificate was below the true regret; selectors only
@@ -47,15 +51,14 @@ class Curve:
         n_rounds = len(self.rounds)
         if self.rounds.ndim != 1 or n_rounds == 0 or self.rounds[0] < 1 or (np.diff(self.rounds) <= 0).any():
             raise InvalidArgument(f"rounds of {self.name!r} are not increasing from 1 on, but must be")
-        for name in ("regret", "certified"):
-            value = getattr(self, name)
+        for name, value in (("regret", self.regret), ("certified", self.certified)):
             if value is not None:
                 object.__setattr__(self, name, self._checked(name, value, (n_rounds,), np.float64))
         if self.plays is not None:
             columns = np.shape(self.plays)[1:]
             object.__setattr__(self, "plays", self._checked("plays", self.plays, (n_rounds, *columns[:1]), np.int64))
 
-    def _checked(self, name: str, value: ArrayLike, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    def _checked(self, name: str, value: ArrayLike, shape: tuple[int, ...], dtype: DTypeLike) -> AnyArray:
         array = np.asarray(value, dtype)
         if array.shape != shape:
             raise InvalidArgument(f"{name} of {self.name!r} has shape {array.shape}, but must have {shape}")
@@ -71,7 +74,7 @@ class SeedResult:
 
     seed: int
     curves: tuple[Curve, ...]
-    eliminations: tuple[dict[str, Any], ...] = ()  # records of `equipoise.theory.certificates`
+    eliminations: tuple[Record, ...] = ()  # records of `equipoise.theory.certificates`
     facts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by instance, then by name
 
     def of_kind(self, kind: str, instance: str = "") -> tuple[Curve, ...]:
@@ -89,8 +92,8 @@ class Results:
     a column `instance` where the experiment has several instances."""
 
     path: Path
-    experiment: dict[str, Any]
-    summary: dict[str, Any]
+    experiment: Config
+    summary: Config
     curves: pl.DataFrame
     eliminations: pl.DataFrame
 
@@ -104,7 +107,6 @@ class Results:
 
     def eliminations_of(self, instance: str) -> pl.DataFrame:
         return self.eliminations.filter(instance=instance) if instance else self.eliminations
-
 
 
 def load_results(folder: str | Path) -> Results:
@@ -136,7 +138,7 @@ def load_results(folder: str | Path) -> Results:
     return Results(path, experiment, summary, curves, eliminations)
 
 
-def curve_schema(has_instances: bool) -> dict[str, Any]:
+def curve_schema(has_instances: bool) -> Schema:
     """Columns of `curves.parquet`; the last two are null for learners."""
     import polars as pl
 
@@ -152,7 +154,7 @@ def curve_schema(has_instances: bool) -> dict[str, Any]:
     }
 
 
-def elimination_schema(records: Iterable[Mapping[str, Any]], has_instances: bool) -> dict[str, Any]:
+def elimination_schema(records: Iterable[Record], has_instances: bool) -> Schema:
     """Columns of the data frame of elimination records; those that some records lack are null there."""
     import polars as pl
 
@@ -185,7 +187,7 @@ def elimination_schema(records: Iterable[Mapping[str, Any]], has_instances: bool
     }
 
 
-def _read_json(folder: Path, name: str) -> dict[str, Any]:
+def _read_json(folder: Path, name: str) -> Config:
     try:
         data = json.loads((folder / name).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

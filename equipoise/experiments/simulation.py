@@ -6,28 +6,29 @@ Selectors run from tapes wherever that has the law of a joint run, and jointly w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from equipoise.bounds import Power
 from equipoise.errors import InvalidArgument
+from equipoise.executor import Report
 from equipoise.experiments.experiment import Experiment, Setup
 from equipoise.experiments.results import Curve, SeedResult, log_rounds
-from equipoise.selectors import BalancedElimination
+from equipoise.learner import learner_name
+from equipoise.selector import Selector
+from equipoise.selectors import Oracle
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.parts import Curves
 from equipoise.simulation.tapes import Tapes, run_on_tapes, why_not_tapes
-from equipoise.theory.certificates import elimination_record
+from equipoise.theory.certificates import Provable, elimination_record
+from equipoise.theory.fields import Record
+from equipoise.types import Array, Integers, Plain
 
-Report = Callable[[str, int], None]  # (what is going on, rounds finished since the last report)
 
-
-def simulate_seed(experiment: Experiment, settings: Mapping[str, Any], seed: int, report: Report) -> SeedResult:
-    """Everything one seed gives, from complete settings."""
+def simulate_seed(experiment: Experiment, settings: Mapping[str, Plain], seed: int, report: Report) -> SeedResult:
+    """Everything one seed gives, from complete settings; reports are in rounds."""
     curves: list[Curve] = []
-    records: list[dict[str, Any]] = []
+    records: list[Record] = []
     facts: dict[str, Mapping[str, float]] = {}
     for instance in experiment.instances:
         world = _open(experiment, settings, seed, instance)
@@ -55,24 +56,24 @@ class _World(NamedTuple):
     fresh: Callable[[], Setup]  # the same again, untouched
     names: list[str]  # of the learners
     tapes: Tapes
-    marks: NDArray[np.int64]
+    marks: Integers
     seed: int
     instance: str
 
 
-def _open(experiment: Experiment, settings: Mapping[str, Any], seed: int, instance: str) -> _World:
+def _open(experiment: Experiment, settings: Mapping[str, Plain], seed: int, instance: str) -> _World:
     def fresh() -> Setup:
         return experiment.set_up(settings, seed, instance)
 
     setup, marks = fresh(), log_rounds(settings["rounds"])
-    names = [learner.name for learner in setup.learners]
+    names = [learner_name(learner) for learner in setup.learners]
     if len(set(names)) != len(names):
         raise InvalidArgument(f"learners are named {names}, but names must differ: results are kept by name")
     return _World(setup, fresh, names, Tapes(setup.problem, setup.learners, marks, seed), marks, seed, instance)
 
 
-def _run_selector(world: _World, label: str) -> tuple[Curve, list[dict[str, Any]]]:
-    """The curve of a selector and the records of what it eliminated."""
+def _run_selector(world: _World, label: str) -> tuple[Curve, list[Record]]:
+    """The curve of a selector and the records of what it eliminated, if it states what proves them."""
     setup, tapes, marks, seed = world.setup, world.tapes, world.marks, world.seed
     selector, shared = setup.selectors[label], label in setup.shared
     if why_not_tapes(setup.problem, selector, shared) is None:
@@ -85,11 +86,22 @@ def _run_selector(world: _World, label: str) -> tuple[Curve, list[dict[str, Any]
     curve = Curve(
         "selector", label, marks, run.regret, certified, run.plays, world.instance, seconds, violated=violates(run)
     )
-    about = {"selector_label": label, "seed": seed, "selector": selector, "instance": world.instance}
-    return curve, [elimination_record(gone, learner_names=world.names, **about) for gone in selector.eliminations]
+    if not isinstance(selector, Provable):
+        return curve, []
+    return curve, [
+        elimination_record(
+            gone,
+            selector_label=label,
+            seed=seed,
+            selector=selector,
+            learner_names=world.names,
+            instance=world.instance,
+        )
+        for gone in selector.eliminations
+    ]
 
 
-def run_from_tapes(tapes: Tapes, selector: Any) -> tuple[Curves, float]:
+def run_from_tapes(tapes: Tapes, selector: Selector) -> tuple[Curves, float]:
     """A run on tapes, with the seconds that selector and learners would take together."""
     run, seconds = run_on_tapes(tapes, selector)
     plays = run.plays[-1].tolist()
@@ -101,22 +113,19 @@ def violates(run: Curves) -> bool:
     return bool(np.any(run.certified < run.regret * (1 - 1e-12)))
 
 
-def _play_alone(world: _World, i: int) -> tuple[NDArray[np.float64], float]:
+def _play_alone(world: _World, i: int) -> tuple[Array, float]:
     """Regret and seconds of learner i alone."""
-    if getattr(world.setup.problem, "iid", True):
+    if world.setup.problem.iid:
         return world.tapes.curve(i), world.tapes.seconds[i]
-    # Contexts that depend on what is played are not on tape, so the learner plays for a selector without a choice: all
-    # its other learners are out from the start.
+    # Contexts that depend on what is played are not on tape. The learner keeps its index, and with it its stream.
     setup = world.fresh()
-    problem, n_learners = setup.problem, len(setup.learners)
-    only = BalancedElimination([Power(1.0)] * n_learners, reward_range=problem.reward_range, noise=problem.noise)
-    for j, account in enumerate(only.evidence.accounts):
-        account.active = j == i
+    problem = setup.problem
+    only = Oracle(len(setup.learners), best=i, reward_range=problem.reward_range, noise=problem.noise)
     run, seconds = run_jointly(problem, setup.learners, only, world.marks, world.seed)
     return run.regret, seconds
 
 
-def _learner_curves(world: _World, alone: list[tuple[NDArray[np.float64], float]]) -> list[Curve]:
+def _learner_curves(world: _World, alone: list[tuple[Array, float]]) -> list[Curve]:
     known = world.setup.well_specified
     true = [None] * len(alone) if known is None else known()
     return [

@@ -12,7 +12,9 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from equipoise import __version__
 from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
@@ -30,6 +32,8 @@ from equipoise.experiments.results import (
 )
 from equipoise.experiments.summary import summarize
 from equipoise.storage import canonical_json, digest, write_atomic
+from equipoise.theory.fields import Record
+from equipoise.types import Config, Plain
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,9 +47,9 @@ class RunFolder:
     it for the reader.
     """
 
-    def __init__(self, path: str | Path, settings: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+    def __init__(self, path: str | Path, settings: Mapping[str, Plain], about: Mapping[str, Plain]) -> None:
         self.path = Path(path)
-        self.settings: dict[str, Any] = json.loads(_readable_json(settings))
+        self.settings: Config = json.loads(_readable_json(settings))
         # Another release may compute other numbers, so its parts are not taken for this run's.
         self._fingerprint = digest({"version": __version__, **_identity(self.settings)})
         self._refuse_other_content()
@@ -135,7 +139,7 @@ def curve_frame(seeds: Sequence[SeedResult]) -> pl.DataFrame:
     import polars as pl
 
     schema = curve_schema(has_instances=seeds[0].instances != ("",))
-    columns: dict[str, list[Any]] = {name: [] for name in schema}
+    columns: dict[str, list[Plain]] = {name: [] for name in schema}
     for seed in seeds:
         for curve in seed.curves:
             n = len(curve.rounds)
@@ -157,46 +161,32 @@ def _parquet(frame: pl.DataFrame) -> bytes:
     return buffer.getvalue()
 
 
-def _records(seeds: Sequence[SeedResult]) -> list[dict[str, Any]]:
+def _records(seeds: Sequence[SeedResult]) -> list[Record]:
     selectors = [curve for curve in seeds[0].curves if curve.kind == "selector"]
     order = {(curve.instance, curve.name): position for position, curve in enumerate(selectors)}
 
-    def place(record: Mapping[str, Any]) -> tuple[int, ...]:
+    def place(record: Mapping[str, Plain]) -> tuple[int, ...]:
         return order[record.get("instance", ""), record["selector"]], record["round"], record["learner"]["index"]
 
     return [record for seed in seeds for record in sorted(seed.eliminations, key=place)]
 
 
-def _identity(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _identity(settings: Mapping[str, Plain]) -> Config:
     return {key: value for key, value in settings.items() if key != "seeds"}
 
 
-def _stated(settings: Mapping[str, Any], key: str) -> str:
+def _stated(settings: Mapping[str, Plain], key: str) -> str:
     return f"{key} = {json.dumps(settings[key])}" if key in settings else f"no {key}"
 
 
-def _readable_json(data: Any) -> bytes:
+def _readable_json(data: Plain) -> bytes:
     return (json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def _as_json(result: SeedResult) -> dict[str, Any]:
+def _as_json(result: SeedResult) -> Config:
     return {
         "seed": int(result.seed),
-        "curves": [
-            {
-                "kind": curve.kind,
-                "name": curve.name,
-                "rounds": curve.rounds.tolist(),
-                "regret": curve.regret.tolist(),
-                "certified": None if curve.certified is None else curve.certified.tolist(),
-                "plays": None if curve.plays is None else curve.plays.tolist(),
-                "instance": curve.instance,
-                "seconds": float(curve.seconds),
-                "violated": bool(curve.violated),
-                "well_specified": None if curve.well_specified is None else bool(curve.well_specified),
-            }
-            for curve in result.curves
-        ],
+        "curves": [{name: _plain(value) for name, value in vars(curve).items()} for curve in result.curves],
         "eliminations": list(result.eliminations),
         "facts": {
             instance: {name: float(fact) for name, fact in facts.items()} for instance, facts in result.facts.items()
@@ -204,7 +194,11 @@ def _as_json(result: SeedResult) -> dict[str, Any]:
     }
 
 
-def _from_json(part: Mapping[str, Any]) -> SeedResult:
+def _plain(value: Plain) -> Plain:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _from_json(part: Mapping[str, Plain]) -> SeedResult:
     return SeedResult(
         part["seed"],
         tuple(Curve(**curve) for curve in part["curves"]),

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import sqrt
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise import __version__
 from equipoise.experiments.results import Curve, SeedResult
+from equipoise.types import Config, Integers, Plain
 
 PRICE_FLOOR = 0.25  # of w sqrt(T)
-Row = dict[str, Any]
+Row = Config  # of `summary.json`, for one learner, selector or fact
 
 
 def summarize(
     seeds: Sequence[SeedResult], *, experiment: str, rounds: int, reward_width: float | Mapping[str, float]
-) -> Row:
+) -> Config:
     """The content of `summary.json`. Standard errors are null with a single seed.
 
     `reward_width` is one for all instances, or by instance. Rows name their instance where there are several; "facts"
@@ -55,7 +54,7 @@ def summarize(
     }
 
 
-def rows_of(summary: Mapping[str, Any], what: str, instance: str = "") -> list[Row]:
+def rows_of(summary: Mapping[str, Plain], what: str, instance: str = "") -> list[Row]:
     """The rows "learners", "selectors" or "facts" of one instance."""
     return [row for row in summary.get(what, []) if row.get("instance", "") == instance]
 
@@ -101,7 +100,7 @@ def _seconds(curves: Sequence[Curve]) -> float:
     return float(sum(curve.seconds for curve in curves))
 
 
-def _final_plays(curves: Sequence[Curve]) -> NDArray[np.int64]:
+def _final_plays(curves: Sequence[Curve]) -> Integers:
     return np.array([() if curve.plays is None else curve.plays[-1] for curve in curves])
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from equipoise.experiments.summary import rows_of
+from equipoise.types import Plain
 
 COLUMNS = ("regret", "price", "eliminated", "violations", "seconds")
 
@@ -18,7 +19,7 @@ class Row(NamedTuple):
     cells: tuple[str, ...]  # one per column
 
 
-def overview(summary: Mapping[str, Any], instance: str = "") -> list[Row]:
+def overview(summary: Mapping[str, Plain], instance: str = "") -> list[Row]:
     """Learners alone, then selectors, with the figures of `summary.json`; a cell is empty where it has no meaning."""
     learners, seeds = rows_of(summary, "learners", instance), summary["seeds"]
     rows = [Row("learner", row["name"], (_regret(row), "", "", "", _seconds(row["seconds"]))) for row in learners]
@@ -32,7 +33,7 @@ def overview(summary: Mapping[str, Any], instance: str = "") -> list[Row]:
     return rows
 
 
-def plays(summary: Mapping[str, Any], instance: str = "") -> list[Row]:
+def plays(summary: Mapping[str, Plain], instance: str = "") -> list[Row]:
     """Mean plays of every learner, as share of the rounds, one row per selector and one cell per learner."""
     return [
         Row("selector", row["name"], tuple(f"{100 * mean / summary['rounds']:.1f} %" for mean in row["plays_mean"]))
@@ -40,7 +41,7 @@ def plays(summary: Mapping[str, Any], instance: str = "") -> list[Row]:
     ]
 
 
-def facts(summary: Mapping[str, Any], instance: str = "") -> str:
+def facts(summary: Mapping[str, Plain], instance: str = "") -> str:
     """What the simulation knows and no learner does; empty where nothing is stated."""
     words = []
     for fact in rows_of(summary, "facts", instance):
@@ -62,7 +63,7 @@ def with_error(mean: float, error: float | None) -> str:
     return f"{mean:,.{places}f}" if error is None else f"{mean:,.{places}f} ± {error:,.{places}f}"
 
 
-def _regret(row: Mapping[str, Any]) -> str:
+def _regret(row: Mapping[str, Plain]) -> str:
     return with_error(row["regret_mean"], row["regret_se"])
 
 
@@ -70,7 +71,7 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.2f}"
 
 
-def command_line(settings: Mapping[str, Any], defaults: Mapping[str, Any], selectors: tuple[str, ...]) -> str:
+def command_line(settings: Mapping[str, Plain], defaults: Mapping[str, Plain], selectors: tuple[str, ...]) -> str:
     """The command that repeats a run; settings at their default and a full set of selectors are left out."""
     words = ["equipoise", "run", settings["experiment"]]
     words += ["--rounds", str(settings["rounds"]), "--seeds", str(settings["seeds"])]

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import log, sqrt
-from typing import Any
 
 import numpy as np
 
 from equipoise.bounds import Bound, Observed, Power
 from equipoise.confidence import STITCHED_FACTOR, STITCHED_RATIO, stitched_bracket
-from equipoise.experiments.experiment import Experiment, Setup
+from equipoise.experiments.experiment import Experiment, Setup, balancing_selectors
 from equipoise.learners import UCB
 from equipoise.problems import KArmedBandit
-from equipoise.selectors import BalancedElimination, RealizedBalancing
+from equipoise.types import Plain
 
 NOISE, DELTA = 0.5, 0.01  # of the learners: all that is known of the rewards is that they lie in [0, 1]
 PROBLEMS = {
@@ -30,7 +29,7 @@ PROBLEMS = {
 }
 
 
-def build(settings: Mapping[str, Any], seed: int) -> Setup:
+def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     problem, widths = PROBLEMS[settings["instance"]](), settings["widths"]
     n_actions = problem.n_actions
     learners = tuple(UCB(n_actions, noise=NOISE, delta=DELTA, scale=width, name=f"width {width:g}") for width in widths)
@@ -40,12 +39,7 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
         "balanced-paper": [Power(width * proven) for width in widths],
         "balanced-scaled": [Power(width * settings["bound_scale"] * sqrt(n_actions)) for width in widths],
     }
-    selectors: dict[str, Any] = {
-        label: BalancedElimination(candidates, delta=settings["delta"], contexts="fixed")
-        for label, candidates in bounds.items()
-    }
-    selectors["realized"] = RealizedBalancing(len(widths), delta=settings["delta"], contexts="fixed")
-    return Setup(problem, learners, selectors)
+    return Setup(problem, learners, balancing_selectors(bounds, delta=settings["delta"], contexts="fixed"))
 
 
 def closed_form_constant(rounds: int, n_actions: int) -> float:

@@ -7,17 +7,21 @@ kappa beta would have contained theta* throughout.
 
 from __future__ import annotations
 
+from dataclasses import field
+from functools import partial
 from math import sqrt
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.kernel import kernel
 from equipoise.learners import OFUL
-from equipoise.learners.base import Kernels
+from equipoise.learners.base import KernelLearner, Kernels
 from equipoise.learners.oful import Params, decide
-from equipoise.learners.ridge import Array, Scratch, ellipsoid_radius, update_offered
+from equipoise.learners.ridge import Scratch, ellipsoid_radius, update_offered
+from equipoise.problems.base import numbers
+from equipoise.settings import Numbers, configurable, setting
+from equipoise.types import Action, Array, Context, Integers
 
 
 class Memory(NamedTuple):
@@ -26,7 +30,7 @@ class Memory(NamedTuple):
     factor: Array
     theta: Array
     log_determinant: Array
-    updates: NDArray[np.int64]
+    updates: Integers
     weights: Array
     scratch: Scratch
     truth: Array  # (d,) theta*
@@ -56,26 +60,28 @@ def judge(params: Params, memory: Memory) -> None:
     memory.greatest_ratio[0] = max(memory.greatest_ratio[0], sqrt(max(squared_distance, 0.0)) / radius)
 
 
+@configurable
 class WatchedOFUL(OFUL):
     """OFUL on `truth` = theta*, with the settings of `OFUL`."""
+
+    truth: Numbers = setting(check=partial(numbers, ndim=1), encode=np.ndarray.tolist, kw_only=False)
+    dim: int = field(init=False)  # that of theta*
 
     accepts = frozenset({"off_policy"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def __init__(self, truth: Array, **settings: Any) -> None:
-        super().__init__(len(truth), **settings)
-        known = np.array(truth, float)
-        self.truth = tuple(known.tolist())
-        watched: tuple[Any, ...] = (*self.memory, known, -self.regularization * known, np.zeros(1))
-        self.memory: Any = Memory(*watched)
-        judge(self.params, self.memory)
+    def _open(self) -> None:
+        self.dim = len(self.truth)
+        super()._open()
+        self._watched = Memory(*self.memory, self.truth, -self.regularization * self.truth, np.zeros(1))
+        self.memory = self._watched  # type: ignore[assignment]  # it has all that a Ridge has
+        judge(self.params, self._watched)
 
-    def learn(self, context: Any, action: Any, reward: float, weight: float = 1.0) -> None:
+    def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """As OFUL, with the score kept."""
-        actions, position = self.check_offered(context, action)
-        learn(self.params, self.memory, actions, position, self.check_reward(reward, weight), 1.0)
+        KernelLearner.learn(self, context, action, reward, weight)
 
     @property
     def greatest_ratio(self) -> float:
         """The largest ||theta - theta*|| / beta so far, in the norm of Sigma."""
-        return float(self.memory.greatest_ratio[0])
+        return float(self._watched.greatest_ratio[0])

@@ -25,8 +25,8 @@ import numpy as np
 
 from equipoise.kernel import kernel
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels, Ranged
-from equipoise.learners.linear import EllipsoidLearner
+from equipoise.learners.base import Kernels
+from equipoise.learners.linear import RangedEllipsoidLearner
 from equipoise.learners.ridge import Ellipsoid, Ridge, ellipsoid_radius, open_ridge, update_offered
 from equipoise.learners.selecting import SelectingLearner, check_arms, optimistic_action, with_intercepts
 from equipoise.settings import configurable, setting
@@ -87,7 +87,7 @@ def greatest_norm(ridge: Ridge, arms: int, radius: float) -> float:
 
 
 @configurable
-class ALBNorm(EllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory], Ranged):
+class ALBNorm(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
     """Optimistic least squares on the first `dim` features with a bound on the norm that adapts.
 
     `norm_bound` bounds theta* to begin with. With `arms` > 0 each arm has a fixed part of its own besides (row k of a

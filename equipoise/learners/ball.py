@@ -15,15 +15,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument
+from equipoise.types import Action, Array
 from equipoise.validation import count, positive
 
-Array = NDArray[np.float64]
 NONE = 1e-50  # a part of theta this small, relative to the ellipsoid, counts as none
 
 
@@ -46,7 +44,7 @@ class Ball:
             raise InvalidArgument(f"context has radius {self.radius:g}, but action_bound is {action_bound:g}")
 
 
-def check_ball_action(ball: Ball, action: Any) -> Array:
+def check_ball_action(ball: Ball, action: Action) -> Array:
     """The action as a vector of the ball."""
     try:
         vector = np.asarray(action, dtype=np.float64)

@@ -23,8 +23,9 @@ from equipoise.types import Action, AnyArray, Array, Context, State
 from equipoise.validation import LARGEST, count, interval, non_negative, real, text
 
 FLOAT64 = np.dtype(np.float64)
-ParamsT = TypeVar("ParamsT")
-MemoryT = TypeVar("MemoryT")
+# Covariant, so that learners of different algorithms have a type in common.
+ParamsT = TypeVar("ParamsT", covariant=True)
+MemoryT = TypeVar("MemoryT", covariant=True)
 
 
 class Kernels(NamedTuple):
@@ -115,10 +116,10 @@ class KernelLearner(Named, Generic[ParamsT, MemoryT]):
 
     def check_reward(self, reward: float, weight: float) -> float:
         number = real("reward", reward)
-        if "weight" in self.accepts:
+        if weight != 1.0:
+            if "weight" not in self.accepts:
+                raise InvalidArgument(f"weight is {weight!r}, but {self.name} takes only weight 1")
             non_negative("weight", weight)
-        elif weight != 1.0:
-            raise InvalidArgument(f"weight is {weight!r}, but {self.name} takes only weight 1")
         return number
 
     def state(self) -> State:

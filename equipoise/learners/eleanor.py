@@ -31,7 +31,7 @@ from equipoise.learner import Proposal
 from equipoise.learners.episodic import FeatureLearner, Table
 from equipoise.settings import configurable, setting
 from equipoise.streams import generator_at
-from equipoise.trajectory import Trajectory
+from equipoise.trajectory import Steps
 from equipoise.types import Array, Context, Integers
 from equipoise.validation import count, non_negative, positive
 
@@ -183,8 +183,8 @@ class Eleanor(FeatureLearner[None, Memory]):
         drawn /= np.linalg.norm(drawn, axis=-1, keepdims=True)
         return [np.zeros(shape[1:]), *drawn]
 
-    def learn_checked(self, trajectory: Trajectory) -> None:
-        memory, (states, actions, rewards) = self.memory, trajectory
+    def learn_checked(self, steps: Steps) -> None:
+        memory, (states, actions, rewards) = self.memory, steps
         for h in range(len(states)):
             row = self._rows[states[h], actions[h]]
             image = memory.factors[h].T @ row

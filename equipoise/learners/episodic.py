@@ -34,8 +34,8 @@ from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
 from equipoise.learner import Proposal
 from equipoise.learners.base import KernelLearner, MemoryT, Named, ParamsT
-from equipoise.settings import configurable, setting
-from equipoise.trajectory import Trajectory, as_indices, as_step_rewards, check_lengths
+from equipoise.settings import Numbers, configurable, setting
+from equipoise.trajectory import Steps, as_indices, as_step_rewards, check_lengths
 from equipoise.types import Action, Array, Context, Integers, Outcome
 from equipoise.validation import count, probability
 
@@ -118,22 +118,22 @@ class EpisodicLearner(KernelLearner[ParamsT, MemoryT], Episodes):
     n_actions: int
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
-        """Take in a trajectory; `reward` is its return in whatever units the selector has and is only checked."""
-        trajectory = self.check_trajectory(action)
+        """Learn from a trajectory; `reward` is its return in whatever units the selector has and is only checked."""
+        steps = self.check_trajectory(action)
         start = self.check_state(context)
-        if trajectory.states[0] != start:
-            raise InvalidArgument(f"trajectory starts in {trajectory.states[0]}, but its context is {start}")
+        if steps.states[0] != start:
+            raise InvalidArgument(f"trajectory starts in {steps.states[0]}, but its context is {start}")
         self.check_reward(reward, weight)
-        self.learn_checked(trajectory)
+        self.learn_checked(steps)
 
-    def learn_checked(self, trajectory: Trajectory) -> None:
-        """Take in a trajectory of arrays."""
+    def learn_checked(self, steps: Steps) -> None:
+        """Learn from the steps of an episode."""
         raise NotImplementedError  # an abstract method
 
-    def check_trajectory(self, trajectory: Outcome) -> Trajectory:
+    def check_trajectory(self, trajectory: Outcome) -> Steps:
         """The trajectory as arrays, or what is wrong with it."""
         states, actions, rewards = check_lengths(trajectory, self.horizon)
-        return Trajectory(
+        return Steps(
             as_indices("states of the trajectory", states, self.n_states),
             as_indices("actions of the trajectory", actions, self.n_actions),
             as_step_rewards(rewards),
@@ -144,7 +144,7 @@ class EpisodicLearner(KernelLearner[ParamsT, MemoryT], Episodes):
         return count("context", state, least=0, most=self.n_states - 1)
 
 
-PlanT = TypeVar("PlanT", bound=Plan)
+PlanT = TypeVar("PlanT", bound=Plan, covariant=True)
 
 
 class PlanningLearner(EpisodicLearner[ParamsT, PlanT]):
@@ -157,9 +157,7 @@ class PlanningLearner(EpisodicLearner[ParamsT, PlanT]):
     """
 
     provides = frozenset({"regret"})
-    learn_episode: ClassVar[
-        Callable[..., None]
-    ]  # kernel over (params, memory, states, actions, rewards)
+    learn_episode: ClassVar[Callable[..., None]]  # kernel over (params, memory, states, actions, rewards)
 
     @property
     def greatest_width(self) -> float:
@@ -171,9 +169,9 @@ class PlanningLearner(EpisodicLearner[ParamsT, PlanT]):
         self.check_state(context)
         return Proposal(self.memory.policy.copy())
 
-    def learn_checked(self, trajectory: Trajectory) -> None:
-        book_width(self.memory, trajectory.states, self.greatest_width, self.delta / 2)
-        type(self).learn_episode(self.params, self.memory, *trajectory)
+    def learn_checked(self, steps: Steps) -> None:
+        book_width(self.memory, steps.states, self.greatest_width, self.delta / 2)
+        type(self).learn_episode(self.params, self.memory, *steps)
 
     def regret_of(self, outcome: Outcome) -> float:
         """What an episode of the planned policy adds to the observed regret bound; ask before it is learned."""
@@ -196,7 +194,7 @@ class Tabular(Named):
 class FeatureLearner(EpisodicLearner[ParamsT, MemoryT]):
     """A learner on the first `dim` (all, if not given) of the features (S, A, d) of a finite process."""
 
-    features: Array = setting(check=check_features, encode=np.ndarray.tolist, kw_only=False)
+    features: Numbers = setting(check=check_features, encode=np.ndarray.tolist, kw_only=False)
     dim: int = setting(default=None, kw_only=False)
 
     def _open(self) -> None:

@@ -51,18 +51,19 @@ def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Genera
         action = min(int(number / params.epsilon * n_actions), n_actions - 1)
     if action == greedy:
         probability += 1.0 - params.epsilon
-    value = memory.mean_rewards[action]
-    return Proposal(action, -inf, nan, probability, greedy, float(value) if value < inf else nan)
+    value = float(memory.mean_rewards[action])
+    return Proposal(action, -inf, nan, probability, greedy, value if value < inf else nan)
 
 
 @kernel
 def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     if weight == 0.0:
         return
+    weight_sum = float(memory.weight_sums[action]) + weight
+    reward_sum = float(memory.reward_sums[action]) + weight * reward
     memory.plays[action] += 1
-    memory.weight_sums[action] += weight
-    memory.reward_sums[action] += weight * reward
-    memory.mean_rewards[action] = memory.reward_sums[action] / memory.weight_sums[action]
+    memory.weight_sums[action], memory.reward_sums[action] = weight_sum, reward_sum
+    memory.mean_rewards[action] = reward_sum / weight_sum
 
 
 @configurable

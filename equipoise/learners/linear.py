@@ -15,6 +15,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
 from equipoise.learners.base import KernelLearner, MemoryT, ParamsT, Ranged, as_matrix, check_entries, check_index
 from equipoise.learners.ridge import Ellipsoid, Ridge, open_ridge, update, update_offered
+from equipoise.nesting import LinearClass
 from equipoise.settings import configurable, setting
 from equipoise.types import Action, Array, Context
 from equipoise.validation import count, positive, probability
@@ -87,6 +88,24 @@ class EllipsoidLearner(LinearLearner[ParamsT, MemoryT]):
     @property
     def ellipsoid(self) -> Ellipsoid:
         return Ellipsoid(self.noise, 2 * log(1 / self.delta), sqrt(self.regularization) * self.norm_bound)
+
+
+@configurable
+class RangedEllipsoidLearner(EllipsoidLearner[ParamsT, MemoryT], Ranged):
+    """A learner with an ellipsoid that knows where expected rewards lie: all that makes a class of linear rewards."""
+
+    def linear_class(self) -> LinearClass:
+        """What it presumes of the rewards."""
+        return LinearClass(
+            name=self.name,
+            dim=self.dim,
+            norm_bound=self.norm_bound,
+            action_bound=self.action_bound,
+            regularization=self.regularization,
+            noise=self.noise,
+            delta=self.delta,
+            reward_range=self.reward_range,
+        )
 
 
 @configurable

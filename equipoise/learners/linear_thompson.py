@@ -26,7 +26,7 @@ import numpy as np
 from equipoise.kernel import kernel, native
 from equipoise.learner import Proposal
 from equipoise.learners.base import Kernels, Seeded
-from equipoise.learners.linear import EllipsoidLearner, RidgeLearner, learn
+from equipoise.learners.linear import RangedEllipsoidLearner, RidgeLearner, learn
 from equipoise.learners.ridge import (
     Ellipsoid,
     Ridge,
@@ -102,7 +102,7 @@ def _best_for(parameter: Array, rows: Array) -> int:
 
 
 @configurable
-class LinearThompson(Seeded[Params, Ridge], EllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
+class LinearThompson(Seeded[Params, Ridge], RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     """Thompson sampling on the first `dim` features of the offered actions; see `LinearLearner` for contexts.
 
     `noise` is the sub-Gaussian factor of the rewards (half their range always suffices), `norm_bound` bounds theta*,

@@ -39,8 +39,8 @@ import numpy as np
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel, native
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels, Ranged, Seeded
-from equipoise.learners.linear import WEAKEST, EllipsoidLearner, check_dim
+from equipoise.learners.base import Kernels, Seeded
+from equipoise.learners.linear import WEAKEST, RangedEllipsoidLearner, check_dim
 from equipoise.learners.ridge import Ellipsoid, Ridge, open_ridge, restart, update_offered
 from equipoise.learners.selecting import SelectingLearner, masked, optimistic_proposal, uniform_proposal
 from equipoise.settings import configurable, setting
@@ -188,7 +188,7 @@ def check_dims(name: str, dims: object) -> tuple[int, ...]:
 
 
 @configurable
-class ModCB(Seeded[Params, Memory], EllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory], Ranged):
+class ModCB(Seeded[Params, Memory], RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
     """Optimistic least squares on the first d features of the offered actions, d being the smallest of `dims` that
     suffices; see `LinearLearner` for contexts.
 

@@ -25,7 +25,7 @@ from equipoise.kernel import kernel
 from equipoise.learner import Proposal
 from equipoise.learners.ball import Ball, check_ball_action, farthest_point
 from equipoise.learners.base import Kernels
-from equipoise.learners.linear import EllipsoidLearner, RidgeLearner, learn
+from equipoise.learners.linear import RangedEllipsoidLearner, RidgeLearner, learn
 from equipoise.learners.ridge import (
     Ellipsoid,
     Ridge,
@@ -33,6 +33,7 @@ from equipoise.learners.ridge import (
     evaluate,
     most_optimistic,
 )
+from equipoise.nesting import LinearClass
 from equipoise.settings import configurable, setting
 from equipoise.types import Action, Array, Context
 from equipoise.validation import non_negative
@@ -72,7 +73,7 @@ def statement(params: Params, mean: float, half_width: float) -> tuple[float, fl
 
 
 @configurable
-class OFUL(EllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
+class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     """Optimistic least squares on the first `dim` features of the offered actions; see `LinearLearner` for contexts.
 
     A `Ball` as context offers all vectors up to its radius; actions are then vectors, zero beyond the first `dim`
@@ -99,6 +100,10 @@ class OFUL(EllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     def default_name(self) -> str:
         erring = f", eps={self.misspecification:.3g}" if self.misspecification else ""
         return f"{super().default_name().removesuffix(')')}{erring})"
+
+    def linear_class(self) -> LinearClass:
+        """What it presumes of the rewards."""
+        return super().linear_class()._replace(scale=self.scale, misspecification=self.misspecification)
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """The action of greatest optimistic reward, with its lower bound and what it adds to the observed regret."""

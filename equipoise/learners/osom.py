@@ -34,8 +34,8 @@ from equipoise.confidence import Stitched, radius_sum, stitched
 from equipoise.kernel import kernel, native
 from equipoise.learner import Proposal
 from equipoise.learners import ucb
-from equipoise.learners.base import Kernels, Ranged
-from equipoise.learners.linear import EllipsoidLearner, check_dim
+from equipoise.learners.base import Kernels
+from equipoise.learners.linear import RangedEllipsoidLearner, check_dim
 from equipoise.learners.ridge import (
     Ellipsoid,
     Ridge,
@@ -129,7 +129,7 @@ def excess_of(params: Params, memory: Memory, rows: Array, action: int, reward: 
 
 
 @configurable
-class OSOM(EllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory], Ranged):
+class OSOM(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
     """UCB over `arms` arms, or optimistic least squares on them and the first `dim` features of their contexts.
 
     Row k of a context is arm k. `noise` is the sub-Gaussian factor of the rewards, `norm_bound` bounds theta*,

@@ -115,7 +115,8 @@ def update(ridge: Ridge, row: Array, reward: float, weight: float = 1.0) -> None
 def count_row(ridge: Ridge, weight: float) -> None:
     ridge.updates[0] += 1
     ridge.weights[0] += weight
-    ridge.weights[1] = max(ridge.weights[1], weight)
+    if weight > ridge.weights[1]:
+        ridge.weights[1] = weight
 
 
 @kernel

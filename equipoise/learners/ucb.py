@@ -94,13 +94,16 @@ def _estimates(params: Params, memory: Memory, n_actions: int, action: int) -> t
 def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     if weight == 0.0:
         return
+    weight_sum = float(memory.weight_sums[action]) + weight
+    squared_weight_sum = float(memory.squared_weight_sums[action]) + weight * weight
+    reward_sum = float(memory.reward_sums[action]) + weight * reward
     memory.plays[action] += 1
-    memory.weight_sums[action] += weight
-    memory.squared_weight_sums[action] += weight * weight
-    memory.reward_sums[action] += weight * reward
-    mean_reward = memory.reward_sums[action] / memory.weight_sums[action]
+    memory.weight_sums[action] = weight_sum
+    memory.squared_weight_sums[action] = squared_weight_sum
+    memory.reward_sums[action] = reward_sum
+    mean_reward = reward_sum / weight_sum
     # The radius is that of a sum whose variance is at least that of one play of weight 1.
-    half_width = radius_sum(params.radius, max(memory.squared_weight_sums[action], 1.0)) / memory.weight_sums[action]
+    half_width = radius_sum(params.radius, max(squared_weight_sum, 1.0)) / weight_sum
     memory.half_widths[action] = half_width
     memory.mean_lowers[action] = mean_reward - half_width
     memory.mean_uppers[action] = mean_reward + half_width

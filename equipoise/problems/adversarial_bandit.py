@@ -8,16 +8,18 @@ what one learner earned in its rounds says nothing about what another could have
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import field
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from equipoise.kernel import kernel
 from equipoise.problems import adversaries, linear_bandit
 from equipoise.problems.adversaries import Adversary, History, Rule, n_hidden, open_history, scale_of
-from equipoise.problems.base import Array, Kernels, Room, reward
+from equipoise.problems.base import ColumnReader, Kernels, Room, reward
 from equipoise.problems.linear_bandit import LinearBandit
+from equipoise.settings import configurable, setting
+from equipoise.types import Action, Array
 from equipoise.validation import count
 
 
@@ -48,6 +50,7 @@ def record(params: Params, learner: int, action: int, reward: float) -> None:
     adversaries.record(params.rule, params.history, learner)
 
 
+@configurable
 class AdversarialBandit(LinearBandit):
     """`LinearBandit` with fresh contexts that the `adversary` has changed: one of `equipoise.problems.adversaries`.
 
@@ -61,34 +64,25 @@ class AdversarialBandit(LinearBandit):
     (True, False)
     """
 
+    adversary: Adversary = setting(check=lambda _, value: adversaries.from_json(value), encode=adversaries.to_json)
+    # Its contexts are fresh, with the full signal, until the adversary changes them.
+    contexts: str = field(default="fresh", init=False)
+    table_size: int = field(default=0, init=False)
+    signal: float = field(default=1.0, init=False)
+
     kernels: ClassVar[Kernels] = Kernels(draw, reward, record)
     iid: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        d_max: int = 32,
-        d_star: int = 8,
-        n_actions: int = 10,
-        *,
-        adversary: Adversary | Mapping[str, Any],
-        noise: str = "bernoulli",
-        noise_scale: float = 0.1,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(d_max, d_star, n_actions, noise=noise, noise_scale=noise_scale, seed=seed)
-        self.adversary = adversaries.from_json(adversary)
-        self.name = f"{type(self.adversary).__name__} contexts(d*={self.d_star} of {self.n_columns}, K={n_actions})"
-        self.params = Params(self.params, self.params.theta, self.adversary.rule(), open_history())
+    def _open(self) -> None:
+        super()._open()
+        kind = type(self.adversary).__name__
+        self.name = f"{kind} contexts(d*={self.d_star} of {self.d_max}, K={self.n_actions})"
+        bandit = self.params
+        self.params = Params(bandit, bandit.theta, self.adversary.rule(), open_history())  # type: ignore[assignment]  # of its own kernels
 
-    def record(self, learner: int, action: Any, reward: float) -> None:
+    def record(self, learner: int, action: Action, reward: float) -> None:
         """A round is over: the adversary learns who played."""
         self.kernels.record(self.params, count("learner", learner, least=0), action, reward)
 
-    def columns_for(self, learner: Any) -> int:
+    def columns_for(self, learner: ColumnReader) -> int:
         return self.n_columns
-
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain data."""
-        left_out = ("contexts", "table_size", "signal")
-        shared = {key: value for key, value in super().config().items() if key not in left_out}
-        return {**shared, "adversary": adversaries.to_json(self.adversary)}

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.kernel import kernel
+from equipoise.types import Array, Config, Integers, Plain
 from equipoise.validation import count, fraction
 
 MOST_LEARNERS = 64
@@ -33,16 +33,16 @@ class Rule(NamedTuple):
 
     kind: int
     span: int  # length of a block, rounds until a learner counts as gone, or rounds that are looked back on
-    scales: NDArray[np.float64]
-    learners: NDArray[np.int64]  # (64,) what it has in mind for each learner: poor rounds (1), or so many features
+    scales: Array
+    learners: Integers  # (64,) what it has in mind for each learner: poor rounds (1), or so many features
 
 
 class History(NamedTuple):
     """Who was played; arrays change in place. Learners beyond the first 64 leave no trace."""
 
-    rounds: NDArray[np.int64]  # (1,) rounds that are over
-    last_played: NDArray[np.int64]  # (64,) the last round in which each learner was played, 0 if none
-    recent_plays: NDArray[np.float64]  # (64,) of each learner, a play counting less the longer ago it was
+    rounds: Integers  # (1,) rounds that are over
+    last_played: Integers  # (64,) the last round in which each learner was played, 0 if none
+    recent_plays: Array  # (64,) of each learner, a play counting less the longer ago it was
 
 
 def open_history() -> History:
@@ -108,23 +108,23 @@ class Hiding:
 
 
 Adversary = Switching | Predicting | Punishing | Hiding
-ADVERSARIES: dict[str, type[Any]] = {cls.__name__: cls for cls in (Switching, Predicting, Punishing, Hiding)}
+ADVERSARIES: dict[str, type[Adversary]] = {cls.__name__: cls for cls in (Switching, Predicting, Punishing, Hiding)}
 
 
-def to_json(adversary: Adversary) -> dict[str, Any]:
+def to_json(adversary: Adversary) -> Config:
     """The adversary as plain data."""
     settings = asdict(adversary)
     plain = {key: list(value) if isinstance(value, tuple) else value for key, value in settings.items()}
     return {"adversary": type(adversary).__name__, **plain}
 
 
-def from_json(data: Adversary | Mapping[str, Any]) -> Adversary:
+def from_json(data: Adversary | Mapping[str, Plain]) -> Adversary:
     """The adversary that `to_json` described, or the one given."""
     if isinstance(data, tuple(ADVERSARIES.values())):
         return data  # type: ignore[return-value]  # mypy cannot tell from a tuple of classes
     if not isinstance(data, Mapping) or "adversary" not in data:
         raise InvalidArgument(f"adversary is {data!r}, but must be one of {', '.join(ADVERSARIES)}")
-    settings = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+    settings: Config = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
     name = str(settings.pop("adversary"))
     if name not in ADVERSARIES:
         raise UnknownName("adversary", name, ADVERSARIES)
@@ -192,18 +192,18 @@ def n_hidden(rule: Rule, history: History, n_signal: int) -> int:
     return hidden if hidden < n_signal else 0
 
 
-def _scales(scales: Sequence[float]) -> NDArray[np.float64]:
+def _scales(scales: Sequence[float]) -> Array:
     factors = _listed("scales", scales, 2, 1_000_000)
     return np.array([fraction(f"scales[{k}]", scale) for k, scale in enumerate(factors)])
 
 
-def _listed(name: str, value: Any, least: int, most: int) -> list[Any]:
+def _listed(name: str, value: object, least: int, most: int) -> list[Plain]:
     if isinstance(value, str | bytes) or not isinstance(value, Sequence) or not least <= len(value) <= most:
         raise InvalidArgument(f"{name} is {value!r:.80}, but must be a list of {least} to {most} numbers")
     return list(value)
 
 
-def _for_learners(values: Mapping[int, int]) -> NDArray[np.int64]:
+def _for_learners(values: Mapping[int, int]) -> Integers:
     array = np.zeros(MOST_LEARNERS, np.int64)
     for learner, value in values.items():
         array[learner] = value

@@ -7,28 +7,31 @@ one reward around an expected reward; regret follows from the expected rewards a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from functools import partial
+from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
+from equipoise.settings import Configured, configurable, setting
+from equipoise.types import Action, Array, Context, Integers
 from equipoise.validation import LARGEST, count, one_of, positive
 
-Array = NDArray[np.float64]
+ParamsT = TypeVar("ParamsT", covariant=True)
 NOISES = ("bernoulli", "uniform", "gaussian")
 BERNOULLI, UNIFORM, GAUSSIAN = 0, 1, 2
 ROUNDING = 1e-9  # by which expected rewards may leave [0, 1]
 
 
 @kernel
-def forget(params: Any, learner: int, action: int, reward: float) -> None:
+def forget(params: object, learner: int, action: int, reward: float) -> None:
     """What was played changes nothing."""
 
 
 @kernel
-def leave(params: Any, room: Any, action: int) -> None:
+def leave(params: object, room: object, action: int) -> None:
     """Every draw is complete."""
 
 
@@ -48,7 +51,7 @@ class Room(NamedTuple):
     means: Array  # (K,)
     numbers: Array  # (K, all columns - 1) for random numbers
     seeds: NDArray[np.uint64]  # (3,) that the rows of numbers are started from
-    n_columns: NDArray[np.int64]  # (1,) how many columns somebody will look at in this round
+    n_columns: Integers  # (1,) how many columns somebody will look at in this round
 
 
 class Noise(NamedTuple):
@@ -56,15 +59,6 @@ class Noise(NamedTuple):
 
     kind: int
     scale: float
-
-
-def make_noise(kind: str, scale: float) -> Noise:
-    """`scale` is the standard deviation if Gaussian, the share of the admissible half-width if uniform."""
-    one_of("noise", kind, NOISES)
-    number = positive("noise_scale", scale)
-    if kind == "uniform" and number > 1.0:
-        raise InvalidArgument(f"noise_scale is {scale!r}, but must lie in (0, 1] for uniform noise")
-    return Noise(NOISES.index(kind), number)
 
 
 @kernel
@@ -85,7 +79,7 @@ def stored(table: Array, table_means: Array, rng: np.random.Generator) -> tuple[
     return table[row], table_means[row]
 
 
-def numbers(name: str, value: Any, ndim: int) -> Array:
+def numbers(name: str, value: ArrayLike, ndim: int) -> Array:
     """A copy as an array of so many axes, all of it finite and of sane magnitude."""
     try:
         array = np.array(value, np.float64, order="C")
@@ -98,7 +92,7 @@ def numbers(name: str, value: Any, ndim: int) -> Array:
     return array
 
 
-def linear_means(name: str, actions: Any, shape: tuple[int, ...], theta: Array) -> Array:
+def linear_means(name: str, actions: ArrayLike, shape: tuple[int, ...], theta: Array) -> Array:
     """Expected rewards that are products of theta with the first features of each action; `name` is for complaints."""
     try:
         rows = np.asarray(actions, float)
@@ -114,32 +108,55 @@ def linear_means(name: str, actions: Any, shape: tuple[int, ...], theta: Array) 
     return means
 
 
-class KernelProblem:
+@configurable
+class NoisyRewards(Configured):
+    """The law of rewards given their expectation: bounded ("bernoulli", "uniform") or "gaussian".
+
+    `noise_scale` is the standard deviation if Gaussian, the share of the admissible half-width if uniform.
+    """
+
+    noise_kind: str = setting(default="bernoulli", alias="noise", check=partial(one_of, options=NOISES))
+    noise_scale: float = setting(default=0.1, check=positive)
+
+    def _open(self) -> None:
+        super()._open()
+        if self.noise_kind == "uniform" and self.noise_scale > 1.0:
+            raise InvalidArgument(f"noise_scale is {self.noise_scale!r}, but must lie in (0, 1] for uniform noise")
+        self.reward_law = Noise(NOISES.index(self.noise_kind), self.noise_scale)
+        self.noise = self.noise_scale if self.noise_kind == "gaussian" else None
+
+
+class ColumnReader(Protocol):
+    """A learner, as far as a problem has to know it so as to draw no more than it looks at."""
+
+    @property
+    def n_columns(self) -> int | None:
+        """How many of the first columns of a context it looks at; None: it may look at all of them."""
+        ...
+
+
+class KernelProblem(NoisyRewards, Generic[ParamsT]):
     """A problem with finitely many actions per round and expected rewards in [0, 1]."""
 
     name: str
     kernels: ClassVar[Kernels]
-    params: Any  # what `draw` takes first
+    params: ParamsT  # what `draw` takes first
     n_actions: int
     n_columns: int  # of the offered actions
     reward_range = (0.0, 1.0)
     iid: ClassVar[bool] = True  # whether contexts are independent and identically distributed
 
-    def __init__(self, noise: str, noise_scale: float) -> None:
-        self.reward_law = make_noise(noise, noise_scale)
-        self.noise = self.reward_law.scale if noise == "gaussian" else None
-
-    def observe(self, rng: np.random.Generator) -> Any:
+    def observe(self, rng: np.random.Generator) -> Context:
         """The offered actions of the next round, one row each."""
         room = self.room()
         actions = self.kernels.draw(self.params, room, rng)[0]
         return actions if actions is room.actions else actions.copy()  # what is stored is not handed out
 
-    def respond(self, context: Any, action: Any, rng: np.random.Generator) -> float:
+    def respond(self, context: Context, action: Action, rng: np.random.Generator) -> float:
         """The reward of an offered action."""
         return float(self.kernels.reward(self.reward_law, self.means(context)[self._offered(action)], rng))
 
-    def gap(self, context: Any, action: Any) -> float:
+    def gap(self, context: Context, action: Action) -> float:
         """The expected reward of the best offered action minus that of `action`."""
         means = self.means(context)
         return float(means.max() - means[self._offered(action)])
@@ -156,16 +173,13 @@ class KernelProblem:
         """Whether the same actions, with the same features, are offered in every round."""
         return False
 
-    def columns_for(self, learner: Any) -> int:
+    def columns_for(self, learner: ColumnReader) -> int:
         """How many columns of the offered actions have to be drawn for a learner that plays alone."""
         return self.n_columns
 
-    def means(self, context: Any) -> Array:
+    def means(self, context: Context) -> Array:
         """The expected rewards of the offered actions."""
         raise NotImplementedError  # an abstract method
 
-    def config(self) -> dict[str, Any]:
-        raise NotImplementedError  # an abstract method
-
-    def _offered(self, action: Any) -> int:
+    def _offered(self, action: Action) -> int:
         return count("action", action, least=0, most=self.n_actions - 1)

@@ -10,16 +10,18 @@ in this episodic form e.g. Azar, Gomez and Kappen (2011), "Dynamic policy progra
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from equipoise.learners.lsvi_ucb import one_hot
 from equipoise.problems.finite_mdp import FiniteMDP
+from equipoise.settings import configurable, setting
 from equipoise.streams import INSTANCE, generator_at
 from equipoise.validation import count, fraction
 
 
+@configurable
 class CombinationLock(FiniteMDP):
     """A lock of `horizon` digits with `n_actions` values each, fixed by `seed`; features are one-hot.
 
@@ -28,13 +30,16 @@ class CombinationLock(FiniteMDP):
     1.0
     """
 
-    def __init__(
-        self, horizon: int = 6, n_actions: int = 3, *, consolation: float = 0.1, slip: float = 0.0, seed: int = 0
-    ) -> None:
-        steps = count("horizon", horizon, most=10_000)
-        n_values = count("n_actions", n_actions, least=2, most=10_000)
-        self.consolation, self.slip = fraction("consolation", consolation), fraction("slip", slip)
-        self.seed = count("seed", seed, least=0)
+    horizon: int = setting(default=6, check=partial(count, most=10_000), kw_only=False)
+    n_actions: int = setting(default=3, check=partial(count, least=2, most=10_000), kw_only=False)
+    consolation: float = setting(default=0.1, check=fraction)
+    slip: float = setting(default=0.0, check=fraction)
+    seed: int = setting(default=0, check=partial(count, least=0))
+
+    def _open(self) -> None:
+        super()._open()
+        steps, n_values = self.horizon, self.n_actions
+        self.name = f"CombinationLock(H={steps}, A={n_values})"
         dead = steps
         combination = generator_at(self.seed, INSTANCE).integers(0, n_values, steps)
         transitions, rewards = np.zeros((steps + 1, n_values, steps + 1)), np.zeros((steps + 1, n_values))
@@ -47,20 +52,9 @@ class CombinationLock(FiniteMDP):
             rewards[digit, right] = 1.0 if last else 0.0
         transitions = (1 - self.slip) * transitions + self.slip * transitions.mean(1, keepdims=True)
         rewards = (1 - self.slip) * rewards + self.slip * rewards.mean(1, keepdims=True)
-        super().__init__(
-            f"CombinationLock(H={steps}, A={n_values})",
+        self._build(
             np.broadcast_to(rewards, (steps, *rewards.shape)),
             np.broadcast_to(transitions, (steps, *transitions.shape)),
             np.eye(steps + 1)[0],
             one_hot(steps + 1, n_values),
         )
-
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain data."""
-        return {
-            "horizon": self.horizon,
-            "n_actions": self.n_actions,
-            "consolation": self.consolation,
-            "slip": self.slip,
-            "seed": self.seed,
-        }

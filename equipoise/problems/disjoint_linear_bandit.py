@@ -12,15 +12,26 @@ recommendation", section 3.1 (disjoint linear models).
 
 from __future__ import annotations
 
+from functools import partial
 from math import sqrt
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
-from equipoise.problems.base import ROUNDING, Array, KernelProblem, Kernels, Room, linear_means, numbers, reward
+from equipoise.problems.base import (
+    ROUNDING,
+    ColumnReader,
+    KernelProblem,
+    Kernels,
+    Room,
+    linear_means,
+    numbers,
+    reward,
+)
+from equipoise.settings import Numbers, configurable, setting
+from equipoise.types import Array, Context
 
 FIRST = 1 / sqrt(2.0)
 
@@ -48,7 +59,8 @@ def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, A
     return actions, means
 
 
-class DisjointLinearBandit(KernelProblem):
+@configurable
+class DisjointLinearBandit(KernelProblem[Params]):
     """K actions with `biases` and, for each of m attributes, K x m `weights`; expected rewards must lie in [0, 1].
 
     >>> problem = DisjointLinearBandit([0.5, 0.5], [[0.3, 0.0], [-0.3, 0.0]])
@@ -57,13 +69,14 @@ class DisjointLinearBandit(KernelProblem):
     ((2, 6), [0.0, 0.6])
     """
 
+    biases: Numbers = setting(check=partial(numbers, ndim=1), encode=np.ndarray.tolist, kw_only=False)
+    weights: Numbers = setting(check=partial(numbers, ndim=2), encode=np.ndarray.tolist, kw_only=False)
+
     kernels: ClassVar[Kernels] = Kernels(draw, reward)
 
-    def __init__(
-        self, biases: ArrayLike, weights: ArrayLike, *, noise: str = "bernoulli", noise_scale: float = 0.1
-    ) -> None:
-        super().__init__(noise, noise_scale)
-        means, slopes = numbers("biases", biases, 1), numbers("weights", weights, 2)
+    def _open(self) -> None:
+        super()._open()
+        means, slopes = self.biases, self.weights
         if len(means) < 2 or slopes.shape[1] < 1 or len(slopes) != len(means):
             raise InvalidArgument(
                 f"biases and weights have shapes {means.shape} and {slopes.shape}, but must have (K,) and (K, m) with "
@@ -75,18 +88,17 @@ class DisjointLinearBandit(KernelProblem):
             raise InvalidArgument(
                 f"biases and weights give expected rewards from {lowest:g} to {highest:g}, but they must lie in [0, 1]"
             )
-        self.n_actions, self.n_attributes = slopes.shape
+        self.n_actions, self.n_attributes = len(means), len(slopes.T)
         self.n_columns = self.n_actions * (1 + self.n_attributes)
         entry = FIRST / sqrt(self.n_attributes)
         self.params = Params(means, slopes, entry)
         self.theta: Array = np.concatenate([means / FIRST, (slopes / entry).T.ravel()])
         self.name = f"DisjointLinearBandit(K={self.n_actions}, {self.n_relevant} of {self.n_attributes} attributes)"
-        self._noise_settings = (noise, self.reward_law.scale)
 
     @property
     def n_relevant(self) -> int:
         """How many attributes a learner has to look at: up to the last that matters."""
-        relevant = np.flatnonzero(self.params.weights.any(axis=0))
+        relevant = np.flatnonzero(self.weights.any(axis=0))
         return int(relevant[-1]) + 1 if len(relevant) else 0
 
     @property
@@ -94,18 +106,12 @@ class DisjointLinearBandit(KernelProblem):
         """||theta||."""
         return float(np.linalg.norm(self.theta))
 
-    def columns_for(self, learner: Any) -> int:
+    def columns_for(self, learner: ColumnReader) -> int:
         """Those the learner looks at, and those that make the rewards."""
-        needed: int = -(-getattr(learner, "dim", 0) // self.n_actions)  # blocks of K columns
-        n_blocks: int = min(1 + self.n_attributes, max(needed, 1 + self.n_relevant))
-        return self.n_actions * n_blocks
+        looked_at = self.n_columns if learner.n_columns is None else learner.n_columns
+        needed = -(-looked_at // self.n_actions)  # blocks of K columns
+        return self.n_actions * min(1 + self.n_attributes, max(needed, 1 + self.n_relevant))
 
-    def means(self, context: Any) -> Array:
+    def means(self, context: Context) -> Array:
         """The expected rewards of the offered actions."""
         return linear_means("context", context, (self.n_actions, self.n_columns), self.theta)
-
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain data."""
-        noise, noise_scale = self._noise_settings
-        biases, weights = self.params.biases.tolist(), self.params.weights.tolist()
-        return {"biases": biases, "weights": weights, "noise": noise, "noise_scale": noise_scale}

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import fsum
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel, native
+from equipoise.settings import Configured
 from equipoise.trajectory import Trajectory, as_indices
+from equipoise.types import Action, Array, Context, Integers
 from equipoise.validation import count
 
-Array = NDArray[np.float64]
-Table = NDArray[np.int64]  # (H, S) a policy
+Table = Integers  # (H, S) a policy
 
 
 class Params(NamedTuple):
@@ -34,7 +34,7 @@ class Params(NamedTuple):
     cumulative: Array  # (H, S A, S) of the transitions
     cumulative_start: Array  # (S,)
     optimal_values: Array  # (H + 1, S)
-    first_rows: NDArray[np.int64]  # (S,) state * A
+    first_rows: Integers  # (S,) state * A
 
 
 class EpisodeKernels(NamedTuple):
@@ -125,20 +125,22 @@ def _evaluate(params: Params, policy: Table) -> Array:
     return values
 
 
-class FiniteMDP:
-    """Base of the finite decision processes; subclasses make the arrays.
+class FiniteMDP(Configured):
+    """Base of the finite decision processes; subclasses declare their settings and make the arrays of them.
 
     `rewards` (H, S, A) are expected rewards of steps in [0, 1], `transitions` (H, S, A, S) and `start` (S,)
     probabilities, `features` (S, A, d) what learners with features see of a state and an action, of norm at most 1.
     """
 
     name: str
+    horizon: int
+    n_states: int
+    n_actions: int
     iid: ClassVar[bool] = True  # start states are independent and identically distributed
     noise: ClassVar[float | None] = None  # returns keep to the range
     episode_kernels: ClassVar[EpisodeKernels] = EpisodeKernels(start, roll_out, loss)
 
-    def __init__(self, name: str, rewards: Array, transitions: Array, start: Array, features: Array) -> None:
-        self.name = name
+    def _build(self, rewards: Array, transitions: Array, start: Array, features: Array) -> None:
         self.rewards, self.transitions, self.start, self.features = rewards, transitions, start, features
         self.horizon, self.n_states, self.n_actions = rewards.shape
         self.reward_range = (0.0, self._greatest_return())
@@ -162,7 +164,7 @@ class FiniteMDP:
         """The start state of the next episode."""
         return start(self.params, rng)
 
-    def play(self, context: int, action: Any, rng: np.random.Generator) -> tuple[float, Trajectory]:
+    def play(self, context: int, action: Action, rng: np.random.Generator) -> tuple[float, Trajectory]:
         """Return and trajectory of an episode under a policy."""
         state, policy = self.check_state(context), self.check_policy(action)
         states, actions, rewards = *np.empty((2, self.horizon), np.int64), np.empty(self.horizon)
@@ -170,11 +172,11 @@ class FiniteMDP:
         roll_out(self.params, policy, states, actions, rewards, rng)
         return fsum(rewards), Trajectory(states, actions, rewards)
 
-    def respond(self, context: int, action: Any, rng: np.random.Generator) -> float:
+    def respond(self, context: int, action: Action, rng: np.random.Generator) -> float:
         """The return of an episode under a policy."""
         return self.play(context, action, rng)[0]
 
-    def gap(self, context: int, action: Any) -> float:
+    def gap(self, context: int, action: Action) -> float:
         """What a policy loses against the optimum from the start state, in expectation."""
         return loss(self.params, self.check_policy(action), self.check_state(context))
 
@@ -182,18 +184,18 @@ class FiniteMDP:
         """The greatest expected return from a start state."""
         return float(self.optimal_values[0, self.check_state(state)])
 
-    def policy_value(self, policy: Any) -> Array:
+    def policy_value(self, policy: Action) -> Array:
         """The expected return of a policy from every start state."""
         return evaluate(self.params, self.check_policy(policy))
 
-    def check_policy(self, policy: Any) -> Table:
+    def check_policy(self, policy: Action) -> Table:
         """The policy as a table of actions, one row per step and one column per state."""
         shape = (self.horizon, self.n_states)
         if np.shape(policy) != shape:
             raise InvalidArgument(f"policy has shape {np.shape(policy)}, but must have {shape}: steps and states")
         return as_indices("policy", policy, self.n_actions)
 
-    def check_state(self, state: Any) -> int:
+    def check_state(self, state: Context) -> int:
         return count("state", state, least=0, most=self.n_states - 1)
 
     def _greatest_return(self) -> float:

@@ -7,13 +7,15 @@ rewards vary with the luck of the context as much as the range allows: the probl
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
-from equipoise.problems.base import Array, KernelProblem, Kernels, Room, reward
+from equipoise.problems.base import KernelProblem, Kernels, Room, reward
+from equipoise.settings import configurable, setting
+from equipoise.types import Action, Array, Context
 from equipoise.validation import fraction, positive
 
 
@@ -35,7 +37,8 @@ def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, A
     return room.actions, room.means
 
 
-class GapBandit(KernelProblem):
+@configurable
+class GapBandit(KernelProblem[Params]):
     """Expected rewards `rich` or `poor` for the first action, `gap` less for the second; the rest of [0, 1] is noise.
 
     >>> problem = GapBandit(gap=0.3)
@@ -43,49 +46,38 @@ class GapBandit(KernelProblem):
     0.3
     """
 
+    rich: float = setting(default=1.0, check=fraction)
+    poor: float = setting(default=0.4, check=fraction)
+    share: float = setting(default=0.5, check=fraction)
+    loss: float = setting(default=0.4, alias="gap", check=positive)
+
     n_actions, n_columns = 2, 1
     kernels: ClassVar[Kernels] = Kernels(draw, reward)
 
-    def __init__(
-        self,
-        *,
-        rich: float = 1.0,
-        poor: float = 0.4,
-        share: float = 0.5,
-        gap: float = 0.4,
-        noise: str = "bernoulli",
-        noise_scale: float = 0.1,
-    ) -> None:
-        super().__init__(noise, noise_scale)
-        high, low, loss = fraction("rich", rich), fraction("poor", poor), positive("gap", gap)
-        if low > high:
+    def _open(self) -> None:
+        super()._open()
+        rich, poor, gap = self.rich, self.poor, self.loss
+        if poor > rich:
             raise InvalidArgument(f"poor is {poor!r}, but must be at most rich = {rich!r}")
-        if low < loss:
+        if poor < gap:
             raise InvalidArgument(f"poor is {poor!r}, but must be at least gap = {gap!r}: rewards lie in [0, 1]")
-        self.params = Params(high, low, fraction("share", share), loss)
-        self.name = f"GapBandit(gap={loss:g})"
-        self._noise_settings = (noise, self.reward_law.scale)
+        self.params = Params(rich, poor, self.share, gap)
+        self.name = f"GapBandit(gap={gap:g})"
 
     @property
     def optimum(self) -> float:
         """The expectation over contexts of the best expected reward."""
-        rich, poor, share, _ = self.params
-        return float(share * rich + (1 - share) * poor)
+        return self.share * self.rich + (1 - self.share) * self.poor
 
-    def means(self, context: Any) -> Array:
+    def means(self, context: Context) -> Array:
         """The expected rewards of the two actions."""
         level = np.asarray(context, float)
-        if level.shape != (2, 1) or level[0, 0] not in (self.params.rich, self.params.poor):
+        if level.shape != (2, 1) or level[0, 0] not in (self.rich, self.poor):
             raise InvalidArgument(f"context is {context!r:.80}, but must be one that `observe` gave")
         best = float(level[0, 0])
-        return np.array([best, best - self.params.gap])
+        return np.array([best, best - self.loss])
 
-    def gap(self, context: Any, action: Any) -> float:
+    def gap(self, context: Context, action: Action) -> float:
         """Exactly 0 or the gap, without the rounding of a difference."""
         self.means(context)
-        return float(self.params.gap) if self._offered(action) == 1 else 0.0
-
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain data."""
-        noise, noise_scale = self._noise_settings
-        return {**self.params._asdict(), "noise": noise, "noise_scale": noise_scale}
+        return self.loss if self._offered(action) == 1 else 0.0

@@ -12,16 +12,19 @@ few columns only needs no more of them drawn: the length of what is left of a ra
 
 from __future__ import annotations
 
+from functools import partial
 from math import sqrt
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel, native
 from equipoise.normals import fill_row, start_rows
-from equipoise.problems.base import Array, KernelProblem, Kernels, Room, linear_means, reward, stored
+from equipoise.problems.base import ColumnReader, KernelProblem, Kernels, Room, linear_means, reward, stored
+from equipoise.settings import configurable, setting
 from equipoise.streams import INSTANCE, generator_at
+from equipoise.types import Array, Context
 from equipoise.validation import count, one_of, positive
 
 SIGNAL_NORM, DISTRACTOR_NORM = 0.6, 0.37
@@ -98,7 +101,8 @@ def _shape_actions(params: Params, room: Room, first: int, last: int, n_numbers:
                 actions[k, j] = numbers[k, j - 1] * scale
 
 
-class LinearBandit(KernelProblem):
+@configurable
+class LinearBandit(KernelProblem[Params]):
     """Nested linear bandit; `seed` fixes the instance (theta and stored contexts).
 
     `contexts` is "fresh", "table" (of `table_size` action sets) or "fixed"; `noise` is "bernoulli", "uniform" (bounded,
@@ -111,40 +115,29 @@ class LinearBandit(KernelProblem):
     ((3, 8), 0.0)
     """
 
+    d_max: int = setting(default=32, check=partial(count, least=2, most=10_000), kw_only=False)
+    d_star: int = setting(default=8, check=partial(count, least=2), kw_only=False)
+    n_actions: int = setting(default=10, check=partial(count, least=2, most=1_000_000), kw_only=False)
+    contexts: str = setting(default="fresh", check=partial(one_of, options=("fresh", "table", "fixed")))
+    table_size: int = setting(default=200, check=count)
+    signal: float = setting(default=1.0, check=positive)
+    seed: int = setting(default=0, check=partial(count, least=0))
+
     kernels: ClassVar[Kernels] = Kernels(draw, reward, complete=complete)
 
-    def __init__(
-        self,
-        d_max: int = 32,
-        d_star: int = 8,
-        n_actions: int = 10,
-        *,
-        contexts: str = "fresh",
-        table_size: int = 200,
-        noise: str = "bernoulli",
-        noise_scale: float = 0.1,
-        signal: float = 1.0,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(noise, noise_scale)
-        self.signal = positive("signal", signal)
+    def _open(self) -> None:
+        super()._open()
         if self.signal > 1.0:
-            raise InvalidArgument(f"signal is {signal!r}, but must lie in (0, 1]")
-        self.n_columns = count("d_max", d_max, least=2, most=10_000)
-        self.d_star = count("d_star", d_star, least=2)
-        if self.d_star > self.n_columns:
-            raise InvalidArgument(f"d_star is {d_star!r}, but must be at most d_max = {d_max}")
-        self.n_actions = count("n_actions", n_actions, least=2, most=1_000_000)
-        self.contexts = one_of("contexts", contexts, ("fresh", "table", "fixed"))
-        self.table_size = count("table_size", table_size)
-        self.seed = count("seed", seed, least=0)
-        self.name = f"LinearBandit(d*={self.d_star} of {self.n_columns}, K={self.n_actions}, {contexts} contexts)"
-        self._noise_settings = (noise, self.reward_law.scale)
+            raise InvalidArgument(f"signal is {self.signal!r}, but must lie in (0, 1]")
+        if self.d_star > self.d_max:
+            raise InvalidArgument(f"d_star is {self.d_star!r}, but must be at most d_max = {self.d_max}")
+        self.n_columns = self.d_max
+        self.name = f"LinearBandit(d*={self.d_star} of {self.d_max}, K={self.n_actions}, {self.contexts} contexts)"
         rng = generator_at(self.seed, INSTANCE)
-        theta = draw_theta(self.n_columns, self.d_star, rng)
+        theta = draw_theta(self.d_max, self.d_star, rng)
         theta[1:] *= self.signal
         n_stored = {"fresh": 0, "table": self.table_size, "fixed": 1}[self.contexts]
-        empty = Params(theta, self.d_star, np.empty((0, self.n_actions, self.n_columns)), np.empty((0, self.n_actions)))
+        empty = Params(theta, self.d_star, np.empty((0, self.n_actions, self.d_max)), np.empty((0, self.n_actions)))
         drawn = [draw(empty, self.room(), rng) for _ in range(n_stored)]
         self.params = empty
         if drawn:
@@ -155,28 +148,14 @@ class LinearBandit(KernelProblem):
     def same_actions(self) -> bool:
         return self.contexts == "fixed"
 
-    def columns_for(self, learner: Any) -> int:
+    def columns_for(self, learner: ColumnReader) -> int:
         """Those the learner looks at, and those that make the rewards."""
-        return min(self.n_columns, max(getattr(learner, "dim", 0), self.d_star))
+        looked_at = self.n_columns if learner.n_columns is None else learner.n_columns
+        return min(self.n_columns, max(looked_at, self.d_star))
 
-    def means(self, context: Any) -> Array:
+    def means(self, context: Context) -> Array:
         """The expected rewards of the offered actions."""
         return linear_means("context", context, (self.n_actions, self.n_columns), self.params.theta[: self.d_star])
-
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain data."""
-        noise, noise_scale = self._noise_settings
-        return {
-            "d_max": self.n_columns,
-            "d_star": self.d_star,
-            "n_actions": self.n_actions,
-            "contexts": self.contexts,
-            "table_size": self.table_size,
-            "noise": noise,
-            "noise_scale": noise_scale,
-            "signal": self.signal,
-            "seed": self.seed,
-        }
 
 
 def draw_theta(d_max: int, d_star: int, rng: np.random.Generator) -> Array:

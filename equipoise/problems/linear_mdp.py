@@ -13,13 +13,15 @@ approximation", assumptions A and B (linear, and linear up to zeta).
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.problems.finite_mdp import Array, FiniteMDP
+from equipoise.problems.finite_mdp import FiniteMDP
+from equipoise.settings import configurable, setting
 from equipoise.streams import INSTANCE, generator_at
+from equipoise.types import Array
 from equipoise.validation import count, fraction
 
 SPARSITY = 0.1  # parameter of the Dirichlet law of phi: small, so that most weight lies on one or two features
@@ -27,6 +29,7 @@ SPREAD = 0.5  # parameter of the Dirichlet law of mu
 DISTRACTOR_SHARE = 0.5  # of the norm that the first d* features leave
 
 
+@configurable
 class LinearMDP(FiniteMDP):
     """Nested linear decision process; `seed` fixes the instance. `misspecification` is zeta in [0, 1].
 
@@ -40,25 +43,21 @@ class LinearMDP(FiniteMDP):
     0.0
     """
 
-    def __init__(
-        self,
-        n_states: int = 20,
-        n_actions: int = 4,
-        horizon: int = 5,
-        d_max: int = 16,
-        d_star: int = 8,
-        *,
-        misspecification: float = 0.0,
-        seed: int = 0,
-    ) -> None:
-        shape = (count("n_states", n_states, most=10_000), count("n_actions", n_actions, least=2, most=10_000))
-        steps = count("horizon", horizon, most=10_000)
-        self.d_max = count("d_max", d_max, most=10_000)
-        self.d_star = count("d_star", d_star, least=2)
+    n_states: int = setting(default=20, check=partial(count, most=10_000), kw_only=False)
+    n_actions: int = setting(default=4, check=partial(count, least=2, most=10_000), kw_only=False)
+    horizon: int = setting(default=5, check=partial(count, most=10_000), kw_only=False)
+    d_max: int = setting(default=16, check=partial(count, most=10_000), kw_only=False)
+    d_star: int = setting(default=8, check=partial(count, least=2), kw_only=False)
+    misspecification: float = setting(default=0.0, check=fraction)
+    seed: int = setting(default=0, check=partial(count, least=0))
+
+    def _open(self) -> None:
+        super()._open()
         if self.d_star > self.d_max:
-            raise InvalidArgument(f"d_star is {d_star!r}, but must be at most d_max = {d_max}")
-        self.misspecification = fraction("misspecification", misspecification)
-        self.seed = count("seed", seed, least=0)
+            raise InvalidArgument(f"d_star is {self.d_star!r}, but must be at most d_max = {self.d_max}")
+        shape, steps, zeta = (self.n_states, self.n_actions), self.horizon, self.misspecification
+        off = f", zeta={zeta:g}" if zeta else ""
+        self.name = f"LinearMDP(d*={self.d_star} of {self.d_max}, S={shape[0]}, A={shape[1]}, H={steps}{off})"
         rng = generator_at(self.seed, INSTANCE)
         signal = rng.dirichlet(np.full(self.d_star, SPARSITY), shape)
         features = np.concatenate([signal, _distractors(signal, self.d_max - self.d_star, rng)], axis=-1)
@@ -66,27 +65,13 @@ class LinearMDP(FiniteMDP):
         rewards = (signal @ _draw_theta(steps, self.d_star, rng).T).clip(0.0, 1.0).transpose(2, 0, 1)
         measures = rng.dirichlet(np.full(shape[0], SPREAD), (steps, self.d_star))
         transitions = np.einsum("saj,hjt->hsat", signal, measures)
-        zeta, linear_rewards, linear_transitions = self.misspecification, rewards, transitions
+        linear_rewards, linear_transitions = rewards, transitions
         if zeta:
             rewards = (1 - zeta) * rewards + zeta * rng.integers(0, 2, (steps, *shape))
             transitions = (1 - zeta) * transitions + zeta * rng.dirichlet(np.full(shape[0], SPREAD), (steps, *shape))
         variation = np.abs(transitions - linear_transitions).sum(-1).max() / 2
         self.largest_error = float(max(np.abs(rewards - linear_rewards).max(), variation))
-        off = f", zeta={zeta:g}" if zeta else ""
-        name = f"LinearMDP(d*={self.d_star} of {self.d_max}, S={shape[0]}, A={shape[1]}, H={steps}{off})"
-        super().__init__(name, np.ascontiguousarray(rewards), transitions, np.full(shape[0], 1 / shape[0]), features)
-
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain data."""
-        return {
-            "n_states": self.n_states,
-            "n_actions": self.n_actions,
-            "horizon": self.horizon,
-            "d_max": self.d_max,
-            "d_star": self.d_star,
-            "misspecification": self.misspecification,
-            "seed": self.seed,
-        }
+        self._build(np.ascontiguousarray(rewards), transitions, np.full(shape[0], 1 / shape[0]), features)
 
 
 def _distractors(signal: Array, n_columns: int, rng: np.random.Generator) -> Array:

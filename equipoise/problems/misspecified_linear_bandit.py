@@ -15,23 +15,34 @@ Error", where eps* is the absolute approximation error of expected rewards.
 
 from __future__ import annotations
 
+from functools import partial
 from math import sqrt
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.problems.base import Array, KernelProblem, Kernels, reward
+from equipoise.problems.base import NOISES, KernelProblem, Kernels, reward
 from equipoise.problems.linear_bandit import Params, complete, draw
+from equipoise.settings import configurable, setting
 from equipoise.streams import INSTANCE, generator_at
-from equipoise.validation import count, real
+from equipoise.types import Array, Context
+from equipoise.validation import count, one_of, real
 
 NEAR, FAR = 0.1, 0.7
 LEAST_SLOPE, GREATEST_SLOPE = 0.05, 0.35
 MOST = 0.25  # for a greater error expected rewards would leave [0, 1]
 
 
-class MisspecifiedLinearBandit(KernelProblem):
+def check_error(name: str, value: object) -> float:
+    error = real(name, value)
+    if not 0.0 <= error <= MOST:
+        raise InvalidArgument(f"{name} is {value!r}, but must lie in [0, {MOST}]")
+    return error
+
+
+@configurable
+class MisspecifiedLinearBandit(KernelProblem[Params]):
     """A linear bandit in `dim` dimensions that errs by `misspecification` = eps*; `seed` fixes theta.
 
     >>> problem = MisspecifiedLinearBandit(dim=3, misspecification=0.1)
@@ -40,55 +51,35 @@ class MisspecifiedLinearBandit(KernelProblem):
     0.1
     """
 
+    dim: int = setting(default=4, check=partial(count, least=2, most=1000), kw_only=False)
+    misspecification: float = setting(default=0.1, check=check_error, kw_only=False)
+    noise_kind: str = setting(default="gaussian", alias="noise", check=partial(one_of, options=NOISES))
+    seed: int = setting(default=0, check=partial(count, least=0))
+
     kernels: ClassVar[Kernels] = Kernels(draw, reward, complete=complete)  # of stored contexts: the two menus
 
-    def __init__(
-        self,
-        dim: int = 4,
-        misspecification: float = 0.1,
-        *,
-        noise: str = "gaussian",
-        noise_scale: float = 0.1,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(noise, noise_scale)
-        self.n_columns = count("dim", dim, least=2, most=1000)
-        self.misspecification = real("misspecification", misspecification)
-        if not 0.0 <= self.misspecification <= MOST:
-            raise InvalidArgument(f"misspecification is {misspecification!r}, but must lie in [0, {MOST}]")
-        self.seed = count("seed", seed, least=0)
-        self.n_actions = 2 * (self.n_columns - 1)
-        self.name = f"MisspecifiedLinearBandit(d={self.n_columns}, eps*={self.misspecification:g})"
-        self._noise_settings = (noise, self.reward_law.scale)
-        self.theta = draw_theta(self.n_columns, generator_at(self.seed, INSTANCE))
-        table = np.stack([_menu(self.n_columns, NEAR), _menu(self.n_columns, FAR)])
+    def _open(self) -> None:
+        super()._open()
+        self.n_columns, self.n_actions = self.dim, 2 * (self.dim - 1)
+        self.name = f"MisspecifiedLinearBandit(d={self.dim}, eps*={self.misspecification:g})"
+        self.theta = draw_theta(self.dim, generator_at(self.seed, INSTANCE))
+        table = np.stack([_menu(self.dim, NEAR), _menu(self.dim, FAR)])
         towards_theta = np.sign(table[:, :, 1:] @ self.theta[1:])
         errors = self.misspecification * np.array([[-1.0], [1.0]]) * towards_theta
-        self.params = Params(self.theta, self.n_columns, table, table @ self.theta + errors)
+        self.params = Params(self.theta, self.dim, table, table @ self.theta + errors)
 
     @property
     def norm(self) -> float:
         """||theta|| of the nearest linear function."""
         return float(np.linalg.norm(self.theta))
 
-    def means(self, context: Any) -> Array:
+    def means(self, context: Context) -> Array:
         """The expected rewards of the offered actions."""
         for menu, means in zip(self.params.table, self.params.table_means, strict=True):
             if np.array_equal(context, menu):
                 offered: Array = means
                 return offered
         raise InvalidArgument(f"context is {context!r:.80}, but must be one of the two menus of {self.name}")
-
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain data."""
-        noise, noise_scale = self._noise_settings
-        return {
-            "dim": self.n_columns,
-            "misspecification": self.misspecification,
-            "noise": noise,
-            "noise_scale": noise_scale,
-            "seed": self.seed,
-        }
 
 
 def draw_theta(dim: int, rng: np.random.Generator) -> Array:

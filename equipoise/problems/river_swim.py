@@ -11,18 +11,20 @@ sampling", figure 1.
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from equipoise.learners.lsvi_ucb import one_hot
 from equipoise.problems.finite_mdp import FiniteMDP
+from equipoise.settings import configurable, setting
 from equipoise.validation import count
 
 LEFT, RIGHT = 0, 1
 SMALL_REWARD = 0.005
 
 
+@configurable
 class RiverSwim(FiniteMDP):
     """A river of `n_states` states; features are one-hot.
 
@@ -31,8 +33,13 @@ class RiverSwim(FiniteMDP):
     True
     """
 
-    def __init__(self, n_states: int = 6, horizon: int = 20) -> None:
-        n, steps = count("n_states", n_states, least=2, most=10_000), count("horizon", horizon, most=10_000)
+    n_states: int = setting(default=6, check=partial(count, least=2, most=10_000), kw_only=False)
+    horizon: int = setting(default=20, check=partial(count, most=10_000), kw_only=False)
+
+    def _open(self) -> None:
+        super()._open()
+        n, steps = self.n_states, self.horizon
+        self.name = f"RiverSwim(S={n}, H={steps})"
         transitions, rewards = np.zeros((n, 2, n)), np.zeros((n, 2))
         for state in range(n):
             transitions[state, LEFT, max(state - 1, 0)] = 1.0
@@ -47,14 +54,9 @@ class RiverSwim(FiniteMDP):
         rewards[0, LEFT], rewards[n - 1, RIGHT] = SMALL_REWARD, 1.0
         start = np.zeros(n)
         start[0] = 1.0
-        super().__init__(
-            f"RiverSwim(S={n}, H={steps})",
+        self._build(
             np.broadcast_to(rewards, (steps, n, 2)),
             np.broadcast_to(transitions, (steps, n, 2, n)),
             start,
             one_hot(n, 2),
         )
-
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain data."""
-        return {"n_states": self.n_states, "horizon": self.horizon}

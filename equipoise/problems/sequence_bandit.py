@@ -4,20 +4,20 @@ last: logged contexts as they came, or an adversary's.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from equipoise.kernel import kernel
-from equipoise.problems.base import Array, Kernels, Room, reward
+from equipoise.problems.base import Kernels, Room, reward
 from equipoise.problems.table_bandit import TableBandit
+from equipoise.types import Action, Array, Integers
 
 
 class Params(NamedTuple):
     table: Array  # (n, K, d)
     table_means: Array  # (n, K)
-    rounds: NDArray[np.int64]  # (1,) that are over
+    rounds: Integers  # (1,) that are over
 
 
 @kernel
@@ -46,13 +46,11 @@ class SequenceBandit(TableBandit):
     kernels: ClassVar[Kernels] = Kernels(draw, reward, record)
     iid: ClassVar[bool] = False
 
-    def __init__(
-        self, features: ArrayLike, theta: ArrayLike, *, noise: str = "bernoulli", noise_scale: float = 0.1
-    ) -> None:
-        super().__init__(features, theta, noise=noise, noise_scale=noise_scale)
-        self.params = Params(self.params.table, self.params.table_means, np.zeros(1, np.int64))
-        self.name = f"SequenceBandit({len(self.params.table)} sets, K={self.n_actions}, d={self.n_columns})"
+    def _open(self) -> None:
+        super()._open()
+        table, table_means = self.params
+        self.params = Params(table, table_means, np.zeros(1, np.int64))  # type: ignore[assignment]  # of its own kernels
 
-    def record(self, learner: int, action: Any, reward: float) -> None:
+    def record(self, learner: int, action: Action, reward: float) -> None:
         """A round is over: the next action set is on."""
         self.kernels.record(self.params, learner, action, reward)

@@ -6,31 +6,30 @@ whatever plays in it is exact.
 
 from __future__ import annotations
 
-from typing import Any
-
 import gymnasium
 
 from equipoise import problems
 from equipoise.errors import InvalidArgument
 from equipoise.problems.finite_mdp import FiniteMDP, advance
+from equipoise.types import Action, Config, Context
 from equipoise.validation import count
 
 
-class FiniteEnv(gymnasium.Env[Any, Any], FiniteMDP):
+class FiniteEnv(gymnasium.Env[Context, Action], FiniteMDP):
     """Stepping through a finite decision process; observations and actions are indices, an episode has H steps."""
 
-    def __init__(self, *sizes: Any, **settings: Any) -> None:
-        super().__init__(*sizes, **settings)
+    def _open(self) -> None:
+        super()._open()
         self.observation_space = gymnasium.spaces.Discrete(self.n_states)
         self.action_space = gymnasium.spaces.Discrete(self.n_actions)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Config | None = None) -> tuple[int, Config]:
         """Begin an episode in a random start state."""
         super().reset(seed=seed)
         self._step, self._state = 0, self.observe(self.np_random)
         return self._state, {}
 
-    def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int) -> tuple[int, float, bool, bool, Config]:
         """Take one step; the episode terminates with the last one."""
         if getattr(self, "_step", self.horizon) == self.horizon:
             raise InvalidArgument("step() was called without an episode under way, but must come after reset()")

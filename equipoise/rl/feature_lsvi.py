@@ -8,37 +8,65 @@ in the states they led to are stored and Lambda_h^{-1} moves by rank one. A plan
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import log, sqrt
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from equipoise.errors import InvalidArgument
 from equipoise.learner import Proposal
-from equipoise.learners.episodic import observed_bound
-from equipoise.learners.lsvi_ucb import DOUBLED, SLACK, add_row
+from equipoise.learners.episodic import SLACK, Episodes, observed_bound
+from equipoise.learners.linear import check_dim
+from equipoise.learners.lsvi_ucb import DOUBLED, add_row
 from equipoise.records import check_shapes
+from equipoise.settings import configurable, setting
 from equipoise.trajectory import as_indices, as_step_rewards, check_lengths
-from equipoise.validation import count, positive, probability, real, text
+from equipoise.types import Action, Array, Context, Integers, Outcome, State
+from equipoise.validation import count, positive, real
 
-Array = NDArray[np.float64]
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """A function of observation and action, and what it must give: vectors of `dim` entries, of norm at most 1."""
+
+    function: Callable[[Context, int], ArrayLike]
+    dim: int
+    n_actions: int
+
+    def rows(self, observation: Context) -> Array:
+        """The features of all actions in a state, one row each; refuses what a feature map must not give."""
+        rows = []
+        for action in range(self.n_actions):
+            row = np.asarray(self.function(observation, action), float)
+            if row.shape != (self.dim,):
+                raise InvalidArgument(
+                    f"features of action {action} in state {observation!r:.80} have shape {row.shape}, "
+                    f"but must have {(self.dim,)}"
+                )
+            norm = float(np.sqrt(row @ row))
+            if not norm <= SLACK:
+                raise InvalidArgument(
+                    f"features of action {action} in state {observation!r:.80} have norm {norm:.6g}, "
+                    "but norms must be finite and at most 1"
+                )
+            rows.append(row)
+        return np.stack(rows)
 
 
 @dataclass(frozen=True, eq=False)
 class FeaturePolicy:
     """A greedy policy over a feature map: a function of step and observation."""
 
-    features: Callable[[Any], Array]
+    features: FeatureMap
     weights: Array  # (H, d)
     inverses: Array  # (H, d, d)
     radius: float
 
-    def __call__(self, step: int, observation: Any) -> int:
-        return int(self.values(step, self.features(observation)).argmax())
+    def __call__(self, step: int, observation: Context) -> int:
+        return int(self.values(step, self.features.rows(observation)).argmax())
 
     def values(self, step: int, rows: Array) -> Array:
         """Optimistic values of the actions whose features are the rows; further axes in front are allowed."""
@@ -52,7 +80,20 @@ class FeaturePolicy:
         return widths
 
 
-class FeatureLSVI:
+def check_function(name: str, function: object) -> object:
+    if not callable(function):
+        raise InvalidArgument(f"{name} is {function!r:.80}, but must be a function of observation and action")
+    return function
+
+
+def named(function: Callable[..., object]) -> str:
+    """Where a function, or the class of a callable object, is found."""
+    found = function if hasattr(function, "__qualname__") else type(function)
+    return f"{found.__module__}.{found.__qualname__}"
+
+
+@configurable
+class FeatureLSVI(Episodes):
     """LSVI-UCB on `features(observation, action)`, vectors of `dim` entries with norms of at most 1.
 
     A map that gives anything else is refused where it does, and nothing is learned. `episodes` is the number of
@@ -60,35 +101,21 @@ class FeatureLSVI:
     learner newly made with the same one.
     """
 
-    accepts: frozenset[str] = frozenset()
-    provides = frozenset({"regret"})
-    randomized = False
+    features: Callable[[Context, int], ArrayLike] = setting(check=check_function, encode=named, kw_only=False)
+    dim: int = setting(check=check_dim, kw_only=False)
+    n_actions: int = setting(check=count, kw_only=False)
+    episodes: int = setting(check=count)
+    bonus: float = setting(default=1.0, check=positive)
+    low_switching: bool = setting(default=False)
 
-    def __init__(
-        self,
-        features: Callable[[Any, int], Any],
-        dim: int,
-        n_actions: int,
-        *,
-        horizon: int,
-        episodes: int,
-        bonus: float = 1.0,
-        delta: float = 0.01,
-        low_switching: bool = False,
-        name: str | None = None,
-    ) -> None:
-        if not callable(features):
-            raise InvalidArgument(f"features is {features!r:.80}, but must be a function of observation and action")
-        self.features = features
-        self.dim = count("dim", dim, most=10_000)
-        self.n_actions = count("n_actions", n_actions)
-        self.horizon = count("horizon", horizon)
-        self.episodes = count("episodes", episodes)
-        self.bonus = positive("bonus", bonus)
-        self.delta = probability("delta", delta)
-        self.low_switching = low_switching
-        self.name = f"LSVI-UCB(d={self.dim}, c={self.bonus:g})" if name is None else text("name", name)
+    accepts: ClassVar[frozenset[str]] = frozenset()
+    provides: ClassVar[frozenset[str]] = frozenset({"regret"})
+    randomized: ClassVar[bool] = False
+
+    def _open(self) -> None:
+        super()._open()
         log_term = log(2 * self.dim * self.episodes * self.horizon / (self.delta / 2))
+        self._map = FeatureMap(self.features, self.dim, self.n_actions)
         self._radius = self.bonus * self.horizon * self.dim * sqrt(log_term)
         steps, dim = self.horizon, self.dim
         self._inverses = np.tile(np.eye(dim), (steps, 1, 1))
@@ -100,13 +127,16 @@ class FeatureLSVI:
         self._n_episodes, self._width_sum = 0, 0.0
         self._policy = self._plan()
 
-    def decide(self, context: Any, rng: np.random.Generator | None = None) -> Proposal:
+    def default_name(self) -> str:
+        return f"LSVI-UCB(d={self.dim}, c={self.bonus:g})"
+
+    def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """The planned policy."""
-        self.check_rows(context)
+        self._map.rows(context)
         return Proposal(self._policy)
 
-    def learn(self, context: Any, action: Any, reward: float, weight: float = 1.0) -> None:
-        """Take in a trajectory; `reward` is its return in whatever units the selector has and is only checked."""
+    def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
+        """Learn from a trajectory; `reward` is its return in whatever units the selector has and is only checked."""
         rows, chosen, rewards = self._check(action)
         real("reward", reward)
         n = self._n_episodes
@@ -123,18 +153,12 @@ class FeatureLSVI:
         if not self.low_switching or (self._log_determinants - self._planned).max() >= DOUBLED:
             self._policy = self._plan()
 
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain data; the feature map by name."""
-        settings = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-        named = self.features if hasattr(self.features, "__qualname__") else type(self.features)
-        return {**settings, "features": f"{named.__module__}.{named.__qualname__}"}
-
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """Everything learned, as arrays."""
         arrays = {name: array.copy() for name, array in self._arrays(self._n_episodes).items()}
         return {**arrays, "n_episodes": np.array([self._n_episodes]), "width_sum": np.array([self._width_sum])}
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+    def restore(self, state: State) -> None:
         """Take on a state that `state` returned; any other is refused and changes nothing."""
         check_shapes(state, {"n_episodes": (1,), "width_sum": (1,)})
         n = count("n_episodes", int(state["n_episodes"][0]), least=0, most=self.episodes)
@@ -162,38 +186,19 @@ class FeatureLSVI:
             "goes_on": self._goes_on[:, :n_episodes],
         }
 
-    def regret_of(self, outcome: Any) -> float:
+    def regret_of(self, outcome: Outcome) -> float:
         """What an episode of the planned policy adds to the observed regret bound; ask before it is learned."""
         rows, chosen, _ = self._check(outcome)
         before, after = self._width_sum, self._width_sum + self._width(rows, chosen)
         greatest, alpha, n = self.horizon * (self.horizon + 1) / 2, self.delta / 2, self._n_episodes
         return observed_bound(n + 1, after, greatest, alpha) - observed_bound(n, before, greatest, alpha)
 
-    def check_rows(self, observation: Any) -> Array:
-        """The features of all actions in a state, one row each."""
-        rows = []
-        for action in range(self.n_actions):
-            row = np.asarray(self.features(observation, action), float)
-            if row.shape != (self.dim,):
-                raise InvalidArgument(
-                    f"features of action {action} in state {observation!r:.80} have shape {row.shape}, "
-                    f"but must have {(self.dim,)}"
-                )
-            norm = float(np.sqrt(row @ row))
-            if not norm <= SLACK:
-                raise InvalidArgument(
-                    f"features of action {action} in state {observation!r:.80} have norm {norm:.6g}, "
-                    "but norms must be finite and at most 1"
-                )
-            rows.append(row)
-        return np.stack(rows)
-
-    def _check(self, trajectory: Any) -> tuple[Array, NDArray[np.int64], Array]:
+    def _check(self, trajectory: Outcome) -> tuple[Array, Integers, Array]:
         states, actions, rewards = check_lengths(trajectory, self.horizon)
         chosen = as_indices("actions of the trajectory", actions, self.n_actions)
-        return np.stack([self.check_rows(state) for state in states]), chosen, as_step_rewards(rewards)
+        return np.stack([self._map.rows(state) for state in states]), chosen, as_step_rewards(rewards)
 
-    def _width(self, rows: Array, chosen: NDArray[np.int64]) -> float:
+    def _width(self, rows: Array, chosen: Integers) -> float:
         total = 0.0
         for h, action in enumerate(chosen):
             total += min(2 * float(self._policy.bonuses(h, rows[h, action])), self.horizon - h)
@@ -201,7 +206,7 @@ class FeatureLSVI:
 
     def _plan(self) -> FeaturePolicy:
         n, weights = self._n_episodes, np.zeros((self.horizon, self.dim))
-        policy = FeaturePolicy(self.check_rows, weights, self._inverses.copy(), self._radius)
+        policy = FeaturePolicy(self._map, weights, self._inverses.copy(), self._radius)
         for h in reversed(range(self.horizon)):
             targets = self._rewards[h, :n].copy()
             if h + 1 < self.horizon:

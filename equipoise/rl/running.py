@@ -14,18 +14,48 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from math import isnan, nan
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
 
 from equipoise.errors import EquipoiseError, InvalidArgument
-from equipoise.learner import learner_name, regret_after
+from equipoise.learner import AdaptedLearner, learner_name
 from equipoise.portfolio import Portfolio
 from equipoise.problems.finite_mdp import FiniteMDP
 from equipoise.trajectory import Trajectory
+from equipoise.types import Action, Array, Context, Integers
 from equipoise.validation import count, interval, real
+
+Environment: TypeAlias = gymnasium.Env[Context, Action]
+
+
+@runtime_checkable
+class ForActions(Protocol):
+    """A learner made for environments with so many actions."""
+
+    n_actions: int
+
+
+@runtime_checkable
+class ForStates(Protocol):
+    """A learner made for environments with so many states."""
+
+    n_states: int
+
+
+@runtime_checkable
+class ForHorizon(Protocol):
+    """A learner made for episodes of so many steps."""
+
+    horizon: int
+
+
+@runtime_checkable
+class KnowsGaps(Protocol):
+    """An environment that knows what a policy loses from a start state, in expectation."""
+
+    def gap(self, context: Context, action: Action) -> float: ...
 
 
 class Scale(NamedTuple):
@@ -53,15 +83,15 @@ class Scale(NamedTuple):
 class Episodes(NamedTuple):
     """What came of a run, one entry per episode."""
 
-    returns: NDArray[np.float64]
-    rewards: NDArray[np.float64]  # returns in the units of the selector
-    lengths: NDArray[np.int64]
-    learners: NDArray[np.int64]  # index of the learner that played
-    gaps: NDArray[np.float64]  # exact expected loss against the optimum; nan where the environment does not know it
+    returns: Array
+    rewards: Array  # returns in the units of the selector
+    lengths: Integers
+    learners: Integers  # index of the learner that played
+    gaps: Array  # exact expected loss against the optimum; nan where the environment does not know it
 
 
 def run(
-    env: gymnasium.Env[Any, Any],
+    env: Environment,
     portfolio: Portfolio,
     episodes: int,
     seed: int = 0,
@@ -91,7 +121,7 @@ def run(
             trajectory = _roll_out(env, decision.action, start, steps, first_action)
             total_reward = trajectory.total_reward
             reward = scale.reward(total_reward)
-            regret = regret_after(portfolio.learners[decision.learner], nan, trajectory)
+            regret = AdaptedLearner(portfolio.learners[decision.learner]).regret_after(nan, trajectory)
             gap = gap_of(start, decision.action)
             portfolio.learn(decision, reward, outcome=trajectory, regret=scale.regret(regret))
         except BaseException:
@@ -105,9 +135,9 @@ def run(
     return results
 
 
-def _roll_out(env: gymnasium.Env[Any, Any], policy: Any, start: Any, horizon: int, first_action: int) -> Trajectory:
+def _roll_out(env: Environment, policy: Action, start: Context, horizon: int, first_action: int) -> Trajectory:
     choose = policy if callable(policy) else lambda step, state: policy[step][state]
-    states: list[Any] = []
+    states: list[Context] = []
     actions, rewards, state, ended = [], [], start, False
     while not ended:
         if len(states) == horizon:
@@ -124,45 +154,43 @@ def _roll_out(env: gymnasium.Env[Any, Any], policy: Any, start: Any, horizon: in
     return Trajectory(states, actions, rewards)
 
 
-def _plain(observation: Any) -> Any:
+def _plain(observation: Context) -> Context:
     return int(observation) if isinstance(observation, np.integer) else observation
 
 
-def _check_spaces(env: gymnasium.Env[Any, Any], portfolio: Portfolio) -> int:
+def _check_spaces(env: Environment, portfolio: Portfolio) -> int:
     """The first action of the environment, if its spaces are what the learners can work with."""
     actions, observations = env.action_space, env.observation_space
     if not isinstance(actions, gymnasium.spaces.Discrete):
         raise InvalidArgument(f"env has action space {actions}, but must have a Discrete one")
     for learner in portfolio.learners:
-        made_for = getattr(learner, "n_actions", actions.n)
-        if made_for != actions.n:
-            raise InvalidArgument(f"env has {actions.n} actions, but {learner_name(learner)!r} was made for {made_for}")
-        n_states = getattr(learner, "n_states", None)
-        if n_states is None:
+        name = learner_name(learner)
+        if isinstance(learner, ForActions) and learner.n_actions != actions.n:
+            raise InvalidArgument(f"env has {actions.n} actions, but {name!r} was made for {learner.n_actions}")
+        if not isinstance(learner, ForStates):
             continue
         if not isinstance(observations, gymnasium.spaces.Discrete) or observations.start != 0:
             raise InvalidArgument(
-                f"env has observation space {observations}, "
-                f"but {learner_name(learner)!r} needs states 0 to {n_states - 1}"
+                f"env has observation space {observations}, but {name!r} needs states 0 to {learner.n_states - 1}"
             )
-        if observations.n != n_states:
-            raise InvalidArgument(
-                f"env has {observations.n} states, but {learner_name(learner)!r} was made for {n_states}"
-            )
+        if observations.n != learner.n_states:
+            raise InvalidArgument(f"env has {observations.n} states, but {name!r} was made for {learner.n_states}")
     return int(actions.start)
 
 
 def _horizon(portfolio: Portfolio) -> int:
-    found = {learner.horizon for learner in portfolio.learners if hasattr(learner, "horizon")}
+    found = {learner.horizon for learner in portfolio.learners if isinstance(learner, ForHorizon)}
     if len(found) != 1:
         raise InvalidArgument(f"learners have horizons {sorted(found)}, but run() needs a single one or horizon=...")
     return int(found.pop())
 
 
-def _known_range(env: gymnasium.Env[Any, Any], horizon: int) -> tuple[float, float]:
+def _known_range(env: Environment, horizon: int) -> tuple[float, float]:
     return env.unwrapped.reward_range if isinstance(env.unwrapped, FiniteMDP) else (0.0, float(horizon))
 
 
-def _gap_of(env: gymnasium.Env[Any, Any]) -> Callable[[Any, Any], float]:
-    known = getattr(env.unwrapped, "gap", None)
-    return lambda start, policy: nan if known is None or callable(policy) else float(known(start, policy))
+def _gap_of(env: Environment) -> Callable[[Context, Action], float]:
+    known = env.unwrapped
+    if not isinstance(known, KnowsGaps):
+        return lambda start, policy: nan
+    return lambda start, policy: nan if callable(policy) else float(known.gap(start, policy))

@@ -20,7 +20,7 @@ from equipoise.learner import Proposal, Proposals
 from equipoise.ledger import Entry, Ledger, Resolved
 from equipoise.records import check_columns, check_shapes, state_columns, state_records, take_columns, take_state
 from equipoise.selector import Certificate, Choice, Dropped, Elimination, Evidence, SelectorTraits, Standing
-from equipoise.selectors import evidence
+from equipoise.selectors import evidence, nested
 from equipoise.selectors.evidence import Params as EvidenceParams
 from equipoise.selectors.evidence import State as EvidenceState
 from equipoise.selectors.kernels import Kernels
@@ -30,9 +30,10 @@ from equipoise.validation import non_negative, real
 
 P = TypeVar("P", bound=NamedTuple)
 S = TypeVar("S", bound=NamedTuple)
+D = TypeVar("D", bound=Dropped)
 
 
-class KernelSelector(Configured, Generic[P, S]):
+class KernelSelector(Configured, Generic[P, S, D]):
     """A selector made of kernels, whose params and state are or contain those of `evidence`.
 
     `equipoise.selectors.settings` has the settings that it is completed with.
@@ -59,16 +60,13 @@ class KernelSelector(Configured, Generic[P, S]):
         self.confidence = self._make_confidence(self.n_learners)
         self.params = self._make_params(EvidenceParams(self.confidence.radius, low, high, high - low))
         bounds = self.learner_bounds
-        if bounds:
-            self.evidence = evidence.open_state(bounds)
-        else:
-            self.evidence = evidence.open_state_without_bounds(self.n_learners, high - low)
+        self.evidence = evidence.open_state(bounds, self.n_learners, high - low)
         self.kernel_state = self._make_state(self.evidence)
         self.observed = tuple(i for i, bound in enumerate(bounds) if isinstance(bound, Observed))
         self._customs = {i: bound for i, bound in enumerate(bounds) if isinstance(bound, Custom)}
         self._asks_all = "actions" in self.needs
         self._ledger = Ledger(self.n_learners, keeps_proposals=self._asks_all)
-        self._eliminations: list[Dropped] = []
+        self._eliminations: list[D] = []
         self._draws = 0
 
     @property
@@ -125,7 +123,7 @@ class KernelSelector(Configured, Generic[P, S]):
         return tuple(i for i in range(self.n_learners) if is_active(params, state, i))
 
     @property
-    def eliminations(self) -> list[Dropped]:
+    def eliminations(self) -> list[D]:
         """What was dropped, in order."""
         return self._eliminations
 
@@ -133,9 +131,8 @@ class KernelSelector(Configured, Generic[P, S]):
         """The learner that plays this round; opens a play."""
         if self._ledger.stale:
             self._count_pending()
-        return self._choose(self._own_generator(self._draws) if rng is None else rng)
-
-    def _choose(self, rng: np.random.Generator | None) -> Choice:
+        if rng is None:
+            rng = self._own_generator(self._draws)
         learner, chance = self.kernels.choose(self.params, self.kernel_state, rng)
         return Choice(learner, self._begin(learner, chance), chance)
 
@@ -175,15 +172,13 @@ class KernelSelector(Configured, Generic[P, S]):
             raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {missing[0]} too")
         rows = [_UNKNOWN] * self.n_learners
         for j in asked:
-            lower = real(f"lower of learner {j}", proposals[j].lower) if "lower" in self.needs else proposals[j].lower
-            rows[j] = proposals[j]._replace(
-                action=_index(proposals[j].action),
-                greedy=_index(proposals[j].greedy),
-                lower=lower,
-                regret=self._check_regret(proposals[j].regret),
-            )
-        actions, lowers, regrets, probabilities, greedy, values = zip(*rows, strict=True)
-        return Proposals(actions, greedy, lowers, regrets, probabilities, values)
+            action, lower, regret, probability, greedy, value = proposals[j]
+            if "lower" in self.needs:
+                lower = real(f"lower of learner {j}", lower)
+            regret = self._check_regret(regret)
+            rows[j] = Proposal(_index(action), lower, regret, probability, _index(greedy), value)
+        actions, lowers, regrets, probabilities, all_greedy, values = zip(*rows, strict=True)
+        return Proposals(actions, all_greedy, lowers, regrets, probabilities, values)
 
     def _in_epoch(self, entry: Entry) -> bool:
         """Whether nobody was eliminated since the round was chosen."""
@@ -194,10 +189,7 @@ class KernelSelector(Configured, Generic[P, S]):
         low, high = self.reward_range
         if type(reward) is float and low <= reward <= high:
             return reward
-        number = real("reward", reward)
-        if self.confidence.noise is None and not low <= number <= high:
-            raise InvalidArgument(f"reward is {reward!r}, but must lie in reward_range ({low:g}, {high:g})")
-        return number
+        return self.traits.check_reward(reward)
 
     def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
         """Reward and regret as floats, nan for a regret not given; raises what `credit` would and changes nothing."""
@@ -214,16 +206,13 @@ class KernelSelector(Configured, Generic[P, S]):
             raise InvalidArgument(f"proposals of {play} are unknown, but observe() must come before credit()")
         return number, known
 
-    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[Dropped, ...]:
+    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[D, ...]:
         """Book the reward of a play, in any order and however late; `regret` where it is known only now. Returns what
         was eliminated."""
-        return self.credit_checked(choice, *self.check_credit(choice, reward, regret))
+        number, known = self.check_credit(choice, reward, regret)
+        return self._book(choice.learner, self._ledger.credit(choice.learner, choice.play, number, known))
 
-    def credit_checked(self, choice: Choice, reward: float, regret: float) -> tuple[Dropped, ...]:
-        """Book what `check_credit` has passed."""
-        return self._book(choice.learner, self._ledger.credit(choice.learner, choice.play, reward, regret))
-
-    def withdraw(self, choice: Choice) -> tuple[Dropped, ...]:
+    def withdraw(self, choice: Choice) -> tuple[D, ...]:
         """The round did not happen: strike its play. Returns what was eliminated."""
         entry = self._ledger.entry(choice.learner, choice.play)
         if self._ledger.is_newest(entry):
@@ -231,19 +220,20 @@ class KernelSelector(Configured, Generic[P, S]):
         self.evidence.accounts[choice.learner].plays -= 1
         return self._book(choice.learner, self._ledger.withdraw(entry))
 
-    def _book(self, learner: int, resolved: Resolved) -> tuple[Dropped, ...]:
+    def _book(self, learner: int, resolved: Resolved) -> tuple[D, ...]:
         """Let the kernels know what is resolved; returns what was eliminated."""
         kernels, params, state = self.kernels, self.params, self.kernel_state
-        for entry in resolved.rounds:
+        rounds, plays, rewind = resolved
+        for entry in rounds:
             kernels.pool(params, state, entry.reward)
             if self._asks_all and self._in_epoch(entry):
                 kernels.close_round(params, state, entry.learner, entry.reward, entry.regret, entry.proposals)
-        for entry in resolved.plays:
+        for entry in plays:
             regret = entry.regret
             if self._customs:
                 regret = self._increment(learner, self.evidence.accounts[learner].booked_plays + 1, regret)
             kernels.book(params, state, learner, entry.reward, regret, entry.probability)
-        if resolved.rewind:
+        if rewind:
             kernels.rewind(params, state, learner)
         if self.evidence.pool[0].eliminated == len(self._eliminations):
             return ()
@@ -342,7 +332,7 @@ class KernelSelector(Configured, Generic[P, S]):
         # Only nan, which stands for unknown, differs from itself.
         return nan if regret != regret else non_negative("regret", regret)
 
-    def _note_eliminations(self) -> tuple[Dropped, ...]:
+    def _note_eliminations(self) -> tuple[D, ...]:
         known = {elimination.learner.index for elimination in self._eliminations}
         gone = [i for i, account in enumerate(self.evidence.accounts) if account.eliminated_at > 0 and i not in known]
         gone.sort(key=lambda i: self.evidence.accounts[i].eliminated_at)
@@ -350,7 +340,15 @@ class KernelSelector(Configured, Generic[P, S]):
         self._eliminations += new
         return new
 
-    def _elimination(self, i: int) -> Dropped:
+    def _elimination(self, i: int) -> D:
+        """The proof by which learner i was eliminated."""
+        raise NotImplementedError
+
+
+class EvidenceSelector(KernelSelector[P, S, Elimination]):
+    """A selector that eliminates, if at all, a learner whose own plays disprove its bound."""
+
+    def _elimination(self, i: int) -> Elimination:
         account, radius = self.evidence.accounts[i], self.confidence.radius
         plays, bound = account.proof_plays, account.proof_bound
         above = upper_sum(radius, plays, account.proof_spread, bound)
@@ -369,7 +367,14 @@ class KernelSelector(Configured, Generic[P, S]):
         )
 
 
-class PlainSelector(KernelSelector[EvidenceParams, EvidenceState]):
+class NestedSelector(EvidenceSelector[nested.Params, S]):
+    """A selector that adds state alone to `evidence`."""
+
+    def _make_params(self, limits: EvidenceParams) -> nested.Params:
+        return nested.Params(limits)
+
+
+class PlainSelector(EvidenceSelector[EvidenceParams, EvidenceState]):
     """A selector whose params and state are those of `evidence`."""
 
     def _make_params(self, limits: EvidenceParams) -> EvidenceParams:

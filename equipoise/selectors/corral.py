@@ -51,7 +51,7 @@ class Corral(DrawnSelector[Params, Odds]):
 
     name = "Corral"
     needs = frozenset({"weight"})
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
 
     eta: float = setting(default=None, check=optional(positive))
 

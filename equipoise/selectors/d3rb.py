@@ -34,7 +34,7 @@ import numpy as np
 from equipoise.confidence import radius_sum
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.base import NestedSelector
 from equipoise.selectors.evidence import comes_first, greatest_lower
 from equipoise.selectors.kernels import Kernels, nested_kernels
 from equipoise.selectors.nested import Params
@@ -80,23 +80,21 @@ def book(params: Params, state: State, i: int, reward: float, regret: float, pro
 
 
 @configurable
-class D3RB(LearnerCount, ConfidenceSettings, KernelSelector[Params, State]):
+class D3RB(LearnerCount, ConfidenceSettings, NestedSelector[State]):
     """Balances coefficients that double. `d_min` is the smallest coefficient, in units of the width of the reward
     range; the other settings are those of `BalancedElimination`."""
 
     name = "D3RB"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
 
     d_min: float = setting(default=1.0, check=positive)
 
     @property
     def coefficients(self) -> tuple[float, ...]:
         """What is presumed of each learner now, in units of the width."""
-        width = self.params.evidence.width
-        return tuple(presumption.coefficient / width for presumption in self.kernel_state.presumptions)
-
-    def _make_params(self, limits: evidence.Params) -> Params:
-        return Params(limits)
+        return tuple(
+            presumption.coefficient / self.params.evidence.width for presumption in self.kernel_state.presumptions
+        )
 
     def _make_state(self, accounts: evidence.State) -> State:
         least = self.d_min * self.params.evidence.width

@@ -10,7 +10,7 @@ import numpy as np
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import KernelSelector, P
+from equipoise.selectors.base import EvidenceSelector, P
 from equipoise.selectors.settings import CertificateSettings, Seeded
 from equipoise.settings import configurable, setting
 from equipoise.validation import count
@@ -70,7 +70,7 @@ class DrawingSettings(Seeded, CertificateSettings):
     horizon: int = setting(check=partial(count, least=2))
 
 
-class DrawnSelector(DrawingSettings, KernelSelector[P, State[Odds]]):
+class DrawnSelector(DrawingSettings, EvidenceSelector[P, State[Odds]]):
     """A selector that has a row of odds for each learner."""
 
     @property

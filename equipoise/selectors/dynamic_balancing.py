@@ -34,7 +34,7 @@ import numpy as np
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.base import NestedSelector
 from equipoise.selectors.evidence import comes_first
 from equipoise.selectors.kernels import Kernels, nested_kernels
 from equipoise.selectors.nested import Params
@@ -87,7 +87,7 @@ def is_active(params: Params, state: State, i: int) -> bool:
 
 
 @configurable
-class DynamicBalancing(CandidateBounds, ConfidenceSettings, KernelSelector[Params, State]):
+class DynamicBalancing(CandidateBounds, ConfidenceSettings, NestedSelector[State]):
     """Balances candidate bounds with an active set that may grow again. `bounds` has one candidate bound per learner,
     `scales` what multiplies each (1 unless given), `biases` what is taken off each mean reward (0 unless given); the
     other settings are those of `BalancedElimination`. Learners that are not active are no eliminations."""
@@ -95,7 +95,7 @@ class DynamicBalancing(CandidateBounds, ConfidenceSettings, KernelSelector[Param
     name = "Dynamic balancing"
     readmits = True
     per_learner = ("bounds", "scales", "biases")
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book, is_active=is_active)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book, is_active=is_active)
 
     scales: Sequence[float] = setting(default=None)
     biases: Sequence[float] = setting(default=None)
@@ -105,9 +105,6 @@ class DynamicBalancing(CandidateBounds, ConfidenceSettings, KernelSelector[Param
         self.scales = tuple(positive("scales", scale) for scale in _one_each("scales", self.scales, 1.0, n_learners))
         self.biases = tuple(real("biases", bias) for bias in _one_each("biases", self.biases, 0.0, n_learners))
         super()._open()
-
-    def _make_params(self, limits: evidence.Params) -> Params:
-        return Params(limits)
 
     def _make_state(self, accounts: evidence.State) -> State:
         return State(accounts, [*map(Entrant, self.scales, self.biases)])

@@ -31,7 +31,7 @@ import numpy as np
 from equipoise.confidence import radius_sum
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.base import EvidenceSelector
 from equipoise.selectors.evidence import comes_first, greatest_lower
 from equipoise.selectors.kernels import Kernels, nested_kernels
 from equipoise.selectors.settings import ConfidenceSettings, LearnerCount
@@ -83,20 +83,19 @@ def book(params: Params, state: State, i: int, reward: float, regret: float, pro
 
 
 @configurable
-class ED2RB(LearnerCount, ConfidenceSettings, KernelSelector[Params, State]):
+class ED2RB(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
     """Balances estimated coefficients. `d_min` is the smallest coefficient, in units of the width of the reward range;
     the other settings are those of `BalancedElimination`."""
 
     name = "ED2RB"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
 
     d_min: float = setting(default=1.0, check=positive)
 
     @property
     def coefficients(self) -> tuple[float, ...]:
         """The estimate for each learner, in units of the width."""
-        width = self.params.evidence.width
-        return tuple(balance.coefficient / width for balance in self.kernel_state.balances)
+        return tuple(balance.coefficient / self.params.evidence.width for balance in self.kernel_state.balances)
 
     def _make_params(self, limits: evidence.Params) -> Params:
         return Params(limits, self.d_min * limits.width)

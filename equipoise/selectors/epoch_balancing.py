@@ -46,7 +46,7 @@ from equipoise.selector import (
 )
 from equipoise.selectors import evidence
 from equipoise.selectors.base import KernelSelector
-from equipoise.selectors.epochs import State, add_round, certify, open_state, smallest_active, test
+from equipoise.selectors.epochs import Claim, End, Epoch, State, add_round, certify, smallest_active, test
 from equipoise.selectors.kernels import Kernels, nested_kernels
 from equipoise.selectors.nested import Params
 from equipoise.selectors.settings import Seeded
@@ -100,7 +100,7 @@ def classes_from_json(rows: Iterable[Config]) -> list[LinearClass]:
 
 
 @configurable
-class EpochBalancing(Seeded, KernelSelector[Params, State]):
+class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
     """Algorithm 2 of the paper: one epoch over all the given learners; `ended` proves that it ended, once it has.
 
     `classes` has one `LinearClass` per learner, each containing the one before it; `for_learners` reads them off the
@@ -164,7 +164,7 @@ class EpochBalancing(Seeded, KernelSelector[Params, State]):
         return Params(limits)
 
     def _make_state(self, accounts: evidence.State) -> State:
-        return open_state(accounts, [1 / size for size in self.sizes])
+        return State(accounts, [Claim(1 / size) for size in self.sizes], [Epoch()], [End() for _ in self.sizes])
 
     @property
     def probabilities(self) -> tuple[float, ...]:

@@ -23,7 +23,6 @@ at the width of the expected rewards, a lower bound into their range. Sums are c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
@@ -79,10 +78,6 @@ class State(NamedTuple):
     claims: list[Claim]
     epoch: list[Epoch]  # one row
     ends: list[End]
-
-
-def open_state(accounts: evidence.State, weights: Sequence[float]) -> State:
-    return State(accounts, [Claim(weight) for weight in weights], [Epoch()], [End() for _ in weights])
 
 
 @kernel

@@ -93,12 +93,10 @@ class State(NamedTuple):
     pool: list[Pool]  # one row
 
 
-def open_state(bounds: Sequence[Bound]) -> State:
-    return State([Account(*bound_code(bound)) for bound in bounds], [Pool()])
-
-
-def open_state_without_bounds(n_learners: int, width: float) -> State:
-    return State([Account(POWER, width, 1.0) for _ in range(n_learners)], [Pool()])
+def open_state(bounds: Sequence[Bound], n_learners: int, width: float) -> State:
+    """Without `bounds` the regret of every learner is bounded by the width of the rewards in each play."""
+    codes = [bound_code(bound) for bound in bounds] or [(POWER, width, 1.0)] * n_learners
+    return State([Account(*code) for code in codes], [Pool()])
 
 
 @kernel

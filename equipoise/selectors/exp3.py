@@ -29,7 +29,7 @@ import numpy as np
 
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.base import EvidenceSelector
 from equipoise.selectors.evidence import add, rounds_made
 from equipoise.selectors.kernels import Kernels, nested_kernels
 from equipoise.selectors.settings import ConfidenceSettings, LearnerCount, Seeded
@@ -105,13 +105,13 @@ def book(params: Params, state: State, i: int, reward: float, regret: float, pro
 
 
 @configurable
-class EXP3(LearnerCount, Seeded, ConfidenceSettings, KernelSelector[Params, State]):
+class EXP3(LearnerCount, Seeded, ConfidenceSettings, EvidenceSelector[Params, State]):
     """Draws learners by exponential weights. `horizon` is the number of rounds, where it is known. `seed` is that of
     the selector's own random stream, used where `choose` is given none; the other settings are those of
     `BalancedElimination`."""
 
     name = "EXP3"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
 
     horizon: int | None = setting(default=None, check=optional(count))
 

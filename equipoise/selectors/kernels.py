@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from equipoise.selectors import evidence, nested
 
@@ -24,26 +24,12 @@ class Kernels(NamedTuple):
     evidence_of: Callable[..., tuple[evidence.Params, evidence.State]] = evidence.evidence_of
 
 
-def nested_kernels(
-    choose: Callable[..., tuple[int, float]],
-    book: Callable[..., None] = nested.book,
-    *,
-    close_round: Callable[..., None] = evidence.close_round,
-    certify: Callable[..., tuple[float, float, float, float, bool]] = nested.certify,
-    is_active: Callable[..., bool] = nested.is_active,
-    stage: Callable[..., int] = evidence.stage,
-) -> Kernels:
-    """The kernels of a selector whose params and state have those of `evidence` inside."""
-    return Kernels(
-        choose,
-        book,
-        nested.open_play,
-        nested.rewind,
-        nested.play,
-        nested.pool,
-        close_round,
-        certify,
-        is_active,
-        stage,
-        nested.evidence_of,
-    )
+NESTED: dict[str, Any] = {
+    name: getattr(nested, name)
+    for name in ("book", "open_play", "rewind", "play", "pool", "certify", "is_active", "evidence_of")
+}
+
+
+def nested_kernels(choose: Callable[..., tuple[int, float]], **own: Callable[..., object]) -> Kernels:
+    """The kernels of a selector whose params and state have those of `evidence` inside; `own` stand for others."""
+    return Kernels(choose, **(NESTED | own))

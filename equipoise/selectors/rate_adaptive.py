@@ -31,7 +31,7 @@ import numpy as np
 
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.base import NestedSelector
 from equipoise.selectors.evidence import comes_first, rounds_made
 from equipoise.selectors.kernels import Kernels, nested_kernels
 from equipoise.selectors.nested import Params
@@ -108,21 +108,18 @@ def book(params: Params, state: State, i: int, reward: float, regret: float, pro
 
 
 @configurable
-class RateAdaptive(LearnerCount, Seeded, ConfidenceSettings, KernelSelector[Params, State]):
+class RateAdaptive(LearnerCount, Seeded, ConfidenceSettings, NestedSelector[State]):
     """Follows the learner that wins at equal numbers of plays. `seed` is that of the selector's own random stream, used
     where `choose` is given none; the other settings are those of `BalancedElimination`."""
 
     name = "Rate-adaptive"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
 
     @property
     def n_common(self) -> int:
         """The number of plays at which learners are compared now; 0 while one of them has none resolved."""
         mark = common_mark(self.kernel_state)
         return 2**mark if mark >= 0 else 0
-
-    def _make_params(self, limits: evidence.Params) -> Params:
-        return Params(limits)
 
     def _make_state(self, accounts: evidence.State) -> State:
         return State(accounts, [Mark() for _ in range(N_MARKS * self.n_learners)])

@@ -34,16 +34,10 @@ from equipoise.bounds import Bound
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
 from equipoise.selectors import balanced_elimination, evidence
-from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.base import EvidenceSelector
 from equipoise.selectors.evidence import Account
 from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.settings import (
-    ConfidenceSettings,
-    LearnerCount,
-    bounds_from_json,
-    bounds_to_json,
-    check_bounds,
-)
+from equipoise.selectors.settings import ConfidenceSettings, LearnerCount, check_bounds, decode_bounds, encode_bounds
 from equipoise.settings import configurable, optional, setting
 from equipoise.validation import positive, real
 
@@ -85,14 +79,14 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
     deviation = sqrt(spread / n_booked) if n_booked > 0 else 0.0
     # Twice the deviation, for fair coins have that of half their range.
     unit = max(LEAST_UNIT * width, min(width, 2.0 * deviation))
-    least_regret = inf
+    best_lower, least_regret = max(params.evidence.low, state.evidence.pool[0].best_lower), inf
     for i in range(len(accounts)):
         if accounts[i].active:
-            least_regret = min(least_regret, realized_regret(params, state, accounts[i], unit))
+            least_regret = min(least_regret, realized_regret(params, accounts[i], best_lower, unit))
     chosen, highest, fewest_plays = -1, -inf, 0
     for i in range(len(accounts)):
         account = accounts[i]
-        if account.active and realized_regret(params, state, account, unit) <= params.slack * least_regret:
+        if account.active and realized_regret(params, account, best_lower, unit) <= params.slack * least_regret:
             index = optimistic_mean(params, account, state.trends[i], n_rounds, deviation)
             if index > highest or (index == highest and account.plays < fewest_plays):
                 chosen, highest, fewest_plays = i, index, account.plays
@@ -100,9 +94,8 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 
 @kernel
-def realized_regret(params: Params, state: State, account: Account, unit: float) -> float:
+def realized_regret(params: Params, account: Account, best_lower: float, unit: float) -> float:
     """phi: regret that a learner has visibly run up over its resolved plays, kept above what chance alone may hide."""
-    best_lower = max(params.evidence.low, state.evidence.pool[0].best_lower)
     visible = account.booked_plays * best_lower - account.rewards
     return max(params.floor * unit * sqrt(account.plays), visible)
 
@@ -111,8 +104,9 @@ def realized_regret(params: Params, state: State, account: Account, unit: float)
 def optimistic_mean(params: Params, account: Account, trend: Trend, n_rounds: int, deviation: float) -> float:
     """The index of a learner; one without a resolved play counts as if it could earn the most there is."""
     log_share = max(0.0, log(n_rounds / account.plays))
-    mean_reward = params.evidence.high
-    if account.booked_plays > 0:
+    if account.booked_plays == 0:
+        mean_reward = params.evidence.high
+    else:
         mean_reward = account.rewards / account.booked_plays
         # If rewards grow by h whenever plays grow e-fold, the late mean is h/2 above the mean. Half of the growth up to
         # t plays is expected, for learning slows down.
@@ -138,7 +132,7 @@ def check_slack(name: str, slack: float) -> float:
 
 
 @configurable
-class RealizedBalancing(LearnerCount, ConfidenceSettings, KernelSelector[Params, State]):
+class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
     """Balances the regret that learners have visibly run up.
 
     Takes the number of learners; `bounds`, one candidate bound for each, are optional and only serve to eliminate
@@ -150,10 +144,10 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, KernelSelector[Params,
 
     name = "Realised balancing"
     lower_apart = True
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
 
     bounds: Sequence[Bound] | None = setting(
-        default=None, check=optional(check_bounds), encode=bounds_to_json, decode=bounds_from_json
+        default=None, check=optional(check_bounds), encode=encode_bounds, decode=decode_bounds
     )
     floor: float = setting(default=0.25, check=positive)
     slack: float = setting(default=8.0, check=check_slack)

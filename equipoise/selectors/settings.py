@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from equipoise.bounds import BOUNDS, Bound, from_json, to_json
-from equipoise.confidence import RADII, Confidence, make_confidence
+from equipoise.confidence import RADII, Confidence, World, make_confidence
 from equipoise.errors import InvalidArgument
 from equipoise.settings import Configured, configurable, optional, setting
 from equipoise.streams import SELECTOR, open_stream, seek
@@ -33,11 +33,11 @@ def check_bounds(name: str, bounds: object, each: str = "learner") -> tuple[Boun
     return candidates
 
 
-def bounds_to_json(bounds: Iterable[Bound] | None) -> list[Config] | None:
+def encode_bounds(bounds: Iterable[Bound] | None) -> list[Config] | None:
     return None if bounds is None else [to_json(bound) for bound in bounds]
 
 
-def bounds_from_json(rows: Iterable[Config] | None) -> list[Bound] | None:
+def decode_bounds(rows: Iterable[Config] | None) -> list[Bound] | None:
     return None if rows is None else [from_json(row) for row in rows]
 
 
@@ -54,7 +54,7 @@ class CandidateBounds(Configured):
 
     needs = frozenset({"bounds"})
 
-    bounds: Sequence[Bound] = setting(check=check_bounds, encode=bounds_to_json, decode=bounds_from_json, kw_only=False)
+    bounds: Sequence[Bound] = setting(check=check_bounds, encode=encode_bounds, decode=decode_bounds, kw_only=False)
 
     def _open(self) -> None:
         self.n_learners = len(self.learner_bounds)
@@ -75,10 +75,11 @@ class CertificateSettings(Configured):
     contexts: str = setting(default="random", check=partial(one_of, options=("random", "fixed")))
 
     def _make_confidence(self, n_learners: int) -> Confidence:
-        low, high = self.reward_range
-        return make_confidence(
-            "stitched", n_learners=n_learners, delta=self.delta, width=high - low, contexts=self.contexts
-        )
+        return make_confidence("stitched", **self._world(n_learners))
+
+    def _world(self, n_learners: int, noise: float | None = None, scale: float = 1.0) -> World:
+        width, contexts = self.reward_range[1] - self.reward_range[0], self.contexts
+        return World(n_learners=n_learners, delta=self.delta, width=width, noise=noise, contexts=contexts, scale=scale)
 
 
 @configurable
@@ -92,17 +93,8 @@ class ConfidenceSettings(CertificateSettings):
     radius_scale: float = setting(default=1.0, check=positive)
 
     def _make_confidence(self, n_learners: int) -> Confidence:
-        low, high = self.reward_range
-        return make_confidence(
-            self.radius,
-            n_learners=n_learners,
-            delta=self.delta,
-            width=high - low,
-            noise=self.noise,
-            contexts=self.contexts,
-            scale=self.radius_scale,
-            lower_apart=self.lower_apart,
-        )
+        world = self._world(n_learners, self.noise, self.radius_scale)
+        return make_confidence(self.radius, lower_apart=self.lower_apart, **world)
 
 
 @configurable

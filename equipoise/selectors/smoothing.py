@@ -25,9 +25,9 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernel import kernel
-from equipoise.selector import Choice, Dropped
+from equipoise.selector import Choice, Elimination
 from equipoise.selectors import evidence
-from equipoise.selectors.base import KernelSelector, P
+from equipoise.selectors.base import EvidenceSelector, P
 from equipoise.selectors.drawn import DrawingSettings, Odds, draw
 from equipoise.selectors.evidence import KEEP, REPLAY, TEACH
 
@@ -101,7 +101,7 @@ def end_turn(state: State[Odds]) -> None:
     turn.probability = 0.0
 
 
-class SmoothedSelector(DrawingSettings, KernelSelector[P, State[Odds]]):
+class SmoothedSelector(DrawingSettings, EvidenceSelector[P, State[Odds]]):
     """A rule over smoothed learners. A first round is booked with probability 0: the rule learns from second rounds.
 
     Two rounds make one of the rule.
@@ -119,7 +119,10 @@ class SmoothedSelector(DrawingSettings, KernelSelector[P, State[Odds]]):
         """With which each learner is drawn for its next two rounds."""
         return tuple(row.probability for row in self.kernel_state.odds)
 
-    def _choose(self, rng: np.random.Generator | None) -> Choice:
+    def choose(self, rng: np.random.Generator | None = None) -> Choice:
+        """The learner that plays this round, and with which policy; opens a play."""
+        if rng is None:
+            rng = self._own_generator(self._draws)
         state = self.kernel_state
         learner, chance = self.kernels.choose(self.params, state, rng)
         task = self.kernels.stage(self.params, state, learner, chance, rng)
@@ -144,11 +147,7 @@ class SmoothedSelector(DrawingSettings, KernelSelector[P, State[Odds]]):
             end_turn(state)
         self._begin(learner, chance)
 
-    def keeps(self, choice: Choice) -> int | None:
-        """The number under which the policy that plays this choice, the newest, is to be kept; None if it is not."""
-        return choice.keep
-
-    def withdraw(self, choice: Choice) -> tuple[Dropped, ...]:
+    def withdraw(self, choice: Choice) -> tuple[Elimination, ...]:
         """The round did not happen: strike its play. If it was the newest, everything is as before it."""
         entry = self._ledger.entry(choice.learner, choice.play)
         if self._ledger.is_newest(entry):

@@ -46,7 +46,7 @@ class StochasticCorral(SmoothedSelector[Params, Odds]):
     """
 
     name = "Stochastic corral"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book, stage=stage)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book, stage=stage)
 
     eta: float = setting(default=None, check=optional(positive))
 

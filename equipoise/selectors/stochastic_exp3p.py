@@ -46,7 +46,7 @@ class StochasticEXP3P(SmoothedSelector[Params, Odds]):
     """
 
     name = "Stochastic EXP3.P"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book, stage=stage)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book, stage=stage)
 
     eta: float = setting(default=None, check=optional(positive))
     floor: float = setting(default=None, check=optional(positive))

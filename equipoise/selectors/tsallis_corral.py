@@ -117,7 +117,7 @@ class TsallisCorral(DrawnSelector[Params, Odds]):
 
     name = "Tsallis corral"
     needs = frozenset({"weight"})
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
 
     def _make_params(self, limits: evidence.Params) -> Params:
         return Params(limits, growth=exp(1.0 / log(self.horizon)), max_rises=int(0.5 * log2(self.horizon)))

@@ -28,7 +28,7 @@ import numpy as np
 
 from equipoise.kernel import kernel
 from equipoise.selectors import evidence
-from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.base import EvidenceSelector
 from equipoise.selectors.evidence import comes_first, rounds_made
 from equipoise.selectors.greedy_mean import mean_reward
 from equipoise.selectors.kernels import Kernels, nested_kernels
@@ -66,7 +66,7 @@ def index(params: Params, state: State, i: int, t: int) -> float:
 
 
 @configurable
-class UCB1(LearnerCount, ConfidenceSettings, KernelSelector[Params, State]):
+class UCB1(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
     """Plays the learner of highest index. `exploration` is the factor of ln t, 4 in the original; the other settings
     are those of `BalancedElimination`."""
 

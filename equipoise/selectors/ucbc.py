@@ -30,15 +30,15 @@ from equipoise.bounds import Bound
 from equipoise.kernel import kernel
 from equipoise.selector import SelectorTraits
 from equipoise.selectors import evidence
-from equipoise.selectors.base import KernelSelector
+from equipoise.selectors.base import EvidenceSelector
 from equipoise.selectors.kernels import Kernels, nested_kernels
 from equipoise.selectors.nested import State
 from equipoise.selectors.settings import (
     CandidateBounds,
     CertificateSettings,
-    bounds_from_json,
-    bounds_to_json,
     check_bounds,
+    decode_bounds,
+    encode_bounds,
 )
 from equipoise.settings import configurable, setting
 from equipoise.validation import count
@@ -102,7 +102,7 @@ def mean_reward(params: Params, state: State, i: int) -> float:
 
 
 @configurable
-class UCBC(CandidateBounds, CertificateSettings, KernelSelector[Params, State]):
+class UCBC(CandidateBounds, CertificateSettings, EvidenceSelector[Params, State]):
     """UCB-C over algorithms with candidate `bounds`, for `horizon` rounds.
 
     With `copies` > 1 learners copies * i to copies * (i + 1) - 1 of the portfolio are the copies of algorithm i: equal
@@ -113,7 +113,7 @@ class UCBC(CandidateBounds, CertificateSettings, KernelSelector[Params, State]):
     kernels: ClassVar[Kernels] = nested_kernels(choose)
 
     bounds: Sequence[Bound] = setting(
-        check=partial(check_bounds, each="algorithm"), encode=bounds_to_json, decode=bounds_from_json, kw_only=False
+        check=partial(check_bounds, each="algorithm"), encode=encode_bounds, decode=decode_bounds, kw_only=False
     )
     horizon: int = setting(check=partial(count, least=2))
     copies: int = setting(default=1, check=count)

@@ -1,4 +1,4 @@
-"""What there is to compute, and how: the runs of a suite, grouped so that compiled drivers are used again.
+"""What there is to compute, and how: the runs of a suite, grouped by what they have in common.
 
 A selector that tapes allow is run on the tapes of an instance and seed, all such selectors in one go; the tapes are
 kept on disk. Shared data, importance weights, snapshots and questions to every learner need a joint run, one selector
@@ -12,15 +12,18 @@ from dataclasses import dataclass
 from functools import cache
 from math import isnan
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from equipoise import __version__
 from equipoise.compatibility import check_entitled
 from equipoise.errors import NotEntitled
+from equipoise.executor import Report
 from equipoise.experiments.results import log_rounds
 from equipoise.experiments.simulation import run_from_tapes, violates
+from equipoise.learner import Learner
+from equipoise.problem import FullProblem
+from equipoise.selector import Selector
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.parts import Curves, open_curves
 from equipoise.simulation.sources import code_digest
@@ -57,25 +60,16 @@ def _first_seed(instance: str, rounds: int) -> World:
 
 
 @cache
-def drivers_of(task: Task) -> str:
-    """Tasks of equal drivers run on the same compiled code."""
-    world = _first_seed(task.instance, task.rounds)
-    draw = getattr(getattr(world.problem, "kernels", None), "draw", type(world.problem))
-    algorithms = [type(learner).__name__ for learner in world.learners]
-    selectors = "" if task.way == "tapes" else [CONTENDERS[label].selector for label in task.labels]
-    return f"{draw.__module__} {algorithms} {task.way} {selectors}"
-
-
-@cache
 def way_of(instance: str, rounds: int, label: str, shared: bool) -> str | None:
     """How a contender runs on an instance: "tapes", "joint", "alone", or None if it is not entitled to it."""
     world, contender = _first_seed(instance, rounds), CONTENDERS[label]
     if shared and not (world.can_share and contender.can_share):
         return None
     try:
-        selector = contender.build(world, rounds)
         if contender.whole:
+            contender.learner_for(world, rounds)
             return "alone"
+        selector = contender.selector_for(world, rounds)
         check_entitled(selector, world.learners)
     except NotEntitled:
         return None
@@ -90,10 +84,14 @@ def _basis(instance: str, rounds: int, label: str, shared: bool) -> str:
     """What a result depends on beside the seed: settings and code."""
     world = _first_seed(instance, rounds)
     contender = CONTENDERS.get(label)  # none of the tapes and of the learners on them
-    parts = [world.problem, *(() if contender and contender.whole else world.learners)]
     modules = {"equipoise.simulation.tapes"}
-    if contender:
-        parts.append(contender.build(world, rounds))
+    parts: list[FullProblem | Learner | Selector] = [world.problem]
+    if contender and contender.whole:
+        parts.append(contender.learner_for(world, rounds))
+    else:
+        parts += world.learners
+    if contender and not contender.whole:
+        parts.append(contender.selector_for(world, rounds))
         modules |= {"equipoise.simulation.joint"} if way_of(instance, rounds, label, shared) == "joint" else set()
     modules |= {type(part).__module__ for part in parts}
     return digest(
@@ -113,11 +111,21 @@ def key_of(instance: str, rounds: int, label: str, shared: bool, seed: int) -> s
     return digest({"basis": _basis(instance, rounds, label, shared), "seed": seed})
 
 
-def perform(task: Task, tape_folder: Path) -> list[Row]:
-    """Run a task; the results by row."""
+def perform(tape_folder: Path, task: Task, report: Report) -> list[Row]:
+    """Run a task; the results by row. Reports are in runs."""
+    rows: list[Row] = []
+    for seed in task.seeds:
+        for row in _runs(task, seed, tape_folder):
+            rows.append(row)
+            report(f"{task.instance}: {row['selector']}", 1)
+    return rows
+
+
+def _runs(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]:
     if task.way == "tapes":
-        return [row for seed in task.seeds for row in _perform_on_tapes(task, seed, tape_folder)]
-    return [(_perform_jointly if task.way == "joint" else _perform_alone)(task, seed) for seed in task.seeds]
+        yield from _perform_on_tapes(task, seed, tape_folder)
+    else:
+        yield _perform_jointly(task, seed) if task.way == "joint" else _perform_alone(task, seed)
 
 
 def _perform_on_tapes(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]:
@@ -132,7 +140,7 @@ def _perform_on_tapes(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]
             regrets = [float(tapes.curve(i)[-1]) for i in range(len(world.learners))]
             yield {**_about(task, label, seed), "regrets": regrets, "seconds": sum(tapes.seconds)}
         else:
-            selector = CONTENDERS[label].build(world, task.rounds)
+            selector = CONTENDERS[label].selector_for(world, task.rounds)
             yield _result(task, label, seed, *run_from_tapes(tapes, selector))
     if not known or (tapes.recorded > recorded).any():
         save_tapes(tapes, path, key)
@@ -141,7 +149,7 @@ def _perform_on_tapes(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]
 def _perform_jointly(task: Task, seed: int) -> Row:
     (label,) = task.labels
     world = INSTANCES[task.instance].set_up(seed, task.rounds)
-    selector, marks = CONTENDERS[label].build(world, task.rounds), log_rounds(task.rounds)
+    selector, marks = CONTENDERS[label].selector_for(world, task.rounds), log_rounds(task.rounds)
     run = run_jointly(world.problem, world.learners, selector, marks, seed, share_data=task.shared)
     return _result(task, label, seed, *run)
 
@@ -149,7 +157,7 @@ def _perform_jointly(task: Task, seed: int) -> Row:
 def _perform_alone(task: Task, seed: int) -> Row:
     (label,) = task.labels
     world = INSTANCES[task.instance].set_up(seed, task.rounds)
-    marks, learner = log_rounds(task.rounds), CONTENDERS[label].build(world, task.rounds)
+    marks, learner = log_rounds(task.rounds), CONTENDERS[label].learner_for(world, task.rounds)
     tapes = Tapes(world.problem, [learner], marks, seed)
     run = open_curves(len(marks), 1)
     run.regret[:] = tapes.curve(0)
@@ -178,7 +186,7 @@ def plan(
     rounds: Mapping[str, int],
     seeds: Sequence[int],
     labels: Sequence[str],
-    known: Mapping[str, Any],
+    known: Mapping[str, Row],
 ) -> list[Task]:
     """The tasks whose results are not known yet, by key."""
     tasks = []

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,9 +21,12 @@ from equipoise.experiments.linear_mdp import LINEAR_MDP
 from equipoise.experiments.misspecification import MISSPECIFICATION
 from equipoise.experiments.nested import NESTED, NORM_BOUND
 from equipoise.experiments.ucb_width import UCB_WIDTH
-from equipoise.learner import accepts, provides
+from equipoise.learner import Learner, accepts, provides
 from equipoise.learners import OFUL, UCB, Constant
+from equipoise.problem import FullProblem
 from equipoise.problems import DisjointLinearBandit, KArmedBandit, LinearBandit
+from equipoise.selectors import BalancedElimination
+from equipoise.types import Config, Plain
 
 ROUNDS = 100_000
 EPISODES = 5_000  # an episode of the decision process stands for several rounds, and takes as long
@@ -33,8 +36,8 @@ HALVES = ("tuning", "report")
 class World(NamedTuple):
     """One seed of an instance: fresh objects, ready to run."""
 
-    problem: Any
-    learners: tuple[Any, ...]
+    problem: FullProblem
+    learners: tuple[Learner, ...]
     scaled: tuple[Bound, ...]  # candidate bounds in the learner's plays, with constants as seen in practice
     contexts: str = "random"  # or "fixed", where every round offers the same actions
 
@@ -63,35 +66,36 @@ class Instance:
     name: str
     tests: str  # what is hard about it, in one sentence
     half: str
-    build: Callable[[Mapping[str, Any], int], World]
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    build: Callable[[Mapping[str, Plain], int], World]
+    settings: Mapping[str, Plain] = field(default_factory=dict)
     rounds: int = ROUNDS
 
     def set_up(self, seed: int, rounds: int | None = None) -> World:
         """One seed, over the instance's own number of rounds unless told otherwise."""
         return self.build(self.complete_settings(rounds), seed)
 
-    def complete_settings(self, rounds: int | None = None) -> dict[str, Any]:
+    def complete_settings(self, rounds: int | None = None) -> Config:
         """All that the instance depends on beside the seed, as plain data."""
         return {**self.settings, "rounds": self.rounds if rounds is None else rounds}
 
 
-def _as_experiment(experiment: Experiment, settings: Mapping[str, Any], seed: int) -> World:
+def _as_experiment(experiment: Experiment, settings: Mapping[str, Plain], seed: int) -> World:
     setup = experiment.build({**settings, "rounds": settings.get("built_for", settings["rounds"])}, seed)
     scaled = setup.selectors["balanced-scaled"]
+    assert isinstance(scaled, BalancedElimination) and scaled.bounds is not None
     kept = settings.get("learners", range(len(setup.learners)))
-    learners, bounds = (tuple(row[i] for i in kept) for row in (setup.learners, scaled.bounds))
+    learners, bounds = tuple(setup.learners[i] for i in kept), tuple(scaled.bounds[i] for i in kept)
     return World(setup.problem, learners, bounds, scaled.contexts)
 
 
 def _from_experiment(
-    experiment: Experiment, name: str, tests: str, half: str, *, rounds: int = ROUNDS, **changes: Any
+    experiment: Experiment, name: str, tests: str, half: str, *, rounds: int = ROUNDS, **changes: Plain
 ) -> Instance:
     settings = {**experiment.defaults, **changes}
     return Instance(name, tests, half, partial(_as_experiment, experiment), settings, rounds)
 
 
-def _confidence(settings: Mapping[str, Any], seed: int) -> World:
+def _confidence(settings: Mapping[str, Plain], seed: int) -> World:
     dim, kappas, n_actions = settings["dim"], settings["kappas"], settings["n_actions"]
     noise = {"noise": "gaussian", "noise_scale": settings["noise_scale"]}
     # One fixed set of actions. As a table of one it runs on the drivers that are compiled for changing ones.
@@ -102,7 +106,7 @@ def _confidence(settings: Mapping[str, Any], seed: int) -> World:
     return World(problem, learners, tuple(Power(kappa * dim) for kappa in kappas), "fixed")
 
 
-def _many_learners(settings: Mapping[str, Any], seed: int) -> World:
+def _many_learners(settings: Mapping[str, Plain], seed: int) -> World:
     """Fixed rules for all actions but the best one, and a learner that has to find that."""
     n_actions, width = settings["n_learners"], settings["ucb_width"]
     means = np.append(np.linspace(settings["worst"], settings["second"], n_actions - 1), settings["best"])
@@ -112,7 +116,7 @@ def _many_learners(settings: Mapping[str, Any], seed: int) -> World:
     return World(KArmedBandit(means), learners, scaled, "fixed")
 
 
-def _slow_start(settings: Mapping[str, Any], seed: int) -> World:
+def _slow_start(settings: Mapping[str, Plain], seed: int) -> World:
     """A safe rule that is good at once, and learners that are poor until they have tried every action."""
     n_actions, widths = settings["n_actions"], settings["widths"]
     means = np.full(n_actions, settings["other"])
@@ -122,7 +126,7 @@ def _slow_start(settings: Mapping[str, Any], seed: int) -> World:
     return World(KArmedBandit(means), (Constant(0, name="safe rule"), *slow), scaled, "fixed")
 
 
-def _exploration_trap(settings: Mapping[str, Any], seed: int) -> World:
+def _exploration_trap(settings: Mapping[str, Plain], seed: int) -> World:
     """The best learner looks at attributes and has many poor actions to explore, which nobody else does for it."""
     n_actions, n_attributes = settings["n_actions"], settings["n_attributes"]
     biases = np.full(n_actions, settings["other"])
@@ -146,7 +150,7 @@ def _exploration_trap(settings: Mapping[str, Any], seed: int) -> World:
 # have four of them and run on one.
 _SMALL = {"d_max": 16, "n_actions": 5}
 _CONFIDENCE = {"dim": 8, "n_actions": 20, "kappas": [1.0, 0.25, 0.0625, 0.015625]}
-_EVERY_OTHER: dict[str, Any] = {"learners": [1, 3, 5, 7], "built_for": ROUNDS}  # rounds make the ladder's length
+_EVERY_OTHER: Config = {"learners": [1, 3, 5, 7], "built_for": ROUNDS}  # rounds make the ladder's length
 
 _ALL = (
     _from_experiment(

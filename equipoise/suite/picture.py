@@ -1,4 +1,4 @@
-"""The suite as a picture: prices of selectors by instance, in colours on a logarithmic scale.
+"""The suite as a picture: prices of selectors by instance, in colors on a logarithmic scale.
 
 Rows are in the order of the leaderboard and columns grouped by half, with the geometric mean in front. Selectors with a
 proved regret bound are marked; a blank cell is an instance that the selector is not entitled to.
@@ -7,7 +7,7 @@ proved regret bound are marked; a blank cell is an instance that the selector is
 from __future__ import annotations
 
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,13 +17,15 @@ from equipoise.suite.suite import Outcome
 from equipoise.suite.tables import TITLES, places, price_grid
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
 
 CELL_WIDTH, CELL_HEIGHT = 0.62, 0.29  # inches
 LEFT, RIGHT, HEAD, FOOT, BETWEEN = 2.05, 0.75, 1.7, 0.75, 0.3
 CHARACTERS = 15  # of the caption, in an inch
 GAP = 0.35  # cells between the mean and the instances, and between halves
-DEAREST = 100.0  # where the colours end
+DEAREST = 100.0  # where the colors end
 INK, QUIET = "#1c1c1c", "#5f6368"
 
 
@@ -57,35 +59,43 @@ def suite_figure(outcome: Outcome) -> Figure:
 
 
 def _panel(
-    axes: Any, title: str, labels: list[str], names: list[str], grid: list[list[float | None]], means: dict[str, float]
+    axes: Axes, title: str, labels: list[str], names: list[str], grid: list[list[float | None]], means: dict[str, float]
 ) -> None:
     from matplotlib import colormaps
     from matplotlib.colors import LogNorm
 
-    colours, scale = colormaps["YlOrRd"], LogNorm(1.0, DEAREST, clip=True)
+    colors, scale = colormaps["YlOrRd"], LogNorm(1.0, DEAREST, clip=True)
     second = next((k for k, name in enumerate(names) if INSTANCES[name].half == "report"), len(names))
     lefts = [1 + GAP + k + (GAP if k >= second else 0.0) for k in range(len(names))]
     for row, label in enumerate(labels):
         for left, value in zip([0.0, *lefts], [means[label], *grid[row]], strict=True):
             if value is None:
                 continue
-            shade = colours(scale(max(value, 1.0)))
+            shade = colors(scale(max(value, 1.0)))
             axes.add_patch(_cell(left, row, shade))
             dark = float(np.dot(shade[:3], (0.299, 0.587, 0.114))) < 0.5
             weight = "bold" if left == 0.0 else "normal"
-            style = {"fontsize": 8, "color": "white" if dark else INK, "fontweight": weight}
             shown = f"({_short(value)})" if left == 0.0 and None in grid[row] else _short(value)
-            axes.text(left + 0.5, row + 0.5, shown, ha="center", va="center", **style)
+            axes.text(
+                left + 0.5,
+                row + 0.5,
+                shown,
+                ha="center",
+                va="center",
+                fontsize=8,
+                color="white" if dark else INK,
+                fontweight=weight,
+            )
     _frame(axes, title, labels, names, lefts, second)
 
 
-def _cell(left: float, row: int, shade: Any) -> Any:
+def _cell(left: float, row: int, shade: tuple[float, float, float, float]) -> Rectangle:
     from matplotlib.patches import Rectangle
 
     return Rectangle((left, row), 1.0, 1.0, facecolor=shade, edgecolor="white", linewidth=0.8)
 
 
-def _frame(axes: Any, title: str, labels: list[str], names: list[str], lefts: list[float], second: int) -> None:
+def _frame(axes: Axes, title: str, labels: list[str], names: list[str], lefts: list[float], second: int) -> None:
     axes.set_xlim(0, 1 + 2 * GAP + len(names))
     axes.set_ylim(len(labels), 0)
     axes.set_yticks(np.arange(len(labels)) + 0.5, [_marked(label) for label in labels], fontsize=9)

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from html import escape
 from pathlib import Path
 from textwrap import fill
-from typing import Any
 
 from equipoise import __version__
 from equipoise.experiments.figures import save_figure
@@ -22,6 +21,7 @@ from equipoise.suite.instances import HALVES, INSTANCES
 from equipoise.suite.leaderboard import Place
 from equipoise.suite.picture import suite_figure
 from equipoise.suite.suite import FIRST_SEED, Outcome
+from equipoise.types import Config, Plain
 
 JSON, REPORT, PICTURE, DRAWING, PAGE = "suite.json", "report.html", "suite.png", "suite.svg", "suite.md"
 FORMAT = 1
@@ -45,7 +45,7 @@ def publish(outcome: Outcome, out: Path, docs: Path | None) -> list[Path]:
     return paths
 
 
-def figures(outcome: Outcome) -> dict[str, Any]:
+def figures(outcome: Outcome) -> Config:
     """The content of `suite.json`."""
     return {
         "format": FORMAT,
@@ -74,7 +74,7 @@ def figures(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _table_figures(outcome: Outcome, name: str) -> dict[str, Any]:
+def _table_figures(outcome: Outcome, name: str) -> Config:
     labels, columns, grid = tables.price_grid(outcome, name)
     return {
         "prices": {
@@ -87,10 +87,10 @@ def _table_figures(outcome: Outcome, name: str) -> dict[str, Any]:
     }
 
 
-def _place(place: Place) -> dict[str, Any]:
+def _place(place: Place) -> Config:
     """As plain data; null where there is no ratio."""
 
-    def plain(value: Any) -> Any:
+    def plain(value: Plain) -> Plain:
         if isinstance(value, dict):
             return {key: plain(each) for key, each in value.items()}
         return None if value != value else value

@@ -10,12 +10,12 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from equipoise.errors import EquipoiseError
 from equipoise.storage import canonical_json, digest, write_atomic
+from equipoise.types import Config
 
-Row = dict[str, Any]
+Row = Config  # of one run, or of all learners alone
 
 
 class ResultLog:

@@ -6,22 +6,22 @@ processes, on the order in which they finish or on how often the run was interru
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from equipoise.errors import EquipoiseError, UnknownName
+from equipoise.executor import Jobs, Report, checked_jobs, run_tasks, silent
 from equipoise.experiments.names import command_name
-from equipoise.suite.cells import LEARNERS, key_of, plan, way_of
+from equipoise.suite.cells import LEARNERS, key_of, perform, plan, way_of
 from equipoise.suite.contenders import CONTENDERS
 from equipoise.suite.instances import INSTANCES
 from equipoise.suite.leaderboard import Scores, floor, with_oracle
 from equipoise.suite.results import ResultLog, Row
-from equipoise.suite.workers import work_through
+from equipoise.types import Array
 from equipoise.validation import count
 
 LOG, TAPES = "results.jsonl", "tapes"
@@ -29,7 +29,6 @@ SEEDS = 20
 FIRST_SEED = 1_000  # seeds below it are for making selectors, those from it on for judging them
 QUICK_INSTANCES, QUICK_ROUNDS, QUICK_SEEDS = ("nested-middle", "ucb-width-noisy", "exploration-trap"), 100, 2
 TABLES = ("alone", "shared")  # each learner learns from its own plays, or from all rounds it can use
-Progress = Callable[[str, float], None]  # (what is going on, share of the whole run finished since the last call)
 
 
 @dataclass(frozen=True)
@@ -61,15 +60,18 @@ def run_suite(
     instances: Sequence[str] | None = None,
     selectors: Sequence[str] | None = None,
     seeds: int | None = None,
-    jobs: int | None = None,
+    jobs: Jobs | None = None,
     quick: bool = False,
-    progress: Progress = lambda what, share: None,
+    progress: Report = silent,
 ) -> Outcome:
-    """Compute what the folder `out` lacks of these selectors; the tables show all that it has of any."""
+    """Compute what the folder `out` lacks of these selectors; the tables show all that it has of any.
+
+    `jobs` is a number of processes or an executor of `concurrent.futures`; `progress` is told shares of the whole.
+    """
     names = chosen_instances(instances, quick)
     labels = chosen_labels(selectors)
     n_seeds = count("seeds", (QUICK_SEEDS if quick else SEEDS) if seeds is None else seeds)
-    n_jobs = os.cpu_count() or 1 if jobs is None else count("jobs", jobs)
+    workers = checked_jobs(jobs)
     rounds = {name: QUICK_ROUNDS if quick else INSTANCES[name].rounds for name in names}
     tape_folder = out / TAPES
     try:
@@ -80,10 +82,13 @@ def run_suite(
     tasks = plan(names, rounds, seeds_of(n_seeds), labels, log.rows)
     n_runs = sum(task.n_runs for task in tasks)
     progress(f"{n_runs:,} runs to do" if n_runs else "all is known", 0.0 if n_runs else 1.0)
-    for task, rows in work_through(tasks, tape_folder, n_jobs):
-        log.add(rows)
-        who = f"{len(task.labels)} on tapes" if task.way == "tapes" else task.labels[0]
-        progress(f"{task.instance}: {who}", task.n_runs / n_runs)
+
+    def tell(what: str, finished_runs: float) -> None:
+        progress(what, finished_runs / n_runs)
+
+    with run_tasks(partial(perform, tape_folder), tasks, jobs=workers, what="the suite", report=tell) as finished:
+        for _, rows in finished:
+            log.add(rows)
     return _gather(names, rounds, n_seeds, log)
 
 
@@ -127,7 +132,7 @@ def _gather(names: Sequence[str], rounds: Mapping[str, int], n_seeds: int, log: 
     for table in TABLES:
         shared = table == "shared"
         within = [name for name in names if worlds[name].can_share or not shared]
-        selectors: dict[str, dict[str, Any]] = {}
+        selectors: dict[str, dict[str, Array]] = {}
         gathered[table] = {}
         for label in CONTENDERS:
             entitled = [name for name in within if way_of(name, rounds[name], label, shared)]

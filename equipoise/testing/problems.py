@@ -165,7 +165,7 @@ def what_is_compiled_draws_the_same(subject: Subject) -> None:
     """Also for learners that look at a few columns only."""
     problem = subject.make()
     interpreted, compiled = problem.kernels.draw, with_native_twins(problem.kernels.draw)
-    for n_columns in sorted({problem.columns_for(SimpleNamespace(dim=dim)) for dim in range(problem.n_columns + 1)}):
+    for n_columns in sorted({problem.columns_for(SimpleNamespace(n_columns=n)) for n in range(problem.n_columns + 1)}):
         for t in range(N_ROUNDS):
             rngs = generator(t, 0), generator(t, 0)
             one = interpreted(problem.params, problem.room(n_columns), rngs[0])

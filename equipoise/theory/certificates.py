@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 from equipoise.confidence import RADII, lower_sum, make_radius, radius_alpha, radius_shares, upper_sum
 from equipoise.errors import InvalidArgument, UnreadableFile
@@ -27,6 +27,7 @@ from equipoise.selector import Dropped, Elimination, EpochEnd
 from equipoise.storage import digest
 from equipoise.theory import epoch_ends
 from equipoise.theory.fields import (
+    Record,
     Test,
     digits,
     mapping,
@@ -41,9 +42,49 @@ from equipoise.theory.fields import (
     text,
     whole,
 )
+from equipoise.types import Plain
 
 VERSIONS = (1, 2)
 TWO_SIDED = 2  # shares of a radius that is used on both sides
+
+
+@runtime_checkable
+class Provable(Protocol):
+    """A selector that states everything its eliminations are computed from, so that others can recompute them."""
+
+    @property
+    def n_learners(self) -> int: ...
+
+    @property
+    def reward_range(self) -> tuple[float, float]: ...
+
+    @property
+    def noise(self) -> float | None: ...
+
+    @property
+    def contexts(self) -> str: ...
+
+    @property
+    def delta(self) -> float: ...
+
+    @property
+    def radius(self) -> str: ...
+
+    @property
+    def radius_scale(self) -> float: ...
+
+    @property
+    def eliminations(self) -> Sequence[Dropped]: ...
+
+    @property
+    def alpha(self) -> float:
+        """The failure probability of one side of one radius."""
+        ...
+
+    @property
+    def shares(self) -> int:
+        """How many one-sided events alpha counts for each learner and for the pool."""
+        ...
 
 
 def elimination_record(
@@ -51,10 +92,10 @@ def elimination_record(
     *,
     selector_label: str,
     seed: int,
-    selector: Any,
+    selector: Provable,
     learner_names: Sequence[str],
     instance: str = "",
-) -> dict[str, Any]:
+) -> Record:
     """The elimination as plain data: one line of `eliminations.jsonl`. `selector` is the one that eliminated,
     `instance` that of the problem where an experiment has several."""
     low, high = selector.reward_range
@@ -81,9 +122,9 @@ def elimination_record(
     return {**record, "digest": digest(record)}
 
 
-def _proof(elimination: Elimination, learner_names: Sequence[str], shares: int) -> dict[str, Any]:
+def _proof(elimination: Elimination, learner_names: Sequence[str], shares: int) -> Record:
     learner, witness = elimination.learner, elimination.witness
-    sides: dict[str, Any] = {
+    sides: Record = {
         "learner": {
             "index": int(learner.index),
             "name": str(learner_names[learner.index]),
@@ -108,7 +149,7 @@ def _proof(elimination: Elimination, learner_names: Sequence[str], shares: int) 
     return {"shares": shares, **sides}
 
 
-def verify_record(record: Any) -> list[str]:
+def verify_record(record: object) -> list[str]:
     """What is wrong with a record, in sentences; empty if it proves the elimination.
 
     Everything is recomputed from the record alone.
@@ -139,7 +180,8 @@ def verify_file(path: str | Path) -> tuple[int, list[str]]:
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UnreadableFile(f"{str(path)!r} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UnreadableFile(f"{str(path)!r} cannot be read: {reason}") from error
     faults = []
     for place, line in enumerate(lines, start=1):
         try:
@@ -151,7 +193,7 @@ def verify_file(path: str | Path) -> tuple[int, list[str]]:
     return len(lines), faults
 
 
-def elimination_words(record: Mapping[str, Any]) -> str:
+def elimination_words(record: Mapping[str, Plain]) -> str:
     """The record as one sentence, with the numbers of its inequality."""
     if record.get("epoch") is not None:
         return epoch_ends.words(record)
@@ -190,7 +232,7 @@ _SIDES: dict[str, dict[str, Test]] = {
 _SHARPER_SIDES = {side: {**fields, "spread": number} for side, fields in _SIDES.items()}
 
 
-def _common_faults(record: Mapping[str, Any]) -> list[str]:
+def _common_faults(record: Mapping[str, Plain]) -> list[str]:
     low, high = record["reward_range"]
     n_learners = record["n_learners"]
     rules = [
@@ -207,7 +249,7 @@ def _common_faults(record: Mapping[str, Any]) -> list[str]:
     return rule_faults(rules)
 
 
-def _range_faults(record: Mapping[str, Any]) -> list[str]:
+def _range_faults(record: Mapping[str, Plain]) -> list[str]:
     learner, witness = record["learner"], record["witness"]
     spreads = [
         (f"{side}.spread", record[side]["spread"], record[side]["spread"] >= 0, "at least 0")
@@ -226,7 +268,7 @@ def _range_faults(record: Mapping[str, Any]) -> list[str]:
     )
 
 
-def _mathematical_faults(record: Mapping[str, Any]) -> list[str]:
+def _mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
     learner, witness = record["learner"], record["witness"]
     low, high = record["reward_range"]
     n, witness_n, bound = learner["plays"], witness["plays"], learner["regret_bound"]

@@ -14,11 +14,11 @@ Symbols: t rounds, U reward_sum, R regret_bound, D radius, sum of B lower_sum (a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from equipoise.confidence import epoch_alpha, noise_radius, radius_sum
 from equipoise.selector import EpochEnd
 from equipoise.theory.fields import (
+    Record,
     Test,
     digits,
     number,
@@ -29,6 +29,7 @@ from equipoise.theory.fields import (
     text,
     whole,
 )
+from equipoise.types import Plain
 
 SIDES: dict[str, dict[str, Test]] = {
     "learner": {"index": whole, "name": text},
@@ -37,7 +38,7 @@ SIDES: dict[str, dict[str, Test]] = {
 }
 
 
-def proof(end: EpochEnd, learner_names: Sequence[str]) -> dict[str, Any]:
+def proof(end: EpochEnd, learner_names: Sequence[str]) -> Record:
     """The two sides of the inequality as plain data."""
     epoch, witness = end.learner, end.witness
     return {
@@ -58,7 +59,7 @@ def proof(end: EpochEnd, learner_names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def words(record: Mapping[str, Any]) -> str:
+def words(record: Mapping[str, Plain]) -> str:
     """The record as one sentence, with the numbers of its inequality."""
     learner, epoch, witness = record["learner"], record["epoch"], record["witness"]
     places = digits(epoch["mean_upper"], witness["mean_lower"])
@@ -71,7 +72,7 @@ def words(record: Mapping[str, Any]) -> str:
     )
 
 
-def range_faults(record: Mapping[str, Any]) -> list[str]:
+def range_faults(record: Mapping[str, Plain]) -> list[str]:
     """Fields out of their range."""
     dropped, witness, rounds = record["learner"]["index"], record["witness"]["index"], record["epoch"]["rounds"]
     return rule_faults(
@@ -85,7 +86,7 @@ def range_faults(record: Mapping[str, Any]) -> list[str]:
     )
 
 
-def mathematical_faults(record: Mapping[str, Any]) -> list[str]:
+def mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
     """What does not follow from the sums in the record."""
     epoch, witness = record["epoch"], record["witness"]
     low, high = record["reward_range"]

@@ -4,37 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from math import isclose, isfinite
-from typing import Any
+from typing import TypeAlias, TypeGuard
+
+from equipoise.types import Plain
 
 CLOSE = 1e-12  # relative; logarithms and roots may differ in the last digits between machines
 
 
-def whole(value: Any) -> bool:
+def whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def number(value: Any) -> bool:
+def number(value: object) -> bool:
     # A whole number too large for a float would break the comparisons that follow.
     return (whole(value) and abs(value) < 2**1000) or (isinstance(value, float) and isfinite(value))
 
 
-def text(value: Any) -> bool:
+def text(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
-def mapping(value: Any) -> bool:
+def mapping(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
-def pair(value: Any) -> bool:
+def pair(value: object) -> bool:
     return isinstance(value, list | tuple) and len(value) == 2 and all(number(end) for end in value)
 
 
-def optional_number(value: Any) -> bool:
+def optional_number(value: object) -> bool:
     return value is None or number(value)
 
 
-Test = Callable[[Any], bool]
+Record: TypeAlias = dict[str, Plain]  # as read from JSON
+Test = Callable[[object], bool]
 KINDS: dict[Test, str] = {
     whole: "a whole number",
     number: "a finite number",
@@ -45,7 +48,7 @@ KINDS: dict[Test, str] = {
 }
 
 
-def shape_faults(prefix: str, found: Mapping[str, Any], fields: Mapping[str, Test]) -> list[str]:
+def shape_faults(prefix: str, found: Mapping[str, object], fields: Mapping[str, Test]) -> list[str]:
     faults = [f"{prefix}{name} is missing" for name in fields if name not in found]
     faults += [f"{prefix}{name} is no field of a record" for name in found if name not in fields]
     for name, test in fields.items():
@@ -54,7 +57,7 @@ def shape_faults(prefix: str, found: Mapping[str, Any], fields: Mapping[str, Tes
     return faults
 
 
-def rule_faults(rules: Iterable[tuple[str, Any, bool, str]]) -> list[str]:
+def rule_faults(rules: Iterable[tuple[str, object, bool, str]]) -> list[str]:
     """Sentences about the rules (field, value, kept, what it must be) that were not kept."""
     return [f"{name} is {value!r}, but must be {rule}" for name, value, kept, rule in rules if not kept]
 

@@ -4,7 +4,7 @@ B learners are misspecified and have the smallest bounds, d_i = 1; the others ha
 misspecified learner loses `gap` in every play. `equipoise docs guarantees` writes the page.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
-Bandits and RL", tables labelled tab:summary_worst_case and tab:summary_gap_bounds.
+Bandits and RL", tables labeled tab:summary_worst_case and tab:summary_gap_bounds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import e, log, sqrt
 from textwrap import fill
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 from equipoise.confidence import make_radius, radius_sum
 from equipoise.errors import InvalidArgument, UnknownName
@@ -27,9 +27,10 @@ from equipoise.theory.guarantees import (
     sqrt_log_gap_guarantee,
     sqrt_log_guarantee,
 )
+from equipoise.types import Config, Plain
 from equipoise.validation import count, positive, probability
 
-DEFAULTS: Mapping[str, Any] = {
+DEFAULTS: Mapping[str, Plain] = {
     "M": 5,
     "B": 2,
     "d": 4.0,
@@ -39,6 +40,13 @@ DEFAULTS: Mapping[str, Any] = {
     "delta": 0.05,
     "T": [10_000, 1_000_000, 100_000_000],
 }
+
+
+class World(TypedDict):
+    """What every guarantee depends on beside the bounds."""
+
+    rounds: int
+    radius: float
 
 
 class Case(NamedTuple):
@@ -70,7 +78,7 @@ class Case(NamedTuple):
         return [None if true else self.gap for true in self.kept]
 
     @property
-    def world(self) -> dict[str, Any]:
+    def world(self) -> World:
         rule = make_radius(
             "stitched",
             n_learners=self.n_learners,
@@ -98,7 +106,7 @@ class Row(NamedTuple):
     proof: str
 
 
-def case_of(settings: Mapping[str, Any], rounds: int) -> Case:
+def case_of(settings: Mapping[str, Plain], rounds: int) -> Case:
     """The case that complete settings describe, or what is wrong with them."""
     n_learners = count("M", settings["M"], least=2)
     return Case(
@@ -203,7 +211,7 @@ GAPS = (
 )
 
 
-def complete(overrides: Mapping[str, Any]) -> dict[str, Any]:
+def complete(overrides: Mapping[str, Plain]) -> Config:
     """Settings with defaults filled in; unknown ones are refused."""
     for key in overrides:
         if key not in DEFAULTS:
@@ -211,7 +219,7 @@ def complete(overrides: Mapping[str, Any]) -> dict[str, Any]:
     return {**DEFAULTS, **overrides}
 
 
-def page(overrides: Mapping[str, Any]) -> str:
+def page(overrides: Mapping[str, Plain]) -> str:
     """The page docs/guarantees.md."""
     settings = complete(overrides)
     horizons = settings["T"] if isinstance(settings["T"], list) else [settings["T"]]
@@ -219,7 +227,7 @@ def page(overrides: Mapping[str, Any]) -> str:
     return "\n".join(_lines(settings, cases)) + "\n"
 
 
-def _lines(settings: Mapping[str, Any], cases: Sequence[Case]) -> Iterator[str]:
+def _lines(settings: Mapping[str, Plain], cases: Sequence[Case]) -> Iterator[str]:
     chosen = ", ".join(f"{name} = {value}" for name, value in settings.items() if name != "T")
     yield "# Guarantees in numbers\n"
     yield _paragraphs(f"""\
@@ -265,7 +273,7 @@ def _number(value: float | None, rounds: int) -> str:
     return shown if value < rounds else f"*{shown}*"
 
 
-def _at_least_one(name: str, value: Any) -> float:
+def _at_least_one(name: str, value: Plain) -> float:
     number = positive(name, value)
     if number < 1.0:
         raise InvalidArgument(f"{name} is {value!r}, but must be at least 1: so the theorems are printed")

@@ -31,7 +31,7 @@ class RunningMeans:
     def learn(self, context: Any, action: Any, reward: float, weight: float = 1.0) -> None:
         if not isinstance(action, int | np.integer) or not 0 <= action < len(offered(context)):
             raise ValueError(f"action is {action!r}, but must be an offered one")
-        if isinstance(reward, str) or reward is None or not abs(reward) < 1e100:
+        if type(reward) is not float or not abs(reward) < 1e100:
             raise ValueError(f"reward is {reward!r}, but must be a number")
         self.counts[action] += 1.0
         self.sums[action] += reward

@@ -46,7 +46,7 @@ class TurnsThenBest:
 
     def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[()]:
         self._check_open(choice)
-        if isinstance(reward, str) or reward is None or not 0.0 <= reward <= 1.0:
+        if type(reward) is not float or not 0.0 <= reward <= 1.0:
             raise InvalidArgument(f"reward is {reward!r}, but must lie in [0, 1]")
         self.open.remove((choice.learner, choice.play))
         self.rewarded[choice.learner] += 1
@@ -94,7 +94,11 @@ class TurnsThenBest:
         }
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        shapes = {"rounds": (1,), "plays": (self.n_learners,), "rewarded": (self.n_learners,)}
+        shapes: dict[str, tuple[int, ...]] = {
+            "rounds": (1,),
+            "plays": (self.n_learners,),
+            "rewarded": (self.n_learners,),
+        }
         shapes |= {"reward_sums": (self.n_learners,), "open": (len(state.get("open", ())), 2)}
         for name, shape in shapes.items():
             if name not in state or state[name].shape != shape:

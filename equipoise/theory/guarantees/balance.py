@@ -4,7 +4,7 @@ R_i is the admissible bound of learner i, n_i its plays, D the radius of a sum (
 the expected rewards; * is a learner that keeps its bound. All hold on the event of the radius, or always.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
-Bandits and RL": lemmas labelled lem:balancing, lem:regbound_nonelim, lem:suff_cond_elimination,
+Bandits and RL": lemmas labeled lem:balancing, lem:regbound_nonelim, lem:suff_cond_elimination,
 lem:general_ratio_bound and lem:sqrt_ratio_bound.
 Departures: the printed step R + 1 <= 2 R needs R(1) = w. For a concave bound the factor 2 needs nothing: when i was
 chosen last R_i(n_i - 1) <= R_*(n_*), and R_i(n_i) <= 2 R_i(n_i - 1) once n_i >= 2; n_i = 1 is trivial. With bounds

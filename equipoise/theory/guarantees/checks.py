@@ -47,7 +47,7 @@ def check_bound_delta(bound_delta: float) -> float:
 
 
 def check_printed(sizes: Sequence[float], constant: float) -> None:
-    """The normalisation of the printed theorems: d_i >= 1 and C >= 1 (width 1)."""
+    """The normalization of the printed theorems: d_i >= 1 and C >= 1 (width 1)."""
     for i, size in enumerate(sizes):
         if real(f"sizes[{i}]", size) < 1.0:
             raise InvalidArgument(f"sizes[{i}] is {size!r}, but must be at least 1: so the theorem is printed")

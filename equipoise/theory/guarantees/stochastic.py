@@ -7,7 +7,7 @@ the paper has them, with D(T) for its c sqrt(T ln(M ln T/delta)).
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL": thm:general_regbound, thm:poly_reg, thm:sqrt_reg, thm:linTmissp and lem:lin_sqrt_regret_bound.
 Departures: thm:poly_reg as printed has the play ratio 2 (d_*/d_i)^(1/beta), its lemma (2 d_*/d_i)^(1/beta); the latter
-is used, for any coefficients, without the normalisation d_i >= 1. The proof of thm:sqrt_reg gives a factor 3 that its
+is used, for any coefficients, without the normalization d_i >= 1. The proof of thm:sqrt_reg gives a factor 3 that its
 statement lacks; the play ratio of `balance` gives 2 and no ln ln. thm:linTmissp has no constants; they are those of its
 lemma, in whose last case n_i/sqrt(n_*) <= 3 sqrt(n_i) is printed without the 3, so that 2 C_1 sqrt(n_i) becomes
 6 C_1 sqrt(n_i). A misspecified learner may lose w more in the play on which the test fires.

@@ -1,0 +1,63 @@
+"""The theorem of Algorithm 1 that fits a selector: by the family of its bounds, with its own radius and range."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias, TypedDict
+
+from equipoise.bounds import Bound, LinearSqrt, Power, SqrtLog
+from equipoise.confidence import radius_sum
+from equipoise.selectors import BalancedElimination
+from equipoise.theory.guarantees import linear_sqrt_guarantee, power_guarantee, sqrt_log_guarantee
+
+ClosedForm: TypeAlias = Power | SqrtLog | LinearSqrt  # bounds that are a formula in the number of plays
+
+
+class Terms(TypedDict):
+    """What every theorem depends on beside the bounds."""
+
+    rounds: int
+    radius: float  # of the sum of as many rewards
+    width: float  # of the reward range
+
+
+def deviation(selector: BalancedElimination, n: int) -> float:
+    """By how much n rewards may stray in all: the selector's radius."""
+    return radius_sum(selector.confidence.radius, n)
+
+
+def terms_of(selector: BalancedElimination, rounds: int) -> Terms:
+    low, high = selector.reward_range
+    return {"rounds": rounds, "radius": deviation(selector, rounds), "width": high - low}
+
+
+def closed_form(selector: BalancedElimination, kept: Sequence[bool], rounds: int) -> float | None:
+    """The regret that is promised if the learners that are `kept` keep their bounds; infinite if nothing is, None where
+    the bounds are of several families or have no closed form."""
+    bounds, terms = selector.bounds or (), terms_of(selector, rounds)
+    if len({_family(bound) for bound in bounds}) != 1:
+        return None
+    match bounds[0]:
+        case Power(_, exponent):
+            return power_guarantee(coefficients_of(bounds), exponent, kept, **terms)
+        case SqrtLog(_, delta):
+            return sqrt_log_guarantee(coefficients_of(bounds), delta, kept, **terms)
+        case LinearSqrt(_, coefficient):
+            slopes = [bound.slope for bound in bounds if isinstance(bound, LinearSqrt)]
+            return linear_sqrt_guarantee(slopes, coefficient, kept, **terms)
+        case _:
+            return None
+
+
+def coefficients_of(bounds: Sequence[Bound]) -> list[float]:
+    """Of bounds that are all Power or SqrtLog."""
+    return [bound.coefficient for bound in bounds if isinstance(bound, Power | SqrtLog)]
+
+
+def _family(bound: Bound) -> tuple[type[Bound], float]:
+    """What bounds of one family have in common."""
+    match bound:
+        case Power(_, shape) | SqrtLog(_, shape) | LinearSqrt(_, shape):
+            return type(bound), shape
+        case _:
+            return type(bound), 0.0
