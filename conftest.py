@@ -1,6 +1,12 @@
-"""Settings of the documented examples."""
+"""Settings of the tests and of the documented examples."""
+
+import os
+from pathlib import Path
 
 import pytest
+
+# All test processes, of this run and the next, find each other's compiled drivers here.
+os.environ.setdefault("EQUIPOISE_CACHE", str(Path(__file__).resolve().parent / "build" / "drivers"))
 
 
 @pytest.fixture(autouse=True)

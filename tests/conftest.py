@@ -1,7 +1,6 @@
 """Settings that all tests share."""
 
 import os
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -10,9 +9,6 @@ from hypothesis import settings
 # a busy machine is no fault of the code.
 settings.register_profile("equipoise", derandomize=True, deadline=None)
 settings.load_profile("equipoise")
-
-# All test processes, of this run and the next, find each other's compiled drivers here.
-os.environ.setdefault("EQUIPOISE_CACHE", str(Path(__file__).resolve().parents[1] / "build" / "drivers"))
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 

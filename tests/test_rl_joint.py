@@ -33,7 +33,8 @@ def test_a_joint_run_is_the_run_from_tapes_where_nothing_is_random() -> None:
         problem, learners = lock_and_learners()
         bounds: list[Bound] = [Observed(), Custom(lambda n: 2.0 * n**0.5, "2 sqrt(n)")]
         selector = BalancedElimination(bounds, reward_range=problem.reward_range)
-        plain: Any = SimpleNamespace(observe=problem.observe, play=problem.play, gap=problem.gap)
+        methods = {name: getattr(problem, name) for name in ("observe", "respond", "play", "gap")}
+        plain: Any = SimpleNamespace(**methods)
         if jointly:
             runs.append(run_jointly(plain, learners, selector, marks, 0)[0])
         else:

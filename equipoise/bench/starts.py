@@ -28,11 +28,11 @@ def start_figures(scale: Scale) -> Iterator[Figure]:
     first: list[float] = []
     second: list[float] = []
     for _ in range(scale.repeats):
-        # Should compiled code ever be kept on disk, the first start begins without any.
+        # The first start begins without any compiled code on disk.
         with tempfile.TemporaryDirectory() as cache:
             for seconds in (first, second):
                 start = perf_counter()
-                _python(FIRST_RESULTS, {**os.environ, "NUMBA_CACHE_DIR": cache})
+                _python(FIRST_RESULTS, {**os.environ, "EQUIPOISE_CACHE": cache})
                 seconds.append(perf_counter() - start)
     yield figure(GROUP, "nested, 100 rounds, in a new process: first start", "s", first)
     yield figure(GROUP, "nested, 100 rounds, in a new process: second start", "s", second)
