@@ -38,6 +38,9 @@ WITHOUT_REFERENCE = {
     "selectors/__init__.py": "registry",
     "selectors/base.py": "what selectors share",
     "selectors/drawn.py": "what selectors share",
+    "selectors/kernels.py": "what selectors share",
+    "selectors/nested.py": "what selectors share",
+    "selectors/settings.py": "what selectors share",
     "selectors/uniform.py": "draws learners at random",
     "selectors/oracle.py": "knows the best learner",
 }
