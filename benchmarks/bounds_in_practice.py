@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.bounds import Bound, Observed, Power
-from equipoise.experiments.nested import NESTED, NORM_BOUND, build, nested_dims
+from equipoise.lab.experiments.nested import NESTED, NORM_BOUND, build, nested_dims
 from equipoise.learners.oful import closed_form_constant
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.joint import run_jointly

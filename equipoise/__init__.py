@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from equipoise import bounds, errors, learners, selectors
 from equipoise.learner import Learner, Proposal
 from equipoise.learners import Ball
-from equipoise.nesting import LinearClass
-from equipoise.portfolio import Decision, Portfolio
+from equipoise.learners._core.linear_class import LinearClass
+from equipoise.portfolio.portfolio import Decision, Portfolio
 from equipoise.problem import Problem
 from equipoise.selector import Certificate, Choice, Elimination, EpochEnd, Selector, Standing
 
 if TYPE_CHECKING:
     from equipoise import problems
-    from equipoise.experiments.results import load_results
+    from equipoise.lab.runs.results import load_results
     from equipoise.simulation.api import simulate
 
 __all__ = [
@@ -54,7 +54,7 @@ def __getattr__(name: str) -> Any:
     if name == "problems":
         return import_module("equipoise.problems")
     if name == "load_results":
-        from equipoise.experiments.results import load_results
+        from equipoise.lab.runs.results import load_results
 
         return load_results
     if name == "simulate":

@@ -21,9 +21,9 @@ from math import e, isfinite, log, nan, sqrt
 from typing import Any, TypeAlias
 
 from equipoise.errors import InvalidArgument, UnknownName
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
+from equipoise.settings.checks import non_negative, positive, probability, real, text
 from equipoise.types import Config, Plain
-from equipoise.validation import non_negative, positive, probability, real, text
 
 POWER, SQRT_LOG, LINEAR_SQRT, SUMMED = 0, 1, 2, 3
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from equipoise.errors import EquipoiseError, InvalidArgument, NotEntitled
 from equipoise.learner import MinimalLearner, accepts, can_be_restored, learner_name, provides
-from equipoise.nesting import check_classes, linear_class
+from equipoise.learners._core.linear_class import check_classes, linear_class
 from equipoise.selector import Selector, traits_of
 from equipoise.types import Config
 

@@ -25,7 +25,7 @@ from math import e, exp, inf, log, sqrt
 from typing import NamedTuple, TypeAlias, TypedDict, Unpack
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import dispatched, kernel
+from equipoise.kernels.marks import dispatched, kernel
 
 RADII = ("stitched", "paper", "bernstein")
 

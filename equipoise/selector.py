@@ -16,11 +16,11 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.learner import Proposal
+from equipoise.settings.checks import real
 from equipoise.types import Config, Plain, State
-from equipoise.validation import real
 
 if TYPE_CHECKING:
-    from equipoise.nesting import LinearClass
+    from equipoise.learners._core.linear_class import LinearClass
 
 NEEDS = frozenset({"bounds", "actions", "lower", "weight", "snapshots", "nested"})
 
@@ -138,7 +138,7 @@ Dropped = Elimination | EpochEnd
 
 
 class Outlook(NamedTuple):
-    """The next elimination, if mean rewards and shares of plays stay as they are; see `equipoise.outlook`."""
+    """The next elimination, if mean rewards and shares of plays stay as they are; see `equipoise.selectors._core.outlook`."""
 
     learner: int
     witness: int

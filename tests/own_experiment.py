@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from equipoise.experiments import Experiment, Setup
+from equipoise.lab.experiments import Experiment, Setup
 from equipoise.learner import Proposal
 from equipoise.selector import Certificate, Choice, Standing
 from equipoise.types import Action, Config, Context, Plain, State

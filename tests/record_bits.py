@@ -27,9 +27,9 @@ import numpy as np
 import polars as pl
 
 from equipoise import Portfolio, __version__
-from equipoise.experiments import EXPERIMENTS
-from equipoise.experiments.runner import run
-from equipoise.trajectory import Trajectory
+from equipoise.lab.experiments import EXPERIMENTS
+from equipoise.lab.runs.runner import run
+from equipoise.learners._core.trajectory import Trajectory
 from tests.recorded_portfolios import KEPT, ROUNDS, VARIANTS, Settlement, Variant, Waiting, play, settle
 
 RECORDED = Path(__file__).parent / "recorded"

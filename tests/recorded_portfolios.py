@@ -32,6 +32,7 @@ from equipoise.learners import (
     Scheduled,
     SquareCB,
 )
+from equipoise.learners._core.trajectory import Trajectory
 from equipoise.selectors import (
     D3RB,
     ED2RB,
@@ -54,7 +55,6 @@ from equipoise.selectors import (
     TsallisCorral,
     Uniform,
 )
-from equipoise.trajectory import Trajectory
 
 ROUNDS = 2000
 LOST_FROM = 1600  # a reward that never comes ends the resolved plays of its learner, so this is late in a run

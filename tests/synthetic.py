@@ -9,11 +9,11 @@ import numpy as np
 
 from equipoise.bounds import Power
 from equipoise.confidence import radius_sum
-from equipoise.experiments.results import Curve, Results, SeedResult, log_rounds
-from equipoise.experiments.store import RunFolder
+from equipoise.lab.runs.results import Curve, Results, SeedResult, log_rounds
+from equipoise.lab.runs.store import RunFolder
 from equipoise.selector import Elimination, Evidence
 from equipoise.selectors import BalancedElimination
-from equipoise.storage import digest
+from equipoise.storage.files import digest
 from equipoise.theory.certificates import elimination_record
 
 LEARNERS = ("small", "right", "large")

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from equipoise import Portfolio, Proposal
 from equipoise.compatibility import check_entitled
 from equipoise.errors import InvalidArgument, NotEntitled
-from equipoise.experiments.adversarial import ADVERSARIAL
-from equipoise.experiments.results import log_rounds
-from equipoise.experiments.runner import complete_settings
+from equipoise.lab.experiments.adversarial import ADVERSARIAL
+from equipoise.lab.runs.results import log_rounds
+from equipoise.lab.runs.runner import complete_settings
 from equipoise.learners import OFUL, UCB, LinearThompson
-from equipoise.nesting import LinearClass
+from equipoise.learners._core.linear_class import LinearClass
 from equipoise.problems import AdversarialBandit, Hiding, LinearBandit, Predicting, Punishing, Switching
 from equipoise.selectors import AdversarialElimination, EpochBalancing
 from equipoise.simulation.joint import run_jointly, run_portfolio

@@ -8,16 +8,17 @@ import pytest
 from scipy.stats import binomtest
 
 from equipoise import Portfolio
-from equipoise.experiments.results import log_rounds
+from equipoise.kernels.streams import CONTEXTS, REWARDS, open_stream, seek
+from equipoise.lab.runs.results import log_rounds
 from equipoise.learner import Proposals
 from equipoise.learners import OFUL
 from equipoise.problems import AdversarialBandit, Hiding, Predicting, Switching
-from equipoise.selectors import AdversarialElimination, EpochBalancing, epoch_balancing, epochs, nested
-from equipoise.selectors.epochs import State
-from equipoise.selectors.nested import Params
+from equipoise.selectors import AdversarialElimination, EpochBalancing, epoch_balancing
+from equipoise.selectors._core import epochs, nested
+from equipoise.selectors._core.epochs import State
+from equipoise.selectors._core.nested import Params
 from equipoise.simulation.compiler import compiled
 from equipoise.simulation.joint import run_jointly
-from equipoise.streams import CONTEXTS, REWARDS, open_stream, seek
 from tests.nested_pools import DIMS, bandit, classes_of, common_bounds, learners
 
 FALSE_ALARM = 1e-6  # probability that a true claim is rejected, were it false in exactly the promised share of runs

@@ -8,8 +8,8 @@ from scipy.stats import chisquare
 
 from equipoise.errors import InvalidArgument
 from equipoise.learners import ALBDim, ALBNorm
+from equipoise.learners._core.ball import farthest_point
 from equipoise.learners.alb_norm import greatest_norm
-from equipoise.learners.ball import farthest_point
 from equipoise.types import Array
 
 

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from equipoise.audit import command, report, subjects
-from equipoise.audit.claims import CLAIMS, Finding, Seen, binomial_interval, findings
-from equipoise.audit.controls import CONTROLS
-from equipoise.audit.judging import judge
-from equipoise.audit.lemmas import LEMMAS
-from equipoise.audit.pools import FAMILIES, GAP, make_pool
-from equipoise.audit.subjects import Task
 from equipoise.bounds import Observed, Power
 from equipoise.cli import main
 from equipoise.confidence import radius_sum
-from equipoise.experiments import EXPERIMENTS
+from equipoise.lab.audit import command, report, subjects
+from equipoise.lab.audit.claims import CLAIMS, Finding, Seen, binomial_interval, findings
+from equipoise.lab.audit.controls import CONTROLS
+from equipoise.lab.audit.judging import judge
+from equipoise.lab.audit.lemmas import LEMMAS
+from equipoise.lab.audit.pools import FAMILIES, GAP, make_pool
+from equipoise.lab.audit.subjects import Task
+from equipoise.lab.experiments import EXPERIMENTS
 from equipoise.learner import Proposal
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.tapes import Tapes, run_on_tapes

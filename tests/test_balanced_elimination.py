@@ -17,8 +17,9 @@ from equipoise.bounds import Bound, Custom, LinearSqrt, Observed, Power, SqrtLog
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownDecision
 from equipoise.learner import Proposal
 from equipoise.selector import Choice
-from equipoise.selectors import BalancedElimination, evidence
-from equipoise.selectors.kernels import Kernels
+from equipoise.selectors import BalancedElimination
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.kernels import Kernels
 from tests.reference import Reference, Round
 
 # Rewards, regrets and custom bounds are multiples of 1/16 of a width that is a power of two: every sum is exact, ties

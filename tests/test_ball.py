@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InvalidArgument
 from equipoise.learners import OFUL, Ball
-from equipoise.learners.ball import farthest_point
+from equipoise.learners._core.ball import farthest_point
 from equipoise.types import Array
 
 

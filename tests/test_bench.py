@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from benchmarks import bare_loop, numpy_loop
-from equipoise.bench import feature_maps, linucb, machine, peer_process, peers, report
-from equipoise.bench.contest import RIDGE, WIDTH, Rounds, average_regret, load, play, save
-from equipoise.bench.samples import Benchmark, Line
-from equipoise.bench.scale import QUICK, Shape
 from equipoise.cli import main
 from equipoise.simulation.tapes import Tapes
+from tools.bench import feature_maps, linucb, machine, peer_process, peers, report
+from tools.bench.contest import RIDGE, WIDTH, Rounds, average_regret, load, play, save
+from tools.bench.samples import Benchmark, Line
+from tools.bench.scale import QUICK, Shape
 
 ROOT = Path(__file__).resolve().parents[1]
 ADAPTERS = peers.adapters(ROOT / "benchmarks" / "peers")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from equipoise.bounds import Power
 from equipoise.errors import UnreadableFile
 from equipoise.selectors import BalancedElimination
-from equipoise.storage import digest
+from equipoise.storage.files import digest
 from equipoise.theory.certificates import elimination_record, elimination_words, verify_file, verify_record
 
 NAMES = ["good", "poor", "worse"]

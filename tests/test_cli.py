@@ -14,11 +14,12 @@ from equipoise import __version__
 from equipoise.bounds import Power
 from equipoise.cli import main, parse_settings
 from equipoise.errors import InvalidArgument
-from equipoise.experiments import EXPERIMENTS, runner
-from equipoise.experiments.experiment import Experiment, Setup
-from equipoise.experiments.names import command_name
-from equipoise.experiments.results import SeedResult, load_results
-from equipoise.experiments.tables import overview
+from equipoise.lab.experiment import Experiment, Setup
+from equipoise.lab.experiments import EXPERIMENTS
+from equipoise.lab.names import command_name
+from equipoise.lab.report.tables import overview
+from equipoise.lab.runs import runner
+from equipoise.lab.runs.results import SeedResult, load_results
 from equipoise.learners import LEARNERS
 from equipoise.problems import PROBLEMS
 from equipoise.selectors import SELECTORS, BalancedElimination

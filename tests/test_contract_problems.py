@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import equipoise.problems
-from equipoise.kernel import NATIVE
+from equipoise.kernels.marks import NATIVE
 from equipoise.problems import (
     PROBLEMS,
     AdversarialBandit,

@@ -15,7 +15,7 @@ import pytest
 import equipoise.selectors
 from equipoise.bounds import Custom, LinearSqrt, Observed, Power, SqrtLog
 from equipoise.errors import EquipoiseError, UnknownDecision
-from equipoise.nesting import LinearClass
+from equipoise.learners._core.linear_class import LinearClass
 from equipoise.selector import Choice
 from equipoise.selectors import (
     D3RB,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equipoise.experiments.watched_oful import WatchedOFUL
+from equipoise.lab.experiments.watched_oful import WatchedOFUL
 from equipoise.learners import OFUL, OSOM, UCB, SquareCB
 from equipoise.problems import LinearBandit
 from equipoise.rl import FeatureLSVI, LinearMDP

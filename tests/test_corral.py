@@ -15,7 +15,7 @@ from scipy.stats import chisquare
 from equipoise.bounds import Power, SqrtLog
 from equipoise.errors import InvalidArgument, UnknownSetting
 from equipoise.selectors import UCBC, Corral, StochasticCorral, StochasticEXP3P, TsallisCorral, tsallis_corral
-from equipoise.selectors.log_barrier import Odds, descend
+from equipoise.selectors._core.log_barrier import Odds, descend
 from equipoise.selectors.tsallis_corral import weigh
 from equipoise.selectors.ucbc import group_index
 

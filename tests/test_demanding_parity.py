@@ -9,12 +9,12 @@ import pytest
 
 from equipoise import Portfolio
 from equipoise.errors import NotEntitled
-from equipoise.experiments.results import log_rounds
+from equipoise.kernels.records import state_columns
+from equipoise.lab.runs.results import log_rounds
 from equipoise.learners import OFUL, UCB, EpsilonGreedy, SquareCB
-from equipoise.learners.linear import learn
-from equipoise.learners.ridge import open_scratch
+from equipoise.learners._core.linear import learn
+from equipoise.learners._core.ridge import open_scratch
 from equipoise.problems import KArmedBandit
-from equipoise.records import state_columns
 from equipoise.selectors import Corral, StochasticCorral, StochasticEXP3P, TsallisCorral
 from equipoise.simulation.compiler import compiled
 from equipoise.simulation.joint import run_jointly, run_portfolio

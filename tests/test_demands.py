@@ -12,11 +12,10 @@ from equipoise import Portfolio, Proposal
 from equipoise.bounds import Observed, Power
 from equipoise.cli import main
 from equipoise.compatibility import NEEDS, provided_by
-from equipoise.entitlement import PROVIDED, examples, page
 from equipoise.errors import InvalidArgument, NotEntitled
 from equipoise.learner import ACCEPTS, PROVIDES, learner_name
 from equipoise.learners import LEARNERS, OFUL, UCB, EpsilonGreedy
-from equipoise.nesting import LinearClass, linear_class
+from equipoise.learners._core.linear_class import LinearClass, linear_class
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selector import NEEDS as DECLARED_NEEDS
 from equipoise.selector import traits_of
@@ -31,6 +30,7 @@ from equipoise.selectors import (
 )
 from equipoise.simulation.tapes import why_not_tapes
 from tests.recorders import saved
+from tools.pages.compatibility import PROVIDED, examples, page
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -17,7 +17,7 @@ import typer.main
 from equipoise.bounds import BOUNDS
 from equipoise.cli import app
 from equipoise.confidence import RADII
-from equipoise.experiments import EXPERIMENTS
+from equipoise.lab.experiments import EXPERIMENTS
 from equipoise.learners import LEARNERS
 from equipoise.problems import PROBLEMS
 from equipoise.selectors import SELECTORS

@@ -18,7 +18,7 @@ import numba
 import numpy as np
 import pytest
 
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.learners import Constant
 from equipoise.problems import KArmedBandit
 from equipoise.simulation import cache, compiler, rounds, sources
@@ -266,8 +266,8 @@ def test_modules_outside_of_the_package_count_with_what_they_import(
     __import__("own_kernels")
     assert sources.reached(["own_kernels"]) == ["own_helpers", "own_kernels"]
     installed = sources.reached(["equipoise.learners.oful"])
-    assert "equipoise.learners.ridge" in installed and not any(name.startswith("numpy") for name in installed)
-    assert "equipoise.simulation.normals" in sources.reached(["equipoise.normals"])
+    assert "equipoise.learners._core.ridge" in installed and not any(name.startswith("numpy") for name in installed)
+    assert "equipoise.simulation.normals" in sources.reached(["equipoise.kernels.normals"])
 
 
 def test_the_drivers_used_least_recently_are_deleted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise import Proposal
-from equipoise.nesting import LinearClass
+from equipoise.learners._core.linear_class import LinearClass
 from equipoise.selectors import AdversarialElimination
-from equipoise.storage import digest
+from equipoise.storage.files import digest
 from equipoise.theory.certificates import elimination_record, elimination_words, verify_record
 
 NAMES = ["two", "four", "eight"]

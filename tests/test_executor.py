@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
-from equipoise.executor import ONE_THREAD, Jobs, Report, checked_jobs, run_tasks
+from equipoise.lab.executor import ONE_THREAD, Jobs, Report, checked_jobs, run_tasks
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -73,7 +73,7 @@ def test_an_interruption_ends_all_processes(tmp_path: Path) -> None:
     script.write_text(
         "import os, sys, time\n"
         "from pathlib import Path\n"
-        "from equipoise.executor import run_tasks\n"
+        "from equipoise.lab.executor import run_tasks\n"
         "def nap(path, report):\n"
         "    path.write_text(str(os.getpid()))\n"
         "    time.sleep(60)\n"
@@ -120,7 +120,7 @@ def test_what_cannot_be_sent_is_refused_in_one_line() -> None:
 
 def test_what_was_typed_in_is_refused_in_one_line() -> None:
     program = (
-        "from equipoise.executor import run_tasks\n"
+        "from equipoise.lab.executor import run_tasks\n"
         "def work(number, report): return number\n"
         "with run_tasks(work, [1, 2], jobs=2) as found: print(sorted(found))\n"
     )

@@ -13,22 +13,22 @@ import pytest
 from equipoise.bounds import Power
 from equipoise.cli import main
 from equipoise.errors import InvalidArgument
-from equipoise.experiments import EXPERIMENTS, confidence
-from equipoise.experiments.pages import guarantee, write_page
-from equipoise.experiments.report import publish
-from equipoise.experiments.results import Results, load_results, log_rounds
-from equipoise.experiments.runner import complete_settings, run
-from equipoise.experiments.simulation import simulate_seed
-from equipoise.experiments.summary import rows_of
-from equipoise.experiments.watched_oful import WatchedOFUL
+from equipoise.kernels.streams import CONTEXTS, REWARDS, open_stream, seek
+from equipoise.lab.experiments import EXPERIMENTS, confidence
+from equipoise.lab.experiments.watched_oful import WatchedOFUL
+from equipoise.lab.report.report import publish
+from equipoise.lab.runs.results import Results, load_results, log_rounds
+from equipoise.lab.runs.runner import complete_settings, run
+from equipoise.lab.runs.seeds import simulate_seed
+from equipoise.lab.runs.summary import rows_of
 from equipoise.learner import learner_name
 from equipoise.learners import OFUL
 from equipoise.problems import LinearBandit
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.tapes import Tapes
-from equipoise.streams import CONTEXTS, REWARDS, open_stream, seek
 from equipoise.theory.certificates import verify_file
+from tools.pages.experiments import guarantee, write_page
 
 NAMES = ("nested", "misspecification", "confidence", "ucb-width", "context-or-not")
 # Few learners: joint runs are compiled for each number of them, which takes longer than the runs.

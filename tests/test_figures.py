@@ -13,9 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from equipoise.experiments.figures import regret_figure, save_figure
-from equipoise.experiments.gather import curves_over_seeds, elimination_marks
-from equipoise.experiments.panels import (
+from equipoise.lab.report.figures import regret_figure, save_figure
+from equipoise.lab.report.panels import (
     COOL,
     WARM,
     Mark,
@@ -27,6 +26,7 @@ from equipoise.experiments.panels import (
     short,
     spread,
 )
+from equipoise.lab.runs.gather import curves_over_seeds, elimination_marks
 from tests.synthetic import ABOUT, LEARNERS, SELECTORS, finished_run, seed_result
 
 SHAPES: dict[str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from equipoise.bounds import LinearSqrt, Power, SqrtLog
 from equipoise.confidence import make_radius, noise_radius, radius_sum
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
-from equipoise.nesting import LinearClass
+from equipoise.learners._core.linear_class import LinearClass
 from equipoise.selectors import BalancedElimination
 from equipoise.theory import guarantees, tables
 from equipoise.theory.guarantees import (

@@ -12,13 +12,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from equipoise.errors import UnreadableFile
-from equipoise.experiments.experiment import Experiment, Setup
-from equipoise.experiments.figures import regret_figure
-from equipoise.experiments.gather import curves_over_seeds, elimination_marks
-from equipoise.experiments.report import publish
-from equipoise.experiments.results import load_results
-from equipoise.experiments.summary import rows_of
-from equipoise.experiments.tables import facts, overview, plays
+from equipoise.lab.experiment import Experiment, Setup
+from equipoise.lab.report.figures import regret_figure
+from equipoise.lab.report.report import publish
+from equipoise.lab.report.tables import facts, overview, plays
+from equipoise.lab.runs.gather import curves_over_seeds, elimination_marks
+from equipoise.lab.runs.results import load_results
+from equipoise.lab.runs.summary import rows_of
 from equipoise.problems import LinearBandit
 from equipoise.theory.certificates import verify_file
 from tests.synthetic import LEARNERS, SELECTORS, finished_run, seed_result

@@ -7,11 +7,11 @@ import pytest
 from scipy.stats import binomtest, chi2
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import NATIVE
+from equipoise.kernels.marks import NATIVE
 from equipoise.learners import LinearThompson
 from equipoise.learners import linear_thompson as module
+from equipoise.learners._core.ridge import open_scratch
 from equipoise.learners.linear_thompson import draw
-from equipoise.learners.ridge import open_scratch
 from equipoise.types import Array
 
 

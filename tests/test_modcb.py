@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chisquare
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import NATIVE
+from equipoise.kernels.marks import NATIVE
 from equipoise.learners import OFUL, ModCB
 from equipoise.learners.modcb import gap_increments, threshold
 from equipoise.types import Array

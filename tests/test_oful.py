@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 
 from equipoise.errors import InvalidArgument
 from equipoise.learners import OFUL
-from equipoise.learners.ridge import ellipsoid_radius
+from equipoise.learners._core.ridge import ellipsoid_radius
 from equipoise.types import Array
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from equipoise.errors import InvalidArgument
 from equipoise.learners import OSOM
-from equipoise.learners.ridge import Ellipsoid
+from equipoise.learners._core.ridge import Ellipsoid
 from equipoise.types import Array
 
 ARMS, DIM = 3, 2

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from equipoise.errors import InvalidArgument
-from equipoise.experiments import Setup
-from equipoise.experiments.results import CURVES, ELIMINATIONS, EXPERIMENT
-from equipoise.experiments.runner import run
+from equipoise.lab.experiments import Setup
+from equipoise.lab.runs.results import CURVES, ELIMINATIONS, EXPERIMENT
+from equipoise.lab.runs.runner import run
 from tests.own_experiment import OWN, Coins, Habit, InTurn, build
 
 

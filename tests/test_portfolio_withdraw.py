@@ -11,8 +11,8 @@ from equipoise import Portfolio
 from equipoise.bounds import Observed, Power
 from equipoise.errors import InvalidArgument, UnknownDecision
 from equipoise.learners import Constant
+from equipoise.learners._core.trajectory import Trajectory
 from equipoise.selectors import BalancedElimination
-from equipoise.trajectory import Trajectory
 from tests.recorders import recorders, rewards_of, saved
 
 EVENTS = st.lists(

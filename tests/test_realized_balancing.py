@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from equipoise.bounds import Power
 from equipoise.confidence import lower_sum, radius_sum
 from equipoise.errors import InvalidArgument
-from equipoise.experiments.results import log_rounds
+from equipoise.lab.runs.results import log_rounds
 from equipoise.learners import Constant
 from equipoise.problems import KArmedBandit
 from equipoise.selectors import RealizedBalancing

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.experiments import EXPERIMENTS
+from equipoise.lab.experiments import EXPERIMENTS
 from equipoise.selectors import SELECTORS
 from tests.conftest import INTERPRETED
 from tests.record_bits import SIZES, differences, experiment_record, recorded, variant_record

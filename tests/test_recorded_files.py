@@ -14,8 +14,8 @@ import polars as pl
 import pytest
 
 from equipoise import __version__, load_results
-from equipoise.experiments import EXPERIMENTS
-from equipoise.experiments.runner import run
+from equipoise.lab.experiments import EXPERIMENTS
+from equipoise.lab.runs.runner import run
 from equipoise.learners import LEARNERS
 from equipoise.selectors import SELECTORS
 from tests.conftest import INTERPRETED

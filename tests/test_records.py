@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.errors import InvalidArgument
-from equipoise.records import (
+from equipoise.kernels.records import (
     as_records,
     check_columns,
     check_shapes,
@@ -19,7 +19,7 @@ from equipoise.records import (
     take_records,
     take_state,
 )
-from equipoise.selectors.evidence import Account, Pool
+from equipoise.selectors._core.evidence import Account, Pool
 
 
 @dataclass(slots=True)

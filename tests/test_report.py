@@ -10,9 +10,9 @@ import pytest
 from typer.main import get_command
 
 from equipoise.cli import app
-from equipoise.experiments.figures import regret_figure, save_figure
-from equipoise.experiments.report import publish, write_report
-from equipoise.experiments.tables import COLUMNS, command_line, overview, plays, with_error
+from equipoise.lab.report.figures import regret_figure, save_figure
+from equipoise.lab.report.report import publish, write_report
+from equipoise.lab.report.tables import COLUMNS, command_line, overview, plays, with_error
 from equipoise.theory.certificates import elimination_words
 from tests.synthetic import ABOUT, LEARNERS, SELECTORS, finished_run, settings
 

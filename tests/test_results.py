@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from equipoise import __version__
 from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
-from equipoise.experiments.results import Curve, SeedResult, load_results, log_rounds
-from equipoise.experiments.store import RunFolder
-from equipoise.experiments.summary import summarize
+from equipoise.lab.runs.results import Curve, SeedResult, load_results, log_rounds
+from equipoise.lab.runs.store import RunFolder
+from equipoise.lab.runs.summary import summarize
 from equipoise.theory.certificates import verify_file
 from tests.synthetic import ABOUT, LEARNERS, SELECTORS, finished_run, seed_result, settings
 
@@ -233,7 +233,7 @@ def test_a_part_of_another_seed_or_run_or_release_is_not_used(tmp_path: Path, mo
     other = open_run(tmp_path / "other", seeds=1, size=5)
     (tmp_path / "other" / "parts" / "seed-00000.json").write_bytes(part)
     assert other.missing() == [0]
-    monkeypatch.setattr("equipoise.experiments.store.__version__", "99.0.0")
+    monkeypatch.setattr("equipoise.lab.runs.store.__version__", "99.0.0")
     assert open_run(tmp_path / "run", seeds=1).missing() == [0]
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise.kernel import NATIVE
-from equipoise.learners import ridge as ridge_module
-from equipoise.learners.ridge import (
+from equipoise.kernels.marks import NATIVE
+from equipoise.learners._core import ridge as ridge_module
+from equipoise.learners._core.ridge import (
     Ellipsoid,
     Ridge,
     ellipsoid_radius,

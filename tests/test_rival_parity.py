@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from equipoise.bounds import Power
-from equipoise.experiments.results import log_rounds
+from equipoise.lab.runs.results import log_rounds
 from equipoise.learners import Constant
 from equipoise.problems import KArmedBandit
 from equipoise.selectors import (

@@ -10,7 +10,7 @@ from scipy.optimize import Bounds, differential_evolution
 from equipoise.bounds import LinearSqrt
 from equipoise.errors import InvalidArgument
 from equipoise.learners import OFUL, Eleanor, eleanor
-from equipoise.trajectory import Trajectory
+from equipoise.learners._core.trajectory import Trajectory
 
 N_INSTANCES = 100
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from equipoise.errors import InvalidArgument
-from equipoise.experiments import EXPERIMENTS
-from equipoise.experiments.pages import write_page
-from equipoise.experiments.runner import run
+from equipoise.lab.experiments import EXPERIMENTS
+from equipoise.lab.runs.runner import run
+from tools.pages.experiments import write_page
 
 SMALL: dict[str, list[dict[str, Any]]] = {
     "linear-mdp": [{"n_states": 5, "n_actions": 2, "horizon": 2, "d_max": 4, "d_star": 3}],

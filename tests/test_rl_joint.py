@@ -8,13 +8,13 @@ import pytest
 
 from equipoise import Portfolio
 from equipoise.bounds import Bound, Custom, Observed, Power
-from equipoise.experiments.results import log_rounds
+from equipoise.lab.runs.results import log_rounds
 from equipoise.learners import LSVI_UCB, QLearning
+from equipoise.learners._core.trajectory import Trajectory
 from equipoise.problems import CombinationLock, LinearMDP
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.joint import run_jointly, run_portfolio
 from equipoise.simulation.tapes import Tapes, run_on_tapes
-from equipoise.trajectory import Trajectory
 
 ROUNDS = 150
 

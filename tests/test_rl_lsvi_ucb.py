@@ -11,13 +11,13 @@ from scipy.stats import binomtest
 
 from equipoise.bounds import Power
 from equipoise.errors import InvalidArgument
-from equipoise.experiments.results import log_rounds
+from equipoise.lab.runs.results import log_rounds
 from equipoise.learners import LSVI_UCB
-from equipoise.learners.episodic import observed_bound
+from equipoise.learners._core.episodic import observed_bound
+from equipoise.learners._core.trajectory import Trajectory
 from equipoise.learners.lsvi_ucb import one_hot, paper_bound
 from equipoise.problems import LinearMDP
 from equipoise.simulation.tapes import Tapes
-from equipoise.trajectory import Trajectory
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES, random_trajectory, start_state
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.experiments.results import log_rounds
+from equipoise.lab.runs.results import log_rounds
 from equipoise.learners import UCBVI, QLearning, q_learning, ucbvi
+from equipoise.learners._core.trajectory import Trajectory
 from equipoise.problems import RiverSwim
 from equipoise.simulation.tapes import Tapes
-from equipoise.trajectory import Trajectory
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES, random_trajectory, start_state
 
 SIZES: dict[str, Any] = {"n_states": N_STATES, "n_actions": N_ACTIONS, "horizon": HORIZON, "episodes": 60}

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise import Ball, Portfolio, Proposal
-from equipoise.archive import pack
 from equipoise.bounds import Custom, Observed, Power
 from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
 from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy, LinearThompson
 from equipoise.selectors import BalancedElimination
+from equipoise.storage.archive import pack
 from tests.recorders import FirstActionFiveLines, Recorder, saved
 from tests.saving_process import make_portfolio, play_round
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from equipoise import Portfolio
-from equipoise.archive import pack
+from equipoise.storage.archive import pack
 from tests.saving_process import N_KILLS, N_ROUNDS, make_portfolio, play_round
 
 

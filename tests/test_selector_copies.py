@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equipoise.archive import unpack
 from equipoise.bounds import Power
 from equipoise.errors import InvalidArgument
 from equipoise.learner import Proposal
-from equipoise.migrations import selector_state_0_1
 from equipoise.selector import Choice, SelectorTraits
 from equipoise.selectors import (
     SELECTORS,
@@ -27,6 +25,8 @@ from equipoise.selectors import (
     StochasticCorral,
     StochasticEXP3P,
 )
+from equipoise.storage.archive import unpack
+from equipoise.storage.migrations import selector_state_0_1
 from tests.test_contract_selectors import CLASSES, SUBJECTS, UNSPACED
 
 RELEASE = Path(__file__).parent / "recorded" / "release-0.1.0" / "portfolios"

@@ -9,7 +9,7 @@ import pytest
 
 from equipoise.errors import InvalidArgument, UnknownSetting
 from equipoise.settings import Configured, configurable, optional, setting
-from equipoise.validation import count, positive
+from equipoise.settings.checks import count, positive
 
 
 @configurable

@@ -26,7 +26,7 @@ from equipoise.confidence import (
     upper_sum,
 )
 from equipoise.selectors import BalancedElimination, RealizedBalancing
-from equipoise.storage import digest
+from equipoise.storage.files import digest
 from equipoise.theory.certificates import elimination_record, verify_record
 
 Array = NDArray[np.float64]

@@ -15,8 +15,10 @@ from scipy.stats import mannwhitneyu
 
 from equipoise import Portfolio
 from equipoise.bounds import Custom, Observed, Power
-from equipoise.experiments.results import log_rounds
-from equipoise.kernel import NATIVE
+from equipoise.kernels.marks import NATIVE
+from equipoise.kernels.normals import fill_row, start_rows
+from equipoise.kernels.streams import open_stream, seek
+from equipoise.lab.runs.results import log_rounds
 from equipoise.learners import (
     LEARNERS,
     OFUL,
@@ -32,14 +34,12 @@ from equipoise.learners import (
     Scheduled,
     SquareCB,
 )
-from equipoise.normals import fill_row, start_rows
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.compiler import compiled
 from equipoise.simulation.joint import run_jointly, run_portfolio
 from equipoise.simulation.tapes import Tapes, run_on_tapes, why_not_tapes
 from equipoise.simulation.worlds import can_compile, native_memory
-from equipoise.streams import open_stream, seek
 
 ROUNDS = 10_000
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from equipoise.errors import EquipoiseError
-from equipoise.storage import canonical_json, digest, write_atomic
+from equipoise.storage.files import canonical_json, digest, write_atomic
 
 
 def names(folder: Path) -> list[str]:

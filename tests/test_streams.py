@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.errors import EquipoiseError
-from equipoise.streams import CONTEXTS, INSTANCE, LEARNERS, REWARDS, SELECTOR, generator_at, open_stream, seek
+from equipoise.kernels.streams import CONTEXTS, INSTANCE, LEARNERS, REWARDS, SELECTOR, generator_at, open_stream, seek
 
 WORDS = st.integers(0, 2**64 - 1)
 

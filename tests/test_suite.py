@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from equipoise.cli import main
-from equipoise.suite.contenders import CONTENDERS, ORACLE
-from equipoise.suite.instances import INSTANCES
-from equipoise.suite.suite import QUICK_INSTANCES, QUICK_ROUNDS, QUICK_SEEDS
+from equipoise.lab.suite.contenders import CONTENDERS, ORACLE
+from equipoise.lab.suite.instances import INSTANCES
+from equipoise.lab.suite.suite import QUICK_INSTANCES, QUICK_ROUNDS, QUICK_SEEDS
 
 SMALL = ("--instances", "ucb-width-noisy,slow-start", "--selectors", "ucb1,exp3")
 

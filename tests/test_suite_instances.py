@@ -7,10 +7,10 @@ import pytest
 
 from equipoise.bounds import Observed
 from equipoise.errors import InvalidArgument
+from equipoise.lab.suite.instances import HALVES, INSTANCES, Instance
 from equipoise.learner import provides
 from equipoise.learners import OFUL
 from equipoise.problems import DisjointLinearBandit, LinearBandit
-from equipoise.suite.instances import HALVES, INSTANCES, Instance
 
 EVERY = pytest.mark.parametrize("instance", INSTANCES.values(), ids=INSTANCES)
 

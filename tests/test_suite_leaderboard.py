@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from equipoise.lab.suite.contenders import CONTENDERS, ORACLE
+from equipoise.lab.suite.leaderboard import N_DRAWS, Scores, floor, leaderboard, price, restricted, with_oracle
+from equipoise.lab.suite.results import ResultLog
 from equipoise.learner import Proposal
 from equipoise.learners import LEARNERS
 from equipoise.selectors import SELECTORS
 from equipoise.simulation import sources
 from equipoise.simulation.tape_files import load_tapes, save_tapes
 from equipoise.simulation.tapes import Tapes
-from equipoise.suite.contenders import CONTENDERS, ORACLE
-from equipoise.suite.leaderboard import N_DRAWS, Scores, floor, leaderboard, price, restricted, with_oracle
-from equipoise.suite.results import ResultLog
 
 N_SEEDS = 6
 ROUNDS = np.array([10, 60, 200])

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equipoise.audit import growth, theory_page
-from equipoise.audit.claims import CLAIMS
-from equipoise.audit.growth import Growth
 from equipoise.cli import main
 from equipoise.errors import UnreadableFile
+from equipoise.lab.audit import growth
+from equipoise.lab.audit.claims import CLAIMS
+from equipoise.lab.audit.growth import Growth
 from equipoise.theory.statements import STATEMENTS
+from tools.pages import theory as theory_page
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "theory.md"
 

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise import errors, validation
+from equipoise import errors
 from equipoise.bounds import Observed, Power, SqrtLog
 from equipoise.compatibility import check_entitled
 from equipoise.errors import EquipoiseError, InvalidArgument, NotEntitled, UnknownName
 from equipoise.selectors import BalancedElimination
-from equipoise.validation import count, fraction, interval, non_negative, one_of, positive, probability, real, text
+from equipoise.settings import checks as validation
+from equipoise.settings.checks import count, fraction, interval, non_negative, one_of, positive, probability, real, text
 
 BALANCED = [Power(0.5), Power(1.0)]
 

@@ -20,8 +20,9 @@ from scipy.stats import binomtest
 from equipoise.bounds import Bound, Observed, Power
 from equipoise.confidence import radius_sum
 from equipoise.learner import Proposal
-from equipoise.selectors import BalancedElimination, balanced_elimination, evidence
-from equipoise.selectors.evidence import Params, State
+from equipoise.selectors import BalancedElimination, balanced_elimination
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.evidence import Params, State
 from equipoise.simulation.compiler import compiled
 
 DELTA = 0.05

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equipoise.audit.pools import make_pool
 from equipoise.cli import main
+from equipoise.lab.audit.pools import make_pool
 from equipoise.simulation.tapes import Tapes, run_on_tapes
 from equipoise.theory.certificates import elimination_record, verify_record
 from tests.test_certificates import altered

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from equipoise.errors import InvalidArgument
 from equipoise.learner import accepts
 from equipoise.learners import LEARNERS, OFUL, UCB, Constant, EpsilonGreedy, LinearThompson, QLearning
-from equipoise.learners.ridge import Ellipsoid, ellipsoid_radius, open_ridge, update
-from equipoise.trajectory import Trajectory
+from equipoise.learners._core.ridge import Ellipsoid, ellipsoid_radius, open_ridge, update
+from equipoise.learners._core.trajectory import Trajectory
 
 WEIGHTED: dict[str, Any] = {
     "OFUL": lambda: OFUL(3),

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from vowpalwabbit import Workspace
 
-from equipoise.bench.contest import PART_A, PART_B
+from tools.bench.contest import PART_A, PART_B
 
 
 class Namespaces:

@@ -4,7 +4,7 @@ from typing import Any
 
 from coba.learners import CorralLearner, LinUCBLearner
 
-from equipoise.bench.contest import PART_A, PART_B
+from tools.bench.contest import PART_A, PART_B
 
 RUNS = "CorralLearner(mode='off-policy') over LinUCBLearner(alpha=width) on each map"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from equipoise.learners._core.ball import Ball
 from equipoise.learners.alb_dim import ALBDim
 from equipoise.learners.alb_norm import ALBNorm
-from equipoise.learners.ball import Ball
 from equipoise.learners.constant import Constant
 from equipoise.learners.eleanor import Eleanor
 from equipoise.learners.epsilon_greedy import EpsilonGreedy

@@ -22,15 +22,15 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels, Seeded
-from equipoise.learners.linear import EllipsoidLearner
-from equipoise.learners.ridge import Ellipsoid, Ridge, open_ridge, restart, update_offered
-from equipoise.learners.selecting import SelectingLearner, masked, optimistic_proposal, uniform_proposal
+from equipoise.learners._core.base import Kernels, Seeded
+from equipoise.learners._core.linear import EllipsoidLearner
+from equipoise.learners._core.ridge import Ellipsoid, Ridge, open_ridge, restart, update_offered
+from equipoise.learners._core.selecting import SelectingLearner, masked, optimistic_proposal, uniform_proposal
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count
 from equipoise.types import Array, Integers
-from equipoise.validation import count
 
 ORDINARY = 1e-6  # penalty of the regression on random rounds, in units of action_bound^2
 

@@ -23,15 +23,15 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels
-from equipoise.learners.linear import RangedEllipsoidLearner
-from equipoise.learners.ridge import Ellipsoid, Ridge, ellipsoid_radius, open_ridge, update_offered
-from equipoise.learners.selecting import SelectingLearner, check_arms, optimistic_action, with_intercepts
+from equipoise.learners._core.base import Kernels
+from equipoise.learners._core.linear import RangedEllipsoidLearner
+from equipoise.learners._core.ridge import Ellipsoid, Ridge, ellipsoid_radius, open_ridge, update_offered
+from equipoise.learners._core.selecting import SelectingLearner, check_arms, optimistic_action, with_intercepts
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count
 from equipoise.types import Array, Integers
-from equipoise.validation import count
 
 
 class Params(NamedTuple):

@@ -10,13 +10,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels
-from equipoise.learners.finite import FeaturelessLearner
+from equipoise.learners._core.base import Kernels
+from equipoise.learners._core.finite import FeaturelessLearner
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count
 from equipoise.types import Array
-from equipoise.validation import count
 
 MOST_ACTIONS = 2**31
 

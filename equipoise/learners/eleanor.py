@@ -27,13 +27,13 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.bounds import LinearSqrt
+from equipoise.kernels.streams import generator_at
 from equipoise.learner import Proposal
-from equipoise.learners.episodic import FeatureLearner, Table
+from equipoise.learners._core.episodic import FeatureLearner, Table
+from equipoise.learners._core.trajectory import Steps
 from equipoise.settings import configurable, setting
-from equipoise.streams import generator_at
-from equipoise.trajectory import Steps
+from equipoise.settings.checks import count, non_negative, positive
 from equipoise.types import Array, Context, Integers
-from equipoise.validation import count, non_negative, positive
 
 MOST_PASSES = 12  # of the fixed-action program from one start; it need not settle
 

@@ -20,13 +20,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels, Seeded
-from equipoise.learners.finite import FiniteLearner
+from equipoise.learners._core.base import Kernels, Seeded
+from equipoise.learners._core.finite import FiniteLearner
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import fraction
 from equipoise.types import Array, Integers
-from equipoise.validation import fraction
 
 
 class Params(NamedTuple):

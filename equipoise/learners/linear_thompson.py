@@ -23,11 +23,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel, native
+from equipoise.kernels.marks import kernel, native
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels, Seeded
-from equipoise.learners.linear import RangedEllipsoidLearner, RidgeLearner, learn
-from equipoise.learners.ridge import (
+from equipoise.learners._core.base import Kernels, Seeded
+from equipoise.learners._core.linear import RangedEllipsoidLearner, RidgeLearner, learn
+from equipoise.learners._core.ridge import (
     Ellipsoid,
     Ridge,
     ellipsoid_radius,

@@ -24,11 +24,11 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.bounds import Power
-from equipoise.kernel import kernel, native
-from equipoise.learners.episodic import FeatureLearner, PlanningLearner, Table
+from equipoise.kernels.marks import kernel, native
+from equipoise.learners._core.episodic import FeatureLearner, PlanningLearner, Table
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count, non_negative, positive, probability
 from equipoise.types import Array, Integers
-from equipoise.validation import count, non_negative, positive, probability
 
 DOUBLED = log(2.0)
 
@@ -155,7 +155,7 @@ class LSVI_UCB(FeatureLearner[Params, Memory], PlanningLearner[Params, Memory]):
 
     `episodes` is the number of episodes it is made for (it enters beta through a logarithm), `bonus` is c_b.
 
-    >>> from equipoise.trajectory import Trajectory
+    >>> from equipoise.learners._core.trajectory import Trajectory
     >>> learner = LSVI_UCB([[[1.0, 0.0], [0.0, 1.0]]], horizon=1, episodes=10, bonus=0.1)
     >>> for _ in range(30):
     ...     policy = learner.decide(0).action

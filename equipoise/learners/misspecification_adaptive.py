@@ -26,15 +26,15 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels, Ranged, Seeded
-from equipoise.learners.ridge import Ridge, open_ridge, predict, update_offered
-from equipoise.learners.selecting import SelectingLearner, check_arms
+from equipoise.learners._core.base import Kernels, Ranged, Seeded
+from equipoise.learners._core.ridge import Ridge, open_ridge, predict, update_offered
+from equipoise.learners._core.selecting import SelectingLearner, check_arms
 from equipoise.learners.square_cb import drawn, inverse_gaps
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count
 from equipoise.types import Array
-from equipoise.validation import count
 
 
 class Params(NamedTuple):

@@ -37,15 +37,15 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel, native
+from equipoise.kernels.marks import kernel, native
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels, Seeded
-from equipoise.learners.linear import WEAKEST, RangedEllipsoidLearner, check_dim
-from equipoise.learners.ridge import Ellipsoid, Ridge, open_ridge, restart, update_offered
-from equipoise.learners.selecting import SelectingLearner, masked, optimistic_proposal, uniform_proposal
+from equipoise.learners._core.base import Kernels, Seeded
+from equipoise.learners._core.linear import WEAKEST, RangedEllipsoidLearner, check_dim
+from equipoise.learners._core.ridge import Ellipsoid, Ridge, open_ridge, restart, update_offered
+from equipoise.learners._core.selecting import SelectingLearner, masked, optimistic_proposal, uniform_proposal
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import probability
 from equipoise.types import Array, Integers
-from equipoise.validation import probability
 
 
 class Params(NamedTuple):

@@ -21,22 +21,22 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
-from equipoise.learners.ball import Ball, check_ball_action, farthest_point
-from equipoise.learners.base import Kernels
-from equipoise.learners.linear import RangedEllipsoidLearner, RidgeLearner, learn
-from equipoise.learners.ridge import (
+from equipoise.learners._core.ball import Ball, check_ball_action, farthest_point
+from equipoise.learners._core.base import Kernels
+from equipoise.learners._core.linear import RangedEllipsoidLearner, RidgeLearner, learn
+from equipoise.learners._core.linear_class import LinearClass
+from equipoise.learners._core.ridge import (
     Ellipsoid,
     Ridge,
     ellipsoid_radius,
     evaluate,
     most_optimistic,
 )
-from equipoise.nesting import LinearClass
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import non_negative
 from equipoise.types import Action, Array, Context
-from equipoise.validation import non_negative
 
 
 class Params(NamedTuple):

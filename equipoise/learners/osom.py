@@ -31,12 +31,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.confidence import Stitched, radius_sum, stitched
-from equipoise.kernel import kernel, native
+from equipoise.kernels.marks import kernel, native
 from equipoise.learner import Proposal
 from equipoise.learners import ucb
-from equipoise.learners.base import Kernels
-from equipoise.learners.linear import RangedEllipsoidLearner, check_dim
-from equipoise.learners.ridge import (
+from equipoise.learners._core.base import Kernels
+from equipoise.learners._core.linear import RangedEllipsoidLearner, check_dim
+from equipoise.learners._core.ridge import (
     Ellipsoid,
     Ridge,
     ellipsoid_radius,
@@ -44,7 +44,7 @@ from equipoise.learners.ridge import (
     open_ridge,
     update_offered,
 )
-from equipoise.learners.selecting import SelectingLearner, check_arms, optimistic_action, with_intercepts
+from equipoise.learners._core.selecting import SelectingLearner, check_arms, optimistic_action, with_intercepts
 from equipoise.settings import configurable, setting
 from equipoise.types import Array, Integers
 

@@ -17,11 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.bounds import Power
-from equipoise.kernel import kernel
-from equipoise.learners.episodic import PlanningLearner, Table, Tabular
+from equipoise.kernels.marks import kernel
+from equipoise.learners._core.episodic import PlanningLearner, Table, Tabular
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count, positive, probability
 from equipoise.types import Array, Integers
-from equipoise.validation import count, positive, probability
 
 
 class Params(NamedTuple):

@@ -23,13 +23,13 @@ import numpy as np
 
 from equipoise.bounds import Bound, LinearSqrt, Power, SqrtLog, bound_code, closed_form
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels
-from equipoise.learners.finite import FeaturelessLearner
+from equipoise.learners._core.base import Kernels
+from equipoise.learners._core.finite import FeaturelessLearner
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count, one_of, positive, real
 from equipoise.types import Array, Integers
-from equipoise.validation import count, one_of, positive, real
 
 FAMILIES = ("power", "sqrt-log", "linear-sqrt")
 

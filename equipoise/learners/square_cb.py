@@ -22,14 +22,14 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels, Seeded
-from equipoise.learners.linear import RidgeLearner, learn
-from equipoise.learners.ridge import Ridge, predict
+from equipoise.learners._core.base import Kernels, Seeded
+from equipoise.learners._core.linear import RidgeLearner, learn
+from equipoise.learners._core.ridge import Ridge, predict
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import non_negative, probability
 from equipoise.types import Array
-from equipoise.validation import non_negative, probability
 
 
 class Params(NamedTuple):

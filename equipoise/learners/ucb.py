@@ -29,13 +29,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.confidence import Stitched, radius_sum, stitched
-from equipoise.kernel import kernel, native
+from equipoise.kernels.marks import kernel, native
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels, Ranged
-from equipoise.learners.finite import FiniteLearner
+from equipoise.learners._core.base import Kernels, Ranged
+from equipoise.learners._core.finite import FiniteLearner
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import positive, probability
 from equipoise.types import Array, Integers
-from equipoise.validation import positive, probability
 
 
 class Params(NamedTuple):

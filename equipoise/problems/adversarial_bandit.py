@@ -13,14 +13,14 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.problems import adversaries, linear_bandit
 from equipoise.problems.adversaries import Adversary, History, Rule, n_hidden, open_history, scale_of
 from equipoise.problems.base import ColumnReader, Kernels, Room, reward
 from equipoise.problems.linear_bandit import LinearBandit
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count
 from equipoise.types import Action, Array
-from equipoise.validation import count
 
 
 class Params(NamedTuple):

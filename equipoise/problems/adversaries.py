@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument, UnknownName
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
+from equipoise.settings.checks import count, fraction
 from equipoise.types import Array, Config, Integers, Plain
-from equipoise.validation import count, fraction
 
 MOST_LEARNERS = 64
 SWITCHING, PREDICTING, PUNISHING, HIDING = range(4)

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.settings import Configured, configurable, setting
+from equipoise.settings.checks import LARGEST, count, one_of, positive
 from equipoise.types import Action, Array, Context, Integers
-from equipoise.validation import LARGEST, count, one_of, positive
 
 ParamsT = TypeVar("ParamsT", covariant=True)
 NOISES = ("bernoulli", "uniform", "gaussian")

@@ -14,11 +14,11 @@ from functools import partial
 
 import numpy as np
 
+from equipoise.kernels.streams import INSTANCE, generator_at
 from equipoise.learners.lsvi_ucb import one_hot
 from equipoise.problems.finite_mdp import FiniteMDP
 from equipoise.settings import configurable, setting
-from equipoise.streams import INSTANCE, generator_at
-from equipoise.validation import count, fraction
+from equipoise.settings.checks import count, fraction
 
 
 @configurable

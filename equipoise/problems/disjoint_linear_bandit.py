@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.problems.base import (
     ROUNDING,
     ColumnReader,

@@ -17,11 +17,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel, native
+from equipoise.kernels.marks import kernel, native
+from equipoise.learners._core.trajectory import Trajectory, as_indices
 from equipoise.settings import Configured
-from equipoise.trajectory import Trajectory, as_indices
+from equipoise.settings.checks import count
 from equipoise.types import Action, Array, Context, Integers
-from equipoise.validation import count
 
 Table = Integers  # (H, S) a policy
 

@@ -12,11 +12,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.problems.base import KernelProblem, Kernels, Room, reward
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import fraction, positive
 from equipoise.types import Action, Array, Context
-from equipoise.validation import fraction, positive
 
 
 class Params(NamedTuple):

@@ -8,11 +8,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.problems.base import KernelProblem, Kernels, Room, reward
 from equipoise.settings import Numbers, configurable, setting
+from equipoise.settings.checks import fraction
 from equipoise.types import Array, Context
-from equipoise.validation import fraction
 
 
 class Params(NamedTuple):

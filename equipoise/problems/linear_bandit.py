@@ -19,13 +19,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel, native
-from equipoise.normals import fill_row, start_rows
+from equipoise.kernels.marks import kernel, native
+from equipoise.kernels.normals import fill_row, start_rows
+from equipoise.kernels.streams import INSTANCE, generator_at
 from equipoise.problems.base import ColumnReader, KernelProblem, Kernels, Room, linear_means, reward, stored
 from equipoise.settings import configurable, setting
-from equipoise.streams import INSTANCE, generator_at
+from equipoise.settings.checks import count, one_of, positive
 from equipoise.types import Array, Context
-from equipoise.validation import count, one_of, positive
 
 SIGNAL_NORM, DISTRACTOR_NORM = 0.6, 0.37
 SHRUNK = 0.3

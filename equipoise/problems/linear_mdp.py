@@ -18,11 +18,11 @@ from functools import partial
 import numpy as np
 
 from equipoise.errors import InvalidArgument
+from equipoise.kernels.streams import INSTANCE, generator_at
 from equipoise.problems.finite_mdp import FiniteMDP
 from equipoise.settings import configurable, setting
-from equipoise.streams import INSTANCE, generator_at
+from equipoise.settings.checks import count, fraction
 from equipoise.types import Array
-from equipoise.validation import count, fraction
 
 SPARSITY = 0.1  # parameter of the Dirichlet law of phi: small, so that most weight lies on one or two features
 SPREAD = 0.5  # parameter of the Dirichlet law of mu

@@ -22,12 +22,12 @@ from typing import ClassVar
 import numpy as np
 
 from equipoise.errors import InvalidArgument
+from equipoise.kernels.streams import INSTANCE, generator_at
 from equipoise.problems.base import NOISES, KernelProblem, Kernels, reward
 from equipoise.problems.linear_bandit import Params, complete, draw
 from equipoise.settings import configurable, setting
-from equipoise.streams import INSTANCE, generator_at
+from equipoise.settings.checks import count, one_of, real
 from equipoise.types import Array, Context
-from equipoise.validation import count, one_of, real
 
 NEAR, FAR = 0.1, 0.7
 LEAST_SLOPE, GREATEST_SLOPE = 0.05, 0.35

@@ -18,7 +18,7 @@ import numpy as np
 from equipoise.learners.lsvi_ucb import one_hot
 from equipoise.problems.finite_mdp import FiniteMDP
 from equipoise.settings import configurable, setting
-from equipoise.validation import count
+from equipoise.settings.checks import count
 
 LEFT, RIGHT = 0, 1
 SMALL_REWARD = 0.005

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.problems.base import Kernels, Room, reward
 from equipoise.problems.table_bandit import TableBandit
 from equipoise.types import Action, Array, Integers

@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.problems.base import KernelProblem, Kernels, Room, linear_means, numbers, reward, stored
 from equipoise.settings import Numbers, configurable, setting
 from equipoise.types import Array, Context

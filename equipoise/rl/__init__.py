@@ -6,9 +6,9 @@ Importing this module imports gymnasium; learners and problems of finite process
 
 from __future__ import annotations
 
+from equipoise.learners._core.trajectory import Trajectory
 from equipoise.rl.environments import CombinationLock, LinearMDP, RiverSwim
 from equipoise.rl.feature_lsvi import FeatureLSVI
 from equipoise.rl.running import Episodes, Scale, run
-from equipoise.trajectory import Trajectory
 
 __all__ = ["CombinationLock", "Episodes", "FeatureLSVI", "LinearMDP", "RiverSwim", "Scale", "Trajectory", "run"]

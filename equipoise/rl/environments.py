@@ -11,8 +11,8 @@ import gymnasium
 from equipoise import problems
 from equipoise.errors import InvalidArgument
 from equipoise.problems.finite_mdp import FiniteMDP, advance
+from equipoise.settings.checks import count
 from equipoise.types import Action, Config, Context
-from equipoise.validation import count
 
 
 class FiniteEnv(gymnasium.Env[Context, Action], FiniteMDP):

@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.errors import InvalidArgument
+from equipoise.kernels.records import check_shapes
 from equipoise.learner import Proposal
-from equipoise.learners.episodic import SLACK, Episodes, observed_bound
-from equipoise.learners.linear import check_dim
+from equipoise.learners._core.episodic import SLACK, Episodes, observed_bound
+from equipoise.learners._core.linear import check_dim
+from equipoise.learners._core.trajectory import as_indices, as_step_rewards, check_lengths
 from equipoise.learners.lsvi_ucb import DOUBLED, add_row
-from equipoise.records import check_shapes
 from equipoise.settings import configurable, setting
-from equipoise.trajectory import as_indices, as_step_rewards, check_lengths
+from equipoise.settings.checks import count, positive, real
 from equipoise.types import Action, Array, Context, Integers, Outcome, State
-from equipoise.validation import count, positive, real
 
 
 @dataclass(frozen=True)

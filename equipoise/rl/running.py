@@ -21,11 +21,11 @@ import numpy as np
 
 from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.learner import AdaptedLearner, learner_name
-from equipoise.portfolio import Portfolio
+from equipoise.learners._core.trajectory import Trajectory
+from equipoise.portfolio.portfolio import Portfolio
 from equipoise.problems.finite_mdp import FiniteMDP
-from equipoise.trajectory import Trajectory
+from equipoise.settings.checks import count, interval, real
 from equipoise.types import Action, Array, Context, Integers
-from equipoise.validation import count, interval, real
 
 Environment: TypeAlias = gymnasium.Env[Context, Action]
 

@@ -22,14 +22,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals
-from equipoise.nesting import well_spaced
-from equipoise.selectors import evidence
+from equipoise.learners._core.linear_class import well_spaced
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.epochs import State, add_round, begin_epoch, certify, smallest_active, test
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.nested import Params
 from equipoise.selectors.epoch_balancing import EpochBalancing, choose
-from equipoise.selectors.epochs import State, add_round, begin_epoch, certify, smallest_active, test
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.nested import Params
 
 
 @kernel

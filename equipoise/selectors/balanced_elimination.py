@@ -29,14 +29,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from equipoise.kernel import kernel
-from equipoise.outlook import next_elimination
+from equipoise.kernels.marks import kernel
 from equipoise.selector import Certificate
-from equipoise.selectors import evidence
-from equipoise.selectors.base import PlainSelector
-from equipoise.selectors.evidence import Params, State, comes_first
-from equipoise.selectors.kernels import Kernels
-from equipoise.selectors.settings import CandidateBounds, ConfidenceSettings
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import PlainSelector
+from equipoise.selectors._core.evidence import Params, State, comes_first
+from equipoise.selectors._core.kernels import Kernels
+from equipoise.selectors._core.outlook import next_elimination
+from equipoise.selectors._core.settings import CandidateBounds, ConfidenceSettings
 from equipoise.settings import configurable
 
 

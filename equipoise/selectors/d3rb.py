@@ -32,15 +32,15 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.confidence import radius_sum
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence
-from equipoise.selectors.base import NestedSelector
-from equipoise.selectors.evidence import comes_first, greatest_lower
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.nested import Params
-from equipoise.selectors.settings import ConfidenceSettings, LearnerCount
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import NestedSelector
+from equipoise.selectors._core.evidence import comes_first, greatest_lower
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.nested import Params
+from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount
 from equipoise.settings import configurable, setting
-from equipoise.validation import positive
+from equipoise.settings.checks import positive
 
 
 @dataclass(slots=True)

@@ -32,15 +32,15 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence
-from equipoise.selectors.base import NestedSelector
-from equipoise.selectors.evidence import comes_first
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.nested import Params
-from equipoise.selectors.settings import CandidateBounds, ConfidenceSettings
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import NestedSelector
+from equipoise.selectors._core.evidence import comes_first
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.nested import Params
+from equipoise.selectors._core.settings import CandidateBounds, ConfidenceSettings
 from equipoise.settings import configurable, setting
-from equipoise.validation import positive, real
+from equipoise.settings.checks import positive, real
 
 
 @dataclass(slots=True)

@@ -33,9 +33,9 @@ from equipoise.bounds import Bound, Observed
 from equipoise.compatibility import check_entitled
 from equipoise.confidence import Confidence, epoch_alpha, noise_radius, radius_sum
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals
-from equipoise.nesting import SIZES, LinearClass, check_class, check_nested, linear_class
+from equipoise.learners._core.linear_class import SIZES, LinearClass, check_class, check_nested, linear_class
 from equipoise.selector import (
     Certificate,
     EpochEnd,
@@ -44,15 +44,15 @@ from equipoise.selector import (
     SelectorTraits,
     Standing,
 )
-from equipoise.selectors import evidence
-from equipoise.selectors.base import KernelSelector
-from equipoise.selectors.epochs import Claim, End, Epoch, State, add_round, certify, smallest_active, test
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.nested import Params
-from equipoise.selectors.settings import Seeded
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import KernelSelector
+from equipoise.selectors._core.epochs import Claim, End, Epoch, State, add_round, certify, smallest_active, test
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.nested import Params
+from equipoise.selectors._core.settings import Seeded
 from equipoise.settings import configurable, optional, setting
+from equipoise.settings.checks import interval, one_of, positive, probability
 from equipoise.types import Config
-from equipoise.validation import interval, one_of, positive, probability
 
 
 @kernel

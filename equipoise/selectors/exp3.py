@@ -27,14 +27,14 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence
-from equipoise.selectors.base import EvidenceSelector
-from equipoise.selectors.evidence import add, rounds_made
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.settings import ConfidenceSettings, LearnerCount, Seeded
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import EvidenceSelector
+from equipoise.selectors._core.evidence import add, rounds_made
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount, Seeded
 from equipoise.settings import configurable, optional, setting
-from equipoise.validation import count
+from equipoise.settings.checks import count
 
 
 class Params(NamedTuple):

@@ -29,13 +29,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence
-from equipoise.selectors.base import NestedSelector
-from equipoise.selectors.evidence import comes_first, rounds_made
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.nested import Params
-from equipoise.selectors.settings import ConfidenceSettings, LearnerCount, Seeded
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import NestedSelector
+from equipoise.selectors._core.evidence import comes_first, rounds_made
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.nested import Params
+from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount, Seeded
 from equipoise.settings import configurable
 
 N_MARKS = 62  # of each learner: after 1, 2, 4, ... plays

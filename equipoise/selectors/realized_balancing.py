@@ -32,14 +32,21 @@ import numpy as np
 
 from equipoise.bounds import Bound
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
-from equipoise.selectors import balanced_elimination, evidence
-from equipoise.selectors.base import EvidenceSelector
-from equipoise.selectors.evidence import Account
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.settings import ConfidenceSettings, LearnerCount, check_bounds, decode_bounds, encode_bounds
+from equipoise.kernels.marks import kernel
+from equipoise.selectors import balanced_elimination
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import EvidenceSelector
+from equipoise.selectors._core.evidence import Account
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.settings import (
+    ConfidenceSettings,
+    LearnerCount,
+    check_bounds,
+    decode_bounds,
+    encode_bounds,
+)
 from equipoise.settings import configurable, optional, setting
-from equipoise.validation import positive, real
+from equipoise.settings.checks import positive, real
 
 LEAST_UNIT = 0.05  # of the width of the rewards: the proof needs u above zero
 EARLY_PLAYS = 100.0  # of a learner, after which optimism fades

@@ -30,12 +30,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence
-from equipoise.selectors.base import PlainSelector
-from equipoise.selectors.evidence import Params, State, comes_first
-from equipoise.selectors.kernels import Kernels
-from equipoise.selectors.settings import CandidateBounds, ConfidenceSettings
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import PlainSelector
+from equipoise.selectors._core.evidence import Params, State, comes_first
+from equipoise.selectors._core.kernels import Kernels
+from equipoise.selectors._core.settings import CandidateBounds, ConfidenceSettings
 from equipoise.settings import configurable
 
 

@@ -19,14 +19,14 @@ from __future__ import annotations
 from math import sqrt
 from typing import ClassVar
 
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence, log_barrier
-from equipoise.selectors.drawn import loss_of
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.log_barrier import Odds, Params
-from equipoise.selectors.smoothing import SmoothedSelector, State, choose, open_state, stage
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence, log_barrier
+from equipoise.selectors._core.drawn import loss_of
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.log_barrier import Odds, Params
+from equipoise.selectors._core.smoothing import SmoothedSelector, State, choose, open_state, stage
 from equipoise.settings import configurable, optional, setting
-from equipoise.validation import positive
+from equipoise.settings.checks import positive
 
 
 @kernel

@@ -27,10 +27,10 @@ from dataclasses import dataclass
 from math import exp, log, log2, sqrt
 from typing import ClassVar, NamedTuple
 
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence
-from equipoise.selectors.drawn import DrawnSelector, State, choose, loss_of
-from equipoise.selectors.kernels import Kernels, nested_kernels
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.drawn import DrawnSelector, State, choose, loss_of
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.settings import configurable
 
 MAX_STEPS = 200

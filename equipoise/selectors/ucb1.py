@@ -26,16 +26,16 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence
-from equipoise.selectors.base import EvidenceSelector
-from equipoise.selectors.evidence import comes_first, rounds_made
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import EvidenceSelector
+from equipoise.selectors._core.evidence import comes_first, rounds_made
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.nested import State
+from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount
 from equipoise.selectors.greedy_mean import mean_reward
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.nested import State
-from equipoise.selectors.settings import ConfidenceSettings, LearnerCount
 from equipoise.settings import configurable, setting
-from equipoise.validation import positive
+from equipoise.settings.checks import positive
 
 
 class Params(NamedTuple):

@@ -27,13 +27,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.bounds import Bound
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.selector import SelectorTraits
-from equipoise.selectors import evidence
-from equipoise.selectors.base import EvidenceSelector
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.nested import State
-from equipoise.selectors.settings import (
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import EvidenceSelector
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.nested import State
+from equipoise.selectors._core.settings import (
     CandidateBounds,
     CertificateSettings,
     check_bounds,
@@ -41,7 +41,7 @@ from equipoise.selectors.settings import (
     encode_bounds,
 )
 from equipoise.settings import configurable, setting
-from equipoise.validation import count
+from equipoise.settings.checks import count
 
 
 class Params(NamedTuple):

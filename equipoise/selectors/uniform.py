@@ -14,12 +14,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence
-from equipoise.selectors.base import PlainSelector
-from equipoise.selectors.evidence import Params, State
-from equipoise.selectors.kernels import Kernels
-from equipoise.selectors.settings import ConfidenceSettings, LearnerCount, Seeded
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import PlainSelector
+from equipoise.selectors._core.evidence import Params, State
+from equipoise.selectors._core.kernels import Kernels
+from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount, Seeded
 from equipoise.settings import configurable
 
 

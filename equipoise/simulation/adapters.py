@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from math import isnan, nan
 
+from equipoise.kernels.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, seek
 from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal
-from equipoise.portfolio import Decision, Portfolio
+from equipoise.portfolio.portfolio import Decision, Portfolio
 from equipoise.problem import AdaptedProblem, Problem
 from equipoise.selector import Choice, Selector
-from equipoise.selectors.evidence import TEACH
+from equipoise.selectors._core.evidence import TEACH
 from equipoise.simulation.parts import Played, Run, Turn, World
 from equipoise.simulation.rounds import lacks_row
-from equipoise.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, seek
 from equipoise.types import Context
 
 

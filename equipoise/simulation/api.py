@@ -11,16 +11,16 @@ import numpy as np
 
 from equipoise.compatibility import check_entitled
 from equipoise.errors import InvalidArgument
-from equipoise.executor import Jobs, Report, checked_jobs, run_tasks
+from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks
 from equipoise.learner import MinimalLearner, learner_name
 from equipoise.problem import Problem
 from equipoise.selector import Dropped, Selector
 from equipoise.settings import Configured
+from equipoise.settings.checks import count
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.parts import Curves, log_rounds
 from equipoise.simulation.tapes import Tapes, run_on_tapes, why_not_tapes
 from equipoise.types import Array, Integers
-from equipoise.validation import count
 
 T = TypeVar("T")
 Factory = Callable[[int], T]  # of a seed

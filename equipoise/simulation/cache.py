@@ -27,7 +27,7 @@ from types import FunctionType, ModuleType
 
 from equipoise.simulation.binding import TEMPLATE, Binding, Function
 from equipoise.simulation.sources import changed_since_start, code_digest
-from equipoise.storage import write_atomic
+from equipoise.storage.files import write_atomic
 
 try:
     import fcntl

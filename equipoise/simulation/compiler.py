@@ -20,7 +20,7 @@ import numpy as np
 from numba.core import cgutils, errors, event, types
 from numba.extending import intrinsic, overload
 
-from equipoise.kernel import DISPATCHED, KERNELS, NATIVE, REASSOCIATED
+from equipoise.kernels.marks import DISPATCHED, KERNELS, NATIVE, REASSOCIATED
 from equipoise.simulation import normals  # noqa: F401 - brings the compiled twins of the interpreted generator
 from equipoise.simulation.binding import Binding, Function, interpreted, module_in_memory
 from equipoise.simulation.cache import Entry, find_entry

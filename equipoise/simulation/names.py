@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from equipoise.kernels.streams import Stream
 from equipoise.learner import Proposal, Proposals
 from equipoise.simulation.parts import Evidence, Fresh, Kernel, Played, Run, Turn, World
-from equipoise.streams import Stream
 from equipoise.types import Array, Integers
 
 T = TypeVar("T")

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.kernels.streams import Stream, open_stream
 from equipoise.learner import Proposals
-from equipoise.selectors import evidence
-from equipoise.streams import Stream, open_stream
+from equipoise.selectors._core import evidence
+from equipoise.settings.checks import count
 from equipoise.types import Array, Integers
-from equipoise.validation import count
 
 Kernel: TypeAlias = Any  # params, state, memory or room, of a type that only the kernels of one algorithm know
 Pair: TypeAlias = tuple[Kernel, Kernel]  # params and state of a selector

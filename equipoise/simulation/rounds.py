@@ -11,10 +11,11 @@ from __future__ import annotations
 from math import nan
 from typing import TYPE_CHECKING
 
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
+from equipoise.kernels.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, seek
 from equipoise.learner import Proposal
-from equipoise.learners.episodic import book_width
-from equipoise.selectors.evidence import KEEP, REPLAY, TEACH
+from equipoise.learners._core.episodic import book_width
+from equipoise.selectors._core.evidence import KEEP, REPLAY, TEACH
 from equipoise.simulation.parts import (
     COLUMNS,
     GAP,
@@ -32,7 +33,6 @@ from equipoise.simulation.parts import (
     Turn,
     World,
 )
-from equipoise.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, seek
 from equipoise.types import Array
 
 if TYPE_CHECKING:

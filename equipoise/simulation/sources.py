@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from equipoise.kernel import NATIVE
+from equipoise.kernels.marks import NATIVE
 
 PACKAGE = Path(__file__).resolve().parents[1]
 IMPORTED = time.time()

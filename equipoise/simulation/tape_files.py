@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from equipoise.simulation.tapes import Tapes
-from equipoise.storage import write_atomic
+from equipoise.storage.files import write_atomic
 
 FORMAT = 1
 

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.confidence import radius_sum
-from equipoise.kernel import kernel
-from equipoise.selectors.evidence import Account, Params
+from equipoise.kernels.marks import kernel
+from equipoise.kernels.streams import open_stream
+from equipoise.selectors._core.evidence import Account, Params
 from equipoise.simulation import rounds
 from equipoise.simulation.binding import Function, bind
 from equipoise.simulation.compiler import driver
@@ -23,7 +24,6 @@ from equipoise.simulation.parts import Evidence, Kernel, Recorded, Run, World, o
 from equipoise.simulation.rounds import is_looked_at
 from equipoise.simulation.tapes import Tapes
 from equipoise.simulation.worlds import Bound, Part, compiled_loop, selector_names
-from equipoise.streams import open_stream
 from equipoise.types import Array, Integers
 
 DRAWS = 20_000  # from which the optimum is estimated where a problem does not state it

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from equipoise.kernel import NATIVE
+from equipoise.kernels.marks import NATIVE
 from equipoise.problem import AdaptedProblem, Problem
 from equipoise.problems.base import KernelProblem
 from equipoise.testing.learners import equal, generator, is_matrix, require

@@ -24,7 +24,7 @@ from typing import Protocol, runtime_checkable
 from equipoise.confidence import RADII, lower_sum, make_radius, radius_alpha, radius_shares, upper_sum
 from equipoise.errors import InvalidArgument, UnreadableFile
 from equipoise.selector import Dropped, Elimination, EpochEnd
-from equipoise.storage import digest
+from equipoise.storage.files import digest
 from equipoise.theory import epoch_ends
 from equipoise.theory.fields import (
     Record,

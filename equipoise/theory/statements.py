@@ -213,7 +213,7 @@ STATEMENTS = (
     Statement(
         "lem:test_LHS",
         "the left side of the adversarial test bounds the optima of an epoch's rounds",
-        ("equipoise.selectors.epochs.test",),
+        ("equipoise.selectors._core.epochs.test",),
         ("epochs",),
         "",
         "called a lower bound in the paper, but it is an upper one",
@@ -221,7 +221,7 @@ STATEMENTS = (
     Statement(
         "thm:adv_epoch_balancing_termination",
         "an epoch of well-specified learners does not end",
-        ("equipoise.selectors.epochs.test",),
+        ("equipoise.selectors._core.epochs.test",),
         ("epochs",),
     ),
     Statement(

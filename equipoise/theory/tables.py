@@ -16,6 +16,7 @@ from typing import NamedTuple, TypedDict
 
 from equipoise.confidence import make_radius, radius_sum
 from equipoise.errors import InvalidArgument, UnknownName
+from equipoise.settings.checks import count, positive, probability
 from equipoise.theory.guarantees import (
     linear_sqrt_guarantee,
     power_gap_guarantee,
@@ -28,7 +29,6 @@ from equipoise.theory.guarantees import (
     sqrt_log_guarantee,
 )
 from equipoise.types import Config, Plain
-from equipoise.validation import count, positive, probability
 
 DEFAULTS: Mapping[str, Plain] = {
     "M": 5,

@@ -7,7 +7,7 @@ from which on all are well specified.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL": thm:adv_general_regret, thm:adv_epoch_balancing_regret, thm:adv_epoch_balancing_regret_ls,
-lem:regret_bounds_balanced_prob, theorem::main_adversarial; symbols as in `equipoise.nesting`.
+lem:regret_bounds_balanced_prob, theorem::main_adversarial; symbols as in `equipoise.learners._core.linear_class`.
 Departures: four one-sided events of alpha = delta/(4 M) each per epoch (the statements count two, or none), radius and
 play counts as in `equipoise.confidence` and `deviations`; the cap b of the random potential must not depend on t, so it
 has the smallest radius beta_1 for beta_t; plays cost the full width w = 2 R^max at most. The theorems hide constants in
@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 from equipoise.confidence import STITCHED_RATIO, epoch_alpha, noise_radius, radius_sum
 from equipoise.errors import InvalidArgument
-from equipoise.nesting import SIZES, LinearClass, check_class, check_nested
+from equipoise.learners._core.linear_class import SIZES, LinearClass, check_class, check_nested
+from equipoise.settings.checks import count, probability
 from equipoise.theory.guarantees.linear import ellipsoid_radius, log_determinant_ratio, random_potential
-from equipoise.validation import count, probability
 
 
 class EpochBound(NamedTuple):

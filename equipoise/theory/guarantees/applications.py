@@ -15,9 +15,9 @@ from math import log, sqrt
 
 from equipoise.confidence import make_radius, radius_sum
 from equipoise.learners.oful import closed_form_constant
+from equipoise.settings.checks import count, positive, probability
 from equipoise.theory.guarantees.gaps import power_gap_guarantee
 from equipoise.theory.guarantees.stochastic import linear_sqrt_guarantee, power_guarantee
-from equipoise.validation import count, positive, probability
 
 
 def nested_bandits(

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import e, log, sqrt
 
+from equipoise.settings.checks import count, non_negative, positive
 from equipoise.theory.guarantees.checks import check_bound_delta, check_exponent
-from equipoise.validation import count, non_negative, positive
 
 
 def imbalance(regret_bounds: Sequence[float]) -> float:

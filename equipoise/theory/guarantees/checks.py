@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import e
 
 from equipoise.errors import InvalidArgument
-from equipoise.validation import count, positive, probability, real
+from equipoise.settings.checks import count, positive, probability, real
 
 
 def check_pool(bounds: Sequence[float], well_specified: Sequence[bool]) -> None:

@@ -18,7 +18,7 @@ from math import log, sqrt
 
 from equipoise.confidence import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT, stitched_level
 from equipoise.errors import InvalidArgument
-from equipoise.validation import count, non_negative, positive, probability
+from equipoise.settings.checks import count, non_negative, positive, probability
 
 
 def bernstein_boundary(variance: float, least_variance: float, scale: float, alpha: float) -> float:

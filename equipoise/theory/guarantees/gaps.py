@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import e, log, sqrt
 
+from equipoise.settings.checks import count, non_negative, positive
 from equipoise.theory.guarantees.balance import power_ratio, sqrt_log_ratio
 from equipoise.theory.guarantees.checks import check_bound_delta, check_exponent, check_gap, check_pool, check_world
-from equipoise.validation import count, non_negative, positive
 
 
 def power_plays(

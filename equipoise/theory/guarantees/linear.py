@@ -16,7 +16,7 @@ from __future__ import annotations
 from math import log, log1p, sqrt
 
 from equipoise.confidence import stitched_level
-from equipoise.validation import count, non_negative, positive, probability
+from equipoise.settings.checks import count, non_negative, positive, probability
 
 
 def log_determinant_ratio(dim: int, plays: float, *, action_bound: float = 1.0, regularization: float = 1.0) -> float:

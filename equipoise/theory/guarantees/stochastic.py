@@ -20,6 +20,7 @@ from math import e, log, sqrt
 from typing import NamedTuple
 
 from equipoise.errors import InvalidArgument
+from equipoise.settings.checks import count, non_negative, positive
 from equipoise.theory.guarantees.balance import power_ratio, survivor_regret
 from equipoise.theory.guarantees.checks import (
     check_bound_delta,
@@ -28,7 +29,6 @@ from equipoise.theory.guarantees.checks import (
     check_printed,
     check_world,
 )
-from equipoise.validation import count, non_negative, positive
 
 
 class Passed(NamedTuple):

@@ -1,0 +1,58 @@
+"""What the learners of finitely many arms have in common: which arms are offered, and how often each was played."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from equipoise.errors import InvalidArgument
+from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT, as_matrix, check_entries
+from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count
+from equipoise.types import Array, Context
+
+
+class FeaturelessLearner(KernelLearner[ParamsT, MemoryT]):
+    """A learner that looks at nothing but how many actions are offered.
+
+    A context is None, which offers `_all_actions`, or a matrix with one offered action in each row, whose columns are
+    ignored.
+    """
+
+    _all_actions: Array
+
+    @property
+    def n_columns(self) -> int:
+        return 0
+
+    def check_context(self, context: Context) -> Array:
+        if context is None:
+            return self._all_actions
+        actions = as_matrix(context)
+        self.check_number(len(actions))
+        check_entries(actions)
+        return actions
+
+    def check_number(self, n_actions: int) -> None:
+        """Refuse more or fewer actions than the learner can work with."""
+        raise NotImplementedError  # an abstract method
+
+
+@configurable
+class FiniteLearner(FeaturelessLearner[ParamsT, MemoryT]):
+    """One estimate per arm.
+
+    A context is None, which offers all arms, or a K x d matrix, whose rows stand for the first K arms; K may change
+    every round, and the columns are ignored.
+    """
+
+    arms: int = setting(check=partial(count, most=1_000_000), kw_only=False)
+
+    def _open(self) -> None:
+        super()._open()
+        self._all_actions = np.empty((self.arms, 0))
+
+    def check_number(self, n_actions: int) -> None:
+        if n_actions > self.arms:
+            raise InvalidArgument(f"context has {n_actions} rows, but must have at most arms = {self.arms}")

@@ -1,0 +1,139 @@
+"""What the learners of linear rewards have in common: settings, the regression, and the rule for offered actions.
+
+`LinearLearner` has what all of them share, `EllipsoidLearner` what those share that keep an ellipsoid around their
+estimate, `RidgeLearner` what those share that learn by a single regression.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from math import log, sqrt
+
+import numpy as np
+
+from equipoise.errors import InvalidArgument
+from equipoise.kernels.marks import kernel
+from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT, Ranged, as_matrix, check_entries, check_index
+from equipoise.learners._core.linear_class import LinearClass
+from equipoise.learners._core.ridge import Ellipsoid, Ridge, open_ridge, update, update_offered
+from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count, positive, probability
+from equipoise.types import Action, Array, Context
+
+SLACK = 1 + 1e-9  # relative room for rounding in the norms of actions
+# Below this multiple of action_bound^2 the regularization is so weak that rounding shows in the widths after 1e6 rows.
+WEAKEST = 1e-8
+
+check_dim = partial(count, most=10_000)
+
+
+@kernel
+def learn(params: object, ridge: Ridge, actions: Array, action: int, reward: float, weight: float) -> None:
+    """What a learner with a single regression does: add the row of the action, its squared error counting `weight`."""
+    update_offered(ridge, actions, action, reward, weight)
+
+
+@configurable
+class LinearLearner(KernelLearner[ParamsT, MemoryT]):
+    """Least squares on the first `dim` features of the offered actions.
+
+    A context is a K x d matrix of actions, d >= dim, with row norms at most `action_bound`; K may change every round.
+    `norm_bound` bounds the parameter, `regularization` is the weight of its squared norm in the regression.
+    """
+
+    dim: int = setting(check=check_dim, kw_only=False)
+    norm_bound: float = setting(default=1.0, check=positive)
+    action_bound: float = setting(default=1.0, check=positive)
+    regularization: float = setting(default=1.0, check=positive)
+
+    def _open(self) -> None:
+        super()._open()
+        if self.regularization < WEAKEST * self.action_bound**2:
+            least = f"{WEAKEST:g} * action_bound^2 = {WEAKEST * self.action_bound**2:g}"
+            raise InvalidArgument(f"regularization is {self.regularization!r}, but must be at least {least}")
+        self._greatest_squared_norm = (self.action_bound * SLACK) ** 2
+
+    def default_name(self) -> str:
+        return f"{type(self).__name__}(d={self.dim})"
+
+    @property
+    def n_columns(self) -> int:
+        return self.dim
+
+    def check_context(self, context: Context) -> Array:
+        actions = as_matrix(context, self.dim)
+        check_entries(actions)
+        squared_norms = np.vecdot(actions, actions)
+        if squared_norms[squared_norms.argmax()] > self._greatest_squared_norm:
+            self._refuse_norm(actions)
+        return actions
+
+    def _refuse_norm(self, actions: Array) -> None:
+        norms = np.sqrt((actions**2).sum(axis=1))
+        row = int(norms.argmax())
+        rule = f"norms must be at most action_bound = {self.action_bound:g}"
+        raise InvalidArgument(f"context has row {row} of norm {norms[row]:.6g}, but {rule}")
+
+
+@configurable
+class EllipsoidLearner(LinearLearner[ParamsT, MemoryT]):
+    """A linear learner with an ellipsoid around its estimate that holds at all times with probability 1 - `delta`.
+
+    `noise` is the sub-Gaussian factor of the rewards; half their range always suffices.
+    """
+
+    noise: float = setting(default=0.5, check=positive)
+    delta: float = setting(default=0.01, check=probability)
+
+    @property
+    def ellipsoid(self) -> Ellipsoid:
+        return Ellipsoid(self.noise, 2 * log(1 / self.delta), sqrt(self.regularization) * self.norm_bound)
+
+
+@configurable
+class RangedEllipsoidLearner(EllipsoidLearner[ParamsT, MemoryT], Ranged):
+    """A learner with an ellipsoid that knows where expected rewards lie: all that makes a class of linear rewards."""
+
+    def linear_class(self) -> LinearClass:
+        """What it presumes of the rewards."""
+        return LinearClass(
+            name=self.name,
+            dim=self.dim,
+            norm_bound=self.norm_bound,
+            action_bound=self.action_bound,
+            regularization=self.regularization,
+            noise=self.noise,
+            delta=self.delta,
+            reward_range=self.reward_range,
+        )
+
+
+@configurable
+class RidgeLearner(LinearLearner[ParamsT, Ridge], Ranged):
+    """A linear learner whose memory is a single regression, which may be on rounds that others played."""
+
+    accepts = frozenset({"off_policy"})
+    provides = frozenset({"greedy", "value"})
+    scale: float = setting(default=1.0, check=positive)
+
+    def _open(self) -> None:
+        super()._open()
+        self.memory = open_ridge(self.dim, self.regularization)
+
+    def default_name(self) -> str:
+        scaled = f", scale={self.scale:g}" if self.scale != 1.0 else ""
+        return f"{type(self).__name__}(d={self.dim}{scaled})"
+
+    def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
+        """Learn the reward of an action that was offered; its squared error counts `weight` times."""
+        row, number = self.check_row(context, action), self.check_reward(reward, weight)
+        update(self.memory, row, number, float(weight))
+
+    def check_row(self, context: Context, action: Action) -> Array:
+        """The features of an offered action; only its own row is looked at, as `decide` has seen the rest."""
+        actions = as_matrix(context, self.dim)
+        row: Array = actions[check_index(action, len(actions))]
+        if not np.vdot(row, row) <= self._greatest_squared_norm:
+            check_entries(actions)
+            self._refuse_norm(actions)
+        return row[: self.dim]

@@ -1,0 +1,322 @@
+"""Ridge regression by rank-one updates, and the ellipsoid around its estimate.
+
+After rows a_1..a_n with rewards r_1..r_n: Sigma = lambda I + sum a a^T and theta = Sigma^{-1} sum a r. What is kept is
+not Sigma^{-1} but a factor F of it, Sigma^{-1} = F F^T: a new row a turns F into F (I - p p^T / (s + sqrt s)) with
+p = F^T a and s = 1 + ||p||^2. That costs O(d^2) like an update of Sigma^{-1} itself, but squared norms ||F^T a||^2 can
+never turn negative, rounding acts on square roots (1e6 updates stay within 1e-10 of a direct solve, so nothing has to
+be computed afresh now and then), and F z samples from N(0, Sigma^{-1}) at once.
+
+A row may carry a weight w, as if it had come w times with the same reward: Sigma = lambda I + sum w a a^T and theta =
+Sigma^{-1} sum w a r, which is the least-squares fit whose squared errors count w times. Its noise sqrt(w) e has the
+sub-Gaussian factor sqrt(w) sigma. For weights known before their reward and at most rho the ellipsoid therefore holds
+with sqrt(rho) sigma in place of sigma; as rho is not known beforehand, it is rounded up to a power of two 2^j, and
+level j >= 1 has failure probability delta / (j (j + 1)), so that all weighted levels together fail with probability
+delta once more.
+
+References: Potter's square-root update, in Bierman (1977), "Factorization methods for discrete sequential estimation",
+chapter II; Abbasi-Yadkori, Pal and Szepesvari (2011), "Improved algorithms for linear stochastic bandits", theorem 2
+(the ellipsoid in its determinant form; the simplified form fails for d = 1).
+Interpreted, the work is done by NumPy's matrix products; compiled, by loops over room laid out beforehand, so that a
+round allocates nothing.
+"""
+
+from __future__ import annotations
+
+from math import ceil, log, log1p, log2, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from equipoise.kernels.marks import kernel, native
+from equipoise.types import Array, Integers
+
+STEADY = 512  # updates after which means and norms of a fixed action set are computed afresh, against rounding
+BLAS_FROM = 48  # dimension from which a matrix product of the library beats plain loops in compiled code
+
+
+class Scratch(NamedTuple):
+    """Room for intermediate results of compiled code; holds nothing between calls."""
+
+    means: Array  # (K,)
+    squared_norms: Array  # (K,)
+    rows: Array  # (K, d)
+    images: Array  # (K, d)
+    image: Array  # (d,)
+    direction: Array  # (d,) Sigma^{-1} a of the last row
+    moved: Array  # (2,) of the last row: the step of theta along direction, and w / (1 + w ||a||^2)
+    steady: Integers  # (2,) where the same actions are offered every round: STEADY, and updates left until
+    # means and squared norms are computed afresh; zeros where actions change
+
+
+class Ridge(NamedTuple):
+    """The regression; arrays change in place."""
+
+    factor: Array  # (d, d) F with Sigma^{-1} = F F^T; column by column in memory, as products with it run down columns
+    theta: Array  # (d,)
+    log_determinant: Array  # (1,) ln det Sigma - d ln lambda
+    updates: Integers  # (1,) number of rows in Sigma
+    weights: Array  # (2,) of the rows in Sigma: their sum, and the greatest
+    scratch: Scratch
+
+
+def open_ridge(dim: int, regularization: float) -> Ridge:
+    return Ridge(
+        factor=np.asfortranarray(np.eye(dim) / sqrt(regularization)),
+        theta=np.zeros(dim),
+        log_determinant=np.zeros(1),
+        updates=np.zeros(1, np.int64),
+        weights=np.zeros(2),
+        scratch=open_scratch(dim, 0),
+    )
+
+
+def open_scratch(dim: int, n_actions: int, same_actions: bool = False) -> Scratch:
+    """Room for up to `n_actions` offered actions, the same in every round or not; interpreted code needs none."""
+    return Scratch(
+        means=np.empty(n_actions),
+        squared_norms=np.empty(n_actions),
+        rows=np.empty((n_actions, dim)),
+        images=np.empty((n_actions, dim)),
+        image=np.empty(dim),
+        direction=np.empty(dim),
+        moved=np.empty(2),
+        steady=np.array([STEADY if same_actions else 0, 0]),
+    )
+
+
+class Ellipsoid(NamedTuple):
+    """What sets the size of the ellipsoid, apart from the data."""
+
+    noise: float  # sub-Gaussian factor sigma of the rewards
+    log_term: float  # 2 ln(1 / delta)
+    bias: float  # sqrt(lambda) S, S a bound on ||theta*||
+
+
+@kernel
+def ellipsoid_radius(ellipsoid: Ellipsoid, ridge: Ridge) -> float:
+    """beta with ||theta - theta*|| <= beta in the norm of Sigma, at all times at once with probability 1 - delta
+    (1 - 2 delta with weights above 1)."""
+    spread = ridge.log_determinant[0] + ellipsoid.log_term
+    if ridge.weights[1] > 1.0:
+        level = ceil(log2(ridge.weights[1]))
+        spread = 2.0**level * (spread + 2.0 * log(level * (level + 1.0)))
+    return ellipsoid.noise * sqrt(spread) + ellipsoid.bias
+
+
+@kernel
+def update(ridge: Ridge, row: Array, reward: float, weight: float = 1.0) -> None:
+    """Add one row with its reward; a row of weight 0 changes nothing."""
+    if weight > 0.0:
+        ridge.log_determinant[0] += log1p(rank_one(ridge, row, reward, weight))
+        count_row(ridge, weight)
+
+
+@kernel
+def count_row(ridge: Ridge, weight: float) -> None:
+    ridge.updates[0] += 1
+    ridge.weights[0] += weight
+    if weight > ridge.weights[1]:
+        ridge.weights[1] = weight
+
+
+@kernel
+def update_offered(ridge: Ridge, actions: Array, action: int, reward: float, weight: float = 1.0) -> None:
+    """Add the row of an offered action with its reward, on its first d entries; weight 0 changes nothing."""
+    if weight > 0.0:
+        ridge.log_determinant[0] += log1p(rank_one_offered(ridge, actions, action, reward, weight))
+        count_row(ridge, weight)
+        follow(ridge, actions)
+
+
+@kernel
+def rank_one_offered(ridge: Ridge, actions: Array, action: int, reward: float, weight: float) -> float:
+    """`rank_one` with the row of an offered action."""
+    return rank_one(ridge, actions[action, : len(ridge.theta)], reward, weight)
+
+
+@kernel
+def follow(ridge: Ridge, rows: Array) -> None:
+    """After an update: keep what compiled code remembers of a fixed action set up to date. Interpreted, nothing is."""
+
+
+@native(follow, reassociate=True)
+def _follow(ridge: Ridge, rows: Array) -> None:
+    # O(K d) in place of O(K d^2): with v = Sigma^{-1} a of the row a just added, the mean of x moves by <x, v> times
+    # the step of theta, and its squared norm falls by w <x, v>^2 / (1 + w ||a||^2).
+    scratch = ridge.scratch
+    if scratch.steady[1] == 0:
+        return
+    for k in range(len(rows)):
+        along = 0.0
+        for i in range(len(ridge.theta)):
+            along += rows[k, i] * scratch.direction[i]
+        scratch.means[k] += scratch.moved[0] * along
+        scratch.squared_norms[k] = max(scratch.squared_norms[k] - scratch.moved[1] * along * along, 0.0)
+    scratch.steady[1] -= 1
+
+
+@kernel
+def rank_one(ridge: Ridge, row: Array, reward: float, weight: float) -> float:
+    """Move factor and estimate by one row; returns its weight times its squared norm in the Sigma^{-1} of before."""
+    factor, theta = ridge.factor, ridge.theta
+    image = row.dot(factor)
+    squared_norm = weight * float(image.dot(image))
+    scale = 1.0 + squared_norm
+    direction = factor.dot(image)
+    theta += direction * (weight * (reward - float(theta.dot(row))) / scale)
+    direction *= weight / (scale + sqrt(scale))
+    columns = factor.T
+    columns -= image[:, None] * direction
+    return squared_norm
+
+
+@kernel
+def evaluate(ridge: Ridge, rows: Array) -> tuple[Array, Array]:
+    """For each row its estimate <theta, a> and its squared norm ||a||^2 in Sigma^{-1}, on its first d entries."""
+    theta = ridge.theta
+    rows = rows[:, : len(theta)]
+    images = rows.dot(ridge.factor)
+    return rows.dot(theta), np.vecdot(images, images)
+
+
+@kernel
+def predict(ridge: Ridge, rows: Array) -> Array:
+    """For each row its estimate <theta, a>, on its first d entries."""
+    means: Array = rows[:, : len(ridge.theta)].dot(ridge.theta)
+    return means
+
+
+@kernel
+def restart(ridge: Ridge, regularization: float) -> None:
+    """Forget all rows."""
+    ridge.factor[:, :] = 0.0
+    for i in range(len(ridge.theta)):
+        ridge.factor[i, i] = 1.0 / sqrt(regularization)
+    ridge.theta[:] = 0.0
+    ridge.log_determinant[0] = 0.0
+    ridge.updates[0] = 0
+    ridge.weights[:] = 0.0
+    ridge.scratch.steady[1] = 0
+
+
+@kernel
+def most_optimistic(means: Array, squared_norms: Array, radius: float) -> tuple[int, int]:
+    """The first row of greatest mean + radius * norm, and the first of greatest mean."""
+    optimistic = np.sqrt(squared_norms)
+    optimistic *= radius
+    optimistic += means
+    return int(optimistic.argmax()), int(means.argmax())
+
+
+@native(rank_one_offered, reassociate=True)
+def _rank_one_offered(ridge: Ridge, actions: Array, action: int, reward: float, weight: float) -> float:
+    factor, theta, image, direction = ridge.factor, ridge.theta, ridge.scratch.image, ridge.scratch.direction
+    dim = len(theta)
+    error, squared_norm = reward, 0.0
+    for i in range(dim):
+        error -= theta[i] * actions[action, i]
+        direction[i] = 0.0
+    for j in range(dim):
+        entry = 0.0
+        for i in range(dim):
+            entry += factor[i, j] * actions[action, i]
+        image[j] = entry
+        squared_norm += entry * entry
+        for i in range(dim):
+            direction[i] += entry * factor[i, j]
+    squared_norm *= weight
+    scale = 1.0 + squared_norm
+    step, shrink = weight * error / scale, weight / (scale + sqrt(scale))
+    ridge.scratch.moved[0], ridge.scratch.moved[1] = step, weight / scale
+    for i in range(dim):
+        theta[i] += step * direction[i]
+    for j in range(dim):
+        entry = shrink * image[j]
+        for i in range(dim):
+            factor[i, j] -= entry * direction[i]
+    return squared_norm
+
+
+@native(predict, reassociate=True)
+def _predict(ridge: Ridge, rows: Array) -> Array:
+    means = ridge.scratch.means[: len(rows)]
+    for k in range(len(rows)):
+        mean = 0.0
+        for i in range(len(ridge.theta)):
+            mean += ridge.theta[i] * rows[k, i]
+        means[k] = mean
+    return means
+
+
+@native(evaluate, reassociate=True)
+def _evaluate(ridge: Ridge, rows: Array) -> tuple[Array, Array]:
+    factor, theta, scratch = ridge.factor, ridge.theta, ridge.scratch
+    dim, n_actions = len(theta), len(rows)
+    means, squared_norms = scratch.means[:n_actions], scratch.squared_norms[:n_actions]
+    if scratch.steady[1] > 0:
+        return means, squared_norms
+    scratch.steady[1] = scratch.steady[0]
+    for k in range(n_actions):
+        mean = squared_norm = 0.0
+        for i in range(dim):
+            mean += theta[i] * rows[k, i]
+        if dim < BLAS_FROM:
+            # Four columns at a time: each entry of the row is loaded once for four sums.
+            for j in range(0, dim - 3, 4):
+                first = second = third = fourth = 0.0
+                for i in range(dim):
+                    entry = rows[k, i]
+                    first += entry * factor[i, j]
+                    second += entry * factor[i, j + 1]
+                    third += entry * factor[i, j + 2]
+                    fourth += entry * factor[i, j + 3]
+                squared_norm += (first * first + second * second) + (third * third + fourth * fourth)
+            for j in range(dim - dim % 4, dim):
+                first = 0.0
+                for i in range(dim):
+                    first += rows[k, i] * factor[i, j]
+                squared_norm += first * first
+        means[k], squared_norms[k] = mean, squared_norm
+    if dim >= BLAS_FROM:
+        _squared_norms_by_blas(ridge, rows)
+    return means, squared_norms
+
+
+@kernel
+def _squared_norms_by_blas(ridge: Ridge, rows: Array) -> None:
+    scratch, dim, n_actions = ridge.scratch, len(ridge.theta), len(rows)
+    if rows.shape[1] != dim:  # matrix products want their operands in one piece
+        for k in range(n_actions):
+            for j in range(dim):
+                scratch.rows[k, j] = rows[k, j]
+        rows = scratch.rows[:n_actions]
+    images = scratch.images[:n_actions]
+    np.dot(rows, ridge.factor, images)
+    for k in range(n_actions):
+        scratch.squared_norms[k] = squared_length(images, k)
+
+
+@kernel
+def squared_length(rows: Array, k: int) -> float:
+    """||rows[k]||^2."""
+    return float(rows[k].dot(rows[k]))
+
+
+@native(squared_length, reassociate=True)
+def _squared_length(rows: Array, k: int) -> float:
+    total = 0.0
+    for j in range(rows.shape[1]):
+        total += rows[k, j] * rows[k, j]
+    return total
+
+
+@native(most_optimistic)
+def _most_optimistic(means: Array, squared_norms: Array, radius: float) -> tuple[int, int]:
+    best, greatest, greedy, greatest_mean = 0, -np.inf, 0, -np.inf
+    for k in range(len(means)):
+        index = means[k] + radius * sqrt(squared_norms[k])
+        if index > greatest:
+            best, greatest = k, index
+        if means[k] > greatest_mean:
+            greedy, greatest_mean = k, means[k]
+    return best, greedy

@@ -1,0 +1,65 @@
+"""Tickets: what a portfolio remembers of a decision until everybody has learned from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import nan
+from typing import Self
+
+from equipoise.learner import MinimalLearner
+from equipoise.selector import Choice
+from equipoise.storage.parts import live_context, plain_context
+from equipoise.types import Action, Config, Context, Outcome, Plain
+
+
+class Ticket:
+    """An open decision. `reward` is nan until it is known, `taught` holds the learners that learned from it."""
+
+    __slots__ = ("action", "choice", "context", "id", "others", "outcome", "regret", "reward", "taught")
+
+    def __init__(self, id_: int, choice: Choice, context: Context, action: Action, regret: float) -> None:
+        self.id = id_
+        self.choice = choice
+        self.context = context
+        self.action = action
+        self.regret = regret  # as proposed; nan where the learner did not say
+        self.others: dict[int, Action] = {}  # what those proposed who are told, with weight 0, that they did not play
+        self.outcome: Outcome = None
+        self.reward = nan
+        self.taught: set[int] = set()
+
+    def teach(self, i: int, learner: MinimalLearner, weighted: bool) -> None:
+        """Let learner i learn from the round, once; `weighted` if lessons count by how likely it was to play."""
+        if i in self.taught:
+            return
+        learned = self.action if self.outcome is None else self.outcome
+        if not weighted:
+            learner.learn(self.context, learned, self.reward)
+        elif i == self.choice.learner:
+            learner.learn(self.context, learned, self.reward, 1.0 / self.choice.probability)
+        else:
+            learner.learn(self.context, self.others[i], 0.0, 0.0)
+        self.taught.add(i)
+
+    def to_row(self) -> Config:
+        """The ticket as data that an archive can hold."""
+        return {
+            "id": self.id,
+            "choice": tuple(self.choice),
+            "context": plain_context(self.context, self.id),
+            "action": self.action,
+            "others": sorted(self.others.items()),
+            "regret": self.regret,
+            # A trajectory is saved as the plain tuple that learners take as well.
+            "outcome": tuple(self.outcome) if isinstance(self.outcome, tuple) else self.outcome,
+            "reward": self.reward,
+            "taught": sorted(self.taught),
+        }
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Plain]) -> Self:
+        """The ticket that `to_row` described."""
+        ticket = cls(row["id"], Choice(*row["choice"]), live_context(row["context"]), row["action"], row["regret"])
+        ticket.outcome, ticket.reward, ticket.taught = row["outcome"], row["reward"], set(row["taught"])
+        ticket.others = dict(row.get("others", []))
+        return ticket

@@ -1,0 +1,398 @@
+"""What every selector made of kernels has in common: tickets, validation, standings, certificates, saving.
+
+A selector is two things. Its *kernel* is a set of small functions over arrays that know only plays in order; the
+simulator compiles and calls them directly. The *ledger* turns tickets and late rewards into such calls. This class
+validates, holds both and forwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isnan, nan
+from typing import ClassVar, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from equipoise.bounds import Bound, Custom, Observed
+from equipoise.confidence import Confidence, lower_sum, radius_sum, upper_sum
+from equipoise.errors import InvalidArgument
+from equipoise.kernels.records import (
+    check_columns,
+    check_shapes,
+    state_columns,
+    state_records,
+    take_columns,
+    take_state,
+)
+from equipoise.learner import Proposal, Proposals
+from equipoise.selector import Certificate, Choice, Dropped, Elimination, Evidence, SelectorTraits, Standing
+from equipoise.selectors._core import evidence, nested
+from equipoise.selectors._core.evidence import Params as EvidenceParams
+from equipoise.selectors._core.evidence import State as EvidenceState
+from equipoise.selectors._core.kernels import Kernels
+from equipoise.selectors._core.ledger import Entry, Ledger, Resolved
+from equipoise.settings import Configured
+from equipoise.settings.checks import non_negative, real
+from equipoise.types import Action, AnyArray, State
+
+P = TypeVar("P", bound=NamedTuple)
+S = TypeVar("S", bound=NamedTuple)
+D = TypeVar("D", bound=Dropped)
+
+
+class KernelSelector(Configured, Generic[P, S, D]):
+    """A selector made of kernels, whose params and state are or contain those of `evidence`.
+
+    `equipoise.selectors._core.settings` has the settings that it is completed with.
+    """
+
+    name: str
+    needs: frozenset[str] = frozenset()
+    kernels: ClassVar[Kernels]
+    randomized: ClassVar[bool] = False  # whether choosing draws random numbers
+    readmits: ClassVar[bool] = False  # whether a learner that is not active may become so again
+    per_learner: ClassVar[tuple[str, ...]] = ("bounds",)  # settings with one entry for each learner
+
+    n_learners: int
+    delta: float
+    reward_range: tuple[float, float]
+
+    confidence: Confidence
+    params: P  # what the kernels take first
+    kernel_state: S  # what the kernels take second: rows that they change in place
+    evidence: EvidenceState  # the part of it that every selector has
+
+    def _open(self) -> None:
+        low, high = self.reward_range
+        self.confidence = self._make_confidence(self.n_learners)
+        self.params = self._make_params(EvidenceParams(self.confidence.radius, low, high, high - low))
+        bounds = self.learner_bounds
+        self.evidence = evidence.open_state(bounds, self.n_learners, high - low)
+        self.kernel_state = self._make_state(self.evidence)
+        self.observed = tuple(i for i, bound in enumerate(bounds) if isinstance(bound, Observed))
+        self._customs = {i: bound for i, bound in enumerate(bounds) if isinstance(bound, Custom)}
+        self._asks_all = "actions" in self.needs
+        self._ledger = Ledger(self.n_learners, keeps_proposals=self._asks_all)
+        self._eliminations: list[D] = []
+        self._draws = 0
+
+    @property
+    def learner_bounds(self) -> tuple[Bound, ...]:
+        """The candidate bound of each learner; empty if there are none."""
+        return ()
+
+    def _make_confidence(self, n_learners: int) -> Confidence:
+        raise NotImplementedError
+
+    def _make_params(self, limits: EvidenceParams) -> P:
+        raise NotImplementedError
+
+    def _make_state(self, accounts: EvidenceState) -> S:
+        raise NotImplementedError
+
+    def _own_generator(self, draws: int) -> np.random.Generator | None:
+        """What `choose` draws from if it is given nothing, after so many draws."""
+        return None
+
+    @property
+    def traits(self) -> SelectorTraits:
+        """What others read of this selector beside its methods."""
+        return SelectorTraits(
+            n_learners=self.n_learners,
+            randomized=self.randomized,
+            reward_range=self.reward_range,
+            noise=self.confidence.noise,
+            observed=self.observed,
+            per_learner=self.per_learner,
+            readmits=self.readmits,
+            left_out=self.left_out,
+            compilable=not self._customs,
+        )
+
+    @property
+    def left_out(self) -> tuple[int, ...]:
+        """The learners that are never played."""
+        return ()
+
+    @property
+    def alpha(self) -> float:
+        """The failure probability of one side of one radius."""
+        return self.confidence.alpha
+
+    @property
+    def shares(self) -> int:
+        """How many one-sided events every learner's plays and the pool are used for."""
+        return self.confidence.shares
+
+    @property
+    def active(self) -> tuple[int, ...]:
+        is_active, params, state = self.kernels.is_active, self.params, self.kernel_state
+        return tuple(i for i in range(self.n_learners) if is_active(params, state, i))
+
+    @property
+    def eliminations(self) -> list[D]:
+        """What was dropped, in order."""
+        return self._eliminations
+
+    def choose(self, rng: np.random.Generator | None = None) -> Choice:
+        """The learner that plays this round; opens a play."""
+        if self._ledger.stale:
+            self._count_pending()
+        if rng is None:
+            rng = self._own_generator(self._draws)
+        learner, chance = self.kernels.choose(self.params, self.kernel_state, rng)
+        return Choice(learner, self._begin(learner, chance), chance)
+
+    def replay(self, choice: Choice) -> None:
+        """Open exactly this play, as if it had just been chosen, and draw nothing."""
+        self._check_replay(choice)
+        self._begin(choice.learner, choice.probability)
+
+    def _check_replay(self, choice: Choice) -> None:
+        if not 0 <= choice.learner < self.n_learners:
+            raise InvalidArgument(f"learner is {choice.learner!r}, but must be from 0 to {self.n_learners - 1}")
+        if choice.play != (play := self._ledger.next_ticket(choice.learner)):
+            raise InvalidArgument(f"play of learner {choice.learner} is {choice.play!r}, but its next is {play}")
+
+    def _begin(self, learner: int, chance: float) -> int:
+        """Open a play and return its number."""
+        if learner in self._customs:  # the user's function may break its rule: find out before the play is opened
+            self._customs[learner].raw(self.evidence.accounts[learner].plays + 1)
+        self._draws += 1
+        self.kernels.open_play(self.params, self.kernel_state, learner)
+        return self._ledger.open(learner, chance, self.evidence.pool[0].eliminated)
+
+    def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
+        """Take in what the chosen learner proposed, or every active one if "actions" are needed."""
+        if choice.learner not in proposals and not self._asks_all:
+            raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {choice.learner}")
+        entry = self._ledger.entry(choice.learner, choice.play)  # raises what is wrong with a ticket that is not open
+        gathered = self._gather(entry, proposals) if self._asks_all else None
+        if choice.learner in self.observed:
+            self._ledger.observe(entry, self._check_regret(proposals[choice.learner].regret))
+        entry.proposals = gathered
+
+    def _gather(self, entry: Entry, proposals: Mapping[int, Proposal]) -> Proposals:
+        asked = self.active if self._in_epoch(entry) else (entry.learner,)
+        missing = [j for j in asked if j not in proposals]
+        if missing:
+            raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {missing[0]} too")
+        rows = [_UNKNOWN] * self.n_learners
+        for j in asked:
+            action, lower, regret, probability, greedy, value = proposals[j]
+            if "lower" in self.needs:
+                lower = real(f"lower of learner {j}", lower)
+            regret = self._check_regret(regret)
+            rows[j] = Proposal(_index(action), lower, regret, probability, _index(greedy), value)
+        actions, lowers, regrets, probabilities, all_greedy, values = zip(*rows, strict=True)
+        return Proposals(actions, all_greedy, lowers, regrets, probabilities, values)
+
+    def _in_epoch(self, entry: Entry) -> bool:
+        """Whether nobody was eliminated since the round was chosen."""
+        return entry.epoch == self.evidence.pool[0].eliminated
+
+    def check_reward(self, reward: float) -> float:
+        """The reward as a float, or the reason why it cannot be booked."""
+        low, high = self.reward_range
+        if type(reward) is float and low <= reward <= high:
+            return reward
+        return self.traits.check_reward(reward)
+
+    def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
+        """Reward and regret as floats, nan for a regret not given; raises what `credit` would and changes nothing."""
+        number = self.check_reward(reward)
+        entry = self._ledger.entry(choice.learner, choice.play)
+        known = nan if regret is None else self._check_regret(regret)
+        if choice.learner in self.observed and isnan(known) and isnan(entry.regret):
+            raise InvalidArgument(
+                f"regret of play {choice.play} of learner {choice.learner} is unknown, "
+                "but its bound is Observed and needs it from observe() or credit()"
+            )
+        if self._asks_all and entry.proposals is None:
+            play = f"play {choice.play} of learner {choice.learner}"
+            raise InvalidArgument(f"proposals of {play} are unknown, but observe() must come before credit()")
+        return number, known
+
+    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[D, ...]:
+        """Book the reward of a play, in any order and however late; `regret` where it is known only now. Returns what
+        was eliminated."""
+        number, known = self.check_credit(choice, reward, regret)
+        return self._book(choice.learner, self._ledger.credit(choice.learner, choice.play, number, known))
+
+    def withdraw(self, choice: Choice) -> tuple[D, ...]:
+        """The round did not happen: strike its play. Returns what was eliminated."""
+        entry = self._ledger.entry(choice.learner, choice.play)
+        if self._ledger.is_newest(entry):
+            self._draws -= 1  # the next choice draws the same numbers
+        self.evidence.accounts[choice.learner].plays -= 1
+        return self._book(choice.learner, self._ledger.withdraw(entry))
+
+    def _book(self, learner: int, resolved: Resolved) -> tuple[D, ...]:
+        """Let the kernels know what is resolved; returns what was eliminated."""
+        kernels, params, state = self.kernels, self.params, self.kernel_state
+        rounds, plays, rewind = resolved
+        for entry in rounds:
+            kernels.pool(params, state, entry.reward)
+            if self._asks_all and self._in_epoch(entry):
+                kernels.close_round(params, state, entry.learner, entry.reward, entry.regret, entry.proposals)
+        for entry in plays:
+            regret = entry.regret
+            if self._customs:
+                regret = self._increment(learner, self.evidence.accounts[learner].booked_plays + 1, regret)
+            kernels.book(params, state, learner, entry.reward, regret, entry.probability)
+        if rewind:
+            kernels.rewind(params, state, learner)
+        if self.evidence.pool[0].eliminated == len(self._eliminations):
+            return ()
+        return self._note_eliminations()
+
+    def _count_pending(self) -> None:
+        """Bring what is balanced up to date with the pending plays."""
+        kernels, params, state = self.kernels, self.params, self.kernel_state
+        rewound, plays = self._ledger.count()
+        for i in rewound:
+            kernels.rewind(params, state, i)
+        for offset, entry in plays:
+            i = entry.learner
+            position = self.evidence.accounts[i].booked_plays + offset
+            kernels.play(params, state, i, position, self._increment(i, position, entry.regret))
+
+    def _increment(self, i: int, position: int, regret: float) -> float:
+        """What play number `position` of learner i adds to its bound; the kernel cannot evaluate a `Custom` one."""
+        custom = self._customs.get(i)
+        if custom is None:
+            return regret
+        return custom.raw(position) - (custom.raw(position - 1) if position > 1 else 0.0)
+
+    def standing(self) -> list[Standing]:
+        """How every learner stands; nan where a learner has no resolved play."""
+        rows, active = [], self.active
+        for i, account in enumerate(self.evidence.accounts):
+            n = account.booked_plays
+            rows.append(
+                Standing(
+                    learner=i,
+                    plays=account.plays,
+                    pending=account.plays - n,
+                    mean_reward=account.rewards / n if n else nan,
+                    mean_radius=radius_sum(self.confidence.radius, n) / n if n else nan,
+                    mean_bound=account.booked_bound / n if n else nan,
+                    mean_lower=account.mean_lower if n else nan,
+                    mean_upper=account.mean_upper if n else nan,
+                    active=i in active,
+                )
+            )
+        return rows
+
+    def certificate(self) -> Certificate:
+        """What the rewards booked so far prove about the optimum and the regret."""
+        lower, upper, regret_lower, regret_upper, consistent = self.kernels.certify(self.params, self.kernel_state)
+        proved = []
+        for account in self.evidence.accounts:
+            n = account.booked_plays
+            radius = radius_sum(self.confidence.radius, n) if n > 0 else 0.0
+            proved.append(max(0.0, n * lower - account.rewards - radius))
+        return Certificate(
+            rounds=evidence.rounds_made(self.evidence),
+            resolved_rounds=self.evidence.pool[0].plays,
+            optimum_lower=lower,
+            optimum_upper=upper,
+            regret_lower=regret_lower,
+            regret_upper=regret_upper,
+            learner_regret_lowers=tuple(proved),
+            delta=self.delta,
+            learners_delta=0.0,
+            consistent=consistent,
+            valid=self.confidence.valid,
+        )
+
+    def to_arrays(self) -> tuple[P, S]:
+        """Params and state as arrays, for compiled code; the state is a copy."""
+        return self.params, state_records(self.kernel_state)
+
+    def from_arrays(self, state: S) -> None:
+        """Take on a state that compiled code has worked on, all of whose plays are resolved."""
+        take_state(self.kernel_state, state)
+        self._note_eliminations()
+
+    def state(self) -> State:
+        """Everything learned, as arrays."""
+        self._count_pending()  # so that equal histories have equal states, whenever pending plays were counted
+        ledger = {f"ledger.{name}": array for name, array in self._ledger.state().items()}
+        eliminated = np.array([elimination.learner.index for elimination in self._eliminations], np.int64)
+        draws = np.array([self._draws], np.int64)
+        return {**state_columns(self.kernel_state), **ledger, "eliminated": eliminated, "draws": draws}
+
+    def restore(self, state: Mapping[str, AnyArray]) -> None:
+        """Take on a state that `state` returned; any other is refused and changes nothing."""
+        ledger = {name.removeprefix("ledger."): array for name, array in state.items() if name.startswith("ledger.")}
+        check_columns(self.kernel_state, state)
+        (eliminated_at,) = [array for name, array in state.items() if name.endswith("accounts.eliminated_at")]
+        check_shapes(state, {"draws": (1,), "eliminated": (int(np.count_nonzero(eliminated_at)),)})
+        self._ledger.check_state(ledger)
+        take_columns(self.kernel_state, state)
+        self._ledger.restore(ledger)
+        self._draws = int(state["draws"][0])
+        self._eliminations[:] = [self._elimination(i) for i in state["eliminated"].tolist()]
+
+    def _check_regret(self, regret: float) -> float:
+        # Only nan, which stands for unknown, differs from itself.
+        return nan if regret != regret else non_negative("regret", regret)
+
+    def _note_eliminations(self) -> tuple[D, ...]:
+        known = {elimination.learner.index for elimination in self._eliminations}
+        gone = [i for i, account in enumerate(self.evidence.accounts) if account.eliminated_at > 0 and i not in known]
+        gone.sort(key=lambda i: self.evidence.accounts[i].eliminated_at)
+        new = tuple(self._elimination(i) for i in gone)
+        self._eliminations += new
+        return new
+
+    def _elimination(self, i: int) -> D:
+        """The proof by which learner i was eliminated."""
+        raise NotImplementedError
+
+
+class EvidenceSelector(KernelSelector[P, S, Elimination]):
+    """A selector that eliminates, if at all, a learner whose own plays disprove its bound."""
+
+    def _elimination(self, i: int) -> Elimination:
+        account, radius = self.evidence.accounts[i], self.confidence.radius
+        plays, bound = account.proof_plays, account.proof_bound
+        above = upper_sum(radius, plays, account.proof_spread, bound)
+        below = lower_sum(radius, account.witness_plays, account.witness_spread)
+        return Elimination(
+            account.eliminated_at,
+            Evidence(i, plays, account.proof_rewards, bound, above, account.proof_spread),
+            Evidence(
+                account.witness,
+                account.witness_plays,
+                account.witness_rewards,
+                account.witness_bound,
+                below,
+                account.witness_spread,
+            ),
+        )
+
+
+class NestedSelector(EvidenceSelector[nested.Params, S]):
+    """A selector that adds state alone to `evidence`."""
+
+    def _make_params(self, limits: EvidenceParams) -> nested.Params:
+        return nested.Params(limits)
+
+
+class PlainSelector(EvidenceSelector[EvidenceParams, EvidenceState]):
+    """A selector whose params and state are those of `evidence`."""
+
+    def _make_params(self, limits: EvidenceParams) -> EvidenceParams:
+        return limits
+
+    def _make_state(self, accounts: EvidenceState) -> EvidenceState:
+        return accounts
+
+
+_UNKNOWN = Proposal(-1, nan, nan, nan, -1, nan)
+
+
+def _index(action: Action) -> int:
+    return int(action) if isinstance(action, int | np.integer) else -1

@@ -1,0 +1,35 @@
+"""The functions that a selector is made of: what the simulator compiles and the selector's own methods call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from equipoise.selectors._core import evidence, nested
+
+
+class Kernels(NamedTuple):
+    """The functions of a selector, all over (params, state, ...); i is a learner."""
+
+    choose: Callable[..., tuple[int, float]]  # (generator) -> learner, probability
+    book: Callable[..., None]  # (i, reward, regret, probability): a play was resolved, in play order
+    open_play: Callable[..., None] = evidence.open_play  # (i)
+    rewind: Callable[..., None] = evidence.rewind  # (i)
+    play: Callable[..., None] = evidence.play  # (i, position, regret)
+    pool: Callable[..., None] = evidence.pool  # (reward)
+    close_round: Callable[..., None] = evidence.close_round  # (i, reward, regret, proposals), in round order
+    certify: Callable[..., tuple[float, float, float, float, bool]] = evidence.certify
+    is_active: Callable[..., bool] = evidence.is_active  # (i)
+    stage: Callable[..., int] = evidence.stage  # (i, probability, generator) right after choose -> TEACH, KEEP, REPLAY
+    evidence_of: Callable[..., tuple[evidence.Params, evidence.State]] = evidence.evidence_of
+
+
+NESTED: dict[str, Any] = {
+    name: getattr(nested, name)
+    for name in ("book", "open_play", "rewind", "play", "pool", "certify", "is_active", "evidence_of")
+}
+
+
+def nested_kernels(choose: Callable[..., tuple[int, float]], **own: Callable[..., object]) -> Kernels:
+    """The kernels of a selector whose params and state have those of `evidence` inside; `own` stand for others."""
+    return Kernels(choose, **(NESTED | own))

@@ -1,0 +1,172 @@
+"""Settings of learners, selectors and problems, each declared once as a field of its class.
+
+A class marked with `configurable` is a dataclass: its annotations, inherited ones included, are the arguments of its
+constructor. `setting` gives a field its default, its check (from `equipoise.settings.checks`, or any function of a name and
+a value that returns the value in its proper type or raises) and, where the value is not plain data, how to write it to
+a file and read it back. Constructor, `config`, `from_config`, `clone`, `repr` and equality all follow from the fields.
+A setting whose argument has the name of a method is kept under another one, and `alias` is the argument's.
+
+>>> from equipoise.settings.checks import count, positive
+>>> @configurable
+... class Ruler(Configured):
+...     length: int = setting(check=count, kw_only=False)
+...     unit: float = setting(default=1.0, check=positive)
+>>> Ruler(3), Ruler(3).config(), Ruler.from_config({"length": 3}) == Ruler(3)
+(Ruler(3), {'length': 3, 'unit': 1.0}, True)
+>>> Ruler(3, unit=-1.0)
+Traceback (most recent call last):
+    ...
+equipoise.errors.InvalidArgument: unit is -1.0, but must be positive, at least 1e-100
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
+from typing import Any, Protocol, Self, TypeVar, dataclass_transform
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from equipoise.errors import UnknownSetting
+from equipoise.types import Array, Config, Plain
+
+T = TypeVar("T")
+Check = Callable[[str, Any], Any]
+
+
+class Numbers(Protocol):
+    """The type of a setting that is given as anything like an array and kept as an array, for type checkers."""
+
+    def __get__(self, instance: object, owner: object) -> Array: ...
+
+    def __set__(self, instance: object, value: ArrayLike) -> None: ...
+
+
+def setting(
+    *,
+    default: Any = MISSING,
+    check: Check | None = None,
+    encode: Callable[[Any], Plain] | None = None,
+    decode: Callable[[Plain], Any] | None = None,
+    kw_only: bool = True,
+    alias: str | None = None,
+) -> Any:
+    """A setting; without a default it must be given. `encode` and `decode` lead to plain data and back."""
+    rules = {"check": check, "encode": encode or _plain, "decode": decode, "alias": alias}
+    return dataclasses.field(default=default, kw_only=kw_only, metadata=rules)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(setting,))
+def configurable(cls: type[T]) -> type[T]:
+    """Make the annotated fields of a class, which are settings, the arguments of its constructor."""
+    made = dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
+    construct: Any = made.__init__
+    known = {_argument(each): each.name for each in settings_of(made)}
+
+    @functools.wraps(construct)
+    def construct_known(self: Any, *arguments: Any, **settings: Any) -> None:
+        for name in settings:
+            if name not in known:
+                raise UnknownSetting(f"setting of {type(self).__name__}", name, known)
+        construct(self, *arguments, **{known[name]: value for name, value in settings.items()})
+
+    arguments = {name: argument for argument, name in known.items()}
+    signature = inspect.signature(construct)
+    renamed = [each.replace(name=arguments.get(each.name, each.name)) for each in signature.parameters.values()]
+    construct_known.__signature__ = signature.replace(parameters=renamed)  # type: ignore[attr-defined]
+    made.__init__ = construct_known  # type: ignore[method-assign]
+    return made
+
+
+def optional(check: Check) -> Check:
+    """The same check for a setting that may be None."""
+    return lambda name, value: None if value is None else check(name, value)
+
+
+class Configured:
+    """What every configurable class has in common. `_open` is called once all settings are checked."""
+
+    def __post_init__(self) -> None:
+        for each in settings_of(type(self)):
+            check = each.metadata["check"]
+            if check is not None:
+                setattr(self, each.name, check(_argument(each), getattr(self, each.name)))
+        self._open()
+
+    def _open(self) -> None:
+        """Build whatever follows from the settings."""
+
+    def config(self) -> Config:
+        """The constructor's arguments, as plain data."""
+        return {_argument(each): each.metadata["encode"](getattr(self, each.name)) for each in settings_of(type(self))}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Plain]) -> Self:
+        """The object that `config` describes, in its initial state."""
+        known = {_argument(each): each.metadata["decode"] for each in settings_of(cls)}
+        for name in config:
+            if name not in known:
+                raise UnknownSetting(f"setting of {cls.__name__}", name, known)
+        live = {name: value if known[name] is None else known[name](value) for name, value in config.items()}
+        return cls(**live)
+
+    def clone(self) -> Self:
+        """An object of the same settings, in its initial state."""
+        return type(self)(**{_argument(each): getattr(self, each.name) for each in settings_of(type(self))})
+
+    def __repr__(self) -> str:
+        shown = []
+        for each in settings_of(type(self)):
+            value = getattr(self, each.name)
+            if not each.kw_only:
+                shown.append(repr(value))
+            elif not same(value, self._default_of(each)):
+                shown.append(f"{_argument(each)}={value!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def _default_of(self, each: Field[Any]) -> object:
+        """What a setting is if it is not given; a class in which that follows from other settings says so here."""
+        return each.default
+
+    def __eq__(self, other: object) -> bool:
+        """Equal are objects of one class, of the same settings and, if they learn, of the same state."""
+        if type(self) is not type(other) or not isinstance(other, Configured):
+            return NotImplemented
+        mine, theirs = self.config(), other.config()
+        return same(mine, theirs) and same(_state_of(self), _state_of(other))
+
+    __hash__ = None  # type: ignore[assignment]  # what learns changes, and so does what it equals
+
+
+def settings_of(cls: type[Any]) -> tuple[Field[Any], ...]:
+    """The settings of a configurable class, in the order of its constructor."""
+    return tuple(sorted((each for each in fields(cls) if each.init), key=lambda each: bool(each.kw_only)))
+
+
+def _argument(each: Field[Any]) -> str:
+    """What the constructor calls a setting."""
+    return each.metadata["alias"] or each.name
+
+
+def _state_of(part: Any) -> object:
+    return part.state() if callable(getattr(part, "state", None)) else None
+
+
+def _plain(value: Any) -> Plain:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equality that looks into arrays, and by which nan equals nan."""
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        first, second = np.asarray(one), np.asarray(other)
+        return first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other) or (one != one and other != other)

@@ -1,0 +1,150 @@
+"""How learners, selectors and portfolios are described in a file and built again from it.
+
+Classes of the package are rebuilt from their registry name and settings. A class of the user's own is never imported
+from a file: the user passes a new object, and its class name and settings are compared with what was saved.
+
+A learner or a selector that is used without a portfolio, in a loop of one's own, is saved and loaded here too:
+
+>>> from equipoise.selectors import UCB1
+>>> selector = UCB1(2)
+>>> _ = selector.credit(selector.choose(), reward=1.0)
+>>> save(selector, "selector.eqp")
+>>> load("selector.eqp") == selector
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from equipoise.compatibility import check_selector
+from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
+from equipoise.learner import MinimalLearner, learner_name
+from equipoise.learners import LEARNERS, Ball
+from equipoise.selector import Selector
+from equipoise.selectors import SELECTORS
+from equipoise.settings import Configured, same
+from equipoise.storage import migrations
+from equipoise.storage.archive import pack, unpack
+from equipoise.storage.files import read_bytes, write_atomic
+from equipoise.types import Config, Context, Plain, State
+
+VERSION = 2
+
+
+@runtime_checkable
+class Savable(Protocol):
+    """What can be saved: a learner or selector that tells what it learned and can take it on again."""
+
+    def state(self) -> State: ...
+
+    def restore(self, state: State) -> None: ...
+
+
+Part = TypeVar("Part")
+Rebuilt = TypeVar("Rebuilt", bound=Configured)
+
+
+def save(part: Savable, path: str | Path) -> None:
+    """Write a learner or selector that stands alone to a file, with all that it has learned and its open plays."""
+    write_part(path, "part", described(part))
+
+
+def load(path: str | Path, part: Savable | None = None) -> Any:
+    """Read what `save` wrote; it goes on exactly as the saved one would have.
+
+    A class of the package is built again from the file. For any other pass a new object with the same settings.
+    """
+    saved = read_part(path, "part")
+    loaded = _rebuilt(saved, {**LEARNERS, **SELECTORS}, "part") if part is None else _compared(part, saved)
+    loaded.restore(saved["state"])
+    return loaded
+
+
+def write_part(path: str | Path, kind: str, content: Config) -> None:
+    """Write an archive of one thing; a crash or a full disk leaves an old file as it was."""
+    write_atomic(path, pack({"version": VERSION, kind: content}))
+
+
+def read_part(path: str | Path, kind: str) -> Config:
+    """What `write_part` wrote, in the present form whatever release wrote it."""
+    content = unpack(read_bytes(path), Path(path))
+    if not isinstance(content, dict) or kind not in content:
+        raise UnreadableFile(f"{path} holds no {kind}")
+    version = content.get("version", 1)  # release 0.1 wrote none
+    if version > VERSION:
+        raise UnreadableFile(f"{path} has version {version}, but this release reads versions up to {VERSION}")
+    saved: Config = content[kind]
+    return migrations.portfolio_0_1(saved) if version == 1 else saved
+
+
+def described(part: object) -> Config:
+    """Class, settings and state of a learner or selector."""
+    name = learner_name(part)
+    if not isinstance(part, Savable):
+        raise InvalidArgument(f"{name!r} has no state() and restore(), so it cannot be saved")
+    return {**fingerprint(part), "name": name, "state": part.state()}
+
+
+def fingerprint(part: object) -> Config:
+    """What has to be the same in an object that takes on a saved state."""
+    cls = type(part)
+    config = part.config() if isinstance(part, _Configured) else {}
+    ours = cls in (LEARNERS.get(cls.__name__), SELECTORS.get(cls.__name__))
+    return {"class": cls.__name__, "ours": ours, "config": config}
+
+
+@runtime_checkable
+class _Configured(Protocol):
+    def config(self) -> Config: ...
+
+
+def rebuild_learners(saved: Sequence[Config], given: Sequence[MinimalLearner] | None) -> Sequence[MinimalLearner]:
+    """The learners of a file, or the given ones if they are what was saved."""
+    if given is None:
+        return [_rebuilt(row, LEARNERS, "learners") for row in saved]
+    if len(given) != len(saved):
+        raise StoreConflict(f"learners has {len(given)} entries, but the saved portfolio has {len(saved)}")
+    return [_compared(learner, row) for learner, row in zip(given, saved, strict=True)]
+
+
+def rebuild_selector(saved: Config, given: Selector | None) -> Selector:
+    """The selector of a file, or the given one if it is what was saved."""
+    if given is None:
+        rebuilt: Selector = _rebuilt(saved, SELECTORS, "selector")
+        return rebuilt
+    check_selector(given)
+    return _compared(given, saved)
+
+
+def plain_context(context: Context, decision: int) -> Plain:
+    """A context as data that an archive can hold."""
+    if isinstance(context, Ball):
+        return {"ball": (context.dim, context.radius)}
+    return {f"context of decision {decision}": context}
+
+
+def live_context(data: Mapping[str, Plain]) -> Context:
+    ((kind, value),) = data.items()
+    return Ball(*value) if kind == "ball" else value
+
+
+def _rebuilt(row: Config, registry: Mapping[str, type[Rebuilt]], argument: str) -> Rebuilt:
+    if not row["ours"] or row["class"] not in registry:
+        raise StoreConflict(f"{row['name']!r} is a {row['class']}, which is not part of equipoise: pass {argument}=...")
+    try:
+        return registry[row["class"]].from_config(row["config"])
+    except EquipoiseError as error:
+        raise StoreConflict(f"{row['name']!r} cannot be built from the file ({error}): pass {argument}=...") from error
+
+
+def _compared(part: Part, row: Config) -> Part:
+    own, saved = fingerprint(part), {key: row[key] for key in ("class", "ours", "config")}
+    if not same(own, saved):
+        raise StoreConflict(
+            f"{learner_name(part)!r} is a {own['class']} with {own['config']}, but the saved one a {saved['class']} "
+            f"with {saved['config']}"
+        )
+    return part
