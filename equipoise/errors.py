@@ -42,6 +42,30 @@ class UnknownDecision(EquipoiseError, LookupError):  # noqa: N818
     """A ticket that was never given out, or whose reward is already booked."""
 
 
+class MissingExtra(EquipoiseError, ImportError):  # noqa: N818
+    """Something needs a package that a plain install does not bring."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(f"{what} needs {package}, which is not installed: pip install 'equipoise[{extra}]'")
+
+
+EXTRAS = {
+    "gymnasium": "rl",
+    "matplotlib": "lab",
+    "numba": "lab",
+    "polars": "lab",
+    "rich": "cli",
+    "scipy": "lab",
+    "typer": "cli",
+}
+
+
+def explain_missing(error: ModuleNotFoundError) -> MissingExtra | None:
+    """What to install, if the missing package belongs to an extra."""
+    package = (error.name or "").partition(".")[0]
+    return MissingExtra("this", package, EXTRAS[package]) if package in EXTRAS else None
+
+
 class UnreadableFile(EquipoiseError):  # noqa: N818
     """A file is truncated, altered, or of a version this release does not know."""
 

@@ -219,6 +219,7 @@ class Selector(Protocol):
     - `check_credit(choice, reward, regret=None)`: reward and regret as floats, nan for a regret that is not known;
       raises what `credit` would and changes nothing. A portfolio calls it before any learner learns, so that a reward
       that is refused changes nothing. Without it a reward has to be finite and within the traits' range.
+    - `eliminations`: all that it has eliminated so far, in order; what simulations report.
     """
 
     @property
@@ -306,6 +307,11 @@ class SelectorTraits:
 def traits_of(selector: object) -> SelectorTraits:
     """What a selector says of itself, or the defaults if it says nothing."""
     return getattr(selector, "traits", None) or SelectorTraits()
+
+
+def eliminations_of(selector: object) -> tuple[Dropped, ...]:
+    """All that a selector has eliminated so far; nothing if it does not say."""
+    return tuple(getattr(selector, "eliminations", ()))
 
 
 def check_credit(selector: Selector, choice: Choice, reward: float, regret: float | None) -> tuple[float, float]:

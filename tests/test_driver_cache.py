@@ -13,7 +13,7 @@ from pathlib import Path
 from shutil import copytree, ignore_patterns
 from typing import Any
 
-import llvmlite.binding  # type: ignore[import-untyped]  # it has no types
+import llvmlite  # type: ignore[import-untyped]
 import numba
 import numpy as np
 import pytest
@@ -22,11 +22,12 @@ from equipoise.kernels.marks import kernel
 from equipoise.learners import Constant
 from equipoise.problems import KArmedBandit
 from equipoise.simulation import cache, compiler, rounds, sources
-from equipoise.simulation.binding import Binding
+from equipoise.simulation.binding import Binding, Function
 from equipoise.simulation.parts import open_run
 from equipoise.simulation.worlds import Groups, alone
 from tests.conftest import INTERPRETED
 
+CONFIG: Any = numba.config
 pytestmark = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -115,12 +116,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "drivers"
 
 
-def numba_switches() -> Any:
-    return numba.config
-
-
 def constant_binding() -> Binding:
-    names: dict[str, Any] = {"select": rounds.select_sole, "settle": rounds.write_row}
+    names: dict[str, Function | bool] = {"select": rounds.select_sole, "settle": rounds.write_row}
     return Groups([Constant(1)]).bind(KArmedBandit([0.5, 0.7]), names)
 
 
@@ -177,20 +174,20 @@ def test_key_depends_on_switches_versions_and_python(folder: Path, monkeypatch: 
         assert entry is not None
         return entry.folder.name
 
-    keys, switches, llvm = {key()}, numba_switches(), llvmlite.binding
+    keys = {key()}
     for changed, name, value in [
-        (switches, "BOUNDSCHECK", 1 - (switches.BOUNDSCHECK or 0)),
-        (switches, "OPT", "other"),
+        (CONFIG, "BOUNDSCHECK", 1 - (CONFIG.BOUNDSCHECK or 0)),
+        (CONFIG, "OPT", "other"),
         (numba, "__version__", "0.0"),
         (np, "__version__", "0.0"),
         (sys, "version", "4.0"),
-        (llvm, "get_host_cpu_name", lambda: "abacus"),
+        (llvmlite.binding, "get_host_cpu_name", lambda: "abacus"),
     ]:
         with monkeypatch.context() as patch:
             patch.setattr(changed, name, value)
             keys.add(key())
     assert len(keys) == 7
-    monkeypatch.setattr(numba.config, "CACHE_DIR", "elsewhere")
+    monkeypatch.setattr(CONFIG, "CACHE_DIR", "elsewhere")
     assert key() in keys
 
 
@@ -234,10 +231,10 @@ def test_files_are_private(folder: Path) -> None:
 
 
 def test_machine_code_is_kept_nowhere_else(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "elsewhere"))
+    monkeypatch.setattr(CONFIG, "CACHE_DIR", str(tmp_path / "elsewhere"))
     play(compiler.Driver(constant_binding(), "drive"))
     assert machine_code(folder) and not (tmp_path / "elsewhere").exists()
-    assert str(tmp_path / "elsewhere") == numba_switches().CACHE_DIR
+    assert str(tmp_path / "elsewhere") == CONFIG.CACHE_DIR
 
 
 def test_a_kernel_without_a_file_is_compiled_in_memory(folder: Path) -> None:

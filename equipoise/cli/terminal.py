@@ -13,7 +13,6 @@ import typer
 if TYPE_CHECKING:
     from equipoise.lab.runs.results import Results
     from equipoise.lab.suite.suite import Outcome
-    from tools.bench.samples import Benchmark
 
 
 @contextmanager
@@ -70,24 +69,6 @@ def print_suite(outcome: Outcome, paths: Sequence[Path]) -> None:
         (_, *head), *rows = leaders(outcome, name)
         print_table(["", *head], rows)
     print_paths(paths)
-
-
-def print_benchmark(data: Benchmark, paths: Sequence[Path]) -> None:
-    from tools.bench import report
-
-    typer.echo(report.machine_line(data))
-    tables = {
-        "One round of LinUCB: decide and learn": report.contest_table(data),
-        report.SELECTION_TITLE: report.selection_table(data),
-        **report.figure_tables(data),
-    }
-    for title, (head, *rows) in tables.items():
-        typer.echo(f"\n{title}\n")
-        print_table(head, rows)
-    for line in report.left_out(data):
-        typer.echo(f"left out: {line}")
-    if paths:
-        print_paths(paths)
 
 
 def print_paths(paths: Sequence[Path]) -> None:

@@ -24,6 +24,7 @@ from equipoise.learner import AdaptedLearner, learner_name
 from equipoise.learners._core.trajectory import Trajectory
 from equipoise.portfolio.portfolio import Portfolio
 from equipoise.problems.finite_mdp import FiniteMDP
+from equipoise.selector import traits_of
 from equipoise.settings.checks import count, interval, real
 from equipoise.types import Action, Array, Context, Integers
 
@@ -110,7 +111,7 @@ def run(
     n_episodes, first_action = count("episodes", episodes), _check_spaces(env, portfolio)
     steps = _horizon(portfolio) if horizon is None else count("horizon", horizon)
     low, high = interval("return_range", _known_range(env, steps) if return_range is None else return_range)
-    scale = Scale(low, high, *getattr(portfolio.selector, "reward_range", (low, high)))
+    scale = Scale(low, high, *(traits_of(portfolio.selector).reward_range or (low, high)))
     gap_of = _gap_of(env)
     results = Episodes(*(np.zeros(n_episodes, kind) for kind in (float, float, np.int64, np.int64, float)))
     for n in range(n_episodes):

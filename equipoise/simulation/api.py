@@ -14,7 +14,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks
 from equipoise.learner import MinimalLearner, learner_name
 from equipoise.problem import Problem
-from equipoise.selector import Dropped, Selector
+from equipoise.selector import Dropped, Selector, eliminations_of
 from equipoise.settings import Configured
 from equipoise.settings.checks import count
 from equipoise.simulation.joint import run_jointly
@@ -184,7 +184,7 @@ def run_seed(task: Task, report: Report) -> SeedRun:
         curves, _ = run_jointly(problem, learners, selector, task.marks, task.seed, share_data=task.share_data)
     else:
         curves, _ = run_on_tapes(Tapes(problem, learners, task.marks, task.seed), selector)
-    return SeedRun(curves, tuple(getattr(selector, "eliminations", ())), selector)
+    return SeedRun(curves, eliminations_of(selector), selector)
 
 
 def _check_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:

@@ -55,10 +55,12 @@ class Binding(NamedTuple):
                 yield f"{name} = {value.__name__}"
         if self.groups:
             sizes = [group.size for group in self.groups]
-            call = "decide_{g}(source.learners[{g}][{m}], memories[{g}][{m}], actions, rng)"
-            yield from chain("decide", "memories, actions, rng", call, sizes)
-            call = "learn_{g}(source.learners[{g}][{m}], source.memories[{g}][{m}], actions, action, reward, weight)"
-            yield from chain("learn", "actions, action, reward, weight", call, sizes)
+            # What is taken out of a tuple by an index has its references counted, unless it is borrowed once more.
+            call = "{}_{{g}}(source.learners[{{g}}][{{m}}], borrowed({}[{{g}}][{{m}}]), {})"
+            given = "actions, rng"
+            yield from chain("decide", f"memories, {given}", call.format("decide", "memories", given), sizes)
+            given = "actions, action, reward, weight"
+            yield from chain("learn", given, call.format("learn", "source.memories", given), sizes)
 
 
 IDLE: dict[str, Function | bool] = {

@@ -6,7 +6,6 @@ Nothing here has a value; see `equipoise.simulation.binding`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
 
 import numpy as np
 
@@ -14,8 +13,6 @@ from equipoise.kernels.streams import Stream
 from equipoise.learner import Proposal, Proposals
 from equipoise.simulation.parts import Evidence, Fresh, Kernel, Played, Run, Turn, World
 from equipoise.types import Array, Integers
-
-T = TypeVar("T")
 
 # What a round is made of.
 select: Callable[[Kernel, Stream, int], Turn]
@@ -55,4 +52,3 @@ evidence_of: Callable[[Kernel, Kernel], Evidence]
 see_pool: Callable[[Evidence, Kernel, int, float], None]
 see_booked: Callable[[Evidence, Kernel, int, float], None]
 see_certificate: Callable[[Evidence, Kernel, tuple[float, float, float, float, bool], Run], None]
-borrowed: Callable[[T], T]

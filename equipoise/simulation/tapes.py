@@ -20,6 +20,7 @@ import numpy as np
 
 from equipoise.errors import EquipoiseError
 from equipoise.learner import learner_name
+from equipoise.problem import AdaptedProblem
 from equipoise.simulation.parts import Curves, Recorded, open_run
 from equipoise.simulation.worlds import Part, alone, can_compile, on_recorded
 from equipoise.types import AnyArray, Array, Integers
@@ -120,8 +121,9 @@ def why_not_tapes(problem: Part, selector: Part, share_data: bool) -> str | None
     """Why a run from tapes would not have the law of a joint run; None if it has."""
     if share_data:
         return "learners share data, so a learner's plays depend on those of others"
-    if not getattr(problem, "iid", False):
-        return f"the contexts of {learner_name(problem)} are not independent and identically distributed"
+    adapted = AdaptedProblem(problem)
+    if not adapted.iid:
+        return f"the contexts of {adapted.name} are not independent and identically distributed"
     demands = {
         "actions": "asks every learner in every round",
         "weight": "tells learners importance-weighted rewards",

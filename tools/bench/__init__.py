@@ -1,1 +1,1 @@
-"""How fast this package is, beside what else there is: `equipoise bench`."""
+"""Benchmarks: time per round beside plain loops and other libraries."""

@@ -25,9 +25,9 @@ def has_one_thread() -> bool:
 
 
 def start_over_with_one_thread(arguments: Sequence[str]) -> NoReturn:
-    """Replace this process by one that runs a command of equipoise: threads are fixed once NumPy is loaded."""
+    """Replace this process by one that runs the benchmarks: threads are fixed once NumPy is loaded."""
     sys.stdout.flush()
-    command = [sys.executable, "-m", "equipoise.cli", *arguments]
+    command = [sys.executable, "-m", "tools.bench", *arguments]
     os.execve(sys.executable, command, {**os.environ, **ONE_THREAD})
 
 

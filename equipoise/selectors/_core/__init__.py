@@ -1,0 +1,1 @@
+"""What selectors have in common: ledger, evidence, sampling, settings."""
