@@ -44,7 +44,7 @@ lint: venv ## check style, format and types
 	$(RUN) mypy
 
 bench: venv $(BENCH_VENV)/.requirements ## measure the time per round beside other libraries; writes docs/benchmarks.md
-	$(EQUIPOISE) bench --peers $(BENCH_VENV)/bin/python $(BENCH_FLAGS)
+	$(RUN) tools.bench --peers $(BENCH_VENV)/bin/python $(BENCH_FLAGS)
 
 suite: venv ## run every selector on the same instances; writes docs/suite.md (SUITE_FLAGS; under twenty minutes)
 	$(EQUIPOISE) suite $(SUITE_FLAGS)
@@ -61,7 +61,7 @@ lock: ## compile both requirements.in into requirements.txt (LOCK_FLAGS=--upgrad
 	$(PYTHON) -m venv --clear build/lock
 	build/lock/bin/python -m pip install --quiet --quiet uv
 	$(COMPILE) requirements.in --output-file requirements.txt
-	$(COMPILE) benchmarks/requirements.in --output-file benchmarks/requirements.txt --override benchmarks/overrides.txt
+	$(COMPILE) tools/benchmarks/requirements.in --output-file tools/benchmarks/requirements.txt --override tools/benchmarks/overrides.txt
 
 clean: ## remove the environments, caches and build files, but no results
 	rm -rf $(VENV) $(BENCH_VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
@@ -80,8 +80,8 @@ $(VENV)/.package: $(VENV)/.requirements pyproject.toml
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(BENCH_VENV)/.requirements: benchmarks/requirements.txt benchmarks/install.py
+$(BENCH_VENV)/.requirements: tools/benchmarks/requirements.txt tools/benchmarks/install.py
 	@echo "Creating $(BENCH_VENV) with the libraries to compare with (a few minutes)"
 	@$(PYTHON) -m venv --clear $(BENCH_VENV)
-	@$(BENCH_VENV)/bin/python benchmarks/install.py benchmarks/requirements.txt
+	@$(BENCH_VENV)/bin/python tools/benchmarks/install.py tools/benchmarks/requirements.txt
 	@touch $@

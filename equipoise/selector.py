@@ -138,7 +138,7 @@ Dropped = Elimination | EpochEnd
 
 
 class Outlook(NamedTuple):
-    """The next elimination, if mean rewards and shares of plays stay as they are; see `equipoise.selectors._core.outlook`."""
+    """The next elimination, if mean rewards and shares of plays stay as they are."""
 
     learner: int
     witness: int

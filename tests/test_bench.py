@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from benchmarks import bare_loop, numpy_loop
+
 from equipoise.cli import main
 from equipoise.simulation.tapes import Tapes
 from tools.bench import feature_maps, linucb, machine, peer_process, peers, report
@@ -23,8 +23,8 @@ from tools.bench.samples import Benchmark, Line
 from tools.bench.scale import QUICK, Shape
 
 ROOT = Path(__file__).resolve().parents[1]
-ADAPTERS = peers.adapters(ROOT / "benchmarks" / "peers")
-SELECTION = peers.adapters(ROOT / "benchmarks" / "selection")
+ADAPTERS = peers.adapters(ROOT / "tools" / "benchmarks" / "peers")
+SELECTION = peers.adapters(ROOT / "tools" / "benchmarks" / "selection")
 LIBRARIES = ["coba", "contextualbandits", "mabwiser", "obp", "river", "vowpalwabbit"]
 SHAPES = [Shape(8, 10, 400), Shape(5, 3, 200)]
 
@@ -207,7 +207,7 @@ def test_a_missing_environment_is_reported(tmp_path: Path) -> None:
 
 
 def test_requirements_of_the_libraries_are_pinned_and_hashed() -> None:
-    text = (ROOT / "benchmarks" / "requirements.txt").read_text(encoding="utf-8")
+    text = (ROOT / "tools" / "benchmarks" / "requirements.txt").read_text(encoding="utf-8")
     pins = text.replace("\\\n", " ").strip().splitlines()
     pin = r"[a-z0-9-]+==[^\s;@/]+( ; [^:@/]+?)?(\s+--hash=sha256:[0-9a-f]{64})+"
     assert [line for line in pins if not re.fullmatch(pin, line)] == []

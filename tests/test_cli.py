@@ -16,13 +16,13 @@ from equipoise.cli import main, parse_settings
 from equipoise.errors import InvalidArgument
 from equipoise.lab.experiment import Experiment, Setup
 from equipoise.lab.experiments import EXPERIMENTS
-from equipoise.lab.names import command_name
 from equipoise.lab.report.tables import overview
 from equipoise.lab.runs import runner
 from equipoise.lab.runs.results import SeedResult, load_results
 from equipoise.learners import LEARNERS
 from equipoise.problems import PROBLEMS
 from equipoise.selectors import SELECTORS, BalancedElimination
+from equipoise.storage.registry import command_name
 from tests.synthetic import LEARNERS as LEARNER_NAMES
 from tests.synthetic import SELECTORS as LABELS
 from tests.synthetic import finished_run, seed_result

@@ -8,10 +8,12 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli.app import app
-from equipoise.errors import UnknownName
+from equipoise.cli.app import app, complain
+from equipoise.errors import UnknownName, explain_missing
+from equipoise.storage.registry import KINDS as CLASSES
+from equipoise.storage.registry import command_name, own_classes, plugins
 
-KINDS = ("experiments", "learners", "selectors", "problems")
+KINDS = ("experiments", *CLASSES)
 
 
 @app.command("list")
@@ -33,22 +35,27 @@ def list_(
 def _entries(kind: str) -> Iterator[tuple[str, str]]:
     """Name on the command line and description of everything of a kind."""
     if kind == "experiments":
-        from equipoise.lab.experiments import EXPERIMENTS
-
+        try:
+            from equipoise.lab.experiments import EXPERIMENTS
+        except ModuleNotFoundError as error:
+            complain(str(explain_missing(error) or error))
+            return
         for experiment in EXPERIMENTS.values():
             yield experiment.name, f"{experiment.title} (paper: {experiment.section})"
         return
-    from equipoise.lab.names import command_name
-    from equipoise.learners import LEARNERS
-    from equipoise.problems import PROBLEMS
-    from equipoise.selectors import SELECTORS
+    found = plugins(kind)
+    for fault in found.faults:
+        complain(fault)
+    for name, cls in sorted({**own_classes(kind), **found.classes}.items()):
+        yield command_name(name), _first_sentence(_description(cls))
 
-    registry = {"learners": LEARNERS, "selectors": SELECTORS, "problems": PROBLEMS}[kind]
-    for name, cls in sorted(registry.items()):
-        yield command_name(name), _first_sentence(sys.modules[cls.__module__].__doc__ or "")
+
+def _description(cls: type[object]) -> str:
+    """An algorithm of the package has a file of its own, which describes it."""
+    own = cls.__module__.startswith("equipoise.")
+    return (sys.modules[cls.__module__].__doc__ if own else cls.__doc__) or ""
 
 
 def _first_sentence(text: str) -> str:
-    """An algorithm has a file of its own, so the file's first sentence describes it."""
     paragraph = " ".join(text.split("\n\n")[0].split())
     return paragraph.split(". ")[0].rstrip(".")

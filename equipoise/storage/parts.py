@@ -1,7 +1,8 @@
 """How learners, selectors and portfolios are described in a file and built again from it.
 
-Classes of the package are rebuilt from their registry name and settings. A class of the user's own is never imported
-from a file: the user passes a new object, and its class name and settings are compared with what was saved.
+Registered classes, those of the package and of installed packages, are rebuilt from their name and settings. Any other
+class is never imported from a file: the user passes a new object, and its class name and settings are compared with
+what was saved.
 
 A learner or a selector that is used without a portfolio, in a loop of one's own, is saved and loaded here too:
 
@@ -22,13 +23,13 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from equipoise.compatibility import check_selector
 from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
 from equipoise.learner import MinimalLearner, learner_name
-from equipoise.learners import LEARNERS, Ball
+from equipoise.learners import Ball
 from equipoise.selector import Selector
-from equipoise.selectors import SELECTORS
-from equipoise.settings import Configured, same
+from equipoise.settings import same
 from equipoise.storage import migrations
 from equipoise.storage.archive import pack, unpack
 from equipoise.storage.files import read_bytes, write_atomic
+from equipoise.storage.registry import registered
 from equipoise.types import Config, Context, Plain, State
 
 VERSION = 2
@@ -44,7 +45,6 @@ class Savable(Protocol):
 
 
 Part = TypeVar("Part")
-Rebuilt = TypeVar("Rebuilt", bound=Configured)
 
 
 def save(part: Savable, path: str | Path) -> None:
@@ -58,7 +58,8 @@ def load(path: str | Path, part: Savable | None = None) -> Any:
     A class of the package is built again from the file. For any other pass a new object with the same settings.
     """
     saved = read_part(path, "part")
-    loaded = _rebuilt(saved, {**LEARNERS, **SELECTORS}, "part") if part is None else _compared(part, saved)
+    everything = {**registered("learners"), **registered("selectors")}
+    loaded = _rebuilt(saved, everything, "part") if part is None else _compared(part, saved)
     loaded.restore(saved["state"])
     return loaded
 
@@ -92,8 +93,8 @@ def fingerprint(part: object) -> Config:
     """What has to be the same in an object that takes on a saved state."""
     cls = type(part)
     config = part.config() if isinstance(part, _Configured) else {}
-    ours = cls in (LEARNERS.get(cls.__name__), SELECTORS.get(cls.__name__))
-    return {"class": cls.__name__, "ours": ours, "config": config}
+    known = cls in (registered(kind).get(cls.__name__) for kind in ("learners", "selectors"))
+    return {"class": cls.__name__, "ours": known, "config": config}
 
 
 @runtime_checkable
@@ -104,7 +105,7 @@ class _Configured(Protocol):
 def rebuild_learners(saved: Sequence[Config], given: Sequence[MinimalLearner] | None) -> Sequence[MinimalLearner]:
     """The learners of a file, or the given ones if they are what was saved."""
     if given is None:
-        return [_rebuilt(row, LEARNERS, "learners") for row in saved]
+        return [_rebuilt(row, registered("learners"), "learners") for row in saved]
     if len(given) != len(saved):
         raise StoreConflict(f"learners has {len(given)} entries, but the saved portfolio has {len(saved)}")
     return [_compared(learner, row) for learner, row in zip(given, saved, strict=True)]
@@ -113,7 +114,7 @@ def rebuild_learners(saved: Sequence[Config], given: Sequence[MinimalLearner] | 
 def rebuild_selector(saved: Config, given: Selector | None) -> Selector:
     """The selector of a file, or the given one if it is what was saved."""
     if given is None:
-        rebuilt: Selector = _rebuilt(saved, SELECTORS, "selector")
+        rebuilt: Selector = _rebuilt(saved, registered("selectors"), "selector")
         return rebuilt
     check_selector(given)
     return _compared(given, saved)
@@ -131,11 +132,12 @@ def live_context(data: Mapping[str, Plain]) -> Context:
     return Ball(*value) if kind == "ball" else value
 
 
-def _rebuilt(row: Config, registry: Mapping[str, type[Rebuilt]], argument: str) -> Rebuilt:
+def _rebuilt(row: Config, registry: Mapping[str, type[Any]], argument: str) -> Any:
     if not row["ours"] or row["class"] not in registry:
-        raise StoreConflict(f"{row['name']!r} is a {row['class']}, which is not part of equipoise: pass {argument}=...")
+        raise StoreConflict(f"{row['name']!r} is a {row['class']}, which is not registered: pass {argument}=...")
     try:
-        return registry[row["class"]].from_config(row["config"])
+        cls = registry[row["class"]]
+        return cls.from_config(row["config"]) if hasattr(cls, "from_config") else cls(**row["config"])
     except EquipoiseError as error:
         raise StoreConflict(f"{row['name']!r} cannot be built from the file ({error}): pass {argument}=...") from error
 

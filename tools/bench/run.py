@@ -20,7 +20,7 @@ Progress = Callable[[str], None]
 def run(scale: Scale, *, yardstick: Path | None, python: Path, progress: Progress) -> Benchmark:
     """`yardstick` is a bare loop from outside, `python` the interpreter of the environment of the other libraries."""
     facts, start = machine.facts(), perf_counter()
-    loops = ROOT / "benchmarks" if (ROOT / "benchmarks" / "bare_loop.py").is_file() else None
+    loops = ROOT / "tools" / "benchmarks" if (ROOT / "tools" / "benchmarks" / "bare_loop.py").is_file() else None
     contest_rows = contend(scale, loops, yardstick, python, progress)
     selection_rows = contend_in_selection(scale, loops, python, progress)
     figures: list[Figure] = []

@@ -19,7 +19,7 @@ def write_pages(
         list[str] | None,
         typer.Argument(
             metavar="[NAME]...",
-            help="Experiments, compatibility, guarantees or theory.",
+            help="Experiments, compatibility, guarantees, theory.",
             show_default="all with a page",
         ),
     ] = None,

@@ -13,11 +13,11 @@ from pathlib import Path
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks, silent
 from equipoise.lab.experiment import Experiment
-from equipoise.lab.names import command_name
 from equipoise.lab.runs.results import Results
 from equipoise.lab.runs.seeds import simulate_seed
 from equipoise.lab.runs.store import RunFolder
 from equipoise.settings.checks import count
+from equipoise.storage.registry import command_name
 from equipoise.types import Config, Plain
 
 

@@ -15,13 +15,13 @@ import numpy as np
 
 from equipoise.errors import EquipoiseError, UnknownName
 from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks, silent
-from equipoise.lab.names import command_name
 from equipoise.lab.suite.cells import LEARNERS, key_of, perform, plan, way_of
 from equipoise.lab.suite.contenders import CONTENDERS
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.leaderboard import Scores, floor, with_oracle
 from equipoise.lab.suite.results import ResultLog, Row
 from equipoise.settings.checks import count
+from equipoise.storage.registry import command_name
 from equipoise.types import Array
 
 LOG, TAPES = "results.jsonl", "tapes"

@@ -3,7 +3,7 @@
 First what each kind of bound claims of each learner alone, against its true regret; then what a selector makes of the
 bounds, of a narrowed radius and of shared data. Twenty seeds of 100,000 rounds take about two minutes:
 
-    python benchmarks/bounds_in_practice.py [ROUNDS] [SEEDS]
+    python tools/benchmarks/bounds_in_practice.py [ROUNDS] [SEEDS]
 """
 
 import os
