@@ -3,7 +3,7 @@
 A class marked with `configurable` is a dataclass: its annotations, inherited ones included, are the arguments of its
 constructor. `setting` gives a field its default, its check (from `equipoise.settings.checks`, or any function of a name
 and a value that returns the value in its proper type or raises) and, where the value is not plain data, how to write it
-to a file and read it back. Constructor, `config`, `from_config`, `clone`, `repr` and equality all follow from the fields.
+to a file and read it back. Constructor, `config`, `from_config`, `clone`, `repr` and equality follow from the fields.
 A setting whose argument has the name of a method is kept under another one, and `alias` is the argument's.
 
 >>> from equipoise.settings.checks import count, positive
