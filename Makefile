@@ -53,7 +53,7 @@ interpreted: venv ## run the tests as plain Python, without compiling anything (
 	NUMBA_DISABLE_JIT=1 $(RUN) pytest -n $(TEST_JOBS)
 
 bounds: venv ## run what is compiled with every array index checked
-	NUMBA_BOUNDSCHECK=1 $(RUN) pytest -n $(TEST_JOBS) tests/test_simulate.py
+	NUMBA_BOUNDSCHECK=1 $(RUN) pytest -n $(TEST_JOBS) tests/simulation/test_rounds.py
 
 venv: $(VENV)/.package ## create or refresh .venv if it is stale (PYTHON)
 

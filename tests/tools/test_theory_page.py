@@ -17,7 +17,7 @@ from equipoise.lab.audit.growth import Growth
 from equipoise.theory.statements import STATEMENTS
 from tools.pages import theory as theory_page
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "theory.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "theory.md"
 
 # All theorems and lemmas of the paper, by the labels in its source; it has no corollaries.
 LABELS = {

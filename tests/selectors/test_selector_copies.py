@@ -27,7 +27,7 @@ from equipoise.selectors import (
 )
 from equipoise.storage.archive import unpack
 from equipoise.storage.migrations import selector_state_0_1
-from tests.test_contract_selectors import CLASSES, SUBJECTS, UNSPACED
+from tests.selectors.test_contract_selectors import CLASSES, SUBJECTS, UNSPACED
 
 RELEASE = Path(__file__).parent / "recorded" / "release-0.1.0" / "portfolios"
 

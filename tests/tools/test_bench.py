@@ -22,7 +22,7 @@ from tools.bench.contest import RIDGE, WIDTH, Rounds, average_regret, load, play
 from tools.bench.samples import Benchmark, Line
 from tools.bench.scale import QUICK, Shape
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ADAPTERS = peers.adapters(ROOT / "tools" / "benchmarks" / "peers")
 SELECTION = peers.adapters(ROOT / "tools" / "benchmarks" / "selection")
 LIBRARIES = ["coba", "contextualbandits", "mabwiser", "obp", "river", "vowpalwabbit"]

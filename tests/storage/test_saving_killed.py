@@ -33,7 +33,7 @@ def check_resumes(path: Path, contents: list[bytes], more: int = 3) -> int:
 
 def start_saving(path: Path, *arguments: str) -> "subprocess.Popen[bytes]":
     program = [sys.executable, "-m", "tests.saving_process", str(path), *arguments]
-    return subprocess.Popen(program, cwd=Path(__file__).parents[1])
+    return subprocess.Popen(program, cwd=Path(__file__).resolve().parents[2])
 
 
 def test_killed_at_random_moments_the_file_always_loads_and_resumes(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
 from equipoise.lab.executor import ONE_THREAD, Jobs, Report, checked_jobs, run_tasks
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def square(number: int, report: Report) -> int:

@@ -13,8 +13,8 @@ from equipoise.cli import main
 from equipoise.lab.audit.pools import make_pool
 from equipoise.simulation.tapes import Tapes, run_on_tapes
 from equipoise.theory.certificates import elimination_record, verify_record
-from tests.test_certificates import altered
-from tests.test_epoch_ends import RECORDS as ENDS
+from tests.theory.test_certificates import altered
+from tests.theory.test_epoch_ends import RECORDS as ENDS
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from tests.conftest import INTERPRETED
 
 CONFIG: Any = numba.config
 pytestmark = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 RUN_NESTED = """
 import sys

@@ -13,8 +13,9 @@ from equipoise.learners import OFUL, OSOM, UCB, SquareCB
 from equipoise.problems import LinearBandit
 from equipoise.rl import FeatureLSVI, LinearMDP
 from equipoise.testing.learners import offered_actions
-from tests import test_contract_problems, test_contracts
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES, random_trajectory, start_state
+from tests.learners import test_contract_learners as test_contracts
+from tests.problems import test_contract_problems
 
 COPIERS: dict[str, Callable[[Any], Any]] = {
     "deepcopy": deepcopy,
