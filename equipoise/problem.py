@@ -9,7 +9,8 @@ which fills in what it leaves out. What else a problem may have, and what for:
 - `gap(context, action)`: the exact expected loss of an action against the best one. A problem that knows it makes
   regret exact; without it regret is not known.
 - `record(learner, action, reward)`: called after every round, for adversaries that look at the history.
-- `play(context, action, rng)`: reward and outcome at once, where more than the action is learned from (an episode).
+- `play(context, action, rng)`: reward and outcome at once, where more than the action is learned from (an episode);
+  takes the place of `respond`.
 - `config()`: the constructor's arguments, as plain data.
 """
 
@@ -63,11 +64,10 @@ class AdaptedProblem:
         if isinstance(problem, type):
             name = problem.__name__
             raise InvalidArgument(f"problem is the class {name}, but must be an object: write {name}(...)")
-        for method in ("observe", "respond"):
-            if not callable(getattr(problem, method, None)):
-                raise InvalidArgument(
-                    f"problem is a {type(problem).__name__} without {method}(): see equipoise.Problem"
-                )
+        lacking = [method for method in ("observe", "respond") if not callable(getattr(problem, method, None))]
+        if lacking and (lacking != ["respond"] or not hasattr(problem, "play")):
+            name = type(problem).__name__
+            raise InvalidArgument(f"problem is a {name} without {lacking[0]}(): see equipoise.Problem")
         self.problem = problem
         self.name = str(getattr(problem, "name", type(problem).__name__))
         self.reward_range: tuple[float, float] = getattr(problem, "reward_range", (0.0, 1.0))

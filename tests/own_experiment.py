@@ -46,7 +46,7 @@ class Habit:
     """Repeats an action while it pays, and draws another one when it does not."""
 
     accepts: frozenset[str] = frozenset()
-    offers: frozenset[str] = frozenset()
+    provides: frozenset[str] = frozenset()
 
     def __init__(self, first: int) -> None:
         self.name = f"habit {first}"
