@@ -13,12 +13,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from equipoise import bounds, errors, learners, selectors
+from equipoise.certificates import Certificate, Elimination, EpochEnd, Standing
 from equipoise.learner import Learner, Proposal
 from equipoise.learners import Ball
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.portfolio.portfolio import Decision, Portfolio
 from equipoise.problem import Problem
-from equipoise.selector import Certificate, Choice, Elimination, EpochEnd, Selector, Standing
+from equipoise.selector import Choice, Selector
 
 if TYPE_CHECKING:
     from equipoise import problems

@@ -23,13 +23,14 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from equipoise.certificates import Certificate, Dropped, Standing
 from equipoise.compatibility import check_entitled, check_learners, check_selector, check_sharing
 from equipoise.errors import InvalidArgument, UnknownDecision
 from equipoise.kernels.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal
 from equipoise.portfolio.snapshots import KeptPolicies
 from equipoise.portfolio.tickets import Ticket
-from equipoise.selector import Certificate, Dropped, Selector, Standing, check_credit, traits_of
+from equipoise.selector import Selector, check_credit, traits_of
 from equipoise.settings.checks import count, one_of
 from equipoise.storage.parts import described, read_part, rebuild_learners, rebuild_selector, write_part
 from equipoise.types import Action, Config, Context, Outcome, Plain

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from equipoise.certificates.records import elimination_words
 from equipoise.cli import app
 from equipoise.lab.report.figures import regret_figure, save_figure
 from equipoise.lab.report.report import publish, write_report
 from equipoise.lab.report.tables import COLUMNS, command_line, overview, plays, with_error
-from equipoise.theory.certificates import elimination_words
 from tests.synthetic import ABOUT, LEARNERS, SELECTORS, finished_run, settings
 
 VOID = {"meta", "br", "path", "use", "rect"}
