@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import nan
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
 from equipoise.certificates import Certificate, Dropped, Standing
 from equipoise.errors import InvalidArgument
-from equipoise.learner import Proposal
+from equipoise.learner import ModelClass, Proposal
 from equipoise.settings.checks import real
 from equipoise.types import Config, Plain, State
-
-if TYPE_CHECKING:
-    from equipoise.learners._core.linear_class import LinearClass
 
 NEEDS = frozenset({"bounds", "actions", "lower", "weight", "snapshots", "nested"})
 
@@ -116,7 +113,7 @@ class SelectorTraits:
     noise: float | None = None  # sub-Gaussian factor of unbounded rewards, None where rewards keep to the range
     observed: tuple[int, ...] = ()  # the learners whose bound is `Observed`
     copies: int = 1  # how many equal learners in a row stand for one
-    classes: tuple[LinearClass, ...] | None = None  # the nested classes that it was made for
+    classes: tuple[ModelClass, ...] | None = None  # the nested classes that it was made for
     per_learner: tuple[str, ...] = ("bounds",)  # settings with one entry for each learner
     readmits: bool = False  # whether a learner that is not active may become so again
     left_out: tuple[int, ...] = ()  # learners that are never played
