@@ -1,8 +1,7 @@
-"""Online model selection for bandits and reinforcement learning, with proofs attached.
+"""Online model selection for contextual bandits and reinforcement learning.
 
 You have several learning algorithms, or several settings of one, and do not know which fits your problem. A `Portfolio`
-plays them against each other on the live problem, keeps their candidate regret bounds in balance, drops a learner once
-its own rewards disprove its bound, and can show at any time how much regret it can possibly have run up.
+runs them on live traffic, moves the traffic to the best one, and can prove at any time what the search has cost.
 """
 
 from __future__ import annotations
@@ -13,12 +12,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from equipoise import bounds, errors, learners, selectors
+from equipoise.certificates import Certificate, Elimination, EpochEnd, Standing
 from equipoise.learner import Learner, Proposal
-from equipoise.learners import Ball
-from equipoise.learners._core.linear_class import LinearClass
-from equipoise.portfolio.portfolio import Decision, Portfolio
+from equipoise.learners import Ball, LinearClass
+from equipoise.portfolio import Decision, Portfolio
 from equipoise.problem import Problem
-from equipoise.selector import Certificate, Choice, Elimination, EpochEnd, Selector, Standing
+from equipoise.selector import Choice, Selector
+from equipoise.storage.parts import load, save
 
 if TYPE_CHECKING:
     from equipoise import problems
@@ -42,8 +42,10 @@ __all__ = [
     "bounds",
     "errors",
     "learners",
+    "load",
     "load_results",
     "problems",
+    "save",
     "selectors",
     "simulate",
 ]

@@ -7,11 +7,20 @@ portfolio is made or a run begins, and a refusal names the learner and what it l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from equipoise.errors import EquipoiseError, InvalidArgument, NotEntitled
-from equipoise.learner import MinimalLearner, accepts, can_be_restored, learner_name, provides
-from equipoise.learners._core.linear_class import check_classes, linear_class
+from equipoise.errors import InvalidArgument, NotEntitled
+from equipoise.learner import (
+    MinimalLearner,
+    ModelClass,
+    StatesClass,
+    accepts,
+    can_be_restored,
+    learner_name,
+    provides,
+    stated_class,
+)
 from equipoise.selector import Selector, traits_of
 from equipoise.types import Config
 
@@ -25,14 +34,6 @@ class Need(NamedTuple):
     meaning: str
     met_by: Callable[[object], bool]
     refusal: str  # "{selector} needs ..., but {learner} ..."
-
-
-def _states_a_class(learner: object) -> bool:
-    try:
-        linear_class(learner)
-    except EquipoiseError:
-        return False
-    return True
 
 
 NEEDS: Mapping[str, Need] = {
@@ -59,7 +60,7 @@ NEEDS: Mapping[str, Need] = {
     "nested": Need(
         "nested",
         "the learners' classes contain each other: each states its class of linear rewards",
-        _states_a_class,
+        lambda learner: isinstance(learner, StatesClass),
         "",  # the refusal says which learner breaks the order, and how
     ),
 }
@@ -102,7 +103,7 @@ def check_entitled(selector: Selector, learners: Sequence[MinimalLearner]) -> No
     _check_copies(name, traits.copies, learners)
     if "nested" in selector.needs:
         try:
-            check_classes(name, traits.classes, learners)
+            _check_nested(name, traits.classes, learners)
         except NotEntitled as refusal:
             raise NotEntitled(f"{name} needs learners of nested classes: {refusal}") from None
 
@@ -121,8 +122,16 @@ def check_sharing(selector: Selector, learners: Sequence[MinimalLearner]) -> fro
 
 def provided_by(learner: object) -> frozenset[str]:
     """All that a learner accepts and provides, with what follows from the methods and settings it has."""
-    follows = {"snapshots": can_be_restored(learner), "nested": _states_a_class(learner)}
+    follows = {"snapshots": can_be_restored(learner), "nested": isinstance(learner, StatesClass)}
     return provides(learner) | accepts(learner) | {word for word, given in follows.items() if given}
+
+
+def _check_nested(name: str, classes: Sequence[ModelClass] | None, learners: Sequence[MinimalLearner]) -> None:
+    stated = [stated_class(learner) for learner in learners]
+    for smaller, larger in pairwise(stated):
+        larger.check_contains(smaller)
+    for own, expected in zip(stated, stated if classes is None else classes, strict=True):
+        own.check_equals(expected, name)
 
 
 def _check_copies(name: str, copies: int, learners: Sequence[MinimalLearner]) -> None:

@@ -22,11 +22,11 @@ import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from math import inf, nan
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from equipoise.errors import InvalidArgument
+from equipoise.errors import InvalidArgument, NotEntitled
 from equipoise.types import Action, Config, Context, Outcome, State
 
 ACCEPTS = frozenset({"off_policy", "weight"})
@@ -114,6 +114,33 @@ class Learner(Protocol):
     def restore(self, state: State) -> None:
         """Take on a state that `state` returned."""
         ...
+
+
+class ModelClass(Protocol):
+    """What a learner presumes of the rewards, for selectors that need nested learners. A learner states it by a method
+    `model_class()`; see `equipoise.learners.LinearClass` for one."""
+
+    def check_contains(self, smaller: Self) -> None:
+        """Refuse if something that `smaller` presumes possible is not possible here."""
+        ...
+
+    def check_equals(self, expected: Self, selector_name: str) -> None:
+        """Refuse if this is not the class that a selector was made for."""
+        ...
+
+
+@runtime_checkable
+class StatesClass(Protocol):
+    """A learner that states what it presumes."""
+
+    def model_class(self) -> ModelClass: ...
+
+
+def stated_class(learner: object) -> ModelClass:
+    """What a learner presumes, or the refusal of one that does not say."""
+    if not isinstance(learner, StatesClass):
+        raise NotEntitled(f"learner {learner_name(learner)!r} has no model_class(), but must state what it presumes")
+    return learner.model_class()
 
 
 class AdaptedLearner:

@@ -313,6 +313,6 @@ def test_all_learners_propose_where_one_of_them_may_be_told_it_did_not_play() ->
 
 def test_the_need_for_nested_classes_names_selector_and_learner() -> None:
     with pytest.raises(
-        NotEntitled, match=r"Epoch balancing needs learners of nested classes: learner 'UCB' has no linear_class"
+        NotEntitled, match=r"Epoch balancing needs learners of nested classes: learner 'UCB' has no model_class"
     ):
         Portfolio([UCB(2), UCB(2)], EpochBalancing([LinearClass("a", 2), LinearClass("b", 4)]))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from equipoise.bounds import Power
+from equipoise.certificates.records import elimination_record, verify_record
 from equipoise.confidence import (
     Bernstein,
     Radius,
@@ -27,7 +28,6 @@ from equipoise.confidence import (
 )
 from equipoise.selectors import BalancedElimination, RealizedBalancing
 from equipoise.storage.files import digest
-from equipoise.theory.certificates import elimination_record, verify_record
 
 Array = NDArray[np.float64]
 RUNS, PLAYS, CHUNK = 10_000, 600, 2_000

@@ -210,11 +210,6 @@ def open_memory(horizon: int, n_states: int, dim: int) -> Memory:
     )
 
 
-def one_hot(n_states: int, n_actions: int) -> Array:
-    """The features that make every finite process linear: one for each state and action."""
-    return np.eye(n_states * n_actions).reshape(n_states, n_actions, -1)
-
-
 def paper_bound(dim: int, *, horizon: int, episodes: int, d_max: int, delta: float = 0.01) -> Power:
     """H^2 sqrt(d^3 n) ln(d_max T / delta): what the selection paper presumes of LSVI-UCB on d features.
 

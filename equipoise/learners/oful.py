@@ -101,9 +101,9 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
         erring = f", eps={self.misspecification:.3g}" if self.misspecification else ""
         return f"{super().default_name().removesuffix(')')}{erring})"
 
-    def linear_class(self) -> LinearClass:
+    def model_class(self) -> LinearClass:
         """What it presumes of the rewards."""
-        return super().linear_class()._replace(scale=self.scale, misspecification=self.misspecification)
+        return super().model_class()._replace(scale=self.scale, misspecification=self.misspecification)
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """The action of greatest optimistic reward, with its lower bound and what it adds to the observed regret."""

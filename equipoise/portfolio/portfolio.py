@@ -13,47 +13,38 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from math import isnan, nan
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self
 from weakref import WeakValueDictionary
 
 import numpy as np
 
+from equipoise.certificates import Certificate, Dropped, Standing
 from equipoise.compatibility import check_entitled, check_learners, check_selector, check_sharing
 from equipoise.errors import InvalidArgument, UnknownDecision
 from equipoise.kernels.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal
+from equipoise.portfolio.decisions import Decision, kept_copy
 from equipoise.portfolio.snapshots import KeptPolicies
 from equipoise.portfolio.tickets import Ticket
-from equipoise.selector import Certificate, Dropped, Selector, Standing, check_credit, traits_of
+from equipoise.selector import Selector, check_credit, traits_of
+from equipoise.selectors import RealizedBalancing
 from equipoise.settings.checks import count, one_of
 from equipoise.storage.parts import described, read_part, rebuild_learners, rebuild_selector, write_part
-from equipoise.types import Action, Config, Context, Outcome, Plain
+from equipoise.types import Config, Context, Outcome, Plain
 
 logger = logging.getLogger("equipoise")
-COPIED = (list, tuple, dict)
-T = TypeVar("T")
 
 # Which portfolio holds a selector, by the selector's identity: two that share one would book into the same state.
 _HOLDERS: WeakValueDictionary[int, Portfolio] = WeakValueDictionary()
 
 
-class Decision(NamedTuple):
-    """What to do now, and the ticket under which its reward is learned."""
-
-    id: int
-    action: Action
-    learner: int  # index of the learner that proposed the action
-    learner_name: str
-    probability: float  # with which this learner was chosen and picked this action; nan if the learner cannot tell
-
-
 class Portfolio:
-    """Learners and the selector that plays them against each other.
+    """Learners and the selector that plays them against each other; unless given, the recommended one,
+    `RealizedBalancing`, for rewards in [0, 1].
 
     `share_data` teaches every learner that accepts off-policy data from every round. A decision without a reward after
     `deadline` further decisions is booked with `default_reward`; all statements are then about booked rewards, and a
@@ -67,7 +58,7 @@ class Portfolio:
     def __init__(
         self,
         learners: Sequence[MinimalLearner],
-        selector: Selector,
+        selector: Selector | None = None,
         *,
         seed: int = 0,
         share_data: bool = False,
@@ -75,8 +66,10 @@ class Portfolio:
         default_reward: float | None = None,
         delays: str = "any",
     ) -> None:
-        check_selector(selector)
         check_learners(learners)
+        if selector is None:
+            selector = RealizedBalancing(len(learners))
+        check_selector(selector)
         self.learners: tuple[Any, ...] = tuple(learners)  # as they were given, with all that their classes have
         self._selector = selector
         self._adapted = [AdaptedLearner(learner) for learner in self.learners]
@@ -128,7 +121,7 @@ class Portfolio:
         """
         if self.deadline is not None and self.default_reward is not None:
             self._book_defaults(self.deadline, self.default_reward)
-        id_, selector, context = self._next_id, self._selector, _kept(context)
+        id_, selector, context = self._next_id, self._selector, kept_copy(context)
         if self._traits.randomized:
             seek(self._stream, SELECTOR, id_)
         choice = selector.choose(self._stream.generator)
@@ -147,9 +140,9 @@ class Portfolio:
             selector.withdraw(choice)
             raise
         action = proposal.action
-        ticket = Ticket(id_, choice, context, action if type(action) is int else _kept(action), proposal.regret)
+        ticket = Ticket(id_, choice, context, action if type(action) is int else kept_copy(action), proposal.regret)
         if self._weighted:
-            ticket.others = {j: _kept(other.action) for j, other in proposals.items() if j != i}
+            ticket.others = {j: kept_copy(other.action) for j, other in proposals.items() if j != i}
         elif choice.keep is not None:
             self._kept.keep(i, choice.keep, self._adapted[i])
         self._open[id_] = ticket
@@ -172,7 +165,7 @@ class Portfolio:
         if ticket is None:
             self._ignore_late(id_, reward)
             return
-        kept = None if outcome is None else _kept(outcome)
+        kept = None if outcome is None else kept_copy(outcome)
         self._announce(self._resolve(ticket, *check_credit(self._selector, ticket.choice, reward, regret), kept))
 
     def withdraw(self, decision: Decision | int) -> None:
@@ -389,10 +382,3 @@ class Portfolio:
         for elimination in eliminations:
             for callback in self._callbacks:
                 callback(elimination)
-
-
-def _kept(value: T) -> T:
-    """What the caller may change before the reward comes, as it is now."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    return deepcopy(value) if isinstance(value, COPIED) else value

@@ -15,8 +15,7 @@ from functools import partial
 import numpy as np
 
 from equipoise.kernels.streams import INSTANCE, generator_at
-from equipoise.learners.lsvi_ucb import one_hot
-from equipoise.problems.finite_mdp import FiniteMDP
+from equipoise.problems.finite_mdp import FiniteMDP, one_hot
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count, fraction
 

@@ -22,7 +22,7 @@ import numpy as np
 from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.learner import AdaptedLearner, learner_name
 from equipoise.learners._core.trajectory import Trajectory
-from equipoise.portfolio.portfolio import Portfolio
+from equipoise.portfolio import Portfolio
 from equipoise.problems.finite_mdp import FiniteMDP
 from equipoise.selector import traits_of
 from equipoise.settings.checks import count, interval, real

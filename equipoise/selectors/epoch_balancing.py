@@ -30,20 +30,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from equipoise.bounds import Bound, Observed
+from equipoise.certificates import Certificate, EpochEnd, EpochEvidence, LowerEvidence, Standing
 from equipoise.compatibility import check_entitled
 from equipoise.confidence import Confidence, epoch_alpha, noise_radius, radius_sum
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals
 from equipoise.learners._core.linear_class import SIZES, LinearClass, check_class, check_nested, linear_class
-from equipoise.selector import (
-    Certificate,
-    EpochEnd,
-    EpochEvidence,
-    LowerEvidence,
-    SelectorTraits,
-    Standing,
-)
+from equipoise.selector import SelectorTraits
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.base import KernelSelector
 from equipoise.selectors._core.epochs import Claim, End, Epoch, State, add_round, certify, smallest_active, test

@@ -9,12 +9,13 @@ from typing import Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from equipoise.certificates import Dropped
 from equipoise.compatibility import check_entitled
 from equipoise.errors import InvalidArgument
 from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks
 from equipoise.learner import MinimalLearner, learner_name
 from equipoise.problem import Problem
-from equipoise.selector import Dropped, Selector, eliminations_of
+from equipoise.selector import Selector, eliminations_of
 from equipoise.settings import Configured
 from equipoise.settings.checks import count
 from equipoise.simulation.joint import run_jointly

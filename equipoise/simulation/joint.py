@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from time import perf_counter
 
 from equipoise.compatibility import check_entitled
-from equipoise.portfolio.portfolio import Portfolio
+from equipoise.portfolio import Portfolio
 from equipoise.simulation.parts import Curves, open_run
 from equipoise.simulation.worlds import Bound, Joint, Part, can_compile, in_portfolio
 from equipoise.types import Integers

@@ -22,9 +22,10 @@ from math import inf, nan
 
 import numpy as np
 
+from equipoise.certificates import Dropped
 from equipoise.compatibility import NEEDS
 from equipoise.errors import EquipoiseError
-from equipoise.selector import Dropped, Selector, traits_of
+from equipoise.selector import Selector, traits_of
 from equipoise.testing.learners import generator, require, require_plain, require_same_arrays, size_in_bytes
 from equipoise.testing.proving import REFUSALS, always, prove, require_refusal
 from equipoise.testing.world import (

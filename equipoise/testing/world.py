@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equipoise.certificates import Certificate, Dropped, Standing
 from equipoise.learner import Proposal
-from equipoise.selector import Certificate, Choice, Dropped, Selector, Standing, traits_of
+from equipoise.selector import Choice, Selector, traits_of
 from equipoise.testing.learners import generator, require
 from equipoise.types import State
 

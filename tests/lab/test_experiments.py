@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from equipoise.bounds import Power
+from equipoise.certificates.records import verify_file
 from equipoise.cli import main
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.streams import CONTEXTS, REWARDS, open_stream, seek
@@ -27,7 +28,6 @@ from equipoise.problems import LinearBandit
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.tapes import Tapes
-from equipoise.theory.certificates import verify_file
 from tools.pages.experiments import guarantee, write_page
 
 NAMES = ("nested", "misspecification", "confidence", "ucb-width", "context-or-not")

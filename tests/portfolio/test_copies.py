@@ -11,8 +11,8 @@ import pytest
 
 from equipoise import Portfolio
 from equipoise.bounds import Observed, Power
+from equipoise.certificates import Dropped
 from equipoise.learners import OFUL, UCB, EpsilonGreedy
-from equipoise.selector import Dropped
 from equipoise.selectors import EXP3, UCB1, BalancedElimination, Corral, RealizedBalancing, StochasticCorral
 
 N_ACTIONS, N_FEATURES = 4, 3

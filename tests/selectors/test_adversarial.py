@@ -264,7 +264,7 @@ class OnlyAnAction(OFUL):
             [OFUL(2, reward_range=(-1.0, 1.0)), OFUL(4, name="narrow")],
             "learner 'narrow' has reward_range (0, 1), but it must contain (-1, 1) of",
         ),
-        ([OFUL(2), UCB(4, name="armed")], "learner 'armed' has no linear_class(), but must state its class"),
+        ([OFUL(2), UCB(4, name="armed")], "learner 'armed' has no model_class(), but must state what it presumes"),
         ([OFUL(2), OnlyAnAction(4, name="mute")], "needs a lower bound from every learner, but 'mute' provides none"),
     ],
 )
@@ -280,7 +280,7 @@ def test_a_portfolio_refuses_learners_of_other_classes() -> None:
         NotEntitled, match=r"learner 'OFUL\(d=8\)' has dim = 8, but Adversarial elimination was made for 4"
     ):
         Portfolio([OFUL(2), OFUL(8)], selector)
-    with pytest.raises(NotEntitled, match="learner 'UCB' has no linear_class"):
+    with pytest.raises(NotEntitled, match="learner 'UCB' has no model_class"):
         Portfolio([OFUL(2), UCB(4, name="UCB")], selector)
     with pytest.raises(InvalidArgument, match="learners has 1 entries, but Adversarial elimination was made for 2"):
         Portfolio([OFUL(2)], selector)

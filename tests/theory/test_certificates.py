@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.bounds import Power
+from equipoise.certificates.records import elimination_record, elimination_words, verify_file, verify_record
 from equipoise.errors import UnreadableFile
 from equipoise.selectors import BalancedElimination
 from equipoise.storage.files import digest
-from equipoise.theory.certificates import elimination_record, elimination_words, verify_file, verify_record
 
 NAMES = ["good", "poor", "worse"]
 

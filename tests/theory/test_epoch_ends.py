@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise import Proposal
+from equipoise.certificates.records import elimination_record, elimination_words, verify_record
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.selectors import AdversarialElimination
 from equipoise.storage.files import digest
-from equipoise.theory.certificates import elimination_record, elimination_words, verify_record
 
 NAMES = ["two", "four", "eight"]
 CLASSES = [LinearClass(name, dim) for name, dim in zip(NAMES, (2, 4, 8), strict=True)]

@@ -20,7 +20,7 @@ from equipoise.lab.experiments.nested import NESTED, NORM_BOUND, nested_dims
 from equipoise.lab.runs.results import log_rounds
 from equipoise.learner import learner_name
 from equipoise.learners import OFUL, Constant
-from equipoise.portfolio.portfolio import Portfolio
+from equipoise.portfolio import Portfolio
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.joint import run_jointly

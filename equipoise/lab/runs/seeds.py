@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equipoise.certificates.fields import Record
+from equipoise.certificates.records import Provable, elimination_record
 from equipoise.errors import InvalidArgument
 from equipoise.lab.executor import Report
 from equipoise.lab.experiment import Experiment, Setup
@@ -20,8 +22,6 @@ from equipoise.selectors import Oracle
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.parts import Curves
 from equipoise.simulation.tapes import Tapes, run_on_tapes, why_not_tapes
-from equipoise.theory.certificates import Provable, elimination_record
-from equipoise.theory.fields import Record
 from equipoise.types import Array, Integers, Plain
 
 

@@ -94,7 +94,7 @@ class EllipsoidLearner(LinearLearner[ParamsT, MemoryT]):
 class RangedEllipsoidLearner(EllipsoidLearner[ParamsT, MemoryT], Ranged):
     """A learner with an ellipsoid that knows where expected rewards lie: all that makes a class of linear rewards."""
 
-    def linear_class(self) -> LinearClass:
+    def model_class(self) -> LinearClass:
         """What it presumes of the rewards."""
         return LinearClass(
             name=self.name,

@@ -14,6 +14,7 @@ from typing import ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from equipoise.bounds import Bound, Custom, Observed
+from equipoise.certificates import Certificate, Dropped, Elimination, Evidence, Standing
 from equipoise.confidence import Confidence, lower_sum, radius_sum, upper_sum
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.records import (
@@ -25,7 +26,7 @@ from equipoise.kernels.records import (
     take_state,
 )
 from equipoise.learner import Proposal, Proposals
-from equipoise.selector import Certificate, Choice, Dropped, Elimination, Evidence, SelectorTraits, Standing
+from equipoise.selector import Choice, SelectorTraits
 from equipoise.selectors._core import evidence, nested
 from equipoise.selectors._core.evidence import Params as EvidenceParams
 from equipoise.selectors._core.evidence import State as EvidenceState

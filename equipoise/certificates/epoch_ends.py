@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from equipoise.confidence import epoch_alpha, noise_radius, radius_sum
-from equipoise.selector import EpochEnd
-from equipoise.theory.fields import (
+from equipoise.certificates import EpochEnd
+from equipoise.certificates.fields import (
     Record,
     Test,
     digits,
@@ -29,6 +28,7 @@ from equipoise.theory.fields import (
     text,
     whole,
 )
+from equipoise.confidence import epoch_alpha, noise_radius, radius_sum
 from equipoise.types import Plain
 
 SIDES: dict[str, dict[str, Test]] = {

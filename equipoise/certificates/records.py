@@ -21,12 +21,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from equipoise.confidence import RADII, lower_sum, make_radius, radius_alpha, radius_shares, upper_sum
-from equipoise.errors import InvalidArgument, UnreadableFile
-from equipoise.selector import Dropped, Elimination, EpochEnd
-from equipoise.storage.files import digest
-from equipoise.theory import epoch_ends
-from equipoise.theory.fields import (
+from equipoise.certificates import Dropped, Elimination, EpochEnd, epoch_ends
+from equipoise.certificates.fields import (
     Record,
     Test,
     digits,
@@ -42,6 +38,9 @@ from equipoise.theory.fields import (
     text,
     whole,
 )
+from equipoise.confidence import RADII, lower_sum, make_radius, radius_alpha, radius_shares, upper_sum
+from equipoise.errors import InvalidArgument, UnreadableFile
+from equipoise.storage.files import digest
 from equipoise.types import Plain
 
 VERSIONS = (1, 2)
