@@ -193,8 +193,8 @@ def test_the_examples_are_those_tested_here() -> None:
 
 def test_own_learner_drops_the_learner_that_cannot_tell_visitors_apart() -> None:
     shown = run_example("own_learner.py", "20000")
-    assert "'same for all' is out" in shown
-    assert shown.count(" is out") == 1
+    assert "'same for all' is eliminated" in shown
+    assert shown.count(" is eliminated") == 1
     assert "With confidence 0.95" in shown
 
 
