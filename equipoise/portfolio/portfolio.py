@@ -31,7 +31,6 @@ from equipoise.portfolio.decisions import Decision, copy_if_mutable
 from equipoise.portfolio.snapshots import KeptPolicies
 from equipoise.portfolio.tickets import Ticket
 from equipoise.selector import Selector, check_credit, traits_of
-from equipoise.selectors import RealizedBalancing
 from equipoise.settings.checks import count, one_of
 from equipoise.storage.parts import describe_part, read_part, rebuild_learners, rebuild_selector, write_part
 from equipoise.types import Config, Context, Outcome, Plain
@@ -68,6 +67,8 @@ class Portfolio:
     ) -> None:
         check_learners(learners)
         if selector is None:
+            from equipoise.selectors import RealizedBalancing  # here, as nobody else waits for all selectors to load
+
             selector = RealizedBalancing(len(learners))
         check_selector(selector)
         self.learners: tuple[Any, ...] = tuple(learners)  # as they were given, with all that their classes have
