@@ -35,7 +35,7 @@ class Plugins(NamedTuple):
     faults: tuple[str, ...]  # entry points that were left out, and why
 
 
-def registered(kind: str) -> Mapping[str, type[Any]]:
+def registered_classes(kind: str) -> Mapping[str, type[Any]]:
     """All classes of a kind by name: the package's own and those of installed packages."""
     return {**own_classes(kind), **plugins(kind).classes}
 
