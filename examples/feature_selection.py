@@ -1,8 +1,8 @@
 """Which features does the model need? Five linear learners on nested feature sets, saved and resumed half-way.
 
 Each round has ten offers with 32 features. Rewards depend on the first 8, which the learners do not know. Learners with
-fewer features keep missing the best offer, those with more learn more slowly. Half-way the portfolio is saved, as when a
-service restarts, and the loaded one plays the rest.
+fewer features keep missing the best offer, those with more learn more slowly. Half-way the portfolio is saved, as when
+a service restarts, and the loaded one plays the rest.
 
     python examples/feature_selection.py [ROUNDS] [FOLDER]
 """

@@ -5,8 +5,8 @@ episodes among them by what they earn.
 
 Two are model-based (UCBVI, with a bonus as printed and a small one), one is Q-learning, and one is LSVI-UCB on features
 so coarse, the row and the column alone, that it cannot tell ice from holes. No regret bound is known that could be
-trusted here, so each learner gets the same modest candidate bound, and those whose returns contradict it are eliminated.
-The picture shows the returns of all episodes and the share of them that each learner played.
+trusted here, so each learner gets the same modest candidate bound, and those whose returns contradict it are
+eliminated. The picture shows the returns of all episodes and the share of them that each learner played.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A shop shows each visitor one of four offers and learns of a purchase some hundred visitors later, or never. Whether
 an offer sells depends on the visitor's device and not on the country, but the shop does not know that. Three copies of
-one learner keep their means per device and country, per device, and for all visitors together; the portfolio finds out which to use.
+one learner keep their means per device and country, per device, and for all visitors together; the portfolio finds out
+which one to use.
 
     python examples/own_learner.py [ROUNDS]
 """
@@ -92,8 +93,9 @@ def main() -> None:
 def describe(elimination: Elimination, learners: list[OfferMeans]) -> str:
     learner, witness = elimination.learner, elimination.witness
     return (
-        f"Round {elimination.round:,}: {learners[learner.index].name!r} is eliminated. By its bound no rule earns more than "
-        f"{learner.mean_upper:.4f} per visitor, but {learners[witness.index].name!r} proves {witness.mean_lower:.4f}."
+        f"Round {elimination.round:,}: {learners[learner.index].name!r} is eliminated. By its bound no rule earns more "
+        f"than {learner.mean_upper:.4f} per visitor, but {learners[witness.index].name!r} earns at least "
+        f"{witness.mean_lower:.4f}."
     )
 
 
