@@ -28,7 +28,7 @@ from equipoise.selectors import (
     Uniform,
 )
 from equipoise.simulation.tapes import Tapes, run_on_tapes
-from tests.simulation.test_rounds import Plain
+from tests.simulation.plain import Plain
 
 ROUNDS = 2000
 BOUNDS = [Power(0.02), Power(0.04), Power(0.08)]

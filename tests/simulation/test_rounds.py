@@ -40,6 +40,7 @@ from equipoise.simulation.compiler import compiled
 from equipoise.simulation.joint import run_jointly, run_portfolio
 from equipoise.simulation.tapes import Tapes, run_on_tapes, why_not_tapes
 from equipoise.simulation.worlds import can_compile, native_memory
+from tests.simulation.plain import Plain
 
 ROUNDS = 10_000
 
@@ -69,19 +70,6 @@ SELECTING_LEARNERS: dict[str, Callable[[], Any]] = {
 
 def linear_problem(**settings: Any) -> LinearBandit:
     return LinearBandit(8, 4, 5, seed=1, **settings)
-
-
-class Plain:
-    """The same part without its kernels: a learner, problem or selector of a user's own."""
-
-    def __init__(self, part: Any, **changed: Any) -> None:
-        self._part = part
-        self.__dict__.update(changed)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "kernels":
-            raise AttributeError(name)
-        return getattr(self._part, name)
 
 
 def test_every_kernel_learner_is_compared() -> None:
