@@ -60,6 +60,7 @@ def __getattr__(name: str) -> Any:
 
         return load_results
     if name == "simulate":
+        errors.require("equipoise.simulate", "numba")
         from equipoise.simulation.api import simulate
 
         return simulate

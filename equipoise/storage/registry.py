@@ -37,6 +37,7 @@ class Plugins(NamedTuple):
 
 def registered(kind: str) -> Mapping[str, type[Any]]:
     """All classes of a kind by name: the package's own and those of installed packages."""
+    _log_faults(kind)
     return {**own_classes(kind), **plugins(kind).classes}
 
 
@@ -58,10 +59,15 @@ def plugins(kind: str) -> Plugins:
     for point in entry_points(group=f"equipoise.{kind}"):
         fault = _add(point, classes, own_classes(kind))
         if fault is not None:
-            message = f"entry point {point.name!r} of equipoise.{kind} ({point.value}) is left out: {fault}"
-            logger.warning(message)
-            faults.append(message)
+            faults.append(f"entry point {point.name!r} of equipoise.{kind} ({point.value}) is left out: {fault}")
     return Plugins(classes, tuple(faults))
+
+
+@cache
+def _log_faults(kind: str) -> None:
+    """Once per process; `equipoise list` shows them itself."""
+    for fault in plugins(kind).faults:
+        logger.warning(fault)
 
 
 def _add(point: EntryPoint, classes: dict[str, type[Any]], own: Mapping[str, type[Any]]) -> str | None:
