@@ -35,7 +35,7 @@ class Plugins(NamedTuple):
     faults: tuple[str, ...]  # entry points that were left out, and why
 
 
-def registered(kind: str) -> Mapping[str, type[Any]]:
+def registered_classes(kind: str) -> Mapping[str, type[Any]]:
     """All classes of a kind by name: the package's own and those of installed packages."""
     _log_faults(kind)
     return {**own_classes(kind), **plugins(kind).classes}
@@ -74,6 +74,8 @@ def _add(point: EntryPoint, classes: dict[str, type[Any]], own: Mapping[str, typ
     """Add the class of an entry point, or say why it cannot be added."""
     if point.name in own:
         return "equipoise has a class of that name itself"
+    if point.name in classes:
+        return "another package has a class of that name"
     try:
         cls = point.load()
     except Exception as error:  # a broken package must not break anything else

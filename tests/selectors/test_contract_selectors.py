@@ -19,7 +19,7 @@ from equipoise.selector import Choice
 from equipoise.selectors import SELECTORS, BalancedElimination
 from equipoise.testing import check_selector
 from equipoise.testing.selectors import CHECKS
-from equipoise.testing.world import World, play
+from equipoise.testing.simulated import Subject, play
 from tests.selectors.subjects import SUBJECTS
 
 SHARED = {"_core"}  # the folder of what several selectors share
@@ -36,7 +36,7 @@ def test_selector_keeps_the_contract(
 def test_the_suite_sees_eliminations() -> None:
     """So that the checks about them are not empty."""
     selector = Sound()
-    play(World(Sound, (0, 1, 2)), selector)
+    play(Subject(Sound, (0, 1, 2)), selector)
     assert selector.active == (0, 2)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from equipoise import Portfolio, errors
 from equipoise.learners import LEARNERS
-from equipoise.storage.registry import KINDS, own_classes, registered
+from equipoise.storage.registry import KINDS, own_classes, registered_classes
 
 ROOT = Path(__file__).resolve().parents[2]
 OUTSIDE = ROOT / "tests" / "outside"
@@ -35,6 +35,7 @@ Crashing = faulty_bandits:Crashing
 UCB = faulty_bandits:UCB
 Renamed = faulty_bandits:UCB
 Function = faulty_bandits:Function
+RunningMeans = faulty_bandits:RunningMeans
 
 [equipoise.problems]
 Fails = faulty_bandits.failing:Fails
@@ -101,12 +102,12 @@ def test_classes_of_an_installed_package_are_listed(site: Path, tmp_path: Path) 
 USES = """
 import numpy as np
 import equipoise
-from equipoise.storage.registry import registered
+from equipoise.storage.registry import registered_classes
 from equipoise.testing import check_learner, check_problem, check_selector
 
-RunningMeans = registered("learners")["RunningMeans"]
-TurnsThenBest = registered("selectors")["TurnsThenBest"]
-Coins, KnownCoins = (registered("problems")[name] for name in ("Coins", "KnownCoins"))
+RunningMeans = registered_classes("learners")["RunningMeans"]
+TurnsThenBest = registered_classes("selectors")["TurnsThenBest"]
+Coins, KnownCoins = (registered_classes("problems")[name] for name in ("Coins", "KnownCoins"))
 assert RunningMeans.__module__ == "own_bandits.own_learner"
 
 def coins(problem, context):
@@ -159,6 +160,7 @@ def test_entry_points_that_do_not_work_are_reported_by_name_and_break_nothing(
         "'UCB' of equipoise.learners": "equipoise has a class of that name itself",
         "'Renamed' of equipoise.learners": "but must be a class of that name",
         "'Function' of equipoise.learners": "but must be a class of that name",
+        "'RunningMeans' of equipoise.learners": "another package has a class of that name",
         "'Fails' of equipoise.problems": "it cannot be imported: RuntimeError('no license')",
     }
     lines = listed.stderr.splitlines()
@@ -170,10 +172,10 @@ def test_entry_points_that_do_not_work_are_reported_by_name_and_break_nothing(
 
 KEEPS = """
 import equipoise, logging
-from equipoise.storage.registry import own_classes, registered
+from equipoise.storage.registry import own_classes, registered_classes
 logging.disable()
-assert registered("learners").items() >= own_classes("learners").items()
-assert registered("learners")["UCB"] is equipoise.learners.UCB
+assert registered_classes("learners").items() >= own_classes("learners").items()
+assert registered_classes("learners")["UCB"] is equipoise.learners.UCB
 portfolio = equipoise.Portfolio([equipoise.learners.UCB(2), equipoise.learners.UCB(2)])
 portfolio.save("saved")
 assert len(equipoise.Portfolio.load("saved").learners) == 2
@@ -187,6 +189,6 @@ def test_a_package_cannot_take_the_name_of_a_class_of_the_package(faulty_site: P
 
 def test_a_kind_that_does_not_exist_is_refused() -> None:
     assert own_classes("learners") is LEARNERS
-    assert all(registered(kind).items() >= own_classes(kind).items() for kind in KINDS)
+    assert all(registered_classes(kind).items() >= own_classes(kind).items() for kind in KINDS)
     with pytest.raises(errors.UnknownName, match=r"^kind 'bounds' is unknown"):
-        registered("bounds")
+        registered_classes("bounds")
