@@ -29,15 +29,9 @@ REGISTERED = [*LEARNERS, *SELECTORS, *PROBLEMS, *EXPERIMENTS, *BOUNDS]
 # Files beside the algorithms that have nothing to cite, and why.
 WITHOUT_REFERENCE = {
     "learners/__init__.py": "registry",
-    "learners/base.py": "what learners share",
-    "learners/finite.py": "what learners share",
-    "learners/linear.py": "what learners share",
-    "learners/selecting.py": "what learners share",
     "learners/constant.py": "always the same action",
     "learners/scheduled.py": "its regret is set, not learned",
     "selectors/__init__.py": "registry",
-    "selectors/base.py": "what selectors share",
-    "selectors/drawn.py": "what selectors share",
     "selectors/uniform.py": "draws learners at random",
     "selectors/oracle.py": "knows the best learner",
 }

@@ -35,6 +35,7 @@ def test_learner_keeps_the_contract(cls: type[Any], settings: dict[str, Any], co
     assert left_out == (set() if contexts is offered_actions else for_matrices)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cls", "settings"), EPISODIC)
 def test_learner_of_episodes_keeps_the_contract(cls: type[Any], settings: dict[str, Any]) -> None:
     proved = check_learner(lambda: cls(**settings), start_state, random_trajectory)
