@@ -26,13 +26,13 @@ from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import Kernels, Seeded
 from equipoise.learners._core.linear import EllipsoidLearner
-from equipoise.learners._core.ridge import Ellipsoid, Ridge, open_ridge, restart, update_offered
-from equipoise.learners._core.selecting import SelectingLearner, masked, optimistic_proposal, uniform_proposal
+from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, restart, update_offered
+from equipoise.learners._core.selecting import SelectingLearner, mask_features, optimistic_proposal, uniform_proposal
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
 from equipoise.types import Array, Integers
 
-ORDINARY = 1e-6  # penalty of the regression on random rounds, in units of action_bound^2
+RANDOM_PENALTY = 1e-6  # penalty of the regression on random rounds, in units of action_bound^2
 
 
 class Params(NamedTuple):
@@ -58,7 +58,7 @@ def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Genera
         return uniform_proposal(memory.ridge, actions, rng)
     log_term = 2.0 * ((memory.phase[0] + 1.0) * log(2.0) + log(1.0 / params.delta))
     ellipsoid = Ellipsoid(params.noise, log_term, params.bias)
-    return optimistic_proposal(ellipsoid, memory.ridge, masked(actions, memory.kept))
+    return optimistic_proposal(ellipsoid, memory.ridge, mask_features(actions, memory.kept))
 
 
 @kernel
@@ -70,7 +70,7 @@ def explores(params: Params, memory: Memory) -> bool:
 def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     explored = explores(params, memory)
     ridge = memory.random_ridge if explored else memory.ridge
-    rows = masked(actions, np.ones_like(memory.kept) if explored else memory.kept)
+    rows = mask_features(actions, np.ones_like(memory.kept) if explored else memory.kept)
     update_offered(ridge, rows, action, reward)
     memory.played[0] += 1
     phase = memory.phase[0]
@@ -112,8 +112,8 @@ class ALBDim(Seeded[Params, Memory], EllipsoidLearner[Params, Memory], Selecting
             ceil(sqrt(self.first_phase)),
         )
         self.memory = Memory(
-            open_ridge(self.dim, self.regularization),
-            open_ridge(self.dim, ORDINARY * self.action_bound**2),
+            new_ridge(self.dim, self.regularization),
+            new_ridge(self.dim, RANDOM_PENALTY * self.action_bound**2),
             np.ones(self.dim),
             np.zeros(1, np.int64),
             np.zeros(1, np.int64),

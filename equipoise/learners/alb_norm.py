@@ -27,8 +27,8 @@ from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import Kernels
 from equipoise.learners._core.linear import RangedEllipsoidLearner
-from equipoise.learners._core.ridge import Ellipsoid, Ridge, ellipsoid_radius, open_ridge, update_offered
-from equipoise.learners._core.selecting import SelectingLearner, check_arms, optimistic_action, with_intercepts
+from equipoise.learners._core.ridge import Ellipsoid, Ridge, ellipsoid_radius, new_ridge, update_offered
+from equipoise.learners._core.selecting import SelectingLearner, add_intercepts, check_arms, optimistic_action
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
 from equipoise.types import Array, Integers
@@ -54,7 +54,7 @@ class Memory(NamedTuple):
 
 @kernel
 def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator | None) -> Proposal:
-    rows = with_intercepts(actions, params.arms, params.dim)
+    rows = add_intercepts(actions, params.arms, params.dim)
     action, mean, half_width, greedy = optimistic_action(ellipsoid_of(params, memory), memory.ridge, rows)
     lower = min(max(mean - half_width, params.low), params.high)
     return Proposal(action, lower, min(2.0 * half_width, params.high - params.low), 1.0, greedy, mean)
@@ -70,7 +70,7 @@ def ellipsoid_of(params: Params, memory: Memory) -> Ellipsoid:
 
 @kernel
 def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
-    rows = with_intercepts(actions, params.arms, params.dim)
+    rows = add_intercepts(actions, params.arms, params.dim)
     update_offered(memory.ridge, rows, action, reward)
     # Epochs of length T_1, 2 T_1, 4 T_1, ... end after T_1, 3 T_1, 7 T_1, ... rounds.
     if memory.ridge.updates[0] == params.first_epoch * (2 ** memory.epoch[0] - 1):
@@ -124,7 +124,7 @@ class ALBNorm(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, M
             high,
         )
         self.memory = Memory(
-            open_ridge(self.arms + self.dim, self.regularization),
+            new_ridge(self.arms + self.dim, self.regularization),
             np.array([self.norm_bound]),
             np.array([1]),
         )

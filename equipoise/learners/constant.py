@@ -18,7 +18,7 @@ from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
 from equipoise.types import Array
 
-MOST_ACTIONS = 2**31
+MAX_ACTIONS = 2**31
 
 
 class Params(NamedTuple):
@@ -46,7 +46,7 @@ class Constant(FeaturelessLearner[Params, Memory]):
     A context is None, which offers every action, or a K x d matrix of K > action offered actions.
     """
 
-    action: int = setting(check=partial(count, least=0, most=MOST_ACTIONS - 1), kw_only=False)
+    action: int = setting(check=partial(count, least=0, most=MAX_ACTIONS - 1), kw_only=False)
 
     accepts = frozenset({"off_policy", "weight"})
     provides = frozenset({"greedy"})
@@ -55,11 +55,11 @@ class Constant(FeaturelessLearner[Params, Memory]):
     def _open(self) -> None:
         super()._open()
         self.params, self.memory = Params(self.action), Memory()
-        self._all_actions = np.empty((MOST_ACTIONS, 0))  # without columns it takes no room
+        self._all_actions = np.empty((MAX_ACTIONS, 0))  # without columns it takes no room
 
     def default_name(self) -> str:
         return f"Constant({self.action})"
 
-    def check_number(self, n_actions: int) -> None:
+    def check_n_actions(self, n_actions: int) -> None:
         if n_actions <= self.action:
             raise InvalidArgument(f"context has {n_actions} rows, but must have more than action = {self.action}")

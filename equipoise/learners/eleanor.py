@@ -35,7 +35,7 @@ from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count, non_negative, positive
 from equipoise.types import Array, Context, Integers
 
-MOST_PASSES = 12  # of the fixed-action program from one start; it need not settle
+MAX_PASSES = 12  # of the fixed-action program from one start; it need not settle
 
 
 class Memory(NamedTuple):
@@ -66,7 +66,7 @@ class Program(NamedTuple):
             values = of_actions[every_state, policy[h]]
         return values, policy, parameters
 
-    def maximiser(self, policy: Table, row: Array) -> Array:
+    def maximizer(self, policy: Table, row: Array) -> Array:
         """The best point u with the greedy actions fixed; `row` holds the features of the first action."""
         gradient, directions = row, np.zeros_like(self.offsets)
         for h in range(len(directions)):
@@ -85,8 +85,8 @@ class Program(NamedTuple):
             best, best_value = first, float(self.values(first)[0][start])
             for row in self.rows[start]:
                 point = first
-                for _ in range(MOST_PASSES):
-                    point, before = self.maximiser(self.values(point)[1], row), point
+                for _ in range(MAX_PASSES):
+                    point, before = self.maximizer(self.values(point)[1], row), point
                     value = float(self.values(point)[0][start])
                     if value > best_value:
                         best, best_value = point, value
@@ -158,14 +158,14 @@ class Eleanor(FeatureLearner[None, Memory]):
         """
         start, program = self.check_state(context), self.program()
         parameters = program.values(program.solve(start, self._starts(), self.finest_step))[2]
-        left = np.arange(self.horizon, 0.0, -1.0)
-        return float((np.linalg.norm(parameters, axis=1) / (left * self.norm_bound)).max())
+        steps_left = np.arange(self.horizon, 0.0, -1.0)
+        return float((np.linalg.norm(parameters, axis=1) / (steps_left * self.norm_bound)).max())
 
     def radii(self) -> Array:
         """(H,) sqrt(alpha_h)."""
-        left = np.arange(self.horizon, 0.0, -1.0)
+        steps_left = np.arange(self.horizon, 0.0, -1.0)
         log_term = 2 * log(self.horizon / self.delta)
-        own = left * (0.5 * np.sqrt(self.memory.log_determinants + log_term) + self.norm_bound)
+        own = steps_left * (0.5 * np.sqrt(self.memory.log_determinants + log_term) + self.norm_bound)
         radii: Array = self.scale * own + self.misspecification * np.sqrt(self.memory.rows)
         return radii
 

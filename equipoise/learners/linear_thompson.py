@@ -49,16 +49,16 @@ class Params(NamedTuple):
 @kernel
 def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generator) -> Proposal:
     radius = ellipsoid_radius(params.ellipsoid, ridge)
-    action = best_for(draw(ridge, params.scale * radius, rng), actions)
+    action = best_action_for(draw(ridge, params.scale * radius, rng), actions)
     means, squared_norms = evaluate(ridge, actions)
     best, greedy = most_optimistic(means, squared_norms, radius)
-    lower = within(params, means[action] - radius * sqrt(squared_norms[action]))
-    regret = within(params, means[best] + radius * sqrt(squared_norms[best])) - lower
+    lower = clip_to_range(params, means[action] - radius * sqrt(squared_norms[action]))
+    regret = clip_to_range(params, means[best] + radius * sqrt(squared_norms[best])) - lower
     return Proposal(action, lower, regret, nan, greedy, float(means[action]))
 
 
 @kernel
-def within(params: Params, mean: float) -> float:
+def clip_to_range(params: Params, mean: float) -> float:
     """The nearest number in the range of expected rewards."""
     return min(max(float(mean), params.low), params.high)
 
@@ -71,7 +71,7 @@ def draw(ridge: Ridge, spread: float, rng: np.random.Generator) -> Array:
 
 
 @kernel
-def best_for(parameter: Array, rows: Array) -> int:
+def best_action_for(parameter: Array, rows: Array) -> int:
     """The first row a of greatest <parameter, a>."""
     return int(rows[:, : len(parameter)].dot(parameter).argmax())
 
@@ -89,8 +89,8 @@ def _draw(ridge: Ridge, spread: float, rng: np.random.Generator) -> Array:
     return drawn
 
 
-@native(best_for)
-def _best_for(parameter: Array, rows: Array) -> int:
+@native(best_action_for)
+def _best_action_for(parameter: Array, rows: Array) -> int:
     best, greatest = 0, -np.inf
     for k in range(len(rows)):
         value = 0.0

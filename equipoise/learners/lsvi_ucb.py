@@ -30,7 +30,7 @@ from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count, non_negative, positive, probability
 from equipoise.types import Array, Integers
 
-DOUBLED = log(2.0)
+LOG_2 = log(2.0)
 
 
 class Params(NamedTuple):
@@ -65,7 +65,7 @@ def learn_episode(params: Params, memory: Memory, states: Table, actions: Table,
         memory.reward_sums[h] += rewards[h] * row
         if h + 1 < len(states):
             memory.successor_sums[h, states[h + 1]] += row
-    if not params.low_switching or growth >= DOUBLED:
+    if not params.low_switching or growth >= LOG_2:
         plan(params, memory)
 
 
@@ -85,23 +85,23 @@ def plan(params: Params, memory: Memory) -> None:
     radius = params.base_radius + params.radius_growth * sqrt(memory.episodes[0] + 1.0)
     values = np.zeros(n_states)
     for h in range(horizon - 1, -1, -1):
-        left = float(horizon - h)
-        plan_step(params, memory, h, radius, left, values)
+        steps_left = float(horizon - h)
+        plan_step(params, memory, h, radius, steps_left, values)
         memory.planned_log_determinants[h] = memory.log_determinants[h]
 
 
 @kernel
-def plan_step(params: Params, memory: Memory, h: int, radius: float, left: float, values: Array) -> None:
+def plan_step(params: Params, memory: Memory, h: int, radius: float, steps_left: float, values: Array) -> None:
     """Policy and widths of step h; `values` are those of the next step and become those of this one."""
     rows, shape = params.rows, (len(values), params.n_actions)
     images = rows.dot(memory.inverses[h])
     bonuses = radius * np.sqrt(np.maximum(np.vecdot(images, rows), 0.0))
     means = images.dot(memory.reward_sums[h] + values.dot(memory.successor_sums[h]))
-    optimistic = np.minimum(np.maximum(means + bonuses, 0.0), left)
+    optimistic = np.minimum(np.maximum(means + bonuses, 0.0), steps_left)
     memory.policy[h] = optimistic.reshape(shape).argmax(1)
     chosen = np.arange(shape[0]) * shape[1] + memory.policy[h]
     values[:] = optimistic[chosen]
-    memory.widths[h] = np.minimum(2.0 * (bonuses[chosen] + params.bias), left * (1.0 + params.bias))
+    memory.widths[h] = np.minimum(2.0 * (bonuses[chosen] + params.bias), steps_left * (1.0 + params.bias))
 
 
 @native(add_row, reassociate=True)
@@ -119,7 +119,7 @@ def _add_row(inverse: Array, row: Array) -> float:
 
 
 @native(plan_step, reassociate=True)
-def _plan_step(params: Params, memory: Memory, h: int, radius: float, left: float, values: Array) -> None:
+def _plan_step(params: Params, memory: Memory, h: int, radius: float, steps_left: float, values: Array) -> None:
     rows, inverse, n_actions = params.rows, memory.inverses[h], params.n_actions
     n_states, dim = len(values), rows.shape[1]
     target_sums, weights = memory.reward_sums[h].copy(), np.zeros(dim)
@@ -141,11 +141,11 @@ def _plan_step(params: Params, memory: Memory, h: int, radius: float, left: floa
                 mean += row[i] * weights[i]
                 squared_norm += row[i] * image
             bonus = radius * sqrt(max(squared_norm, 0.0))
-            optimistic = min(max(mean + bonus, 0.0), left)
+            optimistic = min(max(mean + bonus, 0.0), steps_left)
             if optimistic > best:
                 best = optimistic
                 memory.policy[h, state] = action
-                memory.widths[h, state] = min(2.0 * (bonus + params.bias), left * (1.0 + params.bias))
+                memory.widths[h, state] = min(2.0 * (bonus + params.bias), steps_left * (1.0 + params.bias))
         values[state] = best
 
 
@@ -183,20 +183,20 @@ class LSVI_UCB(FeatureLearner[Params, Memory], PlanningLearner[Params, Memory]):
             4 * self.horizon * self.misspecification,
             self.low_switching,
         )
-        self.memory = open_memory(self.horizon, self.n_states, self.dim)
+        self.memory = new_memory(self.horizon, self.n_states, self.dim)
         plan(self.params, self.memory)
 
     def default_name(self) -> str:
-        erring = f", zeta={self.misspecification:g}" if self.misspecification else ""
-        rare = ", low switching" if self.low_switching else ""
-        return f"LSVI-UCB(d={self.dim}, c={self.bonus:g}{erring}{rare})"
+        error_suffix = f", zeta={self.misspecification:g}" if self.misspecification else ""
+        switching_suffix = ", low switching" if self.low_switching else ""
+        return f"LSVI-UCB(d={self.dim}, c={self.bonus:g}{error_suffix}{switching_suffix})"
 
     @property
-    def greatest_width(self) -> float:
-        return float(1 + self.params.bias) * super().greatest_width
+    def max_width(self) -> float:
+        return float(1 + self.params.bias) * super().max_width
 
 
-def open_memory(horizon: int, n_states: int, dim: int) -> Memory:
+def new_memory(horizon: int, n_states: int, dim: int) -> Memory:
     return Memory(
         np.tile(np.eye(dim), (horizon, 1, 1)),
         np.zeros((horizon, dim)),

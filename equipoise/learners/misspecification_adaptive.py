@@ -29,9 +29,9 @@ import numpy as np
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import Kernels, Ranged, Seeded
-from equipoise.learners._core.ridge import Ridge, open_ridge, predict, update_offered
+from equipoise.learners._core.ridge import Ridge, new_ridge, predict, update_offered
 from equipoise.learners._core.selecting import SelectingLearner, check_arms
-from equipoise.learners.square_cb import drawn, inverse_gaps
+from equipoise.learners.square_cb import inverse_gap_weights, sample_index
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
 from equipoise.types import Array
@@ -60,7 +60,7 @@ def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Genera
         probabilities = level_probabilities(params, memory, m, actions)
         for k in range(len(actions)):
             mixture[k] += memory.weights[m] * probabilities[k]
-    action = drawn(mixture, rng.random())
+    action = sample_index(mixture, rng.random())
     means = predict(memory.ridges[int(memory.weights.argmax())], actions)  # what the level of greatest weight believes
     value = min(max(float(means[action]), params.low), params.high)
     return Proposal(action, -inf, nan, min(float(mixture[action]), 1.0), int(means.argmax()), value)
@@ -71,7 +71,7 @@ def level_probabilities(params: Params, memory: Memory, m: int, actions: Array) 
     """p_m: how level m would draw its action."""
     means, n_actions = predict(memory.ridges[m], actions), len(actions)
     rate = sqrt(n_actions * min(1.0 / params.errors[m] ** 2, params.exploitation / memory.rhos[m]))
-    return inverse_gaps(means, int(means.argmax()), rate, params.low, params.high)
+    return inverse_gap_weights(means, int(means.argmax()), rate, params.low, params.high)
 
 
 @kernel
@@ -151,7 +151,7 @@ class MisspecificationAdaptive(Seeded[Params, Memory], SelectingLearner[Params, 
             high,
         )
         self.memory = Memory(
-            tuple(open_ridge(self.dim, self.regularization) for _ in range(n_levels)),
+            tuple(new_ridge(self.dim, self.regularization) for _ in range(n_levels)),
             np.full(n_levels, 1.0 / n_levels),
             np.zeros(n_levels),
             np.full(n_levels, float(n_levels)),

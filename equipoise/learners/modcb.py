@@ -40,9 +40,9 @@ from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel, native
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import Kernels, Seeded
-from equipoise.learners._core.linear import WEAKEST, RangedEllipsoidLearner, check_dim
-from equipoise.learners._core.ridge import Ellipsoid, Ridge, open_ridge, restart, update_offered
-from equipoise.learners._core.selecting import SelectingLearner, masked, optimistic_proposal, uniform_proposal
+from equipoise.learners._core.linear import MIN_REGULARIZATION, RangedEllipsoidLearner, check_dim
+from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, restart, update_offered
+from equipoise.learners._core.selecting import SelectingLearner, mask_features, optimistic_proposal, uniform_proposal
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import probability
 from equipoise.types import Array, Integers
@@ -75,7 +75,7 @@ class Memory(NamedTuple):
 def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> Proposal:
     if explores(params, memory):
         return uniform_proposal(memory.ridge, actions, rng)
-    return optimistic_proposal(params.ellipsoid, memory.ridge, masked(actions, memory.kept))
+    return optimistic_proposal(params.ellipsoid, memory.ridge, mask_features(actions, memory.kept))
 
 
 @kernel
@@ -95,11 +95,11 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
         for i in range(dim):
             memory.moments[i] += reward * actions[action, i]
         add_outer(memory.squares, actions, action, action + 1, reward * reward)
-    update_offered(memory.ridge, masked(actions, memory.kept), action, reward)
+    update_offered(memory.ridge, mask_features(actions, memory.kept), action, reward)
     if explored and memory.explored[0] == memory.tests[1]:
         memory.tests[0] += 1
         memory.tests[1] += 1 + memory.tests[1] // 8
-        move_on(params, memory)
+        switch_class(params, memory)
 
 
 @kernel
@@ -118,7 +118,7 @@ def _add_outer(sums: Array, rows: Array, first: int, last: int, weight: float) -
 
 
 @kernel
-def move_on(params: Params, memory: Memory) -> None:
+def switch_class(params: Params, memory: Memory) -> None:
     """Move to the smallest class that is shown to predict better than the current one, if there is one."""
     increments = gap_increments(params, memory)
     n_classes, d_current = len(params.dims), params.dims[memory.current[0]]
@@ -218,12 +218,12 @@ class ModCB(Seeded[Params, Memory], RangedEllipsoidLearner[Params, Memory], Sele
             self.exploration,
             self.delta,
             max(abs(end) for end in self.reward_range) ** 2,
-            WEAKEST * self.action_bound**2,
+            MIN_REGULARIZATION * self.action_bound**2,
         )
         kept = np.zeros(self.dim)
         kept[: self.dims[0]] = 1.0
         self.memory = Memory(
-            ridge=open_ridge(self.dim, self.regularization),
+            ridge=new_ridge(self.dim, self.regularization),
             kept=kept,
             current=np.zeros(1, np.int64),
             rounds=np.zeros(1, np.int64),

@@ -54,7 +54,7 @@ def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generato
     radius = optimistic_radius(params, ridge)
     action, greedy = most_optimistic(means, squared_norms, radius)
     mean = float(means[action])
-    lower, regret = statement(params, mean, radius * sqrt(squared_norms[action]))
+    lower, regret = lower_and_regret(params, mean, radius * sqrt(squared_norms[action]))
     return Proposal(action, lower, regret, 1.0, greedy, mean)
 
 
@@ -66,7 +66,7 @@ def optimistic_radius(params: Params, ridge: Ridge) -> float:
 
 
 @kernel
-def statement(params: Params, mean: float, half_width: float) -> tuple[float, float]:
+def lower_and_regret(params: Params, mean: float, half_width: float) -> tuple[float, float]:
     """(lower, regret) of an action: where its expected reward lies at least, and what playing it loses at most."""
     lower = min(max(mean - half_width - params.misspecification, params.low), params.high)
     return lower, min(2.0 * (half_width + params.misspecification), params.high - params.low)
@@ -98,8 +98,8 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
         self.params = Params(self.dim, self.ellipsoid, self.scale, self.misspecification, *self.reward_range)
 
     def default_name(self) -> str:
-        erring = f", eps={self.misspecification:.3g}" if self.misspecification else ""
-        return f"{super().default_name().removesuffix(')')}{erring})"
+        error_suffix = f", eps={self.misspecification:.3g}" if self.misspecification else ""
+        return f"{super().default_name().removesuffix(')')}{error_suffix})"
 
     def model_class(self) -> LinearClass:
         """What it presumes of the rewards."""
@@ -120,7 +120,7 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
         action[: self.dim] = point * (ball.radius / sqrt(float(point @ point)))
         means, squared_norms = evaluate(self.memory, action[None, :])
         mean = float(means[0])
-        lower, regret = statement(self.params, mean, radius * sqrt(squared_norms[0]))
+        lower, regret = lower_and_regret(self.params, mean, radius * sqrt(squared_norms[0]))
         return Proposal(action, lower, regret, 1.0, self._greedy_on(ball, action), mean)
 
     def _greedy_on(self, ball: Ball, action: Array) -> Array:

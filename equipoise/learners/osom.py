@@ -41,10 +41,10 @@ from equipoise.learners._core.ridge import (
     Ridge,
     ellipsoid_radius,
     evaluate,
-    open_ridge,
+    new_ridge,
     update_offered,
 )
-from equipoise.learners._core.selecting import SelectingLearner, check_arms, optimistic_action, with_intercepts
+from equipoise.learners._core.selecting import SelectingLearner, add_intercepts, check_arms, optimistic_action
 from equipoise.settings import configurable, setting
 from equipoise.types import Array, Integers
 
@@ -73,7 +73,7 @@ def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Genera
         action = int(memory.plain.mean_uppers[: len(actions)].argmax())
         greedy, value = ucb.estimates(params.ucb, memory.plain, len(actions), action)
     else:
-        rows = with_intercepts(actions, params.arms, params.dim)
+        rows = add_intercepts(actions, params.arms, params.dim)
         action, mean, _, greedy = optimistic_action(params.ellipsoid, memory.ridge, rows)
         value = mean + params.middle
     return Proposal(action, -inf, nan, 1.0, greedy, value)
@@ -87,7 +87,7 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
         ucb.learn(params.ucb, memory.plain, actions, action, reward, 1.0)
         if memory.excess[0] > radius_sum(params.noise, memory.ridge.updates[0] + 1):
             memory.linear[0] = 1
-    rows = with_intercepts(actions, params.arms, params.dim)
+    rows = add_intercepts(actions, params.arms, params.dim)
     update_offered(memory.ridge, rows, action, reward - params.middle)
 
 
@@ -162,7 +162,7 @@ class OSOM(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memo
         )
         self.memory = Memory(
             plain.memory,
-            open_ridge(self.arms + self.dim, self.regularization),
+            new_ridge(self.arms + self.dim, self.regularization),
             np.zeros(self.arms, np.int64),
             np.zeros((self.arms, self.dim)),
             np.zeros(1),

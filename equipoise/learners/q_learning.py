@@ -75,9 +75,9 @@ class QLearning(Tabular, PlanningLearner[Params, Memory]):
         steps = self.n_states * self.n_actions * self.episodes * self.horizon
         self.params = Params(self.bonus * sqrt(self.horizon**3 * log(steps / self.delta)))
         shape = (self.horizon, self.n_states, self.n_actions)
-        left = np.arange(self.horizon, 0.0, -1.0)[:, None, None]
+        steps_left = np.arange(self.horizon, 0.0, -1.0)[:, None, None]
         self.memory = Memory(
-            left * np.ones(shape),
+            steps_left * np.ones(shape),
             np.zeros(shape, np.int64),
             np.zeros(shape[:2], np.int64),
             np.full(shape[:2], nan),

@@ -104,6 +104,6 @@ class Scheduled(FeaturelessLearner[Params, Memory]):
             losses += self.gap * (losses + 1) <= closed_form(kind, coefficient, shape, n)
         return self.gap * losses
 
-    def check_number(self, n_actions: int) -> None:
+    def check_n_actions(self, n_actions: int) -> None:
         if n_actions < 2:
             raise InvalidArgument(f"context has {n_actions} rows, but must have at least 2")

@@ -46,8 +46,8 @@ def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generato
     rate = learning_rate(params, ridge, len(actions))
     means = predict(ridge, actions)
     greedy = int(means.argmax())
-    probabilities = inverse_gaps(means, greedy, rate, params.low, params.high)
-    action = drawn(probabilities, rng.random())
+    probabilities = inverse_gap_weights(means, greedy, rate, params.low, params.high)
+    action = sample_index(probabilities, rng.random())
     value = min(max(float(means[action]), params.low), params.high)
     return Proposal(action, -inf, nan, float(probabilities[action]), greedy, value)
 
@@ -61,7 +61,7 @@ def learning_rate(params: Params, ridge: Ridge, n_actions: int) -> float:
 
 
 @kernel
-def inverse_gaps(means: Array, best: int, rate: float, low: float, high: float) -> Array:
+def inverse_gap_weights(means: Array, best: int, rate: float, low: float, high: float) -> Array:
     """The probability of each action, given predictions, which are clipped to [low, high], the best one, and gamma."""
     n_actions = len(means)
     greatest = min(max(float(means[best]), low), high)
@@ -77,7 +77,7 @@ def inverse_gaps(means: Array, best: int, rate: float, low: float, high: float) 
 
 
 @kernel
-def drawn(probabilities: Array, number: float) -> int:
+def sample_index(probabilities: Array, number: float) -> int:
     """The action that a uniform number falls on; the last one if rounding leaves a rest."""
     for k in range(len(probabilities) - 1):
         number -= probabilities[k]

@@ -59,38 +59,38 @@ def plan(params: Params, memory: Memory) -> None:
 
 
 @kernel
-def plan_step(params: Params, memory: Memory, h: int, left: float, values: Array) -> None:
+def plan_step(params: Params, memory: Memory, h: int, steps_left: float, values: Array) -> None:
     """Policy and widths of step h; `values` are those of the next step and become those of this one."""
     visits, every_state = memory.visits[h], np.arange(len(values))
     counted = np.maximum(visits, 1.0)
-    bonuses = np.where(visits > 0.0, params.scale / np.sqrt(counted), left)
+    bonuses = np.where(visits > 0.0, params.scale / np.sqrt(counted), steps_left)
     means = (memory.reward_sums[h] + memory.successors[h].dot(values)) / counted
-    optimistic = np.minimum(means + bonuses, left)
+    optimistic = np.minimum(means + bonuses, steps_left)
     memory.policy[h] = optimistic.argmax(1)
     values[:] = optimistic[every_state, memory.policy[h]]
-    memory.widths[h] = np.minimum(2.0 * bonuses[every_state, memory.policy[h]], left)
+    memory.widths[h] = np.minimum(2.0 * bonuses[every_state, memory.policy[h]], steps_left)
 
 
 @native(plan_step)
-def _plan_step(params: Params, memory: Memory, h: int, left: float, values: Array) -> None:
+def _plan_step(params: Params, memory: Memory, h: int, steps_left: float, values: Array) -> None:
     n_states, n_actions = memory.visits[h].shape
     current = np.zeros(n_states)
     for state in range(n_states):
         best = -1.0
         for action in range(n_actions):
             visits = memory.visits[h, state, action]
-            bonus, mean = left, 0.0
+            bonus, mean = steps_left, 0.0
             if visits > 0.0:
                 mean = memory.reward_sums[h, state, action]
                 for successor in range(n_states):
                     mean += memory.successors[h, state, action, successor] * values[successor]
                 mean /= visits
                 bonus = params.scale / sqrt(visits)
-            optimistic = min(mean + bonus, left)
+            optimistic = min(mean + bonus, steps_left)
             if optimistic > best:
                 best = optimistic
                 memory.policy[h, state] = action
-                memory.widths[h, state] = min(2.0 * bonus, left)
+                memory.widths[h, state] = min(2.0 * bonus, steps_left)
         current[state] = best
     for state in range(n_states):
         values[state] = current[state]

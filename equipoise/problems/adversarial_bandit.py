@@ -15,8 +15,8 @@ import numpy as np
 
 from equipoise.kernels.marks import kernel
 from equipoise.problems import adversaries, linear_bandit
-from equipoise.problems.adversaries import Adversary, History, Rule, n_hidden, open_history, scale_of
-from equipoise.problems.base import ColumnReader, Kernels, Room, reward
+from equipoise.problems.adversaries import Adversary, History, Rule, n_hidden, new_history, scale_of
+from equipoise.problems.base import ColumnReader, Kernels, Workspace, reward
 from equipoise.problems.linear_bandit import LinearBandit
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
@@ -31,18 +31,18 @@ class Params(NamedTuple):
 
 
 @kernel
-def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, Array]:
+def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
     """Fresh actions and their expected rewards, scaled and with features hidden."""
-    linear_bandit.draw(params.bandit, room, rng)
+    linear_bandit.draw(params.bandit, workspace, rng)
     scale, hidden = scale_of(params.rule, params.history), n_hidden(params.rule, params.history, params.bandit.n_signal)
-    for k in range(len(room.means)):
+    for k in range(len(workspace.means)):
         for j in range(1, hidden):
-            room.means[k] -= room.actions[k, j] * params.theta[j]
-            room.actions[k, j] = 0.0
-        room.means[k] *= scale
-        for j in range(room.actions.shape[1]):
-            room.actions[k, j] *= scale
-    return room.actions, room.means
+            workspace.means[k] -= workspace.actions[k, j] * params.theta[j]
+            workspace.actions[k, j] = 0.0
+        workspace.means[k] *= scale
+        for j in range(workspace.actions.shape[1]):
+            workspace.actions[k, j] *= scale
+    return workspace.actions, workspace.means
 
 
 @kernel
@@ -78,7 +78,7 @@ class AdversarialBandit(LinearBandit):
         kind = type(self.adversary).__name__
         self.name = f"{kind} contexts(d*={self.d_star} of {self.d_max}, K={self.n_actions})"
         bandit = self.params
-        self.params = Params(bandit, bandit.theta, self.adversary.rule(), open_history())  # type: ignore[assignment]  # of its own kernels
+        self.params = Params(bandit, bandit.theta, self.adversary.rule(), new_history())  # type: ignore[assignment]  # of its own kernels
 
     def record(self, learner: int, action: Action, reward: float) -> None:
         """A round is over: the adversary learns who played."""

@@ -24,7 +24,7 @@ from equipoise.kernels.marks import kernel
 from equipoise.settings.checks import count, fraction
 from equipoise.types import Array, Config, Integers, Plain
 
-MOST_LEARNERS = 64
+MAX_LEARNERS = 64
 SWITCHING, PREDICTING, PUNISHING, HIDING = range(4)
 
 
@@ -45,8 +45,8 @@ class History(NamedTuple):
     recent_plays: Array  # (64,) of each learner, a play counting less the longer ago it was
 
 
-def open_history() -> History:
-    return History(np.zeros(1, np.int64), np.zeros(MOST_LEARNERS, np.int64), np.zeros(MOST_LEARNERS))
+def new_history() -> History:
+    return History(np.zeros(1, np.int64), np.zeros(MAX_LEARNERS, np.int64), np.zeros(MAX_LEARNERS))
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Switching:
     scales: Sequence[float] = (1.0, 0.3)
 
     def rule(self) -> Rule:
-        return Rule(SWITCHING, count("period", self.period), _scales(self.scales), _for_learners({}))
+        return Rule(SWITCHING, count("period", self.period), _scales(self.scales), _per_learner({}))
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,10 @@ class Predicting:
     patience: int = 50
 
     def rule(self) -> Rule:
-        against = _listed("against", self.against, 1, MOST_LEARNERS)
-        victims = {count("against", learner, least=0, most=MOST_LEARNERS - 1): 1 for learner in against}
+        against = _check_list("against", self.against, 1, MAX_LEARNERS)
+        targets = {count("against", learner, least=0, most=MAX_LEARNERS - 1): 1 for learner in against}
         scales = np.array([1.0, fraction("scale", self.scale)])
-        return Rule(PREDICTING, count("patience", self.patience), scales, _for_learners(victims))
+        return Rule(PREDICTING, count("patience", self.patience), scales, _per_learner(targets))
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Punishing:
     patience: int = 1000
 
     def rule(self) -> Rule:
-        return Rule(PUNISHING, count("patience", self.patience), _scales(self.scales), _for_learners({}))
+        return Rule(PUNISHING, count("patience", self.patience), _scales(self.scales), _per_learner({}))
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ class Hiding:
     window: int = 1000
 
     def rule(self) -> Rule:
-        dims = _listed("dims", self.dims, 1, MOST_LEARNERS)
+        dims = _check_list("dims", self.dims, 1, MAX_LEARNERS)
         hidden = {i: count(f"dims[{i}]", dim) for i, dim in enumerate(dims)}
-        return Rule(HIDING, count("window", self.window), np.ones(1), _for_learners(hidden))
+        return Rule(HIDING, count("window", self.window), np.ones(1), _per_learner(hidden))
 
 
 Adversary = Switching | Predicting | Punishing | Hiding
@@ -156,7 +156,7 @@ def scale_of(rule: Rule, history: History) -> float:
         due = next_learner(rule, history)
         return float(rule.scales[rule.learners[due]]) if due >= 0 else 1.0
     if rule.kind == PUNISHING:
-        return float(rule.scales[n_gone(rule, history) % len(rule.scales)])
+        return float(rule.scales[n_inactive(rule, history) % len(rule.scales)])
     return 1.0
 
 
@@ -172,13 +172,13 @@ def next_learner(rule: Rule, history: History) -> int:
 
 
 @kernel
-def n_gone(rule: Rule, history: History) -> int:
+def n_inactive(rule: Rule, history: History) -> int:
     """How many learners have played, but not in the last `span` rounds."""
-    gone = 0
+    inactive = 0
     for j in range(len(history.last_played)):
         if 0 < history.last_played[j] <= history.rounds[0] - rule.span:
-            gone += 1
-    return gone
+            inactive += 1
+    return inactive
 
 
 @kernel
@@ -193,18 +193,18 @@ def n_hidden(rule: Rule, history: History, n_signal: int) -> int:
 
 
 def _scales(scales: Sequence[float]) -> Array:
-    factors = _listed("scales", scales, 2, 1_000_000)
+    factors = _check_list("scales", scales, 2, 1_000_000)
     return np.array([fraction(f"scales[{k}]", scale) for k, scale in enumerate(factors)])
 
 
-def _listed(name: str, value: object, least: int, most: int) -> list[Plain]:
+def _check_list(name: str, value: object, least: int, most: int) -> list[Plain]:
     if isinstance(value, str | bytes) or not isinstance(value, Sequence) or not least <= len(value) <= most:
         raise InvalidArgument(f"{name} is {value!r:.80}, but must be a list of {least} to {most} numbers")
     return list(value)
 
 
-def _for_learners(values: Mapping[int, int]) -> Integers:
-    array = np.zeros(MOST_LEARNERS, np.int64)
+def _per_learner(values: Mapping[int, int]) -> Integers:
+    array = np.zeros(MAX_LEARNERS, np.int64)
     for learner, value in values.items():
         array[learner] = value
     return array

@@ -22,29 +22,33 @@ from equipoise.types import Action, Array, Context, Integers
 ParamsT = TypeVar("ParamsT", covariant=True)
 NOISES = ("bernoulli", "uniform", "gaussian")
 BERNOULLI, UNIFORM, GAUSSIAN = 0, 1, 2
-ROUNDING = 1e-9  # by which expected rewards may leave [0, 1]
+ROUNDING_TOLERANCE = 1e-9  # by which expected rewards may skip_completion [0, 1]
 
 
 @kernel
-def forget(params: object, learner: int, action: int, reward: float) -> None:
+def skip_record(params: object, learner: int, action: int, reward: float) -> None:
     """What was played changes nothing."""
 
 
 @kernel
-def leave(params: object, room: object, action: int) -> None:
+def skip_completion(params: object, workspace: object, action: int) -> None:
     """Every draw is complete."""
 
 
 class Kernels(NamedTuple):
     """The functions of a problem."""
 
-    draw: Callable[..., tuple[Array, Array]]  # (params, room, generator) -> offered actions, their expected rewards
+    draw: Callable[
+        ..., tuple[Array, Array]
+    ]  # (params, workspace, generator) -> offered actions, their expected rewards
     reward: Callable[..., float]  # (noise, mean, generator)
-    record: Callable[..., None] = forget  # (params, learner, action, reward): a round is over
-    complete: Callable[..., None] = leave  # (params, room, action): draw what `draw` left out of one action
+    record: Callable[..., None] = skip_record  # (params, learner, action, reward): a round is over
+    complete: Callable[..., None] = (
+        skip_completion  # (params, workspace, action): draw what `draw` left out of one action
+    )
 
 
-class Room(NamedTuple):
+class Workspace(NamedTuple):
     """Arrays that a draw may fill, laid out once so that a round allocates nothing."""
 
     actions: Array  # (K, columns)
@@ -73,13 +77,13 @@ def reward(noise: Noise, mean: float, rng: np.random.Generator) -> float:
 
 
 @kernel
-def stored(table: Array, table_means: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+def draw_stored(table: Array, table_means: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """One of the action sets of a table with its expected rewards, each as likely as any other."""
     row = int(rng.random() * len(table))
     return table[row], table_means[row]
 
 
-def numbers(name: str, value: ArrayLike, ndim: int) -> Array:
+def check_array(name: str, value: ArrayLike, ndim: int) -> Array:
     """A copy as an array of so many axes, all of it finite and of sane magnitude."""
     try:
         array = np.array(value, np.float64, order="C")
@@ -101,7 +105,7 @@ def linear_means(name: str, actions: ArrayLike, shape: tuple[int, ...], theta: A
     if rows.shape != shape:
         raise InvalidArgument(f"{name} has shape {rows.shape}, but must have {shape}")
     means: Array = rows[:, : len(theta)].dot(theta)
-    if not (means.min() >= -ROUNDING and means.max() <= 1.0 + ROUNDING):
+    if not (means.min() >= -ROUNDING_TOLERANCE and means.max() <= 1.0 + ROUNDING_TOLERANCE):
         raise InvalidArgument(
             f"{name} has expected rewards from {means.min():g} to {means.max():g}, but they must lie in [0, 1]"
         )
@@ -148,9 +152,9 @@ class KernelProblem(NoisyRewards, Generic[ParamsT]):
 
     def observe(self, rng: np.random.Generator) -> Context:
         """The offered actions of the next round, one row each."""
-        room = self.room()
-        actions = self.kernels.draw(self.params, room, rng)[0]
-        return actions if actions is room.actions else actions.copy()  # what is stored is not handed out
+        workspace = self.workspace()
+        actions = self.kernels.draw(self.params, workspace, rng)[0]
+        return actions if actions is workspace.actions else actions.copy()  # what is stored is not handed out
 
     def respond(self, context: Context, action: Action, rng: np.random.Generator) -> float:
         """The reward of an offered action."""
@@ -161,12 +165,12 @@ class KernelProblem(NoisyRewards, Generic[ParamsT]):
         means = self.means(context)
         return float(means.max() - means[self._offered(action)])
 
-    def room(self, n_columns: int | None = None) -> Room:
+    def workspace(self, n_columns: int | None = None) -> Workspace:
         """Arrays for the first `n_columns` columns of the offered actions (all, if not said)."""
         columns, n_actions = self.n_columns if n_columns is None else n_columns, self.n_actions
         numbers = np.empty((n_actions, max(self.n_columns - 1, 0)))
         actions, means = np.empty((n_actions, columns)), np.empty(n_actions)
-        return Room(actions, means, numbers, np.zeros(3, np.uint64), np.array([columns]))
+        return Workspace(actions, means, numbers, np.zeros(3, np.uint64), np.array([columns]))
 
     @property
     def same_actions(self) -> bool:

@@ -21,19 +21,19 @@ import numpy as np
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.problems.base import (
-    ROUNDING,
+    ROUNDING_TOLERANCE,
     ColumnReader,
     KernelProblem,
     Kernels,
-    Room,
+    Workspace,
+    check_array,
     linear_means,
-    numbers,
     reward,
 )
 from equipoise.settings import Numbers, configurable, setting
 from equipoise.types import Array, Context
 
-FIRST = 1 / sqrt(2.0)
+INDICATOR_ENTRY = 1 / sqrt(2.0)
 
 
 class Params(NamedTuple):
@@ -43,13 +43,13 @@ class Params(NamedTuple):
 
 
 @kernel
-def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, Array]:
-    """The features of a visitor, as many columns as the room has, and the expected rewards."""
-    actions, means = room.actions, room.means
+def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
+    """The features of a visitor, as many columns as the workspace has, and the expected rewards."""
+    actions, means = workspace.actions, workspace.means
     n_actions = len(actions)
     actions[:] = 0.0
     for k in range(n_actions):
-        actions[k, k] = FIRST
+        actions[k, k] = INDICATOR_ENTRY
         means[k] = params.biases[k]
     for j in range(1, actions.shape[1] // n_actions):
         attribute = 1.0 if rng.random() < 0.5 else -1.0
@@ -69,8 +69,8 @@ class DisjointLinearBandit(KernelProblem[Params]):
     ((2, 6), [0.0, 0.6])
     """
 
-    biases: Numbers = setting(check=partial(numbers, ndim=1), encode=np.ndarray.tolist, kw_only=False)
-    weights: Numbers = setting(check=partial(numbers, ndim=2), encode=np.ndarray.tolist, kw_only=False)
+    biases: Numbers = setting(check=partial(check_array, ndim=1), encode=np.ndarray.tolist, kw_only=False)
+    weights: Numbers = setting(check=partial(check_array, ndim=2), encode=np.ndarray.tolist, kw_only=False)
 
     kernels: ClassVar[Kernels] = Kernels(draw, reward)
 
@@ -84,15 +84,15 @@ class DisjointLinearBandit(KernelProblem[Params]):
             )
         reach = np.abs(slopes).sum(axis=1)
         lowest, highest = float((means - reach).min()), float((means + reach).max())
-        if not (lowest >= -ROUNDING and highest <= 1.0 + ROUNDING):
+        if not (lowest >= -ROUNDING_TOLERANCE and highest <= 1.0 + ROUNDING_TOLERANCE):
             raise InvalidArgument(
                 f"biases and weights give expected rewards from {lowest:g} to {highest:g}, but they must lie in [0, 1]"
             )
         self.n_actions, self.n_attributes = len(means), len(slopes.T)
         self.n_columns = self.n_actions * (1 + self.n_attributes)
-        entry = FIRST / sqrt(self.n_attributes)
+        entry = INDICATOR_ENTRY / sqrt(self.n_attributes)
         self.params = Params(means, slopes, entry)
-        self.theta: Array = np.concatenate([means / FIRST, (slopes / entry).T.ravel()])
+        self.theta: Array = np.concatenate([means / INDICATOR_ENTRY, (slopes / entry).T.ravel()])
         self.name = f"DisjointLinearBandit(K={self.n_actions}, {self.n_relevant} of {self.n_attributes} attributes)"
 
     @property

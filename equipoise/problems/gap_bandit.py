@@ -13,7 +13,7 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
-from equipoise.problems.base import KernelProblem, Kernels, Room, reward
+from equipoise.problems.base import KernelProblem, Kernels, Workspace, reward
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import fraction, positive
 from equipoise.types import Action, Array, Context
@@ -27,14 +27,14 @@ class Params(NamedTuple):
 
 
 @kernel
-def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, Array]:
+def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
     """The best action and the worse one; their one feature tells what the round is like."""
     level = params.rich if rng.random() < params.share else params.poor
-    room.actions[0, 0] = level
-    room.actions[1, 0] = level
-    room.means[0] = level
-    room.means[1] = level - params.gap
-    return room.actions, room.means
+    workspace.actions[0, 0] = level
+    workspace.actions[1, 0] = level
+    workspace.means[0] = level
+    workspace.means[1] = level - params.gap
+    return workspace.actions, workspace.means
 
 
 @configurable

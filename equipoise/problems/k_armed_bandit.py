@@ -9,7 +9,7 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
-from equipoise.problems.base import KernelProblem, Kernels, Room, reward
+from equipoise.problems.base import KernelProblem, Kernels, Workspace, reward
 from equipoise.settings import Numbers, configurable, setting
 from equipoise.settings.checks import fraction
 from equipoise.types import Array, Context
@@ -20,9 +20,9 @@ class Params(NamedTuple):
 
 
 @kernel
-def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, Array]:
+def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
     """The same K actions every round; they have no features."""
-    return room.actions, params.means
+    return workspace.actions, params.means
 
 
 def check_means(name: str, means: object) -> Array:

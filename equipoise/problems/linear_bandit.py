@@ -22,13 +22,21 @@ from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel, native
 from equipoise.kernels.normals import fill_row, start_rows
 from equipoise.kernels.streams import INSTANCE, generator_at
-from equipoise.problems.base import ColumnReader, KernelProblem, Kernels, Room, linear_means, reward, stored
+from equipoise.problems.base import (
+    ColumnReader,
+    KernelProblem,
+    Kernels,
+    Workspace,
+    draw_stored,
+    linear_means,
+    reward,
+)
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count, one_of, positive
 from equipoise.types import Array, Context
 
 SIGNAL_NORM, DISTRACTOR_NORM = 0.6, 0.37
-SHRUNK = 0.3
+SHRINKAGE = 0.3
 
 
 class Params(NamedTuple):
@@ -39,48 +47,51 @@ class Params(NamedTuple):
 
 
 @kernel
-def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Offered actions and their expected rewards; fresh ones fill the room, as many columns as it has."""
+def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Offered actions and their expected rewards; fresh ones fill the workspace, as many columns as it has."""
     if len(params.table) > 0:
-        return stored(params.table, params.table_means, rng)
-    start_rows(room.seeds, rng)
-    fill_actions(params, room, 0, len(room.actions), room.n_columns[0])
-    return room.actions, room.means
+        return draw_stored(params.table, params.table_means, rng)
+    start_rows(workspace.seeds, rng)
+    fill_actions(params, workspace, 0, len(workspace.actions), workspace.n_columns[0])
+    return workspace.actions, workspace.means
 
 
 @kernel
-def complete(params: Params, room: Room, action: int) -> None:
+def complete(params: Params, workspace: Workspace, action: int) -> None:
     """Draw the columns of one action that `draw` left out."""
     if len(params.table) == 0:
-        fill_actions(params, room, action, action + 1, len(params.theta))
+        fill_actions(params, workspace, action, action + 1, len(params.theta))
 
 
 @kernel
-def fill_actions(params: Params, room: Room, first: int, last: int, n_columns: int) -> None:
+def fill_actions(params: Params, workspace: Workspace, first: int, last: int, n_columns: int) -> None:
     """Actions first..last - 1 from rows of normal numbers, of which those of the signal come first."""
     n_signal = params.n_signal
     n_numbers = len(params.theta) - 1 if n_columns > n_signal else n_signal - 1
     for k in range(first, last):
-        fill_row(room.numbers, k, n_numbers, room.seeds)
-    shape_actions(params, room, first, last, n_numbers)
+        fill_row(workspace.numbers, k, n_numbers, workspace.seeds)
+    shape_actions(params, workspace, first, last, n_numbers)
 
 
 @kernel
-def shape_actions(params: Params, room: Room, first: int, last: int, n_numbers: int) -> None:
+def shape_actions(params: Params, workspace: Workspace, first: int, last: int, n_numbers: int) -> None:
     """Give the parts of each action their lengths, and the action its expected reward."""
-    n_signal, actions = params.n_signal, room.actions[first:last]
-    signal, rest = room.numbers[first:last, : n_signal - 1], room.numbers[first:last, n_signal - 1 : n_numbers]
+    n_signal, actions = params.n_signal, workspace.actions[first:last]
+    signal, rest = (
+        workspace.numbers[first:last, : n_signal - 1],
+        workspace.numbers[first:last, n_signal - 1 : n_numbers],
+    )
     actions[:, 0] = 1.0 / sqrt(2.0)
     actions[:, 1:n_signal] = signal * (SIGNAL_NORM / np.sqrt(np.vecdot(signal, signal)))[:, None]
     if n_numbers >= n_signal:
         visible = rest[:, : actions.shape[1] - n_signal]
         actions[:, n_signal:] = visible * (DISTRACTOR_NORM / np.sqrt(np.vecdot(rest, rest)))[:, None]
-    room.means[first:last] = actions[:, :n_signal].dot(params.theta[:n_signal])
+    workspace.means[first:last] = actions[:, :n_signal].dot(params.theta[:n_signal])
 
 
 @native(shape_actions)
-def _shape_actions(params: Params, room: Room, first: int, last: int, n_numbers: int) -> None:
-    actions, numbers, n_signal = room.actions, room.numbers, params.n_signal
+def _shape_actions(params: Params, workspace: Workspace, first: int, last: int, n_numbers: int) -> None:
+    actions, numbers, n_signal = workspace.actions, workspace.numbers, params.n_signal
     for k in range(first, last):
         squared_length = 0.0
         for j in range(1, n_signal):
@@ -91,7 +102,7 @@ def _shape_actions(params: Params, room: Room, first: int, last: int, n_numbers:
         for j in range(1, n_signal):
             actions[k, j] = numbers[k, j - 1] * scale
             mean += actions[k, j] * params.theta[j]
-        room.means[k] = mean
+        workspace.means[k] = mean
         if n_numbers >= n_signal:
             squared_length = 0.0
             for j in range(n_signal - 1, n_numbers):
@@ -138,7 +149,7 @@ class LinearBandit(KernelProblem[Params]):
         theta[1:] *= self.signal
         n_stored = {"fresh": 0, "table": self.table_size, "fixed": 1}[self.contexts]
         empty = Params(theta, self.d_star, np.empty((0, self.n_actions, self.d_max)), np.empty((0, self.n_actions)))
-        drawn = [draw(empty, self.room(), rng) for _ in range(n_stored)]
+        drawn = [draw(empty, self.workspace(), rng) for _ in range(n_stored)]
         self.params = empty
         if drawn:
             table, table_means = map(np.stack, zip(*drawn, strict=True))
@@ -161,7 +172,7 @@ class LinearBandit(KernelProblem[Params]):
 def draw_theta(d_max: int, d_star: int, rng: np.random.Generator) -> Array:
     """The parameter of a random instance."""
     direction = rng.standard_normal(d_star - 1)
-    direction[: d_star // 2 - 1] *= SHRUNK
+    direction[: d_star // 2 - 1] *= SHRINKAGE
     theta = np.zeros(d_max)
     theta[0] = sqrt(2.0) / 2
     theta[1:d_star] = 0.5 / SIGNAL_NORM * direction / np.linalg.norm(direction)

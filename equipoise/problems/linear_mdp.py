@@ -24,8 +24,10 @@ from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count, fraction
 from equipoise.types import Array
 
-SPARSITY = 0.1  # parameter of the Dirichlet law of phi: small, so that most weight lies on one or two features
-SPREAD = 0.5  # parameter of the Dirichlet law of mu
+FEATURE_CONCENTRATION = (
+    0.1  # parameter of the Dirichlet law of phi: small, so that most weight lies on one or two features
+)
+TRANSITION_CONCENTRATION = 0.5  # parameter of the Dirichlet law of mu
 DISTRACTOR_SHARE = 0.5  # of the norm that the first d* features leave
 
 
@@ -56,19 +58,21 @@ class LinearMDP(FiniteMDP):
         if self.d_star > self.d_max:
             raise InvalidArgument(f"d_star is {self.d_star!r}, but must be at most d_max = {self.d_max}")
         shape, steps, zeta = (self.n_states, self.n_actions), self.horizon, self.misspecification
-        off = f", zeta={zeta:g}" if zeta else ""
-        self.name = f"LinearMDP(d*={self.d_star} of {self.d_max}, S={shape[0]}, A={shape[1]}, H={steps}{off})"
+        suffix = f", zeta={zeta:g}" if zeta else ""
+        self.name = f"LinearMDP(d*={self.d_star} of {self.d_max}, S={shape[0]}, A={shape[1]}, H={steps}{suffix})"
         rng = generator_at(self.seed, INSTANCE)
-        signal = rng.dirichlet(np.full(self.d_star, SPARSITY), shape)
+        signal = rng.dirichlet(np.full(self.d_star, FEATURE_CONCENTRATION), shape)
         features = np.concatenate([signal, _distractors(signal, self.d_max - self.d_star, rng)], axis=-1)
         # A product of rows that sum to 1 only up to rounding may leave [0, 1] in the last digit.
         rewards = (signal @ _draw_theta(steps, self.d_star, rng).T).clip(0.0, 1.0).transpose(2, 0, 1)
-        measures = rng.dirichlet(np.full(shape[0], SPREAD), (steps, self.d_star))
+        measures = rng.dirichlet(np.full(shape[0], TRANSITION_CONCENTRATION), (steps, self.d_star))
         transitions = np.einsum("saj,hjt->hsat", signal, measures)
         linear_rewards, linear_transitions = rewards, transitions
         if zeta:
             rewards = (1 - zeta) * rewards + zeta * rng.integers(0, 2, (steps, *shape))
-            transitions = (1 - zeta) * transitions + zeta * rng.dirichlet(np.full(shape[0], SPREAD), (steps, *shape))
+            transitions = (1 - zeta) * transitions + zeta * rng.dirichlet(
+                np.full(shape[0], TRANSITION_CONCENTRATION), (steps, *shape)
+            )
         variation = np.abs(transitions - linear_transitions).sum(-1).max() / 2
         self.largest_error = float(max(np.abs(rewards - linear_rewards).max(), variation))
         self._build(np.ascontiguousarray(rewards), transitions, np.full(shape[0], 1 / shape[0]), features)
@@ -77,14 +81,14 @@ class LinearMDP(FiniteMDP):
 def _distractors(signal: Array, n_columns: int, rng: np.random.Generator) -> Array:
     """Random directions that fill up a share of what the signal leaves of norm 1."""
     directions = rng.standard_normal((*signal.shape[:2], n_columns))
-    left = np.sqrt(np.maximum(1 - (signal**2).sum(-1, keepdims=True), 0.0))
+    remaining = np.sqrt(np.maximum(1 - (signal**2).sum(-1, keepdims=True), 0.0))
     norms = np.linalg.norm(directions, axis=-1, keepdims=True)
-    directions *= DISTRACTOR_SHARE * left / np.maximum(norms, 1e-12)
+    directions *= DISTRACTOR_SHARE * remaining / np.maximum(norms, 1e-12)
     return directions
 
 
 def _draw_theta(horizon: int, d_star: int, rng: np.random.Generator) -> Array:
     """(H, d*) what the features pay at each step."""
-    n_plain = d_star // 2
-    payoffs = np.arange(1, d_star - n_plain + 1) % 2
-    return np.stack([np.concatenate([np.zeros(n_plain), rng.permutation(payoffs)]) for _ in range(horizon)])
+    n_zero = d_star // 2
+    payoffs = np.arange(1, d_star - n_zero + 1) % 2
+    return np.stack([np.concatenate([np.zeros(n_zero), rng.permutation(payoffs)]) for _ in range(horizon)])

@@ -29,15 +29,15 @@ from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count, one_of, real
 from equipoise.types import Array, Context
 
-NEAR, FAR = 0.1, 0.7
-LEAST_SLOPE, GREATEST_SLOPE = 0.05, 0.35
-MOST = 0.25  # for a greater error expected rewards would leave [0, 1]
+NEAR_DISTANCE, FAR_DISTANCE = 0.1, 0.7
+MIN_SLOPE, MAX_SLOPE = 0.05, 0.35
+MAX_ERROR = 0.25  # for a greater error expected rewards would leave [0, 1]
 
 
 def check_error(name: str, value: object) -> float:
     error = real(name, value)
-    if not 0.0 <= error <= MOST:
-        raise InvalidArgument(f"{name} is {value!r}, but must lie in [0, {MOST}]")
+    if not 0.0 <= error <= MAX_ERROR:
+        raise InvalidArgument(f"{name} is {value!r}, but must lie in [0, {MAX_ERROR}]")
     return error
 
 
@@ -63,7 +63,7 @@ class MisspecifiedLinearBandit(KernelProblem[Params]):
         self.n_columns, self.n_actions = self.dim, 2 * (self.dim - 1)
         self.name = f"MisspecifiedLinearBandit(d={self.dim}, eps*={self.misspecification:g})"
         self.theta = draw_theta(self.dim, generator_at(self.seed, INSTANCE))
-        table = np.stack([_menu(self.dim, NEAR), _menu(self.dim, FAR)])
+        table = np.stack([_menu(self.dim, NEAR_DISTANCE), _menu(self.dim, FAR_DISTANCE)])
         towards_theta = np.sign(table[:, :, 1:] @ self.theta[1:])
         errors = self.misspecification * np.array([[-1.0], [1.0]]) * towards_theta
         self.params = Params(self.theta, self.dim, table, table @ self.theta + errors)
@@ -84,7 +84,7 @@ class MisspecifiedLinearBandit(KernelProblem[Params]):
 
 def draw_theta(dim: int, rng: np.random.Generator) -> Array:
     """The linear part of a random instance."""
-    slopes = rng.permutation(np.linspace(LEAST_SLOPE, GREATEST_SLOPE, dim - 1))
+    slopes = rng.permutation(np.linspace(MIN_SLOPE, MAX_SLOPE, dim - 1))
     signs = np.where(rng.random(dim - 1) < 0.5, -1.0, 1.0)
     return np.concatenate([[sqrt(2.0) / 2], signs * slopes])
 

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.kernels.marks import kernel
-from equipoise.problems.base import Kernels, Room, reward
+from equipoise.problems.base import Kernels, Workspace, reward
 from equipoise.problems.table_bandit import TableBandit
 from equipoise.types import Action, Array, Integers
 
@@ -21,7 +21,7 @@ class Params(NamedTuple):
 
 
 @kernel
-def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, Array]:
+def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
     """The next action set of the sequence and its expected rewards."""
     place = params.rounds[0] % len(params.table)
     return params.table[place], params.table_means[place]

@@ -13,7 +13,7 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
-from equipoise.problems.base import KernelProblem, Kernels, Room, linear_means, numbers, reward, stored
+from equipoise.problems.base import KernelProblem, Kernels, Workspace, check_array, draw_stored, linear_means, reward
 from equipoise.settings import Numbers, configurable, setting
 from equipoise.types import Array, Context
 
@@ -24,9 +24,9 @@ class Params(NamedTuple):
 
 
 @kernel
-def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, Array]:
+def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
     """A stored action set and its expected rewards."""
-    return stored(params.table, params.table_means, rng)
+    return draw_stored(params.table, params.table_means, rng)
 
 
 @configurable
@@ -38,8 +38,8 @@ class TableBandit(KernelProblem[Params]):
     [0.5, 0.0]
     """
 
-    features: Numbers = setting(check=partial(numbers, ndim=3), encode=np.ndarray.tolist, kw_only=False)
-    theta: Numbers = setting(check=partial(numbers, ndim=1), encode=np.ndarray.tolist, kw_only=False)
+    features: Numbers = setting(check=partial(check_array, ndim=3), encode=np.ndarray.tolist, kw_only=False)
+    theta: Numbers = setting(check=partial(check_array, ndim=1), encode=np.ndarray.tolist, kw_only=False)
 
     kernels: ClassVar[Kernels] = Kernels(draw, reward)
 

@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.records import check_shapes
 from equipoise.learner import Proposal
-from equipoise.learners._core.episodic import SLACK, Episodes, observed_bound
+from equipoise.learners._core.episodic import NORM_TOLERANCE, Episodes, observed_bound
 from equipoise.learners._core.linear import check_dim
 from equipoise.learners._core.trajectory import as_indices, as_step_rewards, check_lengths
-from equipoise.learners.lsvi_ucb import DOUBLED, add_row
+from equipoise.learners.lsvi_ucb import LOG_2, add_row
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count, positive, real
 from equipoise.types import Action, Array, Context, Integers, Outcome, State
@@ -47,7 +47,7 @@ class FeatureMap:
                     f"but must have {(self.dim,)}"
                 )
             norm = float(np.sqrt(row @ row))
-            if not norm <= SLACK:
+            if not norm <= NORM_TOLERANCE:
                 raise InvalidArgument(
                     f"features of action {action} in state {observation!r:.80} have norm {norm:.6g}, "
                     "but norms must be finite and at most 1"
@@ -70,9 +70,9 @@ class FeaturePolicy:
 
     def values(self, step: int, rows: Array) -> Array:
         """Optimistic values of the actions whose features are the rows; further axes in front are allowed."""
-        left = float(len(self.weights) - step)
+        steps_left = float(len(self.weights) - step)
         optimistic: Array = rows @ self.weights[step] + self.bonuses(step, rows)
-        return np.minimum(np.maximum(optimistic, 0.0), left)
+        return np.minimum(np.maximum(optimistic, 0.0), steps_left)
 
     def bonuses(self, step: int, rows: Array) -> Array:
         squared_norms = ((rows @ self.inverses[step]) * rows).sum(-1)
@@ -86,7 +86,7 @@ def check_function(name: str, function: object) -> object:
     return function
 
 
-def named(function: Callable[..., object]) -> str:
+def qualified_name(function: Callable[..., object]) -> str:
     """Where a function, or the class of a callable object, is found."""
     found = function if hasattr(function, "__qualname__") else type(function)
     return f"{found.__module__}.{found.__qualname__}"
@@ -101,7 +101,7 @@ class FeatureLSVI(Episodes):
     learner newly made with the same one.
     """
 
-    features: Callable[[Context, int], ArrayLike] = setting(check=check_function, encode=named, kw_only=False)
+    features: Callable[[Context, int], ArrayLike] = setting(check=check_function, encode=qualified_name, kw_only=False)
     dim: int = setting(check=check_dim, kw_only=False)
     n_actions: int = setting(check=count, kw_only=False)
     episodes: int = setting(check=count)
@@ -123,7 +123,7 @@ class FeatureLSVI(Episodes):
         self._rows = np.zeros((steps, self.episodes, dim))
         self._rewards = np.zeros((steps, self.episodes))
         self._next_rows = np.zeros((steps, self.episodes, self.n_actions, dim))
-        self._goes_on = np.zeros((steps, self.episodes))  # 1 where a next state counts
+        self._has_next = np.zeros((steps, self.episodes))  # 1 where a next state counts
         self._n_episodes, self._width_sum = 0, 0.0
         self._policy = self._plan()
 
@@ -147,10 +147,10 @@ class FeatureLSVI(Episodes):
             row = rows[h, chosen[h]]
             self._rows[h, n], self._rewards[h, n] = row, rewards[h]
             if h + 1 < len(chosen):
-                self._next_rows[h, n], self._goes_on[h, n] = rows[h + 1], 1.0
+                self._next_rows[h, n], self._has_next[h, n] = rows[h + 1], 1.0
             self._log_determinants[h] += log(add_row(self._inverses[h], row))
         self._n_episodes = n + 1
-        if not self.low_switching or (self._log_determinants - self._planned).max() >= DOUBLED:
+        if not self.low_switching or (self._log_determinants - self._planned).max() >= LOG_2:
             self._policy = self._plan()
 
     def state(self) -> State:
@@ -183,7 +183,7 @@ class FeatureLSVI(Episodes):
             "rows": self._rows[:, :n_episodes],
             "rewards": self._rewards[:, :n_episodes],
             "next_rows": self._next_rows[:, :n_episodes],
-            "goes_on": self._goes_on[:, :n_episodes],
+            "goes_on": self._has_next[:, :n_episodes],
         }
 
     def regret_of(self, outcome: Outcome) -> float:
@@ -210,7 +210,7 @@ class FeatureLSVI(Episodes):
         for h in reversed(range(self.horizon)):
             targets = self._rewards[h, :n].copy()
             if h + 1 < self.horizon:
-                targets += self._goes_on[h, :n] * policy.values(h + 1, self._next_rows[h, :n]).max(-1, initial=0.0)
+                targets += self._has_next[h, :n] * policy.values(h + 1, self._next_rows[h, :n]).max(-1, initial=0.0)
             weights[h] = self._inverses[h] @ (targets @ self._rows[h, :n])
         self._planned[:] = self._log_determinants
         return policy

@@ -110,7 +110,7 @@ def run(
     """
     n_episodes, first_action = count("episodes", episodes), _check_spaces(env, portfolio)
     steps = _horizon(portfolio) if horizon is None else count("horizon", horizon)
-    low, high = interval("return_range", _known_range(env, steps) if return_range is None else return_range)
+    low, high = interval("return_range", _default_return_range(env, steps) if return_range is None else return_range)
     scale = Scale(low, high, *(traits_of(portfolio.selector).reward_range or (low, high)))
     gap_of = _gap_of(env)
     results = Episodes(*(np.zeros(n_episodes, kind) for kind in (float, float, np.int64, np.int64, float)))
@@ -186,7 +186,7 @@ def _horizon(portfolio: Portfolio) -> int:
     return int(found.pop())
 
 
-def _known_range(env: Environment, horizon: int) -> tuple[float, float]:
+def _default_return_range(env: Environment, horizon: int) -> tuple[float, float]:
     return env.unwrapped.reward_range if isinstance(env.unwrapped, FiniteMDP) else (0.0, float(horizon))
 
 

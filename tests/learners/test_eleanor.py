@@ -94,7 +94,7 @@ def test_a_pass_with_fixed_actions_is_optimal_among_random_points() -> None:
             later = (learner.features[range(4), policy[h]]) @ parameter
         return float(row @ parameter)
 
-    best = linear_value(program.maximiser(policy, row))
+    best = linear_value(program.maximizer(policy, row))
     points = rng.standard_normal((500, 2, 2))
     points /= np.linalg.norm(points, axis=-1, keepdims=True)
     assert all(linear_value(point) <= best + 1e-12 for point in points)

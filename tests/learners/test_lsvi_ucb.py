@@ -170,7 +170,7 @@ def test_observed_bound_says_something_with_a_tenth_of_the_theoretical_bonus() -
         problem = LinearMDP(4, 2, 3, 3, 3, seed=seed)
         learner = LSVI_UCB(problem.features, horizon=3, episodes=4000, bonus=0.1, delta=DELTA)
         Tapes(problem, [learner], log_rounds(4000), seed).curve(0)
-        bound = observed_bound(4000, float(learner.memory.width_sum[0]), learner.greatest_width, DELTA / 2)
+        bound = observed_bound(4000, float(learner.memory.width_sum[0]), learner.max_width, DELTA / 2)
         assert bound < 0.6 * 3 * 4000
 
 
@@ -186,12 +186,12 @@ def test_widths_are_what_the_theory_says() -> None:
     learner = LSVI_UCB(one_hot(2, 2), horizon=3, episodes=10, bonus=0.02)
     expected = np.minimum(2 * radius(learner, 1), [[3.0], [2.0], [1.0]])
     assert np.allclose(learner.memory.widths, np.broadcast_to(expected, (3, 2)))
-    assert learner.greatest_width == 6.0
+    assert learner.max_width == 6.0
     off = LSVI_UCB(one_hot(2, 2), horizon=3, episodes=10, bonus=0.02, misspecification=0.01)
     bias = 4 * 3 * 0.01
     expected = np.minimum(2 * radius(off, 1) + 2 * bias, (1 + bias) * np.array([[3.0], [2.0], [1.0]]))
     assert np.allclose(off.memory.widths, np.broadcast_to(expected, (3, 2)))
-    assert off.greatest_width == pytest.approx(6.0 * (1 + bias))
+    assert off.max_width == pytest.approx(6.0 * (1 + bias))
 
 
 def test_increments_add_up_to_the_observed_bound_and_never_fall() -> None:

@@ -105,7 +105,7 @@ def test_no_adversary_makes_a_true_class_false(adversary: Any, played: list[int]
     for t, learner in enumerate(played):
         context = problem.observe(np.random.default_rng(t))
         np.testing.assert_array_equal(context, twin.observe(np.random.default_rng(t)))
-        _, means = problem.kernels.draw(problem.params, problem.room(), np.random.default_rng(t))
+        _, means = problem.kernels.draw(problem.params, problem.workspace(), np.random.default_rng(t))
         np.testing.assert_allclose(means, context @ theta, atol=1e-12)
         assert means.min() >= -1e-9 and means.max() <= 1 + 1e-9
         assert np.linalg.norm(context, axis=1).max() <= 1 + 1e-9

@@ -92,9 +92,9 @@ def test_the_first_half_of_the_signal_is_shrunk() -> None:
 def rounds_with_columns(problem: LinearBandit, params: Params, n_columns: int, seed: int) -> np.ndarray:
     """The first row of many rounds of which only `n_columns` columns are drawn."""
     rows = np.empty((N_DRAWS, n_columns))
-    room = problem.room(n_columns)
+    workspace = problem.workspace(n_columns)
     for n in range(N_DRAWS):
-        rows[n] = draw(params, room, rng_of(seed + n))[0][0]
+        rows[n] = draw(params, workspace, rng_of(seed + n))[0][0]
     return rows
 
 

@@ -1,7 +1,7 @@
 """The ball as an action set, and the optimistic action on it.
 
 max over ||a|| <= L of <theta, a> + w ||a||_{Sigma^{-1}} equals L times the greatest norm in the ellipsoid
-{theta + F u : ||u|| <= w}, F F^T = Sigma^{-1}, and the maximiser is L x / ||x|| for the farthest point x. In the basis
+{theta + F u : ||u|| <= w}, F F^T = Sigma^{-1}, and the maximizer is L x / ||x|| for the farthest point x. In the basis
 of the ellipsoid's axes (s_i their squared lengths for w = 1, t_i the coordinates of theta) the farthest point is
 x_i = mu t_i / (mu - s_i) for the multiplier mu >= max s at which sum s_i t_i^2 / (mu - s_i)^2 = w^2: a trust-region
 problem with one root. In the hard case theta has no part along the longest axis, the equation has no root beyond max s,
@@ -22,7 +22,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.settings.checks import count, positive
 from equipoise.types import Action, Array
 
-NONE = 1e-50  # a part of theta this small, relative to the ellipsoid, counts as none
+NEGLIGIBLE = 1e-50  # a part of theta this small, relative to the ellipsoid, counts as none
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def farthest_point(center: Array, factor: Array, width: float) -> Array:
     unit = max(1.0, float(np.abs(coordinates).max()))
     parts = relative_lengths * np.abs(coordinates) / unit
     gaps = (1.0 - relative_lengths) * (1.0 + relative_lengths) / unit
-    present = parts > NONE
+    present = parts > NEGLIGIBLE
     distance, missing = _secular_root(parts[present], gaps[present])
     point = np.zeros(len(center))
     point[present] = coordinates[present] * (1.0 / unit + distance) / (distance + gaps[present])
@@ -89,8 +89,8 @@ def _secular_root(parts: Array, gaps: Array) -> tuple[float, float]:
         if level <= 1.0:
             return distance, sqrt(1.0 - level) if distance == 0.0 else 0.0
         slope = float((ratios**2 / (distance + gaps)).sum())
-        following = distance + (sqrt(level) - 1.0) * level / slope
-        if following == distance:
+        next_distance = distance + (sqrt(level) - 1.0) * level / slope
+        if next_distance == distance:
             break
-        distance = following
+        distance = next_distance
     return distance, 0.0

@@ -190,7 +190,7 @@ def check_index(action: Action, n_actions: int) -> int:
 
 def as_matrix(context: Context, dim: int = 0) -> Array:
     """The context as a matrix with one offered action in each row and `dim` columns at least, entries unseen."""
-    actions = context if type(context) is np.ndarray and context.dtype is FLOAT64 else _converted(context)
+    actions = context if type(context) is np.ndarray and context.dtype is FLOAT64 else _to_array(context)
     if actions.ndim != 2 or len(actions) == 0:
         raise InvalidArgument(f"context has shape {actions.shape}, but must be a K x d matrix with K >= 1 rows")
     if actions.shape[1] < dim:
@@ -198,7 +198,7 @@ def as_matrix(context: Context, dim: int = 0) -> Array:
     return actions
 
 
-def _converted(context: Context) -> Array:
+def _to_array(context: Context) -> Array:
     try:
         numbers = np.asarray(context)
     except ValueError:  # rows of different lengths

@@ -40,8 +40,8 @@ from equipoise.settings.checks import count, probability
 from equipoise.types import Action, Array, Context, Integers, Outcome
 
 Table = Integers  # (H, S)
-X = 0.5
-SLACK = 1 + 1e-9  # relative room for rounding in the norms of features
+EXPONENTIAL_RATE = 0.5  # x of the second bound in the module docstring
+NORM_TOLERANCE = 1 + 1e-9  # relative room for rounding in the norms of features
 
 
 @kernel
@@ -52,7 +52,10 @@ def observed_bound(episodes: int, width_sum: float, greatest: float, alpha: floa
     share = alpha / 2.0
     # Increments in an interval of width B have the sub-Gaussian factor B^2/4.
     deviation = STITCHED_FACTOR / 2.0 * greatest * sqrt(episodes * stitched_bracket(episodes, stitched_level(share)))
-    return min(width_sum + deviation, (X * width_sum + greatest * log(1.0 / share)) / (1.0 - exp(-X)))
+    return min(
+        width_sum + deviation,
+        (EXPONENTIAL_RATE * width_sum + greatest * log(1.0 / share)) / (1.0 - exp(-EXPONENTIAL_RATE)),
+    )
 
 
 class Plan(Protocol):
@@ -72,7 +75,7 @@ class Plan(Protocol):
 
 
 @kernel
-def width_of(memory: Plan, states: Table) -> float:
+def episode_width(memory: Plan, states: Table) -> float:
     """What an episode of the planned policy may have lost, realised along its states."""
     total = 0.0
     for h in range(len(states)):
@@ -81,11 +84,11 @@ def width_of(memory: Plan, states: Table) -> float:
 
 
 @kernel
-def book_width(memory: Plan, states: Table, greatest: float, alpha: float) -> float:
+def add_width(memory: Plan, states: Table, greatest: float, alpha: float) -> float:
     """Count an episode and its width; returns what it adds to the observed bound."""
     before = observed_bound(memory.episodes[0], memory.width_sum[0], greatest, alpha)
     memory.episodes[0] += 1
-    memory.width_sum[0] += width_of(memory, states)
+    memory.width_sum[0] += episode_width(memory, states)
     return observed_bound(memory.episodes[0], memory.width_sum[0], greatest, alpha) - before
 
 
@@ -98,7 +101,7 @@ def check_features(name: str, features: object) -> Array:
     if array.ndim != 3 or 0 in array.shape:
         raise InvalidArgument(f"{name} has shape {array.shape}, but must have (S, A, d): states, actions, features")
     norm = float(np.sqrt((array**2).sum(-1)).max())
-    if not norm <= SLACK:
+    if not norm <= NORM_TOLERANCE:
         raise InvalidArgument(f"{name} has a row of norm {norm:.6g}, but norms must be finite and at most 1")
     return array
 
@@ -160,7 +163,7 @@ class PlanningLearner(EpisodicLearner[ParamsT, PlanT]):
     learn_episode: ClassVar[Callable[..., None]]  # kernel over (params, memory, states, actions, rewards)
 
     @property
-    def greatest_width(self) -> float:
+    def max_width(self) -> float:
         """B: the greatest width of an episode."""
         return self.horizon * (self.horizon + 1) / 2
 
@@ -170,15 +173,15 @@ class PlanningLearner(EpisodicLearner[ParamsT, PlanT]):
         return Proposal(self.memory.policy.copy())
 
     def learn_checked(self, steps: Steps) -> None:
-        book_width(self.memory, steps.states, self.greatest_width, self.delta / 2)
+        add_width(self.memory, steps.states, self.max_width, self.delta / 2)
         type(self).learn_episode(self.params, self.memory, *steps)
 
     def regret_of(self, outcome: Outcome) -> float:
         """What an episode of the planned policy adds to the observed regret bound; ask before it is learned."""
-        width = width_of(self.memory, self.check_trajectory(outcome).states)
+        width = episode_width(self.memory, self.check_trajectory(outcome).states)
         before, width_sum, alpha = int(self.memory.episodes[0]), float(self.memory.width_sum[0]), self.delta / 2
-        after = observed_bound(before + 1, width_sum + width, self.greatest_width, alpha)
-        return float(after - observed_bound(before, width_sum, self.greatest_width, alpha))
+        after = observed_bound(before + 1, width_sum + width, self.max_width, alpha)
+        return float(after - observed_bound(before, width_sum, self.max_width, alpha))
 
 
 @configurable

@@ -30,11 +30,11 @@ class FeaturelessLearner(KernelLearner[ParamsT, MemoryT]):
         if context is None:
             return self._all_actions
         actions = as_matrix(context)
-        self.check_number(len(actions))
+        self.check_n_actions(len(actions))
         check_entries(actions)
         return actions
 
-    def check_number(self, n_actions: int) -> None:
+    def check_n_actions(self, n_actions: int) -> None:
         """Refuse more or fewer actions than the learner can work with."""
         raise NotImplementedError  # an abstract method
 
@@ -53,6 +53,6 @@ class FiniteLearner(FeaturelessLearner[ParamsT, MemoryT]):
         super()._open()
         self._all_actions = np.empty((self.arms, 0))
 
-    def check_number(self, n_actions: int) -> None:
+    def check_n_actions(self, n_actions: int) -> None:
         if n_actions > self.arms:
             raise InvalidArgument(f"context has {n_actions} rows, but must have at most arms = {self.arms}")

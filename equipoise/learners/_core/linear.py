@@ -15,14 +15,14 @@ from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT, Ranged, as_matrix, check_entries, check_index
 from equipoise.learners._core.linear_class import LinearClass
-from equipoise.learners._core.ridge import Ellipsoid, Ridge, open_ridge, update, update_offered
+from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, update, update_offered
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count, positive, probability
 from equipoise.types import Action, Array, Context
 
-SLACK = 1 + 1e-9  # relative room for rounding in the norms of actions
+NORM_TOLERANCE = 1 + 1e-9  # relative room for rounding in the norms of actions
 # Below this multiple of action_bound^2 the regularization is so weak that rounding shows in the widths after 1e6 rows.
-WEAKEST = 1e-8
+MIN_REGULARIZATION = 1e-8
 
 check_dim = partial(count, most=10_000)
 
@@ -48,10 +48,10 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
 
     def _open(self) -> None:
         super()._open()
-        if self.regularization < WEAKEST * self.action_bound**2:
-            least = f"{WEAKEST:g} * action_bound^2 = {WEAKEST * self.action_bound**2:g}"
+        if self.regularization < MIN_REGULARIZATION * self.action_bound**2:
+            least = f"{MIN_REGULARIZATION:g} * action_bound^2 = {MIN_REGULARIZATION * self.action_bound**2:g}"
             raise InvalidArgument(f"regularization is {self.regularization!r}, but must be at least {least}")
-        self._greatest_squared_norm = (self.action_bound * SLACK) ** 2
+        self._greatest_squared_norm = (self.action_bound * NORM_TOLERANCE) ** 2
 
     def default_name(self) -> str:
         return f"{type(self).__name__}(d={self.dim})"
@@ -118,7 +118,7 @@ class RidgeLearner(LinearLearner[ParamsT, Ridge], Ranged):
 
     def _open(self) -> None:
         super()._open()
-        self.memory = open_ridge(self.dim, self.regularization)
+        self.memory = new_ridge(self.dim, self.regularization)
 
     def default_name(self) -> str:
         scaled = f", scale={self.scale:g}" if self.scale != 1.0 else ""

@@ -75,21 +75,21 @@ def linear_class(learner: object) -> LinearClass:
     return check_class(stated_class(learner))
 
 
-def check_class(claimed: object) -> LinearClass:
+def check_class(model_class: object) -> LinearClass:
     """The class with every entry in its proper type, or what is wrong with it."""
-    if not isinstance(claimed, LinearClass):
-        raise InvalidArgument(f"classes has {claimed!r}, but every entry must be a LinearClass")
+    if not isinstance(model_class, LinearClass):
+        raise InvalidArgument(f"classes has {model_class!r}, but every entry must be a LinearClass")
     return LinearClass(
-        name=text("name", claimed.name),
-        dim=count("dim", claimed.dim),
-        norm_bound=positive("norm_bound", claimed.norm_bound),
-        action_bound=positive("action_bound", claimed.action_bound),
-        regularization=positive("regularization", claimed.regularization),
-        noise=positive("noise", claimed.noise),
-        delta=probability("delta", claimed.delta),
-        scale=positive("scale", claimed.scale),
-        misspecification=non_negative("misspecification", claimed.misspecification),
-        reward_range=interval("reward_range", claimed.reward_range),
+        name=text("name", model_class.name),
+        dim=count("dim", model_class.dim),
+        norm_bound=positive("norm_bound", model_class.norm_bound),
+        action_bound=positive("action_bound", model_class.action_bound),
+        regularization=positive("regularization", model_class.regularization),
+        noise=positive("noise", model_class.noise),
+        delta=probability("delta", model_class.delta),
+        scale=positive("scale", model_class.scale),
+        misspecification=non_negative("misspecification", model_class.misspecification),
+        reward_range=interval("reward_range", model_class.reward_range),
     )
 
 
@@ -99,34 +99,39 @@ def check_nested(classes: Sequence[LinearClass]) -> None:
         larger.check_contains(smaller)
 
 
-def proof_size(claimed: LinearClass) -> float:
+def proof_size(model_class: LinearClass) -> float:
     """z of the proof: d (sigma^2 d + lambda S^2)(1 + b^2), b the lesser of R^max / min(1, beta) and L / sqrt(lambda).
 
     beta is the radius of the ellipsoid before any data, below which it never falls; the paper takes it to be 1 at
     least.
     """
-    least_radius = claimed.noise * sqrt(2 * log(1 / claimed.delta)) + sqrt(claimed.regularization) * claimed.norm_bound
-    greatest = min(_half_width(claimed) / min(1.0, least_radius), claimed.action_bound / sqrt(claimed.regularization))
-    spread = claimed.noise**2 * claimed.dim + claimed.regularization * claimed.norm_bound**2
-    return claimed.dim * spread * (1 + greatest**2)
+    least_radius = (
+        model_class.noise * sqrt(2 * log(1 / model_class.delta))
+        + sqrt(model_class.regularization) * model_class.norm_bound
+    )
+    greatest = min(
+        _half_width(model_class) / min(1.0, least_radius), model_class.action_bound / sqrt(model_class.regularization)
+    )
+    spread = model_class.noise**2 * model_class.dim + model_class.regularization * model_class.norm_bound**2
+    return model_class.dim * spread * (1 + greatest**2)
 
 
-def text_size(claimed: LinearClass) -> float:
+def text_size(model_class: LinearClass) -> float:
     """z as the paper's text prints it: (d^2 + d S^2) times R^max or L^2, whichever is less."""
-    return _unit_size(claimed) * min(_half_width(claimed), claimed.action_bound**2)
+    return _unit_size(model_class) * min(_half_width(model_class), model_class.action_bound**2)
 
 
-def theorem_size(claimed: LinearClass) -> float:
+def theorem_size(model_class: LinearClass) -> float:
     """z as the paper's regret theorem ends up with: 2 (d^2 + d S^2) times the square of R^max or L."""
-    return 2 * _unit_size(claimed) * min(_half_width(claimed), claimed.action_bound) ** 2
+    return 2 * _unit_size(model_class) * min(_half_width(model_class), model_class.action_bound) ** 2
 
 
-def _unit_size(claimed: LinearClass) -> float:
-    return claimed.dim**2 + claimed.dim * claimed.norm_bound**2
+def _unit_size(model_class: LinearClass) -> float:
+    return model_class.dim**2 + model_class.dim * model_class.norm_bound**2
 
 
-def _half_width(claimed: LinearClass) -> float:
-    low, high = claimed.reward_range
+def _half_width(model_class: LinearClass) -> float:
+    low, high = model_class.reward_range
     return (high - low) / 2
 
 

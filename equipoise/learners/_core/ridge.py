@@ -30,7 +30,9 @@ import numpy as np
 from equipoise.kernels.marks import kernel, native
 from equipoise.types import Array, Integers
 
-STEADY = 512  # updates after which means and norms of a fixed action set are computed afresh, against rounding
+REFRESH_INTERVAL = (
+    512  # updates after which means and norms of a fixed action set are computed afresh, against rounding
+)
 BLAS_FROM = 48  # dimension from which a matrix product of the library beats plain loops in compiled code
 
 
@@ -43,8 +45,8 @@ class Scratch(NamedTuple):
     images: Array  # (K, d)
     image: Array  # (d,)
     direction: Array  # (d,) Sigma^{-1} a of the last row
-    moved: Array  # (2,) of the last row: the step of theta along direction, and w / (1 + w ||a||^2)
-    steady: Integers  # (2,) where the same actions are offered every round: STEADY, and updates left until
+    last_step: Array  # (2,) of the last row: the step of theta along direction, and w / (1 + w ||a||^2)
+    refresh: Integers  # (2,) where the same actions are offered every round: REFRESH_INTERVAL, and updates left until
     # means and squared norms are computed afresh; zeros where actions change
 
 
@@ -59,18 +61,18 @@ class Ridge(NamedTuple):
     scratch: Scratch
 
 
-def open_ridge(dim: int, regularization: float) -> Ridge:
+def new_ridge(dim: int, regularization: float) -> Ridge:
     return Ridge(
         factor=np.asfortranarray(np.eye(dim) / sqrt(regularization)),
         theta=np.zeros(dim),
         log_determinant=np.zeros(1),
         updates=np.zeros(1, np.int64),
         weights=np.zeros(2),
-        scratch=open_scratch(dim, 0),
+        scratch=new_scratch(dim, 0),
     )
 
 
-def open_scratch(dim: int, n_actions: int, same_actions: bool = False) -> Scratch:
+def new_scratch(dim: int, n_actions: int, same_actions: bool = False) -> Scratch:
     """Room for up to `n_actions` offered actions, the same in every round or not; interpreted code needs none."""
     return Scratch(
         means=np.empty(n_actions),
@@ -79,8 +81,8 @@ def open_scratch(dim: int, n_actions: int, same_actions: bool = False) -> Scratc
         images=np.empty((n_actions, dim)),
         image=np.empty(dim),
         direction=np.empty(dim),
-        moved=np.empty(2),
-        steady=np.array([STEADY if same_actions else 0, 0]),
+        last_step=np.empty(2),
+        refresh=np.array([REFRESH_INTERVAL if same_actions else 0, 0]),
     )
 
 
@@ -125,7 +127,7 @@ def update_offered(ridge: Ridge, actions: Array, action: int, reward: float, wei
     if weight > 0.0:
         ridge.log_determinant[0] += log1p(rank_one_offered(ridge, actions, action, reward, weight))
         count_row(ridge, weight)
-        follow(ridge, actions)
+        update_cached(ridge, actions)
 
 
 @kernel
@@ -135,24 +137,24 @@ def rank_one_offered(ridge: Ridge, actions: Array, action: int, reward: float, w
 
 
 @kernel
-def follow(ridge: Ridge, rows: Array) -> None:
+def update_cached(ridge: Ridge, rows: Array) -> None:
     """After an update: keep what compiled code remembers of a fixed action set up to date. Interpreted, nothing is."""
 
 
-@native(follow, reassociate=True)
-def _follow(ridge: Ridge, rows: Array) -> None:
+@native(update_cached, reassociate=True)
+def _update_cached(ridge: Ridge, rows: Array) -> None:
     # O(K d) in place of O(K d^2): with v = Sigma^{-1} a of the row a just added, the mean of x moves by <x, v> times
     # the step of theta, and its squared norm falls by w <x, v>^2 / (1 + w ||a||^2).
     scratch = ridge.scratch
-    if scratch.steady[1] == 0:
+    if scratch.refresh[1] == 0:
         return
     for k in range(len(rows)):
         along = 0.0
         for i in range(len(ridge.theta)):
             along += rows[k, i] * scratch.direction[i]
-        scratch.means[k] += scratch.moved[0] * along
-        scratch.squared_norms[k] = max(scratch.squared_norms[k] - scratch.moved[1] * along * along, 0.0)
-    scratch.steady[1] -= 1
+        scratch.means[k] += scratch.last_step[0] * along
+        scratch.squared_norms[k] = max(scratch.squared_norms[k] - scratch.last_step[1] * along * along, 0.0)
+    scratch.refresh[1] -= 1
 
 
 @kernel
@@ -196,7 +198,7 @@ def restart(ridge: Ridge, regularization: float) -> None:
     ridge.log_determinant[0] = 0.0
     ridge.updates[0] = 0
     ridge.weights[:] = 0.0
-    ridge.scratch.steady[1] = 0
+    ridge.scratch.refresh[1] = 0
 
 
 @kernel
@@ -227,7 +229,7 @@ def _rank_one_offered(ridge: Ridge, actions: Array, action: int, reward: float, 
     squared_norm *= weight
     scale = 1.0 + squared_norm
     step, shrink = weight * error / scale, weight / (scale + sqrt(scale))
-    ridge.scratch.moved[0], ridge.scratch.moved[1] = step, weight / scale
+    ridge.scratch.last_step[0], ridge.scratch.last_step[1] = step, weight / scale
     for i in range(dim):
         theta[i] += step * direction[i]
     for j in range(dim):
@@ -253,9 +255,9 @@ def _evaluate(ridge: Ridge, rows: Array) -> tuple[Array, Array]:
     factor, theta, scratch = ridge.factor, ridge.theta, ridge.scratch
     dim, n_actions = len(theta), len(rows)
     means, squared_norms = scratch.means[:n_actions], scratch.squared_norms[:n_actions]
-    if scratch.steady[1] > 0:
+    if scratch.refresh[1] > 0:
         return means, squared_norms
-    scratch.steady[1] = scratch.steady[0]
+    scratch.refresh[1] = scratch.refresh[0]
     for k in range(n_actions):
         mean = squared_norm = 0.0
         for i in range(dim):

@@ -1,6 +1,6 @@
 """What the learners that select a model inside themselves have in common.
 
-They run regressions on features that change with the model: `masked` hides columns, `with_intercepts` adds one
+They run regressions on features that change with the model: `masked` hides columns, `add_intercepts` adds one
 indicator per arm. A regression on masked rows in all d dimensions is the regression in the dimensions left, its
 estimate zero elsewhere.
 """
@@ -23,13 +23,13 @@ from equipoise.types import Array, Context
 
 
 @kernel
-def masked(actions: Array, kept: Array) -> Array:
+def mask_features(actions: Array, kept: Array) -> Array:
     """The first d features of the actions, those that are not kept set to zero."""
     return actions[:, : len(kept)] * kept
 
 
-@native(masked)
-def _masked(actions: Array, kept: Array) -> Array:
+@native(mask_features)
+def _mask_features(actions: Array, kept: Array) -> Array:
     rows = np.empty((len(actions), len(kept)))
     for k in range(len(actions)):
         for j in range(len(kept)):
@@ -38,13 +38,13 @@ def _masked(actions: Array, kept: Array) -> Array:
 
 
 @kernel
-def with_intercepts(actions: Array, arms: int, dim: int) -> Array:
+def add_intercepts(actions: Array, arms: int, dim: int) -> Array:
     """Each row's first `dim` features behind the indicator of its arm."""
     return np.hstack((np.eye(len(actions), arms), actions[:, :dim]))
 
 
-@native(with_intercepts)
-def _with_intercepts(actions: Array, arms: int, dim: int) -> Array:
+@native(add_intercepts)
+def _add_intercepts(actions: Array, arms: int, dim: int) -> Array:
     rows = np.empty((len(actions), arms + dim))
     for k in range(len(actions)):
         for j in range(arms):
