@@ -85,13 +85,36 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 
 @configurable
 class ALBDim(Seeded[Params, Memory], EllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
-    """Optimistic least squares on those of the first `dim` features that turn out to matter; see `LinearLearner`.
+    """Optimistic least squares on the features that turn out to have nonzero coefficients.
 
-    `first_phase` is the length T_0 of the first optimistic phase in rounds; its root should be several times
-    dim * noise^2 / (covariance of random actions), or the first selections are wrong and repaired later. `noise` is
-    the sub-Gaussian factor of the rewards, `norm_bound` bounds theta*, `seed` is that of the learner's own random
-    stream, used where `decide` is given none.
+    A context is a K x d matrix with one offered action per row and d >= dim columns; K may change from round to round.
 
+    Parameters
+    ----------
+    dim
+        Number of features used: the first `dim` columns of a context. At least 1.
+    first_phase
+        Length T_0 of the first optimistic phase in rounds, at least 1. Its square root should be several times dim *
+        noise^2 divided by the variance of random actions; otherwise the first selections are wrong and are corrected
+        later. Default: 2500.
+    noise
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range always suffices. Default:
+        0.5.
+    norm_bound
+        Upper bound on the norm of the true parameter theta*, positive. Default: 1.
+    action_bound
+        Upper bound on the norm of a row of a context, positive; larger rows are rejected. Default: 1.
+    regularization
+        Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
+    delta
+        Probability in (0, 1) that an ellipsoid of any phase fails. Default: 0.01.
+    seed
+        Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
     >>> learner = ALBDim(4, first_phase=100)
     >>> learner.memory.kept
     array([1., 1., 1., 1.])

@@ -88,13 +88,37 @@ def greatest_norm(ridge: Ridge, arms: int, radius: float) -> float:
 
 @configurable
 class ALBNorm(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
-    """Optimistic least squares on the first `dim` features with a bound on the norm that adapts.
+    """Optimistic least squares with a bound on the norm of the parameter that shrinks as data arrive.
 
-    `norm_bound` bounds theta* to begin with. With `arms` > 0 each arm has a fixed part of its own besides (row k of a
-    context is arm k), which the norm does not count; with 0 there is none and K may change every round. `first_epoch`
-    is the length of the first epoch in rounds, `noise` the sub-Gaussian factor of the rewards, `reward_range` where
-    expected rewards lie.
+    A context is a K x d matrix with one offered action per row and d >= dim columns.
 
+    Parameters
+    ----------
+    dim
+        Number of features used: the first `dim` columns of a context. At least 1.
+    arms
+        With `arms` > 0, row k of a context is arm k, and each arm has an intercept that does not count toward the norm.
+        With 0 there are no intercepts, and K may change from round to round. Default: 0.
+    first_epoch
+        Length of the first epoch in rounds; every epoch is twice as long as the one before. Default: 128.
+    noise
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range always suffices. Default:
+        0.5.
+    norm_bound
+        Initial upper bound on the norm of theta*, positive. Default: 1.
+    action_bound
+        Upper bound on the norm of a row of a context, positive; larger rows are rejected. Default: 1.
+    regularization
+        Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
+    delta
+        Probability in (0, 1) that the confidence ellipsoid ever fails to contain theta*. Default: 0.01.
+    reward_range
+        Interval (low, high) that contains all expected rewards. Default: (0, 1).
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
     >>> learner = ALBNorm(2, norm_bound=10.0, first_epoch=50)
     >>> for t in range(50):
     ...     learner.learn([[1.0, 0.0], [0.0, 1.0]], t % 2, 0.5)

@@ -41,9 +41,16 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 
 @configurable
 class Constant(FeaturelessLearner[Params, Memory]):
-    """Plays action number `action` of whatever is offered.
+    """Always plays the same action and learns nothing.
 
-    A context is None, which offers every action, or a K x d matrix of K > action offered actions.
+    A context is None, or a K x d matrix with more than `action` rows.
+
+    Parameters
+    ----------
+    action
+        Index of the action to play, from 0.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
     """
 
     action: int = setting(check=partial(count, least=0, most=MAX_ACTIONS - 1), kw_only=False)

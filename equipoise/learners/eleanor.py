@@ -116,11 +116,33 @@ class Program(NamedTuple):
 
 @configurable
 class Eleanor(FeatureLearner[None, Memory]):
-    """ELEANOR on the first `dim` of the features (S, A, d) of a finite process; for H > 1 its solver is local.
+    """ELEANOR on the features of a finite episodic process; for H > 1 its solver finds a local optimum only.
 
-    `misspecification` is eps, `norm_bound` bounds the parameters of values in [0, 1], `n_starts` is the number of
-    random starts of the solver beside the plain least-squares one, `finest_step` where its direct search stops.
+    Parameters
+    ----------
+    features
+        Feature vectors of all states and actions, an array of shape (S, A, d) with norms of at most 1.
+    dim
+        Number of features used: the first `dim` of them. Default: all.
+    horizon
+        Number of steps H of an episode.
+    delta
+        Probability in (0, 1) that an ellipsoid fails. Default: 0.01.
+    misspecification
+        Inherent Bellman error eps, not negative. Default: 0.
+    norm_bound
+        Upper bound on the norms of the parameters of values in [0, 1], positive. Default: 1.
+    scale
+        Factor of the confidence radius, positive. Default: 1.
+    n_starts
+        Number of random starting points of the solver, in addition to the least-squares estimate. Default: 2.
+    finest_step
+        Step size at which the direct search of the solver stops, positive. Default: 1e-4.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
 
+    Examples
+    --------
     >>> learner = Eleanor([[[1.0, 0.0], [0.0, 1.0]]], horizon=1)
     >>> learner.decide(0).action.tolist()
     [[0]]

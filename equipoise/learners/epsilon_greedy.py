@@ -68,9 +68,21 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 
 @configurable
 class EpsilonGreedy(FiniteLearner[Params, Memory], Seeded[Params, Memory]):
-    """Greedy over `arms` arms, exploring with probability `epsilon`; see `FiniteLearner` for contexts.
+    """Plays the arm of highest mean reward, or with probability `epsilon` an arm drawn uniformly.
 
-    `seed` is that of the learner's own random stream, used where `decide` is given none.
+    A context is None, which offers all arms, or a K x d matrix whose rows stand for the first K arms; its columns are
+    ignored and K may change from round to round.
+
+    Parameters
+    ----------
+    arms
+        Number of arms, at least 1.
+    epsilon
+        Probability of exploration, in [0, 1].
+    seed
+        Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
     """
 
     epsilon: float = setting(check=fraction)

@@ -103,11 +103,33 @@ def _best_action_for(parameter: Array, rows: Array) -> int:
 
 @configurable
 class LinearThompson(Seeded[Params, Ridge], RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
-    """Thompson sampling on the first `dim` features of the offered actions; see `LinearLearner` for contexts.
+    """Thompson sampling for rewards that are linear in the features of the actions.
 
-    `noise` is the sub-Gaussian factor of the rewards (half their range always suffices), `norm_bound` bounds theta*,
-    `scale` multiplies the spread of the draws, `seed` is that of the learner's own random stream, used where `decide`
-    is given none.
+    A context is a K x d matrix with one offered action per row and d >= dim columns; K may change from round to round.
+
+    Parameters
+    ----------
+    dim
+        Number of features used: the first `dim` columns of a context. At least 1.
+    noise
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range always suffices. Default:
+        0.5.
+    norm_bound
+        Upper bound on the norm of the true parameter theta*, positive. Default: 1.
+    action_bound
+        Upper bound on the norm of a row of a context, positive; larger rows are rejected. Default: 1.
+    regularization
+        Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
+    delta
+        Probability in (0, 1) that the confidence ellipsoid ever fails to contain theta*. Default: 0.01.
+    scale
+        Factor of the standard deviation of the sampled parameter, positive. Default: 1.
+    reward_range
+        Interval (low, high) that contains all expected rewards. Default: (0, 1).
+    seed
+        Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
     """
 
     accepts = frozenset({"off_policy", "weight"})

@@ -151,10 +151,31 @@ def _plan_step(params: Params, memory: Memory, h: int, radius: float, steps_left
 
 @configurable
 class LSVI_UCB(FeatureLearner[Params, Memory], PlanningLearner[Params, Memory]):  # noqa: N801 - its name in the literature
-    """Optimistic least-squares value iteration on the first `dim` of the features (S, A, d) of a finite process.
+    """Optimistic least-squares value iteration on the features of a finite episodic process.
 
-    `episodes` is the number of episodes it is made for (it enters beta through a logarithm), `bonus` is c_b.
+    Parameters
+    ----------
+    features
+        Feature vectors of all states and actions, an array of shape (S, A, d) with norms of at most 1.
+    dim
+        Number of features used: the first `dim` of them. Default: all.
+    horizon
+        Number of steps H of an episode.
+    episodes
+        Planned number of episodes K, which enters the bonus through a logarithm.
+    bonus
+        Constant c_b of the exploration bonus, positive. Default: 1.
+    misspecification
+        Distance zeta between the process and a linear one, not negative. Default: 0.
+    low_switching
+        Whether to compute a new plan only after the determinant of some Lambda_h has doubled. Default: False.
+    delta
+        Probability in (0, 1) that the optimistic values or the observed regret bound fail. Default: 0.01.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
 
+    Examples
+    --------
     >>> from equipoise.learners._core.trajectory import Trajectory
     >>> learner = LSVI_UCB([[[1.0, 0.0], [0.0, 1.0]]], horizon=1, episodes=10, bonus=0.1)
     >>> for _ in range(30):

@@ -117,12 +117,33 @@ def tsallis_weights(losses: Array, learning_rate: float, weights: Array) -> None
 
 @configurable
 class MisspecificationAdaptive(Seeded[Params, Memory], SelectingLearner[Params, Memory], Ranged):
-    """Inverse gap weighting on the first `dim` features of at most `arms` offered actions, over a horizon of `rounds`,
-    for rewards that are linear up to an unknown error; see `LinearLearner` for contexts.
+    """Inverse gap weighting for rewards that are linear up to an unknown error.
 
-    `norm_bound` bounds theta*, `reward_range` is where rewards lie, `seed` is that of the learner's own random stream,
-    used where `decide` is given none.
+    A context is a K x d matrix with one offered action per row and d >= dim columns, K at most `arms`.
 
+    Parameters
+    ----------
+    dim
+        Number of features used: the first `dim` columns of a context. At least 1.
+    arms
+        Maximum number K of actions offered in a round.
+    rounds
+        Number of rounds T for which the rates are tuned.
+    norm_bound
+        Upper bound on the norm of the true parameter theta*, positive. Default: 1.
+    action_bound
+        Upper bound on the norm of a row of a context, positive; larger rows are rejected. Default: 1.
+    regularization
+        Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
+    reward_range
+        Interval (low, high) that contains all rewards. Default: (0, 1).
+    seed
+        Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
     >>> learner = MisspecificationAdaptive(2, arms=3, rounds=1000)
     >>> learner.decide([[1.0, 0.0], [0.0, 1.0]]).probability, len(learner.memory.weights)
     (0.5, 5)

@@ -189,14 +189,38 @@ def check_dims(name: str, dims: object) -> tuple[int, ...]:
 
 @configurable
 class ModCB(Seeded[Params, Memory], RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
-    """Optimistic least squares on the first d features of the offered actions, d being the smallest of `dims` that
-    suffices; see `LinearLearner` for contexts.
+    """Optimistic least squares on the smallest of several nested sets of features that suffices.
 
-    `exploration` is kappa: exploring rounds are t^{1 - kappa} of t. `noise` is the sub-Gaussian factor of the rewards,
-    `norm_bound` bounds theta*, `reward_range` is where rewards lie, `delta` the probability with which a sufficient
-    class is left, and that with which the ellipsoid of a class fails. `seed` is that of the learner's own random
-    stream, used where `decide` is given none.
+    A context is a K x d matrix with one offered action per row and as many columns as the largest of `dims`, or more; K
+    may change from round to round.
 
+    Parameters
+    ----------
+    dims
+        Increasing numbers of features d_1 < d_2 < ...; class i uses the first d_i columns of a context.
+    exploration
+        Exponent kappa in (0, 1): t^(1 - kappa) of the first t rounds explore. Default: 1/3.
+    noise
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range always suffices. Default:
+        0.5.
+    norm_bound
+        Upper bound on the norm of the true parameter theta*, positive. Default: 1.
+    action_bound
+        Upper bound on the norm of a row of a context, positive; larger rows are rejected. Default: 1.
+    regularization
+        Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
+    delta
+        Approximate probability in (0, 1) of leaving a sufficient class, and of a failure of the ellipsoid of a class.
+        Default: 0.01.
+    reward_range
+        Interval (low, high) that contains all rewards. Default: (0, 1).
+    seed
+        Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
     >>> learner = ModCB([1, 2])
     >>> learner.decide([[1.0, 0.0], [0.0, 1.0]]).probability
     0.5

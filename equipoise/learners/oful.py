@@ -74,13 +74,38 @@ def lower_and_regret(params: Params, mean: float, half_width: float) -> tuple[fl
 
 @configurable
 class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
-    """Optimistic least squares on the first `dim` features of the offered actions; see `LinearLearner` for contexts.
+    """Optimistic least squares for rewards that are linear in the features of the actions.
 
-    A `Ball` as context offers all vectors up to its radius; actions are then vectors, zero beyond the first `dim`
-    entries. `noise` is the sub-Gaussian factor of the rewards (half their range always suffices), `norm_bound` bounds
-    theta*, `reward_range` is where expected rewards lie. `scale` multiplies the radius of the ellipsoid; below 1 its
-    statements need not hold. `misspecification` bounds how far expected rewards are from linear.
+    A context is a K x d matrix with one offered action per row and d >= dim columns; K may change from round to round.
+    A `Ball` as context offers all vectors up to its radius; actions are then vectors that are zero beyond the first
+    `dim` entries.
 
+    Parameters
+    ----------
+    dim
+        Number of features used: the first `dim` columns of a context. At least 1.
+    noise
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range always suffices. Default:
+        0.5.
+    norm_bound
+        Upper bound on the norm of the true parameter theta*, positive. Default: 1.
+    action_bound
+        Upper bound on the norm of a row of a context, positive; larger rows are rejected. Default: 1.
+    regularization
+        Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
+    delta
+        Probability in (0, 1) that the confidence ellipsoid ever fails to contain theta*. Default: 0.01.
+    scale
+        Factor of the radius of the ellipsoid, positive; below 1 its statements need not hold. Default: 1.
+    misspecification
+        Upper bound on the distance between expected rewards and a linear function, not negative. Default: 0.
+    reward_range
+        Interval (low, high) that contains all expected rewards. Default: (0, 1).
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
     >>> learner = OFUL(dim=2)
     >>> learner.learn([[1.0, 0.0], [0.0, 1.0]], action=1, reward=1.0)
     >>> learner.decide([[0.6, 0.0], [0.0, 0.6], [0.0, 1.0]]).action

@@ -130,11 +130,34 @@ def excess_of(params: Params, memory: Memory, rows: Array, action: int, reward: 
 
 @configurable
 class OSOM(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
-    """UCB over `arms` arms, or optimistic least squares on them and the first `dim` features of their contexts.
+    """UCB over the arms until contexts are shown to matter, then optimistic least squares.
 
-    Row k of a context is arm k. `noise` is the sub-Gaussian factor of the rewards, `norm_bound` bounds theta*,
-    `reward_range` is where expected rewards lie, `delta` the probability with which it switches without reason.
+    A context is a K x d matrix with one row per arm, at most `arms` of them, and d >= dim columns.
 
+    Parameters
+    ----------
+    arms
+        Number of arms; row k of a context is arm k.
+    dim
+        Number of features used: the first `dim` columns of a context. At least 1.
+    noise
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range always suffices. Default:
+        0.5.
+    norm_bound
+        Upper bound on the norm of the true parameter theta*, positive. Default: 1.
+    action_bound
+        Upper bound on the norm of a row of a context, positive; larger rows are rejected. Default: 1.
+    regularization
+        Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
+    delta
+        Probability in (0, 1) of switching to the linear model although contexts do not matter. Default: 0.01.
+    reward_range
+        Interval (low, high) that contains all expected rewards. Default: (0, 1).
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
     >>> learner = OSOM(3, dim=2)
     >>> learner.learn([[0.5, 0.0], [0.0, 0.5], [0.0, 0.0]], 0, 1.0)
     >>> learner.decide([[0.5, 0.0], [0.0, 0.5], [0.0, 0.0]]).action, bool(learner.memory.linear[0])

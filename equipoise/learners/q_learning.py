@@ -59,8 +59,27 @@ def learn_episode(params: Params, memory: Memory, states: Table, actions: Table,
 
 @configurable
 class QLearning(Tabular, PlanningLearner[Params, Memory]):
-    """Optimistic Q-learning; `episodes` is the number of episodes it is made for.
+    """Optimistic Q-learning for finite episodic processes.
 
+    Parameters
+    ----------
+    n_states
+        Number of states S of the process.
+    n_actions
+        Number of actions A in each state.
+    horizon
+        Number of steps H of an episode.
+    episodes
+        Planned number of episodes K, which enters the bonus through a logarithm.
+    bonus
+        Constant c of the exploration bonus, positive. Default: 1.
+    delta
+        Probability in (0, 1) that the values are not optimistic. Default: 0.01.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
     >>> QLearning(n_states=2, n_actions=2, horizon=3, episodes=100).name
     'Q-learning(c=1)'
     """

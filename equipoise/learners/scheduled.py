@@ -63,10 +63,23 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 
 @configurable
 class Scheduled(FeaturelessLearner[Params, Memory]):
-    """Regret as scheduled; a context is None, or a K x d matrix of K >= 2 actions.
+    """A learner with a regret that is fixed in advance, for tests of selectors.
 
-    `family` and its two numbers give f, `gap` is what the second action costs. Each proposal says what the play costs,
-    so that with the bound `Observed()` the learner keeps its bound, and nothing to spare.
+    A context is None, or a K x d matrix of K >= 2 actions. Each proposal states the regret of the play, so the bound
+    `Observed()` is true and tight.
+
+    Parameters
+    ----------
+    family
+        Family of f: "power", "sqrt-log" or "linear-sqrt".
+    coefficient
+        Coefficient c of f, positive.
+    shape
+        Second parameter s of f: exponent, delta or slope.
+    gap
+        Regret of a play of the second action, positive. Default: 0.4.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
     """
 
     family: str = setting(check=partial(one_of, options=FAMILIES), kw_only=False)

@@ -88,12 +88,35 @@ def sample_index(probabilities: Array, number: float) -> int:
 
 @configurable
 class SquareCB(Seeded[Params, Ridge], RidgeLearner[Params]):
-    """Inverse gap weighting on the first `dim` features of the offered actions; see `LinearLearner` for contexts.
+    """Inverse gap weighting on top of ridge regression.
 
-    `norm_bound` bounds theta*, `reward_range` is where rewards lie, `misspecification` bounds how far expected rewards
-    are from linear. `scale` multiplies the learning rate: greater explores less. `delta` is the failure probability
-    of the guarantee, `seed` that of the learner's own random stream, used where `decide` is given none.
+    A context is a K x d matrix with one offered action per row and d >= dim columns; K may change from round to round.
 
+    Parameters
+    ----------
+    dim
+        Number of features used: the first `dim` columns of a context. At least 1.
+    norm_bound
+        Upper bound on the norm of the true parameter theta*, positive. Default: 1.
+    action_bound
+        Upper bound on the norm of a row of a context, positive; larger rows are rejected. Default: 1.
+    regularization
+        Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
+    delta
+        Failure probability of the regret guarantee, in (0, 1). Default: 0.01.
+    scale
+        Factor of the learning rate, positive; larger values explore less. Default: 1.
+    misspecification
+        Upper bound on the distance between expected rewards and a linear function, not negative. Default: 0.
+    reward_range
+        Interval (low, high) that contains all rewards. Default: (0, 1).
+    seed
+        Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
     >>> learner = SquareCB(2, seed=3)
     >>> learner.decide([[1.0, 0.0], [0.0, 1.0]]).probability
     0.5

@@ -111,11 +111,26 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 
 @configurable
 class UCB(FiniteLearner[Params, Memory], Ranged):
-    """Optimism over `arms` arms; see `FiniteLearner` for contexts.
+    """Upper confidence bounds for finitely many arms.
 
-    `noise` is the sub-Gaussian factor of the rewards (half their range always suffices), `delta` the probability with
-    which some interval fails at some time, `reward_range` where expected rewards lie. `scale` multiplies the widths;
-    below 1 the intervals need not hold.
+    A context is None, which offers all arms, or a K x d matrix whose rows stand for the first K arms; its columns are
+    ignored and K may change from round to round.
+
+    Parameters
+    ----------
+    arms
+        Number of arms, at least 1.
+    noise
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range always suffices. Default:
+        0.5.
+    scale
+        Factor of the confidence widths, positive; below 1 the intervals need not hold. Default: 1.
+    delta
+        Probability in (0, 1) that the interval of some arm ever fails. Default: 0.01.
+    reward_range
+        Interval (low, high) that contains all expected rewards. Default: (0, 1).
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
     """
 
     noise: float = setting(default=0.5, check=positive)

@@ -98,8 +98,27 @@ def _plan_step(params: Params, memory: Memory, h: int, steps_left: float, values
 
 @configurable
 class UCBVI(Tabular, PlanningLearner[Params, Memory]):
-    """Optimistic value iteration on counts; `episodes` is the number of episodes it is made for.
+    """Optimistic value iteration on visit counts for finite episodic processes.
 
+    Parameters
+    ----------
+    n_states
+        Number of states S of the process.
+    n_actions
+        Number of actions A in each state.
+    horizon
+        Number of steps H of an episode.
+    episodes
+        Planned number of episodes K, which enters the bonus through a logarithm.
+    bonus
+        Constant of the exploration bonus, positive. Default: 7, as in the reference.
+    delta
+        Probability in (0, 1) that the optimistic values or the observed regret bound fail. Default: 0.01.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
     >>> learner = UCBVI(n_states=2, n_actions=2, horizon=3, episodes=100)
     >>> learner.decide(0).action.shape
     (3, 2)

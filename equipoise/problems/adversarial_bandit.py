@@ -52,10 +52,30 @@ def record(params: Params, learner: int, action: int, reward: float) -> None:
 
 @configurable
 class AdversarialBandit(LinearBandit):
-    """`LinearBandit` with fresh contexts that the `adversary` has changed: one of `equipoise.problems.adversaries`.
+    """`LinearBandit` with fresh contexts that an adversary changes.
 
-    Asking for a context moves nothing; the adversary learns who was played through `record`, after every round.
+    Asking for a context changes nothing; `record`, called after every round, tells the adversary which learner played.
 
+    Parameters
+    ----------
+    d_max
+        Number of features of an action, d_max >= 2. Default: 32.
+    d_star
+        Number of features d* that affect rewards, from 2 to `d_max`. Default: 8.
+    n_actions
+        Number of actions K per round, at least 2. Default: 10.
+    adversary
+        How contexts are changed: a `Switching`, `Predicting`, `Punishing` or `Hiding`.
+    noise
+        Distribution of a reward given its expectation: "bernoulli" (default), "uniform" or "gaussian".
+    noise_scale
+        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in [0,
+        1]; unused if Bernoulli. Default: 0.1.
+    seed
+        Seed of the instance (theta). Default: 0.
+
+    Examples
+    --------
     >>> from equipoise.problems.adversaries import Switching
     >>> problem = AdversarialBandit(4, 2, 3, adversary=Switching(period=1, scales=(1.0, 0.0)))
     >>> rich = problem.observe(np.random.default_rng(0))

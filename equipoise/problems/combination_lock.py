@@ -22,8 +22,25 @@ from equipoise.settings.checks import count, fraction
 
 @configurable
 class CombinationLock(FiniteMDP):
-    """A lock of `horizon` digits with `n_actions` values each, fixed by `seed`; features are one-hot.
+    """A chain in which only the right action of every state leads to the reward at the end.
 
+    Features are one-hot.
+
+    Parameters
+    ----------
+    horizon
+        Length of the combination, which is the number of steps H of an episode. Default: 6.
+    n_actions
+        Number of actions in each state, at least 2. Default: 3.
+    consolation
+        Expected reward of a wrong action, in [0, 1]. Default: 0.1.
+    slip
+        Probability in [0, 1] that an action is replaced by a random one. Default: 0.
+    seed
+        Seed of the combination. Default: 0.
+
+    Examples
+    --------
     >>> problem = CombinationLock(horizon=3, n_actions=2)
     >>> problem.optimal_value(0)
     1.0

@@ -61,8 +61,22 @@ def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tupl
 
 @configurable
 class DisjointLinearBandit(KernelProblem[Params]):
-    """K actions with `biases` and, for each of m attributes, K x m `weights`; expected rewards must lie in [0, 1].
+    """K actions, each with its own linear function of the attributes of a visitor.
 
+    Parameters
+    ----------
+    biases
+        Expected reward of each action for an average visitor, K >= 2 numbers.
+    weights
+        Effect of each attribute on each action, a K x m matrix. All expected rewards must lie in [0, 1].
+    noise
+        Distribution of a reward given its expectation: "bernoulli" (default), "uniform" or "gaussian".
+    noise_scale
+        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in [0,
+        1]; unused if Bernoulli. Default: 0.1.
+
+    Examples
+    --------
     >>> problem = DisjointLinearBandit([0.5, 0.5], [[0.3, 0.0], [-0.3, 0.0]])
     >>> context = problem.observe(np.random.default_rng(0))
     >>> context.shape, sorted(round(problem.gap(context, action), 6) for action in range(2))

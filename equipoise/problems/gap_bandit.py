@@ -39,8 +39,26 @@ def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tupl
 
 @configurable
 class GapBandit(KernelProblem[Params]):
-    """Expected rewards `rich` or `poor` for the first action, `gap` less for the second; the rest of [0, 1] is noise.
+    """Two actions, of which the second is always worse by the same gap.
 
+    Parameters
+    ----------
+    rich
+        Expected reward of the first action in a rich round, in [0, 1]. Default: 1.
+    poor
+        Expected reward of the first action in a poor round, from `gap` to `rich`. Default: 0.4.
+    share
+        Probability in [0, 1] that a round is rich. Default: 0.5.
+    gap
+        By how much the expected reward of the second action is lower, positive. Default: 0.4.
+    noise
+        Distribution of a reward given its expectation: "bernoulli" (default), "uniform" or "gaussian".
+    noise_scale
+        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in [0,
+        1]; unused if Bernoulli. Default: 0.1.
+
+    Examples
+    --------
     >>> problem = GapBandit(gap=0.3)
     >>> problem.gap(problem.observe(np.random.default_rng(0)), 1)
     0.3

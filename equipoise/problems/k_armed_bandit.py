@@ -36,8 +36,22 @@ def check_means(name: str, means: object) -> Array:
 
 @configurable
 class KArmedBandit(KernelProblem[Params]):
-    """K actions with expected rewards `means` in [0, 1]; a context is a K x 0 matrix, as actions have no features.
+    """K actions with fixed expected rewards and no features.
 
+    A context is a K x 0 matrix.
+
+    Parameters
+    ----------
+    means
+        Expected rewards of the K >= 2 actions, each in [0, 1].
+    noise
+        Distribution of a reward given its expectation: "bernoulli" (default), "uniform" or "gaussian".
+    noise_scale
+        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in [0,
+        1]; unused if Bernoulli. Default: 0.1.
+
+    Examples
+    --------
     >>> problem = KArmedBandit([0.5, 0.6])
     >>> round(problem.gap(None, 0), 6)
     0.1

@@ -114,12 +114,33 @@ def _shape_actions(params: Params, workspace: Workspace, first: int, last: int, 
 
 @configurable
 class LinearBandit(KernelProblem[Params]):
-    """Nested linear bandit; `seed` fixes the instance (theta and stored contexts).
+    """A linear bandit whose rewards depend on the first `d_star` of `d_max` features.
 
-    `contexts` is "fresh", "table" (of `table_size` action sets) or "fixed"; `noise` is "bernoulli", "uniform" (bounded,
-    `noise_scale` in (0, 1] of what keeps rewards in [0, 1]) or "gaussian" (standard deviation `noise_scale`). Expected
-    rewards lie within `signal` / 2 of one half, `signal` in (0, 1].
+    Parameters
+    ----------
+    d_max
+        Number of features of an action, d_max >= 2. Default: 32.
+    d_star
+        Number of features d* that affect rewards, from 2 to `d_max`. Default: 8.
+    n_actions
+        Number of actions K per round, at least 2. Default: 10.
+    contexts
+        "fresh" (default): new random actions in every round; "table": one of `table_size` stored action sets, drawn
+        uniformly; "fixed": the same actions in every round.
+    table_size
+        Number of stored action sets if `contexts` is "table". Default: 200.
+    signal
+        Strength of the signal in (0, 1]: expected rewards lie within `signal` / 2 of 1/2. Default: 1.
+    noise
+        Distribution of a reward given its expectation: "bernoulli" (default), "uniform" or "gaussian".
+    noise_scale
+        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in [0,
+        1]; unused if Bernoulli. Default: 0.1.
+    seed
+        Seed of the instance (theta and stored action sets). Default: 0.
 
+    Examples
+    --------
     >>> problem = LinearBandit(d_max=8, d_star=4, n_actions=3)
     >>> context = problem.observe(np.random.default_rng(0))
     >>> context.shape, min(problem.gap(context, action) for action in range(3))

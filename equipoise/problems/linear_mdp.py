@@ -33,11 +33,30 @@ DISTRACTOR_SHARE = 0.5  # of the norm that the first d* features leave
 
 @configurable
 class LinearMDP(FiniteMDP):
-    """Nested linear decision process; `seed` fixes the instance. `misspecification` is zeta in [0, 1].
+    """A linear Markov decision process that depends on the first `d_star` of `d_max` features.
 
-    `largest_error` is the true zeta of the instance: how far rewards, and transitions in total variation, are at most
-    from the linear process it was built on.
+    The attribute `largest_error` is the true zeta of the instance: the largest distance of rewards, and of transitions
+    in total variation, to the linear process that it was built from.
 
+    Parameters
+    ----------
+    n_states
+        Number of states S. Default: 20.
+    n_actions
+        Number of actions A in each state, at least 2. Default: 4.
+    horizon
+        Number of steps H of an episode. Default: 5.
+    d_max
+        Number of features. Default: 16.
+    d_star
+        Number of features d* that affect rewards, from 2 to `d_max`. Default: 8.
+    misspecification
+        Weight zeta in [0, 1] of a random nonlinear part of rewards and transitions. Default: 0.
+    seed
+        Seed of the instance. Default: 0.
+
+    Examples
+    --------
     >>> problem = LinearMDP(n_states=4, n_actions=2, horizon=3, d_max=4, d_star=2)
     >>> problem.features.shape, problem.largest_error
     ((4, 2, 4), 0.0)

@@ -43,8 +43,24 @@ def check_error(name: str, value: object) -> float:
 
 @configurable
 class MisspecifiedLinearBandit(KernelProblem[Params]):
-    """A linear bandit in `dim` dimensions that errs by `misspecification` = eps*; `seed` fixes theta.
+    """A linear bandit with an error of known size in its expected rewards.
 
+    Parameters
+    ----------
+    dim
+        Number of features d, at least 2; there are 2 (d - 1) actions. Default: 4.
+    misspecification
+        Size eps* of the error, in [0, 0.25]. Default: 0.1.
+    noise
+        Distribution of a reward given its expectation: "bernoulli", "uniform" or "gaussian" (default).
+    noise_scale
+        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in [0,
+        1]; unused if Bernoulli. Default: 0.1.
+    seed
+        Seed of theta. Default: 0.
+
+    Examples
+    --------
     >>> problem = MisspecifiedLinearBandit(dim=3, misspecification=0.1)
     >>> linear = problem.params.table @ problem.theta
     >>> round(float(abs(problem.params.table_means - linear).max()), 12)

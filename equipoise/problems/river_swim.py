@@ -25,8 +25,19 @@ SMALL_REWARD = 0.005
 
 @configurable
 class RiverSwim(FiniteMDP):
-    """A river of `n_states` states; features are one-hot.
+    """A chain of states in which the large reward requires many steps against the current.
 
+    Features are one-hot.
+
+    Parameters
+    ----------
+    n_states
+        Number of states of the chain, at least 2. Default: 6.
+    horizon
+        Number of steps H of an episode. Default: 20.
+
+    Examples
+    --------
     >>> problem = RiverSwim(n_states=3, horizon=8)
     >>> bool(problem.optimal_policy[0, 0] == RIGHT)
     True

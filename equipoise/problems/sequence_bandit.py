@@ -33,10 +33,24 @@ def record(params: Params, learner: int, action: int, reward: float) -> None:
 
 
 class SequenceBandit(TableBandit):
-    """`features` holds action sets of K actions with d features each, in their order; the rest is as in `TableBandit`.
+    """A linear bandit on a given sequence of action sets, which starts again after the last one.
 
-    The sequence moves on when a round is over, which `record` tells; asking for a context moves nothing.
+    `record`, called after every round, moves to the next action set; asking for a context does not.
 
+    Parameters
+    ----------
+    features
+        Action sets in the order in which they are offered, an array of shape (n, K, d).
+    theta
+        Weights of the d features; all expected rewards must lie in [0, 1].
+    noise
+        Distribution of a reward given its expectation: "bernoulli" (default), "uniform" or "gaussian".
+    noise_scale
+        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in [0,
+        1]; unused if Bernoulli. Default: 0.1.
+
+    Examples
+    --------
     >>> problem = SequenceBandit([[[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.0, 0.5]]], theta=[0.2, 0.7])
     >>> problem.record(learner=0, action=0, reward=1.0)
     >>> problem.observe(np.random.default_rng(0)).tolist()

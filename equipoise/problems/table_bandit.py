@@ -31,8 +31,22 @@ def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tupl
 
 @configurable
 class TableBandit(KernelProblem[Params]):
-    """`features` holds n action sets of K actions with d features each, `theta` the d weights that make the rewards.
+    """A linear bandit on a table of given action sets, of which every round offers one, drawn uniformly.
 
+    Parameters
+    ----------
+    features
+        Action sets, an array of shape (n, K, d): n sets of K >= 2 actions with d features each.
+    theta
+        Weights of the d features; all expected rewards must lie in [0, 1].
+    noise
+        Distribution of a reward given its expectation: "bernoulli" (default), "uniform" or "gaussian".
+    noise_scale
+        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in [0,
+        1]; unused if Bernoulli. Default: 0.1.
+
+    Examples
+    --------
     >>> problem = TableBandit([[[1.0, 0.0], [0.0, 1.0]]], theta=[0.2, 0.7])
     >>> [round(problem.gap(problem.observe(np.random.default_rng(0)), action), 6) for action in range(2)]
     [0.5, 0.0]

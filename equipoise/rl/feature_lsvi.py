@@ -94,11 +94,31 @@ def qualified_name(function: Callable[..., object]) -> str:
 
 @configurable
 class FeatureLSVI(Episodes):
-    """LSVI-UCB on `features(observation, action)`, vectors of `dim` entries with norms of at most 1.
+    """LSVI-UCB on a feature map, for environments whose states cannot be enumerated.
 
-    A map that gives anything else is refused where it does, and nothing is learned. `episodes` is the number of
-    episodes it has room for. A function cannot be written to a file: settings name it, and `Portfolio.load` is passed a
-    learner newly made with the same one.
+    Invalid features raise an error, and nothing is learned from the episode. A function cannot be saved: `config`
+    contains its name only, and `Portfolio.load` must be given a new learner with the same function.
+
+    Parameters
+    ----------
+    features
+        Function of observation and action that returns a vector of `dim` entries with norm at most 1.
+    dim
+        Number of features.
+    n_actions
+        Number of actions of the environment.
+    horizon
+        Number of steps H of an episode.
+    episodes
+        Maximum number of episodes; memory for them is allocated at construction.
+    bonus
+        Constant c_b of the exploration bonus, positive. Default: 1.
+    low_switching
+        Whether to compute a new plan only after the determinant of some Lambda_h has doubled. Default: False.
+    delta
+        Probability in (0, 1) that the optimistic values or the observed regret bound fail. Default: 0.01.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
     """
 
     features: Callable[[Context, int], ArrayLike] = setting(check=check_function, encode=qualified_name, kw_only=False)
