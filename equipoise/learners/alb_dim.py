@@ -1,17 +1,17 @@
-"""ALB-Dim-style learner: optimism on the coordinates that matter, found by rounds of pure exploration.
+"""ALB-Dim-style learner: optimism on the relevant coordinates, which are found by rounds of uniform exploration.
 
-theta* has few entries that are not zero, nobody knows which. Phase i plays optimistic least squares on the selected
-coordinates for 25^i T_0 rounds, then actions at random for 5^i sqrt(T_0) rounds. An ordinary regression on all random
-rounds so far then selects anew: the coordinates whose estimate reaches half of 2^{-(i+1)} in magnitude. As the random
-rounds grow like 5^i, estimates err by about 5^{-i/2}, less than the threshold, so that in the end exactly the support
-is kept; the random rounds cost only the square root of the horizon.
+theta* is sparse, with unknown support. Phase i plays optimistic least squares on the selected coordinates for 25^i T_0
+rounds, then uniformly random actions for 5^i sqrt(T_0) rounds. A regression on all random rounds so far then selects
+the coordinates whose estimate is at least half of 2^{-(i+1)} in magnitude. As the number of random rounds grows like
+5^i, the error of the estimates is about 5^{-i/2}, less than the threshold, so that eventually exactly the support is
+selected; the random rounds cost only the square root of the number of rounds.
 
 Reference: Ghosh, Sankararaman and Ramchandran (2021), "Problem-complexity adaptive model selection for stochastic
 linear bandits", algorithm ALB for the unknown dimension.
 Symbols: T_0 first_phase, eps_i = 2^{-i} twice the threshold, delta_i delta / 2^{i+1}, D_i kept.
-"-style", as the text of the algorithm could not be compared line by line (the bases 25 and 5 are from memory; any
-with a root beyond 2 do). Chosen: optimism starts afresh in each phase; the ordinary regression is ridge regression with
-a penalty of 1e-6 action_bound^2, which also settles what is not determined yet.
+"-style" because the text of the algorithm was not available for a line-by-line comparison (the bases 25 and 5 are from
+memory; any bases with a square root above 2 work). Choices made here: the optimistic regression restarts in each phase;
+the regression on random rounds has a ridge penalty of 1e-6 action_bound^2, which makes the estimate unique.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Memory(NamedTuple):
     random_ridge: Ridge  # of all random rounds, on all coordinates
     kept: Array  # (d,) 1 where a coordinate is selected, else 0
     phase: Integers  # (1,) from 0
-    played: Integers  # (1,) rounds of the current phase so far
+    played: Integers  # (1,) rounds of the current phase that are over
 
 
 @kernel
@@ -98,8 +98,7 @@ class ALBDim(Seeded[Params, Memory], EllipsoidLearner[Params, Memory], Selecting
         noise^2 divided by the variance of random actions; otherwise the first selections are wrong and are corrected
         later. Default: 2500.
     noise
-        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range always suffices. Default:
-        0.5.
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
     norm_bound
         Upper bound on the norm of the true parameter theta*, positive. Default: 1.
     action_bound

@@ -1,18 +1,19 @@
 """ALB-Norm-style learner: optimism whose bound on the norm of the parameter shrinks from epoch to epoch.
 
 The expected reward of arm k is mu_k + <a_k, theta*>, and ||theta*|| measures how much the context matters: at 0 the
-problem is one of finitely many arms. Each epoch, twice as long as the one before, plays optimistically with an
-ellipsoid that presumes ||theta*|| <= b; at its end b becomes the greatest norm left in the ellipsoid. Where contexts
-vary in all directions b comes down to ||theta*||, and so does the regret, without anybody knowing the norm.
+problem is a multi-armed bandit. Each epoch, twice as long as the one before, plays optimistically with an ellipsoid
+that assumes ||theta*|| <= b; at its end b becomes the largest norm in the ellipsoid. If contexts vary in all
+directions, b converges to ||theta*||, and the regret adapts to it, although the norm is not known in advance.
 
 Reference: Ghosh, Sankararaman and Ramchandran (2021), "Problem-complexity adaptive model selection for stochastic
 linear bandits", algorithm ALB for the unknown norm.
 Symbols: b norm_bounds, delta_i delta / 2^i, T_1 first_epoch, mu_k intercepts.
-"-style", as the text of the algorithm could not be compared line by line. Chosen: the first b is the argument
-`norm_bound` in place of an estimate from initial rounds; intercepts and theta* are estimated in one regression, which
-is kept from epoch to epoch (the ellipsoid holds for any adaptively chosen rows); the greatest norm in the ellipsoid is
-bounded by ||theta|| + beta ||F|| with F the rows of the factor that concern theta*; b never grows. The statements
-(lower, regret) hold at all times together with probability 1 - delta if ||theta*|| <= `norm_bound`.
+"-style" because the text of the algorithm was not available for a line-by-line comparison. Choices made here: the
+first b is the argument `norm_bound` instead of an estimate from initial rounds; intercepts and theta* are estimated in
+one regression, which is kept from epoch to epoch (the ellipsoid holds for any adaptively chosen rows); the largest norm
+in the ellipsoid is bounded by ||theta|| + beta ||F|| with F the rows of the factor that belong to theta*; b never
+grows. The statements (lower, regret) hold simultaneously at all times with probability 1 - delta if ||theta*|| <=
+`norm_bound`.
 """
 
 from __future__ import annotations
@@ -74,14 +75,14 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
     update_offered(memory.ridge, rows, action, reward)
     # Epochs of length T_1, 2 T_1, 4 T_1, ... end after T_1, 3 T_1, 7 T_1, ... rounds.
     if memory.ridge.updates[0] == params.first_epoch * (2 ** memory.epoch[0] - 1):
-        norm = greatest_norm(memory.ridge, params.arms, ellipsoid_radius(ellipsoid_of(params, memory), memory.ridge))
+        norm = max_norm(memory.ridge, params.arms, ellipsoid_radius(ellipsoid_of(params, memory), memory.ridge))
         memory.norm_bound[0] = min(memory.norm_bound[0], norm)
         memory.epoch[0] += 1
 
 
 @kernel
-def greatest_norm(ridge: Ridge, arms: int, radius: float) -> float:
-    """At least the greatest ||theta|| in the ellipsoid, theta being the part of the parameter behind the intercepts."""
+def max_norm(ridge: Ridge, arms: int, radius: float) -> float:
+    """Upper bound on ||theta|| in the ellipsoid, theta being the part of the parameter after the intercepts."""
     theta, factor = ridge.theta[arms:], np.ascontiguousarray(ridge.factor[arms:, :])
     return sqrt((theta * theta).sum()) + radius * float(np.linalg.norm(factor, 2))
 
@@ -102,8 +103,7 @@ class ALBNorm(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, M
     first_epoch
         Length of the first epoch in rounds; every epoch is twice as long as the one before. Default: 128.
     noise
-        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range always suffices. Default:
-        0.5.
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
     norm_bound
         Initial upper bound on the norm of theta*, positive. Default: 1.
     action_bound

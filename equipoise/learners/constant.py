@@ -1,5 +1,4 @@
-"""Constant: always the same action. It learns nothing; a portfolio holds it as a fixed rule to beat, or as the rule
-that is in use today."""
+"""Constant: always plays the same action, as a baseline in a portfolio or as the rule in use today."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ class Params(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Nothing is remembered."""
+    """Empty: nothing is learned."""
 
 
 @kernel
@@ -62,7 +61,7 @@ class Constant(FeaturelessLearner[Params, Memory]):
     def _open(self) -> None:
         super()._open()
         self.params, self.memory = Params(self.action), Memory()
-        self._all_actions = np.empty((MAX_ACTIONS, 0))  # without columns it takes no room
+        self._all_actions = np.empty((MAX_ACTIONS, 0))  # without columns it takes no memory
 
     def default_name(self) -> str:
         return f"Constant({self.action})"

@@ -1,19 +1,18 @@
-"""Linear Thompson sampling: play what is best for a parameter drawn from around the estimate.
+"""Linear Thompson sampling: play the best action for a parameter drawn from around the estimate.
 
 The expected reward of an action a is <theta*, a>. Each round the learner draws theta + kappa beta Sigma^{-1/2} z with z
-standard normal and plays the action of greatest reward under the draw, so actions are explored in proportion to how
-plausible it is that they are best. The ellipsoid of radius beta around theta holds however actions were chosen:
-estimate minus width bounds the action's expected reward from below, and the greatest upper end over all offered
-actions minus that bounds what the play loses.
+standard normal and plays the best action for the sampled parameter. The ellipsoid of radius beta around theta
+holds however actions were chosen: estimate minus width is a lower bound on the expected reward of an action, and the
+largest upper bound over all offered actions minus that lower bound is an upper bound on the regret of the play.
 
 References: Agrawal and Goyal (2013), "Thompson sampling for contextual bandits with linear payoffs", algorithm 1;
 Abeille and Lazaric (2017), "Linear Thompson sampling revisited", figure 1.
-Symbols: Sigma^{-1/2} ridge.factor (any F with F F^T = Sigma^{-1} gives the same law), beta ellipsoid_radius, kappa
-scale.
-Departures: beta is the determinant form at level delta in place of sigma sqrt(9 d ln(t / delta)) (Agrawal and Goyal)
-or of level delta / (4 T) with the horizon T (Abeille and Lazaric). `scale` concerns the draws only; the regret theorems
-take 1, smaller values are common in practice. The probability of an action is a Gaussian orthant probability without
-closed form and is reported as nan.
+Symbols: Sigma^{-1/2} ridge.factor (any F with F F^T = Sigma^{-1} gives the same distribution), beta ellipsoid_radius,
+kappa scale.
+Departures: beta is the determinant form at level delta instead of sigma sqrt(9 d ln(t / delta)) (Agrawal and Goyal)
+or of level delta / (4 T) for T rounds (Abeille and Lazaric). `scale` affects the sampled parameter only; the regret
+theorems use 1, and smaller values are common in practice. The probability of an action is a Gaussian orthant
+probability without closed form and is reported as nan.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generato
 
 @kernel
 def clip_to_range(params: Params, mean: float) -> float:
-    """The nearest number in the range of expected rewards."""
+    """The mean, clipped to the range of expected rewards."""
     return min(max(float(mean), params.low), params.high)
 
 
@@ -72,7 +71,7 @@ def draw(ridge: Ridge, spread: float, rng: np.random.Generator) -> Array:
 
 @kernel
 def best_action_for(parameter: Array, rows: Array) -> int:
-    """The first row a of greatest <parameter, a>."""
+    """The first row a that maximizes <parameter, a>."""
     return int(rows[:, : len(parameter)].dot(parameter).argmax())
 
 
@@ -112,8 +111,7 @@ class LinearThompson(Seeded[Params, Ridge], RangedEllipsoidLearner[Params, Ridge
     dim
         Number of features used: the first `dim` columns of a context. At least 1.
     noise
-        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range always suffices. Default:
-        0.5.
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
     norm_bound
         Upper bound on the norm of the true parameter theta*, positive. Default: 1.
     action_bound

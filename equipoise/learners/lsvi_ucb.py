@@ -3,17 +3,16 @@
 Rewards and transitions of step h are linear in features phi(s, a) of norm at most 1. Backwards in h, ridge regression
 of r + max_a Q_{h+1}(s', a) on the features of all past steps estimates Q_h, and the bonus beta ||phi|| in Lambda_h^{-1}
 makes it optimistic; the policy is greedy. On a finite state space the targets of all past steps enter through the sums
-of phi by successor state, so an episode costs O(H (S A d + d^2)) whatever the number of past episodes.
+of phi by successor state, so an episode costs O(H (S A d + d^2)), independent of the number of past episodes.
 
 Reference: Jin, Yang, Wang and Jordan (2020), "Provably efficient reinforcement learning with linear function
 approximation", algorithm 1, theorem 3.1, and theorem 3.2 for zeta.
 Symbols: Lambda^{-1} inverses, w weights, c_b bonus, iota log_term, p the share of delta for optimism, zeta
 misspecification, K episodes, beta = c_b H (d sqrt(iota) + zeta sqrt(k d)), iota = ln(2 d K H / p), lambda = 1.
-Departures: Q_h is clipped at 0 as well, which the proof presumes, and at H - h + 1 instead of H, which is at least as
-tight. The theorem's c_b is an absolute constant that nobody has stated; it is a setting. `low_switching` replans only
-when the determinant of some Lambda_h has doubled since the last plan (the rule of Abbasi-Yadkori, Pal and Szepesvari
-(2011), section 5.1, in every step); it is another algorithm, with O(d H ln K) plans and a larger constant in its
-regret.
+Departures: Q_h is also clipped at 0, as the proof assumes, and at H - h + 1 instead of H, which is at least as tight.
+The value of the theorem's absolute constant c_b is not published, so it is a setting. `low_switching` replans only when
+the determinant of some Lambda_h has doubled since the last plan (the rule of Abbasi-Yadkori, Pal and Szepesvari (2011),
+section 5.1, in every step); that is a different algorithm, with O(d H ln K) plans and a larger constant in its regret.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Params(NamedTuple):
 class Memory(NamedTuple):
     inverses: Array  # (H, d, d) Lambda_h^{-1}
     reward_sums: Array  # (H, d) sums of phi r
-    successor_sums: Array  # (H, S, d) sums of phi over the steps that led to a state
+    successor_sums: Array  # (H, S, d) sums of phi over the steps that led to each state
     log_determinants: Array  # (H,)
     planned_log_determinants: Array  # (H,) when the plan was made
     policy: Table  # (H, S)
@@ -71,7 +70,7 @@ def learn_episode(params: Params, memory: Memory, states: Table, actions: Table,
 
 @kernel
 def add_row(inverse: Array, row: Array) -> float:
-    """Turn Lambda^{-1} into (Lambda + row row^T)^{-1}; returns the ratio of the determinants of Lambda."""
+    """Update Lambda^{-1} to (Lambda + row row^T)^{-1} in place; return the ratio of the determinants of Lambda."""
     image = inverse.dot(row)
     ratio = float(1.0 + row.dot(image))
     inverse -= np.outer(image, image / ratio)
@@ -92,7 +91,7 @@ def plan(params: Params, memory: Memory) -> None:
 
 @kernel
 def plan_step(params: Params, memory: Memory, h: int, radius: float, steps_left: float, values: Array) -> None:
-    """Policy and widths of step h; `values` are those of the next step and become those of this one."""
+    """Compute policy and widths of step h; `values` of the next step are replaced by those of this step."""
     rows, shape = params.rows, (len(values), params.n_actions)
     images = rows.dot(memory.inverses[h])
     bonuses = radius * np.sqrt(np.maximum(np.vecdot(images, rows), 0.0))
@@ -150,7 +149,7 @@ def _plan_step(params: Params, memory: Memory, h: int, radius: float, steps_left
 
 
 @configurable
-class LSVI_UCB(FeatureLearner[Params, Memory], PlanningLearner[Params, Memory]):  # noqa: N801 - its name in the literature
+class LSVI_UCB(FeatureLearner[Params, Memory], PlanningLearner[Params, Memory]):  # noqa: N801 - the name in the literature
     """Optimistic least-squares value iteration on the features of a finite episodic process.
 
     Parameters
@@ -232,9 +231,9 @@ def new_memory(horizon: int, n_states: int, dim: int) -> Memory:
 
 
 def paper_bound(dim: int, *, horizon: int, episodes: int, d_max: int, delta: float = 0.01) -> Power:
-    """H^2 sqrt(d^3 n) ln(d_max T / delta): what the selection paper presumes of LSVI-UCB on d features.
+    """H^2 sqrt(d^3 n) ln(d_max T / delta): the bound that the selection paper assumes for LSVI-UCB on d features.
 
-    Section "Linear Markov Decision Processes with Nested Model Classes"; its minimum with H n is taken by the selector.
+    Section "Linear Markov Decision Processes with Nested Model Classes"; the selector takes its minimum with H n.
 
     >>> round(paper_bound(2, horizon=5, episodes=10_000, d_max=16).coefficient)
     1173

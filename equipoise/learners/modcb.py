@@ -1,29 +1,29 @@
-"""ModCB: the smallest of nested linear classes that explains the rewards, found by an estimate of what each lacks.
+"""ModCB: finds the smallest sufficient class among nested linear classes by estimating square loss gaps.
 
-Class i presumes that expected rewards are linear in the first d_i features. The learner plays optimistic least squares
-in the current class m, and explores actions at random in t^{1 - kappa} of the first t rounds. From those rounds it
-estimates by how much each larger class j predicts better; that square loss gap can be estimated to accuracy sqrt(d_j)
-/ n after n exploring rounds, long before the parameters of class j can be. Once a gap is shown to be positive,
-the learner moves to that class and starts afresh.
+Class i assumes that expected rewards are linear in the first d_i features. The learner plays optimistic least squares
+in the current class m, and plays uniformly random actions in t^{1 - kappa} of the first t rounds. From those rounds it
+estimates how much better each larger class j predicts; that square loss gap can be estimated to accuracy sqrt(d_j) / n
+after n exploration rounds, long before the parameters of class j can be. Once a gap is shown to be positive, the
+learner moves to that class and restarts its regression.
 
 Reference: Foster, Krishnamurthy and Luo (2019), "Model selection for contextual bandits", algorithms 1 (ModCB) and 2
 (EstimateResidual).
 Symbols: kappa exploration, Sigma second_moments / n_rows over all offered actions, n explored, x and y features and
-reward of an exploring round, R = D^+ - Sigma^+ with D the class-m block of Sigma padded by zeros.
+reward of an exploration round, R = D^+ - Sigma^+ with D the class-m block of Sigma padded by zeros.
 The estimate is the paper's U-statistic, 2 / (n (n - 1)) sum_{s < t} <Sigma^{1/2} R x_s y_s, Sigma^{1/2} R x_t y_t>. As
 R Sigma R = Sigma^{-1} - D^+ and the Cholesky factor of a leading block is the leading block of the factor, with
 Sigma = L L^T, g = sum x y and G = sum y^2 x x^T it is the sum over coordinates d_m < i <= d_j of
 
     ((L^{-1} g)_i^2 - (L^{-1} G L^{-T})_ii) / (n (n - 1)),
 
-for all classes from one factorisation and without storing rounds.
-Departures: the learner of a class is OFUL, as in the authors' experiments, not Exp4-IX. Exploring rounds are spread
-evenly, not drawn by coin, as whoever learns from a round is told its action but not how it was chosen. Gaps are tested
+for all classes from one factorization and without storing rounds.
+Departures: the learner of a class is OFUL, as in the authors' experiments, not Exp4-IX. Exploration rounds are spaced
+deterministically instead of randomly, as `learn` is not told how the action was chosen. Gaps are tested
 when n has grown by an eighth, at the threshold v (2 sqrt(k t) + 2 t) / n with k = d_j - d_m, v the largest squared
 reward and t = ln(classes * (pi c)^2 / (6 delta)) in test c, which has the order of the paper's and explicit constants:
-if class m is sufficient, n times the estimate is in the limit at most v (chi^2_k - k), whose tail this is (Laurent and
-Massart 2000, lemma 1). So the probability of ever leaving a sufficient class is about delta; for finite n that is a
-limit, not a theorem.
+if class m is sufficient, n times the estimate is asymptotically at most v (chi^2_k - k), and the threshold is a tail
+bound of that distribution (Laurent and Massart 2000, lemma 1). So the probability of ever leaving a sufficient class is
+about delta; for finite n this is an approximation, not a theorem.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Params(NamedTuple):
     exploration: float  # kappa
     delta: float
     largest_square: float  # v
-    jitter: float  # added to the diagonal of Sigma, so that features that never vary do no harm
+    jitter: float  # added to the diagonal of Sigma, so that it is invertible if features never vary
 
 
 class Memory(NamedTuple):
@@ -64,11 +64,11 @@ class Memory(NamedTuple):
     current: Integers  # (1,) index of the class
     rounds: Integers  # (1,)
     explored: Integers  # (1,) n
-    tests: Integers  # (2,) how many there were, and the n of the next
+    tests: Integers  # (2,) number of tests so far, and the n of the next one
     n_rows: Integers  # (1,) offered actions in second_moments
     second_moments: Array  # (d, d) sum of a a^T over all offered actions
-    moments: Array  # (d,) sum of x y over exploring rounds
-    squares: Array  # (d, d) sum of y^2 x x^T over exploring rounds
+    moments: Array  # (d,) sum of x y over exploration rounds
+    squares: Array  # (d, d) sum of y^2 x x^T over exploration rounds
 
 
 @kernel
@@ -80,7 +80,7 @@ def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Genera
 
 @kernel
 def explores(params: Params, memory: Memory) -> bool:
-    """Whether exploring rounds lag behind t^{1 - kappa}."""
+    """Whether the number of exploration rounds is below t^{1 - kappa}."""
     return bool(memory.explored[0] < (memory.rounds[0] + 1.0) ** (1.0 - params.exploration))
 
 
@@ -119,7 +119,7 @@ def _add_outer(sums: Array, rows: Array, first: int, last: int, weight: float) -
 
 @kernel
 def switch_class(params: Params, memory: Memory) -> None:
-    """Move to the smallest class that is shown to predict better than the current one, if there is one."""
+    """Switch to the smallest class that is shown to predict better than the current one, if any."""
     increments = gap_increments(params, memory)
     n_classes, d_current = len(params.dims), params.dims[memory.current[0]]
     gap, i = 0.0, d_current
@@ -136,7 +136,7 @@ def switch_class(params: Params, memory: Memory) -> None:
 
 @kernel
 def gap_increments(params: Params, memory: Memory) -> Array:
-    """For each coordinate what it adds to the estimated square loss gap of a class that contains it."""
+    """Contribution of each coordinate to the estimated square loss gap of a class that contains it."""
     sigma = memory.second_moments / memory.n_rows[0] + params.jitter * np.eye(len(memory.kept))
     inverse = np.linalg.inv(np.linalg.cholesky(sigma))
     scores, own = inverse.dot(memory.moments), np.vecdot(inverse.dot(memory.squares), inverse)
@@ -172,15 +172,15 @@ def _gap_increments(params: Params, memory: Memory) -> Array:
 
 @kernel
 def threshold(params: Params, memory: Memory, degrees: int) -> float:
-    """What the estimated gap to a class with `degrees` more features stays below if the current class is sufficient."""
+    """Upper bound on the estimated gap to a class with `degrees` more features if the current class is sufficient."""
     tail = log(len(params.dims) * (pi * memory.tests[0]) ** 2 / (6.0 * params.delta))
     return float(params.largest_square * (2.0 * sqrt(degrees * tail) + 2.0 * tail) / memory.explored[0])
 
 
 def check_dims(name: str, dims: object) -> tuple[int, ...]:
-    """Increasing numbers of features."""
+    """Return increasing numbers of features as a tuple."""
     if isinstance(dims, str) or not isinstance(dims, Sequence) or len(dims) == 0:
-        raise InvalidArgument(f"{name} is {dims!r}, but must be a list of numbers of features")
+        raise InvalidArgument(f"{name} is {dims!r}, but must be a nonempty list of numbers of features")
     checked = tuple(check_dim(f"{name}[{i}]", dim) for i, dim in enumerate(dims))
     if any(later <= earlier for earlier, later in pairwise(checked)):
         raise InvalidArgument(f"{name} is {dims!r}, but must increase")
@@ -201,8 +201,7 @@ class ModCB(Seeded[Params, Memory], RangedEllipsoidLearner[Params, Memory], Sele
     exploration
         Exponent kappa in (0, 1): t^(1 - kappa) of the first t rounds explore. Default: 1/3.
     noise
-        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range always suffices. Default:
-        0.5.
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
     norm_bound
         Upper bound on the norm of the true parameter theta*, positive. Default: 1.
     action_bound
@@ -227,7 +226,7 @@ class ModCB(Seeded[Params, Memory], RangedEllipsoidLearner[Params, Memory], Sele
     """
 
     dims: Sequence[int] = setting(check=check_dims, kw_only=False)
-    dim: int = field(init=False)  # the greatest of them
+    dim: int = field(init=False)  # the largest of them
     exploration: float = setting(default=1 / 3, check=probability)
 
     kernels: ClassVar[Kernels] = Kernels(decide, learn)

@@ -1,17 +1,17 @@
 """OFUL: optimism in the face of uncertainty for linear rewards.
 
 The expected reward of an action a is <theta*, a> with ||theta*|| <= S. The learner keeps a ridge estimate and an
-ellipsoid around it that contains theta* at all times with probability 1 - delta, and plays the action whose reward is
-greatest somewhere in the ellipsoid. Twice the width of the played action bounds what the play can lose, which makes
-the observed regret bound; estimate minus width is a lower bound on the action's expected reward.
+ellipsoid around it that contains theta* at all times with probability 1 - delta, and plays the action with the
+largest expected reward over the ellipsoid. Twice the width of the played action bounds the regret of the play, which
+gives the observed regret bound; estimate minus width is a lower bound on the expected reward of the action.
 
 Reference: Abbasi-Yadkori, Pal and Szepesvari (2011), "Improved algorithms for linear stochastic bandits", figure 1 and
 theorems 2 and 3.
 Symbols: Sigma, theta and beta as in `ridge`, S norm_bound, L action_bound, lambda regularization, kappa scale
 (confidence tuning), eps misspecification; norms of actions are those in Sigma^{-1}.
 With rewards only within eps of linear, |a^T Sigma^{-1} sum a_s e_s| <= eps sqrt(n) ||a|| for n rows in Sigma (for rows
-of total weight n), so the width grows by eps sqrt(n) ||a||, the regret of a play by 2 eps, and its lower bound falls
-by eps (selection paper, "Unknown Approximation Error").
+of total weight n), so the width grows by eps sqrt(n) ||a||, the regret of a play by 2 eps, and its lower bound
+decreases by eps (selection paper, "Unknown Approximation Error").
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def optimistic_radius(params: Params, ridge: Ridge) -> float:
 
 @kernel
 def lower_and_regret(params: Params, mean: float, half_width: float) -> tuple[float, float]:
-    """(lower, regret) of an action: where its expected reward lies at least, and what playing it loses at most."""
+    """(lower, regret): a lower bound on the expected reward of an action, and an upper bound on its regret."""
     lower = min(max(mean - half_width - params.misspecification, params.low), params.high)
     return lower, min(2.0 * (half_width + params.misspecification), params.high - params.low)
 
@@ -85,8 +85,7 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     dim
         Number of features used: the first `dim` columns of a context. At least 1.
     noise
-        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range always suffices. Default:
-        0.5.
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
     norm_bound
         Upper bound on the norm of the true parameter theta*, positive. Default: 1.
     action_bound
@@ -127,11 +126,11 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
         return f"{super().default_name().removesuffix(')')}{error_suffix})"
 
     def model_class(self) -> LinearClass:
-        """What it presumes of the rewards."""
+        """The class of rewards that the learner assumes."""
         return super().model_class()._replace(scale=self.scale, misspecification=self.misspecification)
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
-        """The action of greatest optimistic reward, with its lower bound and what it adds to the observed regret."""
+        """Propose the action with the highest upper confidence bound, with its lower bound and its observed regret."""
         if isinstance(context, Ball):
             return self._decide_on(context)
         return decide(self.params, self.memory, self.check_context(context), rng)
@@ -140,7 +139,7 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
         ball.check_for(self.dim, self.action_bound)
         radius = optimistic_radius(self.params, self.memory)
         point = farthest_point(self.memory.theta, self.memory.factor, radius)
-        point /= np.abs(point).max()  # so that squares of tiny entries do not vanish
+        point /= np.abs(point).max()  # so that squares of tiny entries do not underflow
         action = np.zeros(ball.dim)
         action[: self.dim] = point * (ball.radius / sqrt(float(point @ point)))
         means, squared_norms = evaluate(self.memory, action[None, :])
@@ -149,7 +148,7 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
         return Proposal(action, lower, regret, 1.0, self._greedy_on(ball, action), mean)
 
     def _greedy_on(self, ball: Ball, action: Array) -> Array:
-        """The vector of the ball along the estimate; `action` itself before anything was learned."""
+        """The vector of the ball in the direction of the estimate; `action` itself while the estimate is zero."""
         length = float(np.linalg.norm(self.memory.theta))
         if length == 0.0:
             return action

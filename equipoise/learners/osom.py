@@ -1,26 +1,27 @@
-"""OSOM-style learner: finitely many arms until the contexts are shown to matter, a linear model from then on.
+"""OSOM-style learner: UCB over the arms until contexts are shown to matter, then a linear model.
 
-The expected reward of arm k is mu_k + <a_k, theta*>; if theta* = 0 contexts tell nothing and UCB over the arms is
-right. The learner plays UCB and keeps, from the same rewards, a linear regression with one intercept per arm. Once the
-optimistic rewards of a policy that uses contexts exceed the rewards of UCB by more than is possible if theta* = 0, it
-plays optimistic least squares for good.
+The expected reward of arm k is mu_k + <a_k, theta*>; if theta* = 0, contexts carry no information and UCB over
+the arms is sufficient. The learner plays UCB and fits a linear regression with one intercept per arm to the same
+rewards. Once the optimistic rewards of a policy that uses contexts exceed the rewards of UCB by more than is possible
+if theta* = 0, it switches permanently to optimistic least squares.
 
 Reference: Chatterji, Muthukumar and Bartlett (2020), "OSOM: a simultaneously optimal algorithm for multi-armed and
 linear contextual bandits", algorithm 1.
 Symbols: g_s reward, i_s arm played, m_k and u_k upper end and half-width of UCB's interval for arm k, c_k and w_k
 center and half-width of the regression's interval for <a_k - mean of a_k, theta*>, D(t) radius of the summed noise.
 "-style": accumulating the optimistic reward of the linear policy minus that of UCB is the paper's idea; the threshold,
-whose exact form could not be compared, is our own and observed, not worst case. Switch after round t if
+whose exact form was not available for comparison, is our own and data-dependent instead of worst case. Switch after
+round t if
 
     sum_{s <= t} max_k (m_k + c_k + w_k) - g_s - 2 u_{i_s} - 2 max_k w_k  >  D(t).
 
-If theta* = 0 and all intervals hold, c_k + w_k <= 2 w_k, m_k <= m_{i_s} <= mu_{i_s} + 2 u_{i_s}, and g_s strays from
-mu_{i_s} by D(t) in all: the learner never switches, with probability 1 - delta (a third for each of UCB, regression and
-noise). As long as it has not switched, its regret is at most the sum of 2 u + 2 max w plus twice D(t), of order
-sqrt(t) if contexts vary in all directions, as the paper assumes, and `noise` covers what contexts add to the rewards
-of an arm. The paper also assumes contexts of mean zero; here the mean features of each arm so far are subtracted
-instead, as what they earn is part of what UCB sees. The regression is on rewards minus the middle of their range,
-which intercepts make up for.
+If theta* = 0 and all intervals hold, c_k + w_k <= 2 w_k, m_k <= m_{i_s} <= mu_{i_s} + 2 u_{i_s}, and the sum of
+g_s - mu_{i_s} is at most D(t) in magnitude: the learner never switches, with probability 1 - delta (a third for each of
+UCB, regression and noise). As long as it has not switched, its regret is at most the sum of 2 u + 2 max w plus twice
+D(t), of order sqrt(t) if contexts vary in all directions, as the paper assumes, and `noise` covers what contexts add to
+the rewards of an arm. The paper also assumes contexts of mean zero; here the mean features of each arm so far are
+subtracted instead, as their effect on rewards is part of the means of the arms. The regression is on rewards minus the
+midpoint of their range, which the intercepts absorb.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Memory(NamedTuple):
     ridge: Ridge  # over (mu, theta)
     offers: Integers  # (arms,) how often each arm was offered
     mean_features: Array  # (arms, d) over those offers
-    excess: Array  # (1,) what the optimistic rewards of the linear policy exceed those of UCB and its allowance by
+    excess: Array  # (1,) the left side of the switching condition
     linear: Integers  # (1,) 1 once the learner has switched
 
 
@@ -93,7 +94,7 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 
 @kernel
 def deviations(memory: Memory, actions: Array) -> Array:
-    """Take note of the offered features; returns by how much they deviate from their arms' means, behind zeros."""
+    """Update the mean features of the arms; return the deviations of the offered features from them, after zeros."""
     n_actions, (arms, dim) = len(actions), memory.mean_features.shape
     means, offers = memory.mean_features[:n_actions], memory.offers[:n_actions]
     offers += 1
@@ -115,17 +116,17 @@ def _deviations(memory: Memory, actions: Array) -> Array:
 
 @kernel
 def excess_of(params: Params, memory: Memory, rows: Array, action: int, reward: float) -> float:
-    """The round's term of the sum, of the deviations of the offered features; none while an offered arm is unplayed."""
+    """The term of one round in the switching condition; 0 while an offered arm is unplayed."""
     means, squared_norms = evaluate(memory.ridge, rows)
     radius = ellipsoid_radius(params.ellipsoid, memory.ridge)
-    optimistic, widest = -inf, 0.0
+    optimistic, max_half_width = -inf, 0.0
     for k in range(len(rows)):
         half_width = radius * sqrt(squared_norms[k])
         optimistic = max(optimistic, float(memory.plain.mean_uppers[k]) + float(means[k]) + half_width)
-        widest = max(widest, half_width)
+        max_half_width = max(max_half_width, half_width)
     if optimistic == inf:
         return 0.0
-    return optimistic - reward - 2.0 * float(memory.plain.half_widths[action]) - 2.0 * widest
+    return optimistic - reward - 2.0 * float(memory.plain.half_widths[action]) - 2.0 * max_half_width
 
 
 @configurable
@@ -141,8 +142,7 @@ class OSOM(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memo
     dim
         Number of features used: the first `dim` columns of a context. At least 1.
     noise
-        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range always suffices. Default:
-        0.5.
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
     norm_bound
         Upper bound on the norm of the true parameter theta*, positive. Default: 1.
     action_bound

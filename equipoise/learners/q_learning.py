@@ -1,12 +1,12 @@
 """Q-learning with optimistic bonuses: the model-free baseline for finite episodic decision processes.
 
-Every Q_h(s, a) starts at H. The t-th visit moves it by the rate (H + 1) / (H + t) towards reward plus next value plus a
+Every Q_h(s, a) starts at H. The t-th visit moves it at rate (H + 1) / (H + t) toward reward plus next value plus a
 bonus of order sqrt(H^3 / t); the policy is greedy. An episode costs O(H A) and the memory is one table.
 
 Reference: Jin, Allen-Zhu, Bubeck and Jordan (2018), "Is Q-learning provably efficient?", algorithm 1 (UCB-Hoeffding)
 and theorem 1. Symbols: c bonus, iota log_term = ln(S A T / p).
-Departure: Q_h starts and is clipped at H - h + 1 in place of H. There is no observed regret bound: what an estimate is
-still off by depends on every value it was ever moved towards.
+Departure: Q_h starts and is clipped at H - h + 1 instead of H. There is no observed regret bound, because the error of
+an estimate depends on all of its past targets.
 """
 
 from __future__ import annotations

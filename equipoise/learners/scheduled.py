@@ -1,9 +1,9 @@
-"""Scheduled: a learner whose regret is known exactly beforehand, for checks of what selectors are promised.
+"""Scheduled: a learner whose regret is known exactly in advance, for tests of the guarantees of selectors.
 
 The best action must always be offered first and one that is worse by `gap` second, as `GapBandit` does. The learner
 plays the worse one whenever that keeps its regret within f(n), a function of its number of plays n, and the best one
-else. So after n plays it has lost gap floor(f(n)/gap), for f that grows by `gap` per play at most, whatever rewards it
-was told: nothing is learned and nothing is random.
+otherwise. So after n plays its regret is gap floor(f(n)/gap), if f grows by at most `gap` per play, whatever the
+rewards: nothing is learned and nothing is random.
 
 Symbols: f is c n^s ("power"), c sqrt(n ln_+(n/s)) ("sqrt-log") or c sqrt(n) + s n ("linear-sqrt"), c `coefficient` and
 s `shape`, as in `equipoise.bounds`.
@@ -100,7 +100,7 @@ class Scheduled(FeaturelessLearner[Params, Memory]):
         return f"Scheduled({self.family}, {self.coefficient:g}, {self.shape:.3g})"
 
     def bound(self, scale: float = 1.0) -> Bound:
-        """f as a candidate bound: true as it is, for any width of at least `gap`, and false if scaled down."""
+        """f as a candidate bound: true for any width of at least `gap`, and false if `scale` is below 1."""
         match self.family:
             case "power":
                 return Power(scale * self.coefficient, self.shape)
@@ -110,7 +110,7 @@ class Scheduled(FeaturelessLearner[Params, Memory]):
                 return LinearSqrt(scale * self.shape, scale * self.coefficient)
 
     def regret(self, plays: int) -> float:
-        """The regret after so many plays, alone on a problem as described."""
+        """The regret after `plays` plays, alone on a problem as described in the module docstring."""
         kind, coefficient, shape, _ = self.params
         losses = 0
         for n in range(1, count("plays", plays, least=0) + 1):

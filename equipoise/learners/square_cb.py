@@ -1,18 +1,18 @@
-"""SquareCB: exploration by inverse gaps, from nothing but a regression.
+"""SquareCB: exploration by inverse gap weighting, which needs only a regression oracle.
 
-A regression predicts the reward of every offered action. The action b of greatest prediction gets what is left of the
-probability after each other action a got 1 / (K + gamma (yhat_b - yhat_a)): the worse an action looks, the less often
-it is tried, and the regret is at most that of the regression times a factor. No confidence width is involved, and an
-error eps of the linear model costs eps sqrt(K) a round where optimism may fail altogether.
+A regression predicts the reward of every offered action. Each action a other than the best predicted action b has
+probability 1 / (K + gamma (yhat_b - yhat_a)), and b has the remaining probability: the worse an action looks, the less
+often it is tried, and the regret is at most that of the regression times a factor. No confidence widths are needed, and
+an error eps of the linear model costs eps sqrt(K) per round, where optimism may fail completely.
 
 Reference: Foster and Rakhlin (2020), "Beyond UCB: optimal and efficient contextual bandits with regression oracles",
 algorithm 1 and theorem 1.
 Symbols: gamma learning rate, mu = K, Reg_Sq(t) square_loss_regret, eps misspecification, w width of `reward_range`.
 Departures: the learning rate follows the round, gamma_t = scale sqrt(K t / (Reg_Sq(t) + w^2 ln(2 / delta) + eps^2 t)),
-where the theorem fixes it for a known horizon T. The regression is ridge regression with predictions clipped to the
-reward range, and Reg_Sq(t) = lambda S^2 + w^2 ln det(Sigma / lambda) is what it has at most lost on squared error so
-far: with h = ||a||^2 in Sigma^{-1}, sum err^2 / (1 + h) equals the least regularised squared error, and a clipped error
-is at most w, so each round adds at most w^2 h / (1 + h) <= w^2 ln(1 + h) to it.
+where the theorem fixes it for a known number of rounds T. The regression is ridge regression with predictions clipped
+to the reward range, and Reg_Sq(t) = lambda S^2 + w^2 ln det(Sigma / lambda) bounds its regret in squared error so far:
+with h = ||a||^2 in Sigma^{-1}, sum err^2 / (1 + h) equals the least regularized squared error, and a clipped error is
+at most w, so each round adds at most w^2 h / (1 + h) <= w^2 ln(1 + h) to it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generato
 
 @kernel
 def learning_rate(params: Params, ridge: Ridge, n_actions: int) -> float:
-    """gamma of the round to come."""
+    """gamma of the next round."""
     t = ridge.updates[0] + 1.0
     square_loss_regret = (params.high - params.low) ** 2 * ridge.log_determinant[0]
     return params.scale * sqrt(n_actions * t / (params.penalty + square_loss_regret + params.misspecification**2 * t))
@@ -62,23 +62,23 @@ def learning_rate(params: Params, ridge: Ridge, n_actions: int) -> float:
 
 @kernel
 def inverse_gap_weights(means: Array, best: int, rate: float, low: float, high: float) -> Array:
-    """The probability of each action, given predictions, which are clipped to [low, high], the best one, and gamma."""
+    """The probability of each action, given its predictions (clipped to [low, high]), the best action and gamma."""
     n_actions = len(means)
     greatest = min(max(float(means[best]), low), high)
     probabilities = np.empty(n_actions)
-    rest = 1.0
+    remaining = 1.0
     for k in range(n_actions):
         if k != best:
             gap = greatest - min(max(float(means[k]), low), high)
             probabilities[k] = 1.0 / (n_actions + rate * gap)
-            rest -= probabilities[k]
-    probabilities[best] = rest
+            remaining -= probabilities[k]
+    probabilities[best] = remaining
     return probabilities
 
 
 @kernel
 def sample_index(probabilities: Array, number: float) -> int:
-    """The action that a uniform number falls on; the last one if rounding leaves a rest."""
+    """The index selected by a uniform number in [0, 1); the last one if the probabilities sum to less than it."""
     for k in range(len(probabilities) - 1):
         number -= probabilities[k]
         if number < 0.0:

@@ -1,13 +1,13 @@
-"""UCBVI: optimistic value iteration on counts, for finite episodic decision processes without features.
+"""UCBVI: optimistic value iteration on visit counts, for finite episodic decision processes without features.
 
 Backwards in h, Q_h(s, a) = mean reward + mean next value + bonus over the visits of (h, s, a), at most H - h + 1, which
-is also the value of what was never tried; the policy is greedy. An episode costs O(H S^2 A), whatever the number of
+is also the value of untried actions; the policy is greedy. An episode costs O(H S^2 A), independent of the number of
 past episodes.
 
 Reference: Azar, Osband and Munos (2017), "Minimax regret bounds for reinforcement learning", algorithms 1-3 with the
 Chernoff-Hoeffding bonus 7 H L / sqrt(N), L = ln(5 S A T / delta), and theorem 1.
-Departures: rewards are estimated like transitions; counts are kept for each step, as nothing says that all steps are
-alike; the 7 is a setting.
+Departures: rewards are estimated like transitions; counts are kept separately for each step, as the process may differ
+from step to step; the 7 is a setting.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from equipoise.types import Array, Integers
 
 
 class Params(NamedTuple):
-    scale: float  # bonus of the first visit
+    scale: float  # bonus after the first visit
 
 
 class Memory(NamedTuple):
     visits: Array  # (H, S, A)
     reward_sums: Array  # (H, S, A)
-    successors: Array  # (H, S, A, S) visits that led to a state
+    successors: Array  # (H, S, A, S) visits that led to each next state
     policy: Table  # (H, S)
     widths: Array  # (H, S)
     episodes: Integers  # (1,)
@@ -60,7 +60,7 @@ def plan(params: Params, memory: Memory) -> None:
 
 @kernel
 def plan_step(params: Params, memory: Memory, h: int, steps_left: float, values: Array) -> None:
-    """Policy and widths of step h; `values` are those of the next step and become those of this one."""
+    """Compute policy and widths of step h; `values` of the next step are replaced by those of this step."""
     visits, every_state = memory.visits[h], np.arange(len(values))
     counted = np.maximum(visits, 1.0)
     bonuses = np.where(visits > 0.0, params.scale / np.sqrt(counted), steps_left)

@@ -134,8 +134,8 @@ class LinearBandit(KernelProblem[Params]):
     noise
         Distribution of a reward given its expectation: "bernoulli" (default), "uniform" or "gaussian".
     noise_scale
-        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in [0,
-        1]; unused if Bernoulli. Default: 0.1.
+        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
+        [0, 1]; unused if Bernoulli. Default: 0.1.
     seed
         Seed of the instance (theta and stored action sets). Default: 0.
 

@@ -54,8 +54,8 @@ class MisspecifiedLinearBandit(KernelProblem[Params]):
     noise
         Distribution of a reward given its expectation: "bernoulli", "uniform" or "gaussian" (default).
     noise_scale
-        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in [0,
-        1]; unused if Bernoulli. Default: 0.1.
+        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
+        [0, 1]; unused if Bernoulli. Default: 0.1.
     seed
         Seed of theta. Default: 0.
 

@@ -133,7 +133,7 @@ def test_paper_bound_is_the_printed_formula() -> None:
     ("trajectory", "message"),
     [
         (Trajectory([0, 1, 2], [0, 0, 0], [0.0] * 3), "trajectory has 3 steps, but must have from 1 to horizon = 2"),
-        (Trajectory([1], [0], [0.0]), "trajectory starts in 1, but its context is 0"),
+        (Trajectory([1], [0], [0.0]), "trajectory starts in 1, but must start in its context 0"),
     ],
 )
 def test_bad_trajectories_are_refused(trajectory: Any, message: str) -> None:

@@ -287,14 +287,14 @@ def test_bad_settings_are_refused_with_a_reason(call: Any, message: str) -> None
     [
         (Trajectory([0, 1, 1], [0] * 3, [0.0] * 3), "trajectory has 3 steps, but must have from 1 to horizon = 2"),
         (Trajectory([], [], []), "trajectory has 0 steps, but must have from 1 to horizon = 2"),
-        (Trajectory([0], [0, 1], [0.0]), "trajectory has 1 states, 2 actions and 1 rewards, but needs as many of each"),
+        (Trajectory([0], [0, 1], [0.0]), "trajectory has 1 states, 2 actions and 1 rewards, but must have as many of each"),
         (Trajectory([0, 3], [0, 0], [0.0, 0.0]), "states of the trajectory has 3, but entries must lie from 0 to 2"),
         (Trajectory([0], [-1], [0.0]), "actions of the trajectory has -1, but entries must lie from 0 to 1"),
         (Trajectory([0], [0], [1.5]), "trajectory has a step of reward 1.5, but rewards of steps must lie in [0, 1]"),
         (Trajectory([0], [0], [float("nan")]), HUGE),
-        (Trajectory([1], [0], [0.0]), "trajectory starts in 1, but its context is 0"),
+        (Trajectory([1], [0], [0.0]), "trajectory starts in 1, but must start in its context 0"),
         (7, "trajectory is 7, but must be a Trajectory(states, actions, rewards)"),
-        ((1, 2, 3), "trajectory is (1, 2, 3), but must have three sequences"),
+        ((1, 2, 3), "trajectory is (1, 2, 3), but must be three sequences"),
     ],
 )
 def test_bad_trajectories_are_refused_and_nothing_is_learned(trajectory: Any, message: str) -> None:

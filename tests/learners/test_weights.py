@@ -60,7 +60,7 @@ def test_learner_without_weights_says_so() -> None:
     learner = QLearning(2, 2, horizon=1, episodes=10)
     assert "weight" not in accepts(learner)
     episode = Trajectory(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1))
-    with pytest.raises(InvalidArgument, match=r"weight is 2.0, but Q-learning\(c=1\) takes only weight 1"):
+    with pytest.raises(InvalidArgument, match=r"weight is 2.0, but must be 1 for Q-learning\(c=1\)"):
         learner.learn(0, episode, 0.5, 2.0)
 
 

@@ -1,4 +1,4 @@
-"""What the learners of finitely many arms have in common: which arms are offered, and how often each was played."""
+"""Base classes of learners that ignore features, and of learners with finitely many arms."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from equipoise.types import Array, Context
 
 
 class FeaturelessLearner(KernelLearner[ParamsT, MemoryT]):
-    """A learner that looks at nothing but how many actions are offered.
+    """A learner that uses only the number of offered actions.
 
-    A context is None, which offers `_all_actions`, or a matrix with one offered action in each row, whose columns are
+    A context is None, which offers `_all_actions`, or a matrix with one offered action per row; its columns are
     ignored.
     """
 
@@ -35,16 +35,16 @@ class FeaturelessLearner(KernelLearner[ParamsT, MemoryT]):
         return actions
 
     def check_n_actions(self, n_actions: int) -> None:
-        """Refuse more or fewer actions than the learner can work with."""
-        raise NotImplementedError  # an abstract method
+        """Raise an error if the learner cannot use this number of actions."""
+        raise NotImplementedError  # abstract
 
 
 @configurable
 class FiniteLearner(FeaturelessLearner[ParamsT, MemoryT]):
-    """One estimate per arm.
+    """A learner with one estimate per arm.
 
     A context is None, which offers all arms, or a K x d matrix, whose rows stand for the first K arms; K may change
-    every round, and the columns are ignored.
+    from round to round, and the columns are ignored.
     """
 
     arms: int = setting(check=partial(count, most=1_000_000), kw_only=False)
