@@ -1,9 +1,9 @@
-"""A nested linear bandit whose contexts are an adversary's.
+"""A nested linear bandit with contexts chosen by an adversary.
 
-The adversary takes the fresh action sets of `LinearBandit` and scales them or hides features of them, depending on the
-number of the round and on who was played before: `adversaries` has the kinds. Expected rewards stay linear in the first
-d* features, so learners that look at these are well specified on every sequence; but rounds are no longer alike, and
-what one learner earned in its rounds says nothing about what another could have earned in others.
+The adversary takes the fresh action sets of `LinearBandit` and scales them or hides features, depending on the number
+of the round and on the learners that were played before; `adversaries` has the kinds. Expected rewards stay linear in
+the first d* features, so learners that use these are well specified on every sequence. But rounds are not identically
+distributed, so the rewards of one learner in its rounds say nothing about what another could have earned in others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Params(NamedTuple):
 
 @kernel
 def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Fresh actions and their expected rewards, scaled and with features hidden."""
+    """Draw fresh actions and their expected rewards, scaled and with features hidden."""
     linear_bandit.draw(params.bandit, workspace, rng)
     scale, hidden = scale_of(params.rule, params.history), n_hidden(params.rule, params.history, params.bandit.n_signal)
     for k in range(len(workspace.means)):
@@ -85,7 +85,7 @@ class AdversarialBandit(LinearBandit):
     """
 
     adversary: Adversary = setting(check=lambda _, value: adversaries.from_json(value), encode=adversaries.to_json)
-    # Its contexts are fresh, with the full signal, until the adversary changes them.
+    # Contexts are fresh, with the full signal, before the adversary changes them.
     contexts: str = field(default="fresh", init=False)
     table_size: int = field(default=0, init=False)
     signal: float = field(default=1.0, init=False)
@@ -101,7 +101,7 @@ class AdversarialBandit(LinearBandit):
         self.params = Params(bandit, bandit.theta, self.adversary.rule(), new_history())  # type: ignore[assignment]  # of its own kernels
 
     def record(self, learner: int, action: Action, reward: float) -> None:
-        """A round is over: the adversary learns who played."""
+        """End a round: tell the adversary which learner played."""
         self.kernels.record(self.params, count("learner", learner, least=0), action, reward)
 
     def columns_for(self, learner: ColumnReader) -> int:

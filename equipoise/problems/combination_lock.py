@@ -1,8 +1,8 @@
-"""A combination lock: only one action in each state leads on, and only the whole combination pays.
+"""A combination lock: only one action in each state makes progress, and only the full combination earns the reward.
 
-From state h < H the right action leads to state h + 1, any other to the dead state, which is never left. The right
-action in state H, at the last step, pays 1; each wrong action pays `consolation` at once, which is what a learner finds
-that gives up early. With `slip` an action is replaced by a random one.
+From state h < H the right action leads to state h + 1, any other to an absorbing dead state. The right action in state
+H, at the last step, pays 1; each wrong action pays `consolation` immediately, which attracts learners that stop
+exploring early. With probability `slip` an action is replaced by a random one.
 
 Reference: Koenig and Simmons (1993), "Complexity analysis of real-time reinforcement learning" (reset chains);
 in this episodic form e.g. Azar, Gomez and Kappen (2011), "Dynamic policy programming", section 5.

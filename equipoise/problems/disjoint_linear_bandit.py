@@ -1,10 +1,10 @@
-"""A bandit with K fixed actions, each with a linear function of its own of the visitor's attributes.
+"""A bandit with K fixed actions, each with its own linear function of the visitor's attributes.
 
 A visitor has m attributes, each +1 or -1, independent and equally likely. The expected reward of action k is
-biases[k] + sum_j weights[k][j] attribute_j, so with all weights 0 only the index of the action matters. What a learner
-is offered are features that make this linear in one parameter: in column k of row k stands 1/sqrt(2), in column
-j K + k of row k the j-th attribute over sqrt(2 m), and 0 elsewhere. The first K columns are then the index alone, the
-first (1 + p) K the index and p attributes: a learner of that dimension looks at the first p attributes only.
+biases[k] + sum_j weights[k][j] attribute_j, so with all weights 0 only the index of the action matters. The
+features make this linear in one parameter: column k of row k is 1/sqrt(2), column j K + k of row k is the j-th
+attribute divided by sqrt(2 m), and all other entries are 0. The first K columns encode the index alone, the first
+(1 + p) K columns the index and p attributes: a learner of that dimension uses the first p attributes only.
 
 Reference: Li, Chu, Langford and Schapire (2010), "A contextual-bandit approach to personalized news article
 recommendation", section 3.1 (disjoint linear models).
@@ -44,7 +44,7 @@ class Params(NamedTuple):
 
 @kernel
 def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
-    """The features of a visitor, as many columns as the workspace has, and the expected rewards."""
+    """Draw the features of a visitor, for the columns of the workspace, and the expected rewards."""
     actions, means = workspace.actions, workspace.means
     n_actions = len(actions)
     actions[:] = 0.0
@@ -111,7 +111,7 @@ class DisjointLinearBandit(KernelProblem[Params]):
 
     @property
     def n_relevant(self) -> int:
-        """How many attributes a learner has to look at: up to the last that matters."""
+        """Number of attributes that a learner needs: up to the last one with a nonzero weight."""
         relevant = np.flatnonzero(self.weights.any(axis=0))
         return int(relevant[-1]) + 1 if len(relevant) else 0
 
@@ -121,9 +121,9 @@ class DisjointLinearBandit(KernelProblem[Params]):
         return float(np.linalg.norm(self.theta))
 
     def columns_for(self, learner: ColumnReader) -> int:
-        """Those the learner looks at, and those that make the rewards."""
-        looked_at = self.n_columns if learner.n_columns is None else learner.n_columns
-        needed = -(-looked_at // self.n_actions)  # blocks of K columns
+        """Number of columns that the learner uses or that affect the rewards."""
+        used = self.n_columns if learner.n_columns is None else learner.n_columns
+        needed = -(-used // self.n_actions)  # blocks of K columns
         return self.n_actions * min(1 + self.n_attributes, max(needed, 1 + self.n_relevant))
 
     def means(self, context: Context) -> Array:

@@ -1,8 +1,8 @@
 """Two actions, of which the second is always worse by the same gap, in contexts that are rich or poor.
 
-A round is rich with probability `share` and poor else: that decides the expected reward of the best action, and nothing
-depends on it besides. So the regret of a learner is `gap` times the number of its second actions, exactly, while its
-rewards vary with the luck of the context as much as the range allows: the problem on which promises are checked.
+A round is rich with probability `share` and poor otherwise, which determines the expected reward of the best action and
+nothing else. So the regret of a learner is exactly `gap` times the number of times it plays the second action, while
+the variance of its rewards over contexts is as large as the range allows. The problem is used to test guarantees.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Params(NamedTuple):
 
 @kernel
 def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
-    """The best action and the worse one; their one feature tells what the round is like."""
+    """Draw a round: the best action and the worse one; their only feature is the expected reward of the best."""
     level = params.rich if rng.random() < params.share else params.poor
     workspace.actions[0, 0] = level
     workspace.actions[1, 0] = level
@@ -91,11 +91,11 @@ class GapBandit(KernelProblem[Params]):
         """The expected rewards of the two actions."""
         level = np.asarray(context, float)
         if level.shape != (2, 1) or level[0, 0] not in (self.rich, self.poor):
-            raise InvalidArgument(f"context is {context!r:.80}, but must be one that `observe` gave")
+            raise InvalidArgument(f"context is {context!r:.80}, but must be returned by `observe`")
         best = float(level[0, 0])
         return np.array([best, best - self.loss])
 
     def gap(self, context: Context, action: Action) -> float:
-        """Exactly 0 or the gap, without the rounding of a difference."""
+        """Exactly 0 or the gap, without rounding."""
         self.means(context)
         return self.loss if self._offered(action) == 1 else 0.0

@@ -26,9 +26,9 @@ def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tupl
 
 
 def check_means(name: str, means: object) -> Array:
-    """Expected rewards in [0, 1] of two actions or more."""
+    """Return the expected rewards of at least 2 actions, each in [0, 1]."""
     if isinstance(means, str | bytes) or not isinstance(means, Sequence | np.ndarray):
-        raise InvalidArgument(f"{name} is {means!r}, but must have one expected reward per action")
+        raise InvalidArgument(f"{name} is {means!r}, but must be a list of expected rewards, one per action")
     if len(means) < 2:
         raise InvalidArgument(f"{name} has {len(means)} entries, but must have at least 2")
     return np.array([fraction(f"{name}[{k}]", mean) for k, mean in enumerate(means)])

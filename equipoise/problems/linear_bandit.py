@@ -1,13 +1,14 @@
-"""A linear bandit with nested features: rewards depend on the first d* of d_max coordinates, and nobody is told d*.
+"""A linear bandit with nested features: rewards depend on the first d* of d_max features, where d* is unknown.
 
-K actions a round. Each has first entry 1/sqrt(2), a uniformly random direction of norm 0.6 in entries 2..d* and one of
-norm 0.37 in the rest, which carry no signal. theta has first entry sqrt(2)/2 and (0.5/0.6) u in entries 2..d*, u a
-random unit vector whose first d*/2 - 1 entries were shrunk by 0.3, so that the features beyond d*/2 matter most. The
-expected reward is 0.5 + 0.5 cos(angle between u and the action's direction); norms are at most 1 (actions) and 1.1
-(theta). A `signal` below 1 multiplies (0.5/0.6) u, so that the expected rewards of good and bad actions lie closer.
+Every round offers K actions. Each has first entry 1/sqrt(2), a uniformly random direction of norm 0.6 in entries 2..d*
+and one of norm 0.37 in the others, which do not affect rewards. theta has first entry sqrt(2)/2 and (0.5/0.6) u in
+entries 2..d*, u a random unit vector whose first d*/2 - 1 entries are multiplied by 0.3 before normalization, so that
+the features beyond d*/2 matter most. The expected reward is 0.5 + 0.5 cos(angle between u and the action's direction);
+norms are at most 1 (actions) and 1.1 (theta). A `signal` below 1 multiplies (0.5/0.6) u, so that the expected rewards
+of good and bad actions are closer together.
 
-Contexts are fresh every round, drawn from a stored table, or one fixed action set. A learner that looks at the first
-few columns only needs no more of them drawn: the length of what is left of a random direction is then a chi variable.
+Contexts are fresh in every round, drawn from a stored table, or one fixed action set. Columns that neither a learner
+nor the rewards need are not drawn.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ SHRINKAGE = 0.3
 class Params(NamedTuple):
     theta: Array  # (d_max,)
     n_signal: int  # d*
-    table: Array  # (n, K, d_max) stored action sets; n = 0 where contexts are fresh
+    table: Array  # (n, K, d_max) stored action sets; n = 0 if contexts are fresh
     table_means: Array  # (n, K)
 
 
 @kernel
 def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Offered actions and their expected rewards; fresh ones fill the workspace, as many columns as it has."""
+    """Draw the offered actions and their expected rewards; fresh actions are written to the workspace."""
     if len(params.table) > 0:
         return draw_stored(params.table, params.table_means, rng)
     start_rows(workspace.seeds, rng)
@@ -58,14 +59,14 @@ def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tupl
 
 @kernel
 def complete(params: Params, workspace: Workspace, action: int) -> None:
-    """Draw the columns of one action that `draw` left out."""
+    """Draw the columns of one action that `draw` omitted."""
     if len(params.table) == 0:
         fill_actions(params, workspace, action, action + 1, len(params.theta))
 
 
 @kernel
 def fill_actions(params: Params, workspace: Workspace, first: int, last: int, n_columns: int) -> None:
-    """Actions first..last - 1 from rows of normal numbers, of which those of the signal come first."""
+    """Draw actions first..last - 1 from rows of normal numbers, of which those of the signal come first."""
     n_signal = params.n_signal
     n_numbers = len(params.theta) - 1 if n_columns > n_signal else n_signal - 1
     for k in range(first, last):
@@ -75,7 +76,7 @@ def fill_actions(params: Params, workspace: Workspace, first: int, last: int, n_
 
 @kernel
 def shape_actions(params: Params, workspace: Workspace, first: int, last: int, n_numbers: int) -> None:
-    """Give the parts of each action their lengths, and the action its expected reward."""
+    """Normalize the parts of each action and compute its expected reward."""
     n_signal, actions = params.n_signal, workspace.actions[first:last]
     signal, rest = (
         workspace.numbers[first:last, : n_signal - 1],
@@ -181,9 +182,9 @@ class LinearBandit(KernelProblem[Params]):
         return self.contexts == "fixed"
 
     def columns_for(self, learner: ColumnReader) -> int:
-        """Those the learner looks at, and those that make the rewards."""
-        looked_at = self.n_columns if learner.n_columns is None else learner.n_columns
-        return min(self.n_columns, max(looked_at, self.d_star))
+        """Number of columns that the learner uses or that affect the rewards."""
+        used = self.n_columns if learner.n_columns is None else learner.n_columns
+        return min(self.n_columns, max(used, self.d_star))
 
     def means(self, context: Context) -> Array:
         """The expected rewards of the offered actions."""

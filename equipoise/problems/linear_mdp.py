@@ -1,9 +1,9 @@
-"""A linear Markov decision process with nested features: d* of d_max features matter, and nobody is told d*.
+"""A linear Markov decision process with nested features, of which the first d* of d_max matter; d* is unknown.
 
 The first d* features phi(s, a) lie on the simplex. Feature j pays theta_h[j] and leads to the states with probabilities
-mu_h(. | j), so rewards <phi, theta_h> and transitions <phi, mu_h> are exactly linear. The features beyond d* are noise
-that fills up part of the norm to 1. Features up to d*/2 pay nothing, those beyond pay 1 or 0, half of them each, so who
-sees only the first half cannot tell good actions from bad ones.
+mu_h(. | j), so rewards <phi, theta_h> and transitions <phi, mu_h> are exactly linear. The features beyond d* are noise,
+scaled so that norms stay below 1. Features up to d*/2 pay nothing, and those beyond pay 1 or 0, half of them each, so a
+learner that uses only the first half cannot tell good actions from bad ones.
 
 With misspecification zeta, rewards and transitions are mixtures with a random non-linear part of weight zeta.
 
@@ -24,11 +24,10 @@ from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count, fraction
 from equipoise.types import Array
 
-FEATURE_CONCENTRATION = (
-    0.1  # parameter of the Dirichlet law of phi: small, so that most weight lies on one or two features
-)
-TRANSITION_CONCENTRATION = 0.5  # parameter of the Dirichlet law of mu
-DISTRACTOR_SHARE = 0.5  # of the norm that the first d* features leave
+FEATURE_CONCENTRATION = 0.1  # Dirichlet parameter of phi: small, so that one or two features have most of the weight
+
+TRANSITION_CONCENTRATION = 0.5  # Dirichlet parameter of mu
+DISTRACTOR_SHARE = 0.5  # of the norm that remains after the first d* features
 
 
 @configurable
@@ -82,7 +81,7 @@ class LinearMDP(FiniteMDP):
         rng = generator_at(self.seed, INSTANCE)
         signal = rng.dirichlet(np.full(self.d_star, FEATURE_CONCENTRATION), shape)
         features = np.concatenate([signal, _distractors(signal, self.d_max - self.d_star, rng)], axis=-1)
-        # A product of rows that sum to 1 only up to rounding may leave [0, 1] in the last digit.
+        # Rows sum to 1 only up to rounding, so a product may exceed [0, 1] in the last digit.
         rewards = (signal @ _draw_theta(steps, self.d_star, rng).T).clip(0.0, 1.0).transpose(2, 0, 1)
         measures = rng.dirichlet(np.full(shape[0], TRANSITION_CONCENTRATION), (steps, self.d_star))
         transitions = np.einsum("saj,hjt->hsat", signal, measures)
@@ -98,7 +97,7 @@ class LinearMDP(FiniteMDP):
 
 
 def _distractors(signal: Array, n_columns: int, rng: np.random.Generator) -> Array:
-    """Random directions that fill up a share of what the signal leaves of norm 1."""
+    """Random directions with a share of the norm that remains after the signal."""
     directions = rng.standard_normal((*signal.shape[:2], n_columns))
     remaining = np.sqrt(np.maximum(1 - (signal**2).sum(-1, keepdims=True), 0.0))
     norms = np.linalg.norm(directions, axis=-1, keepdims=True)
@@ -107,7 +106,7 @@ def _distractors(signal: Array, n_columns: int, rng: np.random.Generator) -> Arr
 
 
 def _draw_theta(horizon: int, d_star: int, rng: np.random.Generator) -> Array:
-    """(H, d*) what the features pay at each step."""
+    """(H, d*) rewards of the features at each step."""
     n_zero = d_star // 2
     payoffs = np.arange(1, d_star - n_zero + 1) % 2
     return np.stack([np.concatenate([np.zeros(n_zero), rng.permutation(payoffs)]) for _ in range(horizon)])

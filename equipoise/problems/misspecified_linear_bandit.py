@@ -1,14 +1,15 @@
-"""A bandit whose expected rewards are linear but for a term of size eps*, placed where it misleads most.
+"""A bandit whose expected rewards are linear up to an error of size eps*, placed where it is most misleading.
 
 Each round offers one of two menus, equally likely. Both have two actions per axis j = 1..d-1, (1/sqrt(2), +x e_j) and
 (1/sqrt(2), -x e_j), with x = 0.1 on the near menu and x = 0.7 on the far one. The expected reward is <theta, a> plus an
-error of size eps*: it raises the slope along each axis on the far menu and lowers it, beyond eps* = 0.1 |slope| even
-turns it round, on the near one. The far actions outweigh the near ones in a regression, so a learner that trusts the
-linear model fits the far menu and plays the worst near actions for ever; one that doubts it by enough finds the best.
-theta is (sqrt(2)/2, slopes), slopes from 0.05 to 0.35 in random order with random signs.
+error of size eps*: it raises the slope along each axis on the far menu and lowers it on the near one, where it
+reverses its sign for eps* > 0.1 |slope|. The far actions outweigh the near ones in a regression, so a learner that
+relies on the linear model fits the far menu and keeps playing the worst near actions; one that allows for enough
+misspecification finds the best. theta is (sqrt(2)/2, slopes), slopes from 0.05 to 0.35 in random order with random
+signs.
 
-eps* is the distance of the expected rewards to the linear functions, the least there is: along an axis the error has
-the signs -, +, -, + at -0.7, -0.1, 0.1, 0.7, so by Chebyshev's alternation theorem no affine function comes closer.
+eps* is the exact distance of the expected rewards from the linear functions: along an axis the error has the
+signs -, +, -, + at -0.7, -0.1, 0.1, 0.7, so by Chebyshev's alternation theorem no affine function comes closer.
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), section "Linear Bandits and MDPs with Unknown Approximation
 Error", where eps* is the absolute approximation error of expected rewards.
 """
@@ -31,7 +32,7 @@ from equipoise.types import Array, Context
 
 NEAR_DISTANCE, FAR_DISTANCE = 0.1, 0.7
 MIN_SLOPE, MAX_SLOPE = 0.05, 0.35
-MAX_ERROR = 0.25  # for a greater error expected rewards would leave [0, 1]
+MAX_ERROR = 0.25  # with a larger error, expected rewards would exceed [0, 1]
 
 
 def check_error(name: str, value: object) -> float:
@@ -72,7 +73,7 @@ class MisspecifiedLinearBandit(KernelProblem[Params]):
     noise_kind: str = setting(default="gaussian", alias="noise", check=partial(one_of, options=NOISES))
     seed: int = setting(default=0, check=partial(count, least=0))
 
-    kernels: ClassVar[Kernels] = Kernels(draw, reward, complete=complete)  # of stored contexts: the two menus
+    kernels: ClassVar[Kernels] = Kernels(draw, reward, complete=complete)  # on stored contexts: the two menus
 
     def _open(self) -> None:
         super()._open()

@@ -1,6 +1,4 @@
-"""A linear bandit on a sequence of action sets of your own, offered in their order and from the start again after the
-last: logged contexts as they came, or an adversary's.
-"""
+"""A linear bandit on a given sequence of action sets, such as logged contexts or those of an adversary."""
 
 from __future__ import annotations
 
@@ -17,14 +15,14 @@ from equipoise.types import Action, Array, Integers
 class Params(NamedTuple):
     table: Array  # (n, K, d)
     table_means: Array  # (n, K)
-    rounds: Integers  # (1,) that are over
+    rounds: Integers  # (1,) number of completed rounds
 
 
 @kernel
 def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
     """The next action set of the sequence and its expected rewards."""
-    place = params.rounds[0] % len(params.table)
-    return params.table[place], params.table_means[place]
+    position = params.rounds[0] % len(params.table)
+    return params.table[position], params.table_means[position]
 
 
 @kernel
@@ -66,5 +64,5 @@ class SequenceBandit(TableBandit):
         self.params = Params(table, table_means, np.zeros(1, np.int64))  # type: ignore[assignment]  # of its own kernels
 
     def record(self, learner: int, action: Action, reward: float) -> None:
-        """A round is over: the next action set is on."""
+        """End a round: move to the next action set."""
         self.kernels.record(self.params, learner, action, reward)

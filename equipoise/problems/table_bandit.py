@@ -1,7 +1,7 @@
-"""A linear bandit on features of your own: a table of action sets, of which each round offers one, drawn uniformly.
+"""A linear bandit on given features: a table of action sets, of which each round offers one, drawn uniformly.
 
-The expected reward of an action is the product of its features with theta. What is stored is never drawn anew, so a
-round costs no more than looking it up: the problem for logged features and for timing learners.
+The expected reward of an action is the product of its features with theta. A round costs only a lookup, so the problem
+suits logged features and benchmarks of learners.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Params(NamedTuple):
 
 @kernel
 def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
-    """A stored action set and its expected rewards."""
+    """Draw a stored action set and its expected rewards."""
     return draw_stored(params.table, params.table_means, rng)
 
 
