@@ -120,7 +120,7 @@ class Episodes(NamedTuple):
     problem: Kernel
     learner: Kernel
     memory: Kernel
-    greatest_width: float
+    max_width: float
     alpha: float
     states: Integers  # (H,) room for an episode
     actions: Integers

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from equipoise.kernels.marks import kernel
 from equipoise.kernels.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, seek
 from equipoise.learner import Proposal
-from equipoise.learners._core.episodic import book_width
+from equipoise.learners._core.episodic import add_width
 from equipoise.selectors._core.evidence import KEEP, REPLAY, TEACH
 from equipoise.simulation.parts import (
     COLUMNS,
@@ -243,7 +243,7 @@ def play_episode(world: World, run: Run, turn: Turn) -> Played:
     seek(stream, REWARDS + source.lane, n)
     roll_out(source.problem, memory.policy, states, source.actions, rewards, stream.generator)
     gap = loss(source.problem, memory.policy, states[0])
-    regret = book_width(memory, states, source.greatest_width, source.alpha)
+    regret = add_width(memory, states, source.max_width, source.alpha)
     learn_episode(source.learner, memory, states, source.actions, rewards)
     total = 0.0
     for h in range(len(rewards)):

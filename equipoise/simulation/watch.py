@@ -176,4 +176,4 @@ def optimum_of(problem: Part, seed: int) -> float:
         return float(problem.start @ problem.optimal_values[0])
     # Fixed contexts give the same numbers in every draw.
     average = cast(Callable[..., float], driver(bind({"draw": problem.kernels.draw}), "average_best"))
-    return average(problem.params, problem.room(), open_stream(seed), DRAWS)
+    return average(problem.params, problem.workspace(), open_stream(seed), DRAWS)

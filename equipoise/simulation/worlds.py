@@ -59,7 +59,7 @@ def alone(problem: Part, learner: Part, lane: int, tape: Array) -> Bound:
     recording: dict[str, Function | bool] = {"select": rounds.select_sole, "settle": rounds.write_row}
     if can_compile(problem, learner):
         groups = Groups([learner])
-        room = problem.room(problem.columns_for(learner))
+        room = problem.workspace(problem.columns_for(learner))
         source = groups.source(problem, room, Lanes(lane, 0))
         return compiled_loop(World(source, tape=tape), groups.bind(problem, recording))
     if can_compile_episodes(problem, learner):
@@ -72,7 +72,7 @@ def alone(problem: Part, learner: Part, lane: int, tape: Array) -> Bound:
 
 def episodes(problem: Part, learner: Part, lane: int) -> Episodes:
     states, actions = np.empty((2, problem.horizon), np.int64)
-    own = problem.params, learner.params, learner.memory, learner.greatest_width, learner.delta / 2
+    own = problem.params, learner.params, learner.memory, learner.max_width, learner.delta / 2
     return Episodes(*own, states, actions, np.empty(problem.horizon), lane)
 
 
@@ -124,7 +124,7 @@ class Joint:
         needs = {"ASKS_ALL": "actions", "WEIGHTED": "weight", "SMOOTHED": "snapshots"}
         demands = {name: need in selector.needs for name, need in needs.items()}
         groups = Groups(learners)
-        source = groups.source(problem, problem.room(), Lanes(0, 1), share_data, demands["SMOOTHED"])
+        source = groups.source(problem, problem.workspace(), Lanes(0, 1), share_data, demands["SMOOTHED"])
         names = {**selector_names(selector), **demands, "SHARED": bool(source.places[:, SHARES].any())}
         self.bound = compiled_loop(World(source, selector.to_arrays()), groups.bind(problem, names))
         self._selector, self._groups, self._packed = selector, groups, demands["SMOOTHED"]
@@ -214,7 +214,7 @@ def native_memory(learner: Part, problem: Part) -> Kernel:
 
 def _with_scratch(memory: Kernel, n_actions: int, same_actions: bool) -> Kernel:
     if hasattr(memory, "scratch"):
-        return memory._replace(scratch=ridge.open_scratch(len(memory.theta), n_actions, same_actions))
+        return memory._replace(scratch=ridge.new_scratch(len(memory.theta), n_actions, same_actions))
     if not isinstance(memory, tuple):
         return memory
     # A learner with regressions inside shows them masked or weighted actions: not the same ones in every round.

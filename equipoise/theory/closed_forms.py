@@ -31,20 +31,20 @@ def terms_of(selector: BalancedElimination, rounds: int) -> Terms:
     return {"rounds": rounds, "radius": deviation(selector, rounds), "width": high - low}
 
 
-def closed_form(selector: BalancedElimination, kept: Sequence[bool], rounds: int) -> float | None:
-    """The regret that is promised if the learners that are `kept` keep their bounds; infinite if nothing is, None where
+def closed_form(selector: BalancedElimination, well_specified: Sequence[bool], rounds: int) -> float | None:
+    """The regret that is promised if the learners that are `well_specified` keep their bounds; infinite if nothing is, None where
     the bounds are of several families or have no closed form."""
     bounds, terms = selector.bounds or (), terms_of(selector, rounds)
     if len({_family(bound) for bound in bounds}) != 1:
         return None
     match bounds[0]:
         case Power(_, exponent):
-            return power_guarantee(coefficients_of(bounds), exponent, kept, **terms)
+            return power_guarantee(coefficients_of(bounds), exponent, well_specified, **terms)
         case SqrtLog(_, delta):
-            return sqrt_log_guarantee(coefficients_of(bounds), delta, kept, **terms)
+            return sqrt_log_guarantee(coefficients_of(bounds), delta, well_specified, **terms)
         case LinearSqrt(_, coefficient):
             slopes = [bound.slope for bound in bounds if isinstance(bound, LinearSqrt)]
-            return linear_sqrt_guarantee(slopes, coefficient, kept, **terms)
+            return linear_sqrt_guarantee(slopes, coefficient, well_specified, **terms)
         case _:
             return None
 

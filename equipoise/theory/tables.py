@@ -42,7 +42,7 @@ DEFAULTS: Mapping[str, Plain] = {
 }
 
 
-class World(TypedDict):
+class Terms(TypedDict):
     """What every guarantee depends on beside the bounds."""
 
     rounds: int
@@ -62,12 +62,12 @@ class Case(NamedTuple):
     rounds: int
 
     @property
-    def kept(self) -> list[bool]:
+    def well_specified(self) -> list[bool]:
         return [i >= self.n_wrong for i in range(self.n_learners)]
 
     @property
     def sizes(self) -> list[float]:
-        return [self.size if true else 1.0 for true in self.kept]
+        return [self.size if true else 1.0 for true in self.well_specified]
 
     @property
     def coefficients(self) -> list[float]:
@@ -75,10 +75,10 @@ class Case(NamedTuple):
 
     @property
     def gaps(self) -> list[float | None]:
-        return [None if true else self.gap for true in self.kept]
+        return [None if true else self.gap for true in self.well_specified]
 
     @property
-    def world(self) -> World:
+    def terms(self) -> Terms:
         rule = make_radius(
             "stitched",
             n_learners=self.n_learners,
@@ -126,9 +126,9 @@ def _power(exponent: float, name: str, rate: str) -> Row:
         f"d C n^{name}",
         rate,
         lambda case: case.size * case.constant * case.rounds**exponent,
-        lambda case: power_guarantee(case.coefficients, exponent, case.kept, **case.world),
+        lambda case: power_guarantee(case.coefficients, exponent, case.well_specified, **case.terms),
         lambda case: printed_power_guarantee(
-            case.size, case.constant, exponent, case.n_learners, case.n_wrong, **case.world
+            case.size, case.constant, exponent, case.n_learners, case.n_wrong, **case.terms
         ),
         "thm:poly_reg",
     )
@@ -140,8 +140,8 @@ def _power_gap(exponent: float, name: str, rate: str) -> Row:
         rate,
         lambda case: case.size * case.constant * case.rounds**exponent,
         lambda case: min(
-            power_gap_guarantee(case.coefficients, exponent, case.gaps, **case.world),
-            power_guarantee(case.coefficients, exponent, case.kept, **case.world),
+            power_gap_guarantee(case.coefficients, exponent, case.gaps, **case.terms),
+            power_guarantee(case.coefficients, exponent, case.well_specified, **case.terms),
         ),
         lambda case: printed_power_gap_order(
             case.sizes,
@@ -165,8 +165,8 @@ def _linear_own(case: Case) -> float:
 
 
 def _linear(case: Case) -> float:
-    slopes = [case.error if true else case.error / 2 for true in case.kept]
-    return linear_sqrt_guarantee(slopes, case.constant, case.kept, **case.world)
+    slopes = [case.error if true else case.error / 2 for true in case.well_specified]
+    return linear_sqrt_guarantee(slopes, case.constant, case.well_specified, **case.terms)
 
 
 WORST_CASE = (
@@ -177,7 +177,7 @@ WORST_CASE = (
         "d C sqrt(n ln(n/delta))",
         "(M + sqrt(B) d) d C sqrt(T ln(T/delta))",
         _sqrt_log_own,
-        lambda case: sqrt_log_guarantee(case.coefficients, case.delta, case.kept, **case.world),
+        lambda case: sqrt_log_guarantee(case.coefficients, case.delta, case.well_specified, **case.terms),
         lambda case: printed_sqrt_log_guarantee(
             case.size,
             case.constant,
@@ -200,8 +200,8 @@ GAPS = (
         "M d C sqrt(T ln(T/delta)) + sum C^2 (d^4 + d d_i)/gap ln^(3/4)(M T/delta) ln^(3/2)(ln T/delta)",
         _sqrt_log_own,
         lambda case: min(
-            sqrt_log_gap_guarantee(case.coefficients, case.delta, case.gaps, **case.world),
-            sqrt_log_guarantee(case.coefficients, case.delta, case.kept, **case.world),
+            sqrt_log_gap_guarantee(case.coefficients, case.delta, case.gaps, **case.terms),
+            sqrt_log_guarantee(case.coefficients, case.delta, case.well_specified, **case.terms),
         ),
         lambda case: printed_sqrt_log_gap(
             case.sizes, case.constant, case.delta, case.gaps, case.n_learners - 1, rounds=case.rounds
@@ -222,8 +222,8 @@ def complete(overrides: Mapping[str, Plain]) -> Config:
 def page(overrides: Mapping[str, Plain]) -> str:
     """The page docs/guarantees.md."""
     settings = complete(overrides)
-    horizons = settings["T"] if isinstance(settings["T"], list) else [settings["T"]]
-    cases = [case_of(settings, rounds) for rounds in horizons]
+    all_rounds = settings["T"] if isinstance(settings["T"], list) else [settings["T"]]
+    cases = [case_of(settings, rounds) for rounds in all_rounds]
     return "\n".join(_lines(settings, cases)) + "\n"
 
 

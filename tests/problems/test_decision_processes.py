@@ -160,7 +160,7 @@ def test_environment_and_problem_are_one_process() -> None:
         (lambda: CombinationLock(slip=-0.1), "slip is -0.1, but must lie in [0, 1]"),
         (lambda: RiverSwim(3, 2).gap(0, [[0] * 3]), "policy has shape (1, 3), but must have (2, 3): steps and states"),
         (lambda: RiverSwim(3, 1).gap(0, [[0, 0, 2]]), "policy has 2, but entries must lie from 0 to 1"),
-        (lambda: RiverSwim(3, 1).gap(0, [[0, 0, 0.5]]), "policy is [[0, 0, 0.5]], but must be whole numbers"),
+        (lambda: RiverSwim(3, 1).gap(0, [[0, 0, 0.5]]), "policy is [[0, 0, 0.5]], but must be integers"),
         (lambda: RiverSwim(3, 1).optimal_value(3), "state is 3, but must be a whole number from 0 to 2"),
     ],
 )

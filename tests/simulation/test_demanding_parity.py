@@ -13,7 +13,7 @@ from equipoise.kernels.records import state_columns
 from equipoise.lab.runs.results import log_rounds
 from equipoise.learners import OFUL, UCB, EpsilonGreedy, SquareCB
 from equipoise.learners._core.linear import learn
-from equipoise.learners._core.ridge import open_scratch
+from equipoise.learners._core.ridge import new_scratch
 from equipoise.problems import KArmedBandit
 from equipoise.selectors import Corral, StochasticCorral, StochasticEXP3P, TsallisCorral
 from equipoise.simulation.compiler import compiled
@@ -65,7 +65,7 @@ def test_a_weighted_row_is_the_same_compiled_and_not() -> None:
     rng = np.random.default_rng(1)
     learners = OFUL(3), OFUL(3)
     fast = compiled(learn)
-    memory = learners[0].memory._replace(scratch=open_scratch(3, 4))
+    memory = learners[0].memory._replace(scratch=new_scratch(3, 4))
     for weight in (1.0, 30.0, 0.0, 2.5):
         actions, reward = rng.uniform(0.0, 0.5, (4, 3)), float(rng.random())
         fast(learners[0].params, memory, actions, 2, reward, weight)

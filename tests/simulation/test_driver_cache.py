@@ -110,8 +110,8 @@ def test_an_edited_kernel_is_compiled_anew(tmp_path: Path) -> None:
 
 
 @kernel
-def draw_two(params: Any, room: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    return room.actions, params.means
+def draw_two(params: Any, workspace: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+    return workspace.actions, params.means
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ def test_machine_code_is_kept_nowhere_else(folder: Path, tmp_path: Path, monkeyp
 @pytest.mark.compiled
 def test_a_kernel_without_a_file_is_compiled_in_memory(folder: Path) -> None:
     binding = constant_binding()
-    inner = kernel(lambda params, room, rng: (room.actions, params.means))
+    inner = kernel(lambda params, workspace, rng: (workspace.actions, params.means))
     for draw in (inner, partial(draw_two)):
         names = tuple((name, draw if name == "draw" else value) for name, value in binding.names)
         assert cache.find_entry(binding._replace(names=names), compiler.versions()) is None

@@ -104,13 +104,13 @@ def test_a_row_is_the_same_however_far_and_whenever_it_is_drawn() -> None:
 
 
 def test_the_columns_of_a_truncated_draw_are_those_of_the_whole() -> None:
-    problem, whole = LinearBandit(32, 8, 10), LinearBandit(32, 8, 10).room()
+    problem, whole = LinearBandit(32, 8, 10), LinearBandit(32, 8, 10).workspace()
     problem.kernels.draw(problem.params, whole, np.random.default_rng(1))
     for n_columns in (8, 16, 32):
-        room = problem.room(n_columns)
-        problem.kernels.draw(problem.params, room, np.random.default_rng(1))
-        np.testing.assert_allclose(room.actions, whole.actions[:, :n_columns], rtol=1e-13)
-        np.testing.assert_array_equal(room.means, whole.means)
+        workspace = problem.workspace(n_columns)
+        problem.kernels.draw(problem.params, workspace, np.random.default_rng(1))
+        np.testing.assert_allclose(workspace.actions, whole.actions[:, :n_columns], rtol=1e-13)
+        np.testing.assert_array_equal(workspace.means, whole.means)
 
 
 @pytest.mark.compiled

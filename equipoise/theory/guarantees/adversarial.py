@@ -59,14 +59,16 @@ def epoch_guarantee(
     checked = _classes(classes, best)
     alpha = epoch_alpha(count("n_epochs", n_epochs), probability("delta", delta))
     t, star = count("rounds", rounds), checked[best]
-    weights = [1 / SIZES["proof"](claimed) for claimed in checked]
-    width = max(high - low for low, high in (claimed.reward_range for claimed in checked))
+    weights = [1 / SIZES["proof"](model_class) for model_class in checked]
+    width = max(high - low for low, high in (model_class.reward_range for model_class in checked))
     potential = random_potential(_log_determinant(star, t), _cap(star), weights[best] / sum(weights), t, alpha)
     rooted, rest = 2 * _radius(star, t) * sqrt(t * potential), width
     logs = 1.4 * log(log(2 * t)) + log(STITCHED_RATIO * len(checked) / alpha)
-    for claimed, weight in zip(checked, weights, strict=True):
+    for model_class, weight in zip(checked, weights, strict=True):
         plays = min(3 * weight / sum(weights), 1.0) * t
-        rooted += 2 * _radius(claimed, t) * sqrt(plays * (1 + _cap(claimed)) * _log_determinant(claimed, plays))
+        rooted += (
+            2 * _radius(model_class, t) * sqrt(plays * (1 + _cap(model_class)) * _log_determinant(model_class, plays))
+        )
         rest += 2.9 * width * logs
     rooted += 2 * radius_sum(noise_radius(alpha=alpha, width=width, noise=noise, scale=1.0), t)
     return EpochBound(rooted, rest)
@@ -98,11 +100,13 @@ def balanced_regret_bounds(
     """
     checked, t = _classes(classes, 0), count("rounds", rounds)
     logs, total = 1.4 * log(log(2 * t)) + log(STITCHED_RATIO * len(checked) / probability("alpha", alpha)), 0.0
-    for claimed, chance in zip(checked, chances, strict=True):
-        low, high = claimed.reward_range
+    for model_class, chance in zip(checked, chances, strict=True):
+        low, high = model_class.reward_range
         plays = min(3 * chance, 1.0) * t
         total += 2.9 * (high - low) * logs
-        total += 2 * _radius(claimed, t) * sqrt(plays * (1 + _cap(claimed)) * _log_determinant(claimed, plays))
+        total += (
+            2 * _radius(model_class, t) * sqrt(plays * (1 + _cap(model_class)) * _log_determinant(model_class, plays))
+        )
     return total
 
 
@@ -121,7 +125,7 @@ def printed_epoch_guarantee(
 
 
 def _classes(classes: Sequence[LinearClass], best: int) -> list[LinearClass]:
-    checked = [check_class(claimed) for claimed in classes]
+    checked = [check_class(model_class) for model_class in classes]
     if not checked:
         raise InvalidArgument("classes is empty, but must have one LinearClass per learner")
     check_nested(checked)
@@ -129,23 +133,26 @@ def _classes(classes: Sequence[LinearClass], best: int) -> list[LinearClass]:
     return checked
 
 
-def _log_determinant(claimed: LinearClass, plays: float) -> float:
+def _log_determinant(model_class: LinearClass, plays: float) -> float:
     return log_determinant_ratio(
-        claimed.dim, plays, action_bound=claimed.action_bound, regularization=claimed.regularization
+        model_class.dim, plays, action_bound=model_class.action_bound, regularization=model_class.regularization
     )
 
 
-def _radius(claimed: LinearClass, plays: float) -> float:
+def _radius(model_class: LinearClass, plays: float) -> float:
     return ellipsoid_radius(
-        _log_determinant(claimed, plays),
-        noise=claimed.noise,
-        norm_bound=claimed.norm_bound,
-        delta=claimed.delta,
-        regularization=claimed.regularization,
+        _log_determinant(model_class, plays),
+        noise=model_class.noise,
+        norm_bound=model_class.norm_bound,
+        delta=model_class.delta,
+        regularization=model_class.regularization,
     )
 
 
-def _cap(claimed: LinearClass) -> float:
+def _cap(model_class: LinearClass) -> float:
     """b^2, b the lesser of w/(2 beta_1) and L/sqrt(lambda)."""
-    low, high = claimed.reward_range
-    return min((high - low) / (2 * _radius(claimed, 0)), claimed.action_bound / sqrt(claimed.regularization)) ** 2
+    low, high = model_class.reward_range
+    return (
+        min((high - low) / (2 * _radius(model_class, 0)), model_class.action_bound / sqrt(model_class.regularization))
+        ** 2
+    )

@@ -67,12 +67,12 @@ def unknown_error(
     0.76
     """
     scale, width = positive("constant", constant) * count("horizon", horizon), float(horizon)
-    kept = [error >= true_error for error in errors]
-    if not any(kept):
+    well_specified = [error >= true_error for error in errors]
+    if not any(well_specified):
         return float("inf")
     slopes = [scale * sqrt(count("dim", dim)) * error for error in errors]
     radius = _radius(len(errors), rounds, delta, width)
-    return linear_sqrt_guarantee(slopes, scale * dim, kept, rounds=rounds, radius=radius, width=width)
+    return linear_sqrt_guarantee(slopes, scale * dim, well_specified, rounds=rounds, radius=radius, width=width)
 
 
 def confidence_tuning(
@@ -84,18 +84,18 @@ def confidence_tuning(
     0.98
     """
     constant = closed_form_constant(count("rounds", rounds))
-    kept = [scale >= least_valid for scale in scales]
-    return _nested([scale * dim * constant for scale in scales], kept, rounds, delta, None, 1.0)
+    well_specified = [scale >= least_valid for scale in scales]
+    return _nested([scale * dim * constant for scale in scales], well_specified, rounds, delta, None, 1.0)
 
 
 def _nested(
-    coefficients: list[float], kept: list[bool], rounds: int, delta: float, gap: float | None, width: float
+    coefficients: list[float], well_specified: list[bool], rounds: int, delta: float, gap: float | None, width: float
 ) -> float:
-    world = {"rounds": rounds, "radius": _radius(len(kept), rounds, delta, width), "width": width}
+    terms = {"rounds": rounds, "radius": _radius(len(well_specified), rounds, delta, width), "width": width}
     if gap is None:
-        return power_guarantee(coefficients, 0.5, kept, **world)  # type: ignore[arg-type]
-    gaps = [None if true else gap for true in kept]
-    return power_gap_guarantee(coefficients, 0.5, gaps, **world)  # type: ignore[arg-type]
+        return power_guarantee(coefficients, 0.5, well_specified, **terms)  # type: ignore[arg-type]
+    gaps = [None if true else gap for true in well_specified]
+    return power_gap_guarantee(coefficients, 0.5, gaps, **terms)  # type: ignore[arg-type]
 
 
 def _radius(n_learners: int, rounds: int, delta: float, width: float) -> float:

@@ -19,7 +19,7 @@ def check_pool(bounds: Sequence[float], well_specified: Sequence[bool]) -> None:
         positive(f"coefficients[{i}]", number)
 
 
-def check_world(rounds: int, radius: float, width: float) -> None:
+def check_terms(rounds: int, radius: float, width: float) -> None:
     count("rounds", rounds)
     positive("radius", radius)
     positive("width", width)

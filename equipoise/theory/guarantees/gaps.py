@@ -19,7 +19,7 @@ from math import e, log, sqrt
 
 from equipoise.settings.checks import count, non_negative, positive
 from equipoise.theory.guarantees.balance import power_ratio, sqrt_log_ratio
-from equipoise.theory.guarantees.checks import check_bound_delta, check_exponent, check_gap, check_pool, check_world
+from equipoise.theory.guarantees.checks import check_bound_delta, check_exponent, check_gap, check_pool, check_terms
 
 
 def power_plays(
@@ -93,14 +93,14 @@ def power_gap_guarantee(
     >>> round(power_gap_guarantee([1.0, 2.0], 0.5, [0.5, None], rounds=10**6, radius=3000.0))
     6682
     """
-    kept = [gap is None for gap in gaps]
-    check_pool(coefficients, kept)
-    check_world(rounds, radius, width)
-    per_root, promises = radius / sqrt(rounds), []
-    for best, true in zip(coefficients, kept, strict=True):
+    well_specified = [gap is None for gap in gaps]
+    check_pool(coefficients, well_specified)
+    check_terms(rounds, radius, width)
+    per_root, guarantees = radius / sqrt(rounds), []
+    for best, true in zip(coefficients, well_specified, strict=True):
         if not true:
             continue
-        total: float = sum(kept) * (best * rounds**exponent + width)
+        total: float = sum(well_specified) * (best * rounds**exponent + width)
         for c, gap in zip(coefficients, gaps, strict=True):
             if gap is not None:
                 ratio = power_ratio(c, best, exponent)
@@ -108,8 +108,8 @@ def power_gap_guarantee(
                 n = min(most - 1, rounds)
                 total += width + (c + best * ratio ** (1 - exponent)) * n**exponent
                 total += 2 * (1 + sqrt(ratio)) * per_root * sqrt(n)
-        promises.append(total)
-    return min(promises)
+        guarantees.append(total)
+    return min(guarantees)
 
 
 def sqrt_log_gap_guarantee(
@@ -127,21 +127,21 @@ def sqrt_log_gap_guarantee(
     >>> round(sqrt_log_gap_guarantee([1.0, 2.0], 0.05, [0.5, None], rounds=10**6, radius=3000.0))
     17154
     """
-    kept = [gap is None for gap in gaps]
-    check_pool(coefficients, kept)
-    check_world(rounds, radius, width)
-    per_root, promises = radius / sqrt(rounds), []
-    for best, true in zip(coefficients, kept, strict=True):
+    well_specified = [gap is None for gap in gaps]
+    check_pool(coefficients, well_specified)
+    check_terms(rounds, radius, width)
+    per_root, guarantees = radius / sqrt(rounds), []
+    for best, true in zip(coefficients, well_specified, strict=True):
         if not true:
             continue
-        total = sum(kept) * (best * sqrt(rounds * log(max(rounds / bound_delta, e))) + width)
+        total = sum(well_specified) * (best * sqrt(rounds * log(max(rounds / bound_delta, e))) + width)
         for c, gap in zip(coefficients, gaps, strict=True):
             if gap is not None:
                 shared = {"gap": gap, "gap_exponent": gap_exponent, "per_root": per_root, "rounds": rounds}
                 n = min(sqrt_log_plays(c, best, bound_delta, **shared) - 1, rounds)  # type: ignore[arg-type]
                 total += width + _sqrt_log_slope(c, best, bound_delta, per_root, rounds) * sqrt(n)
-        promises.append(total)
-    return min(promises)
+        guarantees.append(total)
+    return min(guarantees)
 
 
 def _sqrt_log_slope(coefficient: float, best: float, bound_delta: float, per_root: float, rounds: int) -> float:

@@ -1,4 +1,4 @@
-"""The regret that theory promises of Algorithm 1, as numbers, whatever misspecified learners do.
+"""The regret that theory guarantees of Algorithm 1, as numbers, whatever misspecified learners do.
 
 All hold with probability 1 - delta for all T at once and any learner * that keeps its bound; D is the radius of a sum,
 B the number of misspecified learners out of M, w the width of the expected rewards. `printed_...` are the theorems as
@@ -27,7 +27,7 @@ from equipoise.theory.guarantees.checks import (
     check_exponent,
     check_pool,
     check_printed,
-    check_world,
+    check_terms,
 )
 
 
@@ -128,17 +128,17 @@ def _rooted(
     width: float,
 ) -> float:
     check_pool(coefficients, well_specified)
-    check_world(rounds, radius, width)
+    check_terms(rounds, radius, width)
     n_learners = len(coefficients)
     wrong = [c for c, true in zip(coefficients, well_specified, strict=True) if not true]
-    promises: list[float] = []
+    guarantees: list[float] = []
     for best, true in zip(coefficients, well_specified, strict=True):
         if true:
             ratio = sum(power_ratio(c, best, exponent) for c in wrong)
             extra = ratio ** (1 - exponent) if wrong else 0.0
             learning = (n_learners + extra) * best * growth
-            promises.append(learning + 2 * n_learners * width + 2 * (sqrt(len(wrong)) + sqrt(ratio)) * radius)
-    return min(promises)
+            guarantees.append(learning + 2 * n_learners * width + 2 * (sqrt(len(wrong)) + sqrt(ratio)) * radius)
+    return min(guarantees)
 
 
 def linear_sqrt_guarantee(
@@ -158,21 +158,21 @@ def linear_sqrt_guarantee(
     42
     """
     check_pool([1 + non_negative(f"slopes[{i}]", slope) for i, slope in enumerate(slopes)], well_specified)
-    check_world(rounds, radius, width)
+    check_terms(rounds, radius, width)
     wrong = [slope for slope, true in zip(slopes, well_specified, strict=True) if not true]
-    promises = [float("inf")]
+    guarantees = [float("inf")]
     for slope, true in zip(slopes, well_specified, strict=True):
         if not true or any(other > slope for other in wrong):
             continue
         bound = min(coefficient * sqrt(rounds) + slope * rounds, width * rounds)
-        promise = (len(slopes) - len(wrong)) * (bound + width)
+        guarantee = (len(slopes) - len(wrong)) * (bound + width)
         if wrong:
             shared = {"width": width, "per_root": radius / sqrt(rounds)}
             # Terms in n_i and sqrt(n_i) are greatest for equal plays, so B times one learner with T/B plays.
             share = rounds / len(wrong)
-            promise += len(wrong) * (width + linear_sqrt_survivor(slope, coefficient, share, bound, **shared))
-        promises.append(promise)
-    return min(promises)
+            guarantee += len(wrong) * (width + linear_sqrt_survivor(slope, coefficient, share, bound, **shared))
+        guarantees.append(guarantee)
+    return min(guarantees)
 
 
 def linear_sqrt_survivor(
@@ -203,7 +203,7 @@ def printed_power_guarantee(
     224
     """
     check_printed([best_size], constant)
-    check_world(rounds, radius, 1.0)
+    check_terms(rounds, radius, 1.0)
     factor = n_learners + 2 * n_wrong ** (1 - exponent) * best_size ** (1 / exponent - 1)
     rest = 5 * best_size ** (1 / (2 * exponent)) * sqrt(n_wrong) * radius + 2 * n_learners
     return float(factor * best_size * constant * rounds**exponent + rest)
