@@ -13,7 +13,7 @@ Departures: learners get reward and weight apart, not their product, so that a r
 best learner nobody knows. A reward that comes late is divided by the probability of its own choice and moves the
 probabilities as they are when it is booked.
 
->>> selector = Corral(2, horizon=1000)
+>>> selector = Corral(2, rounds=1000)
 >>> for _ in range(100):
 ...     choice = selector.choose()
 ...     _ = selector.credit(choice, reward=float(choice.learner))
@@ -43,7 +43,7 @@ def book(params: Params, state: State[Odds], i: int, reward: float, regret: floa
 
 @configurable
 class Corral(DrawnSelector[Params, Odds]):
-    """CORRAL over `n_learners` learners that accept weights, for `horizon` rounds.
+    """CORRAL over `n_learners` learners that accept weights, for `rounds` rounds.
 
     Rewards must lie in `reward_range`. `eta` is the first learning rate. `delta` and `contexts` concern the certificate
     alone; `seed` is that of the selector's own random stream, used where `choose` is given none.
@@ -57,11 +57,11 @@ class Corral(DrawnSelector[Params, Odds]):
 
     def _open(self) -> None:
         if self.eta is None:
-            self.eta = sqrt(self.n_learners / self.horizon)
+            self.eta = sqrt(self.n_learners / self.rounds)
         super()._open()
 
     def _make_params(self, limits: evidence.Params) -> Params:
-        return log_barrier.make_params(limits, self.horizon)
+        return log_barrier.make_params(limits, self.rounds)
 
     def _make_state(self, accounts: evidence.State) -> State[Odds]:
         return State(accounts, log_barrier.open_odds(self.n_learners, self.eta))

@@ -7,8 +7,8 @@ have earned as they stood, and says nothing about the regret of the best learner
 
 Reference: Bubeck and Cesa-Bianchi (2012), "Regret analysis of stochastic and nonstochastic multi-armed bandit
 problems", figure 3.1 and theorem 3.1 (after Auer, Cesa-Bianchi, Freund and Schapire 2002, without forced exploration).
-Symbols: K n_learners, n horizon, eta rate, loss (high - reward)/w, Ltilde loss_sum.
-Both rates of the theorem are offered: eta = sqrt(2 ln K/(n K)) where the horizon is given, pseudo-regret at most
+Symbols: K n_learners, n rounds, eta rate, loss (high - reward)/w, Ltilde loss_sum.
+Both rates of the theorem are offered: eta = sqrt(2 ln K/(n K)) where the rounds is given, pseudo-regret at most
 w sqrt(2 n K ln K); else eta_t = sqrt(ln K/(t K)), at most 2 w sqrt(n K ln K).
 Departures: a loss is booked once all earlier plays of its learner are resolved, with the probability of its own round;
 pending plays count in t.
@@ -39,7 +39,7 @@ from equipoise.settings.checks import count
 
 class Params(NamedTuple):
     evidence: evidence.Params
-    horizon: int  # 0 where it is unknown
+    rounds: int  # 0 where it is unknown
 
 
 @dataclass(slots=True)
@@ -76,8 +76,8 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 @kernel
 def rate(params: Params, state: State) -> float:
     n_learners = len(state.estimates)
-    if params.horizon > 0:
-        return sqrt(2.0 * log(n_learners) / (n_learners * params.horizon))
+    if params.rounds > 0:
+        return sqrt(2.0 * log(n_learners) / (n_learners * params.rounds))
     return sqrt(log(n_learners) / (n_learners * (rounds_made(state.evidence) + 1.0)))
 
 
@@ -106,14 +106,14 @@ def book(params: Params, state: State, i: int, reward: float, regret: float, pro
 
 @configurable
 class EXP3(LearnerCount, Seeded, ConfidenceSettings, EvidenceSelector[Params, State]):
-    """Draws learners by exponential weights. `horizon` is the number of rounds, where it is known. `seed` is that of
+    """Draws learners by exponential weights. `rounds` is the number of rounds, where it is known. `seed` is that of
     the selector's own random stream, used where `choose` is given none; the other settings are those of
     `BalancedElimination`."""
 
     name = "EXP3"
     kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
 
-    horizon: int | None = setting(default=None, check=optional(count))
+    rounds: int | None = setting(default=None, check=optional(count), deprecated="horizon")
 
     @property
     def probabilities(self) -> tuple[float, ...]:
@@ -124,7 +124,7 @@ class EXP3(LearnerCount, Seeded, ConfidenceSettings, EvidenceSelector[Params, St
         return tuple(share / sum(weights) for share in weights)
 
     def _make_params(self, limits: evidence.Params) -> Params:
-        return Params(limits, self.horizon or 0)
+        return Params(limits, self.rounds or 0)
 
     def _make_state(self, accounts: evidence.State) -> State:
         return State(accounts, [Estimate() for _ in range(self.n_learners)])

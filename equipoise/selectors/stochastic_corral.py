@@ -8,7 +8,7 @@ exponent of the rate agree with published code; the constant of the rate, 1, cou
 this is stochastic-CORRAL-style.
 Departures: those of `smoothing` and of `log_barrier`.
 
->>> selector = StochasticCorral(2, horizon=1000)
+>>> selector = StochasticCorral(2, rounds=1000)
 >>> first, second = selector.choose(), selector.choose()
 >>> first.learner == second.learner, first.teach, second.teach, second.snapshot
 (True, True, False, 1)
@@ -38,9 +38,9 @@ def book(params: Params, state: State[Odds], i: int, reward: float, regret: floa
 
 @configurable
 class StochasticCorral(SmoothedSelector[Params, Odds]):
-    """CORRAL over smoothed learners, whose policies can be kept, for `horizon` rounds.
+    """CORRAL over smoothed learners, whose policies can be kept, for `rounds` rounds.
 
-    Rewards must lie in `reward_range`. Two rounds make one of the rule, so T = horizon / 2: `eta` is its learning rate,
+    Rewards must lie in `reward_range`. Two rounds make one of the rule, so T = rounds / 2: `eta` is its learning rate,
     sqrt(M / T) unless given. `delta` and `contexts` concern the certificate alone; `seed` is that of the selector's own
     random stream, used where `choose` is given none.
     """

@@ -8,7 +8,7 @@ exponents of rate and floor agree with published code; the constants, those of `
 paper, so this is in its style.
 Departures: those of `smoothing`.
 
->>> selector = StochasticEXP3P(2, horizon=1000)
+>>> selector = StochasticEXP3P(2, rounds=1000)
 >>> first, second = selector.choose(), selector.choose()
 >>> first.learner == second.learner, first.teach, second.teach, second.snapshot
 (True, True, False, 1)
@@ -38,9 +38,9 @@ def book(params: Params, state: State[Odds], i: int, reward: float, regret: floa
 
 @configurable
 class StochasticEXP3P(SmoothedSelector[Params, Odds]):
-    """EXP3.P over smoothed learners, whose policies can be kept, for `horizon` rounds.
+    """EXP3.P over smoothed learners, whose policies can be kept, for `rounds` rounds.
 
-    Two rounds make one of the rule, so T = horizon / 2: `eta` is its learning rate, 0.95 sqrt(ln M / (M T)) unless
+    Two rounds make one of the rule, so T = rounds / 2: `eta` is its learning rate, 0.95 sqrt(ln M / (M T)) unless
     given, `floor` the least probability, T^(-1/3) M^(-2/3) unless given. The other settings are those of
     `StochasticCorral`.
     """

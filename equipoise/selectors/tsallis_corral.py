@@ -13,7 +13,7 @@ Departures: losses are divided by the probability of the draw, mixture included,
 rise leaves the weights of its round as they are: with eta_i times beta, L_i - x is divided by beta. The least L is
 subtracted from all, which changes no weight and keeps numbers small. Rewards that come late count when booked.
 
->>> selector = TsallisCorral(2, horizon=1000)
+>>> selector = TsallisCorral(2, rounds=1000)
 >>> for _ in range(100):
 ...     choice = selector.choose()
 ...     _ = selector.credit(choice, reward=float(choice.learner))
@@ -113,14 +113,14 @@ def normaliser(odds: list[Odds]) -> float:
 
 @configurable
 class TsallisCorral(DrawnSelector[Params, Odds]):
-    """Tsallis corral over `n_learners` learners that accept weights, for `horizon` rounds; see `Corral`."""
+    """Tsallis corral over `n_learners` learners that accept weights, for `rounds` rounds; see `Corral`."""
 
     name = "Tsallis corral"
     needs = frozenset({"weight"})
     kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
 
     def _make_params(self, limits: evidence.Params) -> Params:
-        return Params(limits, growth=exp(1.0 / log(self.horizon)), max_rises=int(0.5 * log2(self.horizon)))
+        return Params(limits, growth=exp(1.0 / log(self.rounds)), max_rises=int(0.5 * log2(self.rounds)))
 
     def _make_state(self, accounts: evidence.State) -> State[Odds]:
         uniform = 1.0 / self.n_learners

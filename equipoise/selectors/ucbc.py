@@ -11,7 +11,7 @@ The authors take ceil(ln(1 + 1/delta)) copies; here one unless told otherwise.
 Departures: while no reward of a copy is in, its mean counts as the greatest possible; the bonus counts all plays made.
 
 >>> from equipoise.bounds import Power
->>> selector = UCBC([Power(1.0), Power(1.0)], horizon=100, copies=2)
+>>> selector = UCBC([Power(1.0), Power(1.0)], rounds=100, copies=2)
 >>> selector.n_learners, [selector.choose().learner for _ in range(4)]
 (4, [0, 1, 2, 3])
 """
@@ -47,7 +47,7 @@ from equipoise.settings.checks import count
 class Params(NamedTuple):
     evidence: evidence.Params
     copies: int
-    log_horizon: float
+    log_rounds: float
 
 
 @kernel
@@ -77,7 +77,7 @@ def group_index(params: Params, state: State, first: int) -> float:
     return (
         median_mean(params, state, first)
         + bound / plays
-        + params.evidence.width * sqrt(params.log_horizon / (2.0 * plays))
+        + params.evidence.width * sqrt(params.log_rounds / (2.0 * plays))
     )
 
 
@@ -103,7 +103,7 @@ def mean_reward(params: Params, state: State, i: int) -> float:
 
 @configurable
 class UCBC(CandidateBounds, CertificateSettings, EvidenceSelector[Params, State]):
-    """UCB-C over algorithms with candidate `bounds`, for `horizon` rounds.
+    """UCB-C over algorithms with candidate `bounds`, for `rounds` rounds.
 
     With `copies` > 1 learners copies * i to copies * (i + 1) - 1 of the portfolio are the copies of algorithm i: equal
     settings, objects of their own. `delta` and `contexts` concern the certificate alone.
@@ -115,7 +115,7 @@ class UCBC(CandidateBounds, CertificateSettings, EvidenceSelector[Params, State]
     bounds: Sequence[Bound] = setting(
         check=partial(check_bounds, each="algorithm"), encode=encode_bounds, decode=decode_bounds, kw_only=False
     )
-    horizon: int = setting(check=partial(count, least=2))
+    rounds: int = setting(check=partial(count, least=2), deprecated="horizon")
     copies: int = setting(default=1, check=count)
 
     @property
@@ -127,7 +127,7 @@ class UCBC(CandidateBounds, CertificateSettings, EvidenceSelector[Params, State]
         return replace(super().traits, copies=self.copies)
 
     def _make_params(self, limits: evidence.Params) -> Params:
-        return Params(limits, copies=self.copies, log_horizon=log(self.horizon))
+        return Params(limits, copies=self.copies, log_rounds=log(self.rounds))
 
     def _make_state(self, accounts: evidence.State) -> State:
         return State(accounts)

@@ -64,10 +64,10 @@ def at_least_two(name: str, n_learners: int) -> int:
 
 @configurable
 class DrawingSettings(Seeded, CertificateSettings):
-    """For a selector over at least two learners and for `horizon` rounds."""
+    """For a selector over at least two learners and for `rounds` rounds."""
 
     n_learners: int = setting(check=at_least_two, kw_only=False)
-    horizon: int = setting(check=partial(count, least=2))
+    rounds: int = setting(check=partial(count, least=2), deprecated="horizon")
 
 
 class DrawnSelector(DrawingSettings, EvidenceSelector[P, State[Odds]]):

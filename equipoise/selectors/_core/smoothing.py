@@ -113,7 +113,7 @@ class SmoothedSelector(DrawingSettings, EvidenceSelector[P, State[Odds]]):
     @property
     def turns(self) -> int:
         """The rounds of the rule."""
-        return max(self.horizon // 2, 2)
+        return max(self.rounds // 2, 2)
 
     @property
     def probabilities(self) -> tuple[float, ...]:
