@@ -272,8 +272,8 @@ def _mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
     low, high = record["reward_range"]
     n, witness_n, bound = learner["plays"], witness["plays"], learner["regret_bound"]
     shares = record.get("shares", TWO_SIDED)
-    lower_apart = shares != TWO_SIDED
-    if shares != radius_shares(record["radius"], record["contexts"], lower_apart):
+    separate_lower = shares != TWO_SIDED
+    if shares != radius_shares(record["radius"], record["contexts"], separate_lower):
         return [f"shares is {shares}, but that is not what its radius uses"]
     try:
         alpha = radius_alpha(record["n_learners"], record["delta"], shares)
@@ -285,7 +285,7 @@ def _mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
             noise=record["noise"],
             contexts=record["contexts"],
             scale=record["radius_scale"],
-            lower_apart=lower_apart,
+            separate_lower=separate_lower,
         )
         radius = upper_sum(rule, n, learner.get("spread", 0.0), bound)
         witness_radius = lower_sum(rule, witness_n, witness.get("spread", 0.0))

@@ -14,7 +14,7 @@ chosen before its epoch ended and whose reward came afterwards counts in no epoc
 
 >>> from equipoise.learners import OFUL
 >>> selector = AdversarialElimination.for_learners([OFUL(dim) for dim in (2, 4, 6, 8)])
->>> selector.active, selector.left_out
+>>> selector.active, selector.excluded
 ((0, 1, 3), (2,))
 """
 
@@ -46,17 +46,34 @@ def close_round(params: Params, state: State, i: int, reward: float, regret: flo
 
 
 class AdversarialElimination(EpochBalancing):
-    """Algorithm 3 of the paper; the arguments are those of `EpochBalancing`.
+    """Repeats epochs under adversarial contexts and eliminates the smallest learner after each.
 
-    With probability 1 - delta, and if the confidence sets of the learners hold, no learner is dropped whose class
-    contains the truth.
+    With probability 1 - delta, and if the confidence sets of the learners hold, no learner is eliminated whose class
+    contains the true model.
+
+    Parameters
+    ----------
+    classes
+        One `LinearClass` per learner, each containing the one before it; see `for_learners`.
+    seed
+        Seed of the selector's random numbers, used if `choose` gets no generator.
+    delta
+        Failure probability of the selector's statements, in addition to that of the learners.
+    reward_range
+        Lowest and highest (expected) reward; that of the last class if not given.
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    size
+        Which of the paper's three forms of z is used: "proof", "text" or "theorem".
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
     """
 
     name = "Adversarial elimination"
     kernels: ClassVar[Kernels] = nested_kernels(choose, close_round=close_round, certify=certify)
 
     @property
-    def left_out(self) -> tuple[int, ...]:
+    def excluded(self) -> tuple[int, ...]:
         """The learners that the filter leaves out."""
         return tuple(i for i, kept in enumerate(well_spaced(self.sizes)) if not kept)
 

@@ -53,26 +53,37 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 
 @kernel
-def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
+def credit(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
     """Book one reward, then drop every learner whose bound its rewards contradict."""
-    evidence.book(params, state, i, reward, regret)
+    evidence.credit(params, state, i, reward, regret)
     if state.accounts[i].active:
         evidence.eliminate(state)
 
 
 @configurable
 class BalancedElimination(CandidateBounds, ConfidenceSettings, PlainSelector):
-    """Algorithm 1 of the paper.
+    """Balances candidate regret bounds and eliminates learners whose rewards contradict their bound.
 
-    `bounds` has one candidate bound per learner. `delta` is the selector's own failure probability; learners spend
-    theirs separately. Rewards lie in `reward_range`; with sub-Gaussian `noise` (its factor) the range concerns
-    expected rewards and a reward only has to be finite. `contexts="fixed"` says that contexts and action sets never
-    change, which narrows the radius. `radius` is "stitched", "paper" or "bernstein" (narrow where rewards vary little,
-    for bounded rewards only); `radius_scale` multiplies it, and below 1 voids every certificate.
+    Parameters
+    ----------
+    bounds
+        One candidate regret bound per learner.
+    delta
+        Failure probability of the selector's statements, in addition to that of the learners.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
     """
 
     name = "Balanced elimination"
-    kernels: ClassVar[Kernels] = Kernels(choose, book)
+    kernels: ClassVar[Kernels] = Kernels(choose, credit)
 
     def certificate(self) -> Certificate:
         """What the rewards booked so far prove, and when the next learner would go at the present means."""

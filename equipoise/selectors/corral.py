@@ -28,30 +28,44 @@ from typing import ClassVar
 
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence, log_barrier
-from equipoise.selectors._core.drawn import DrawnSelector, State, choose, loss_of
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.selectors._core.log_barrier import Odds, Params
+from equipoise.selectors._core.sampling import SamplingSelector, State, choose, loss_of
 from equipoise.settings import configurable, optional, setting
 from equipoise.settings.checks import positive
 
 
 @kernel
-def book(params: Params, state: State[Odds], i: int, reward: float, regret: float, probability: float) -> None:
-    evidence.book(params.evidence, state.evidence, i, reward, regret)
+def credit(params: Params, state: State[Odds], i: int, reward: float, regret: float, probability: float) -> None:
+    evidence.credit(params.evidence, state.evidence, i, reward, regret)
     log_barrier.update_weights(params, state.odds, i, loss_of(params.evidence, reward), probability)
 
 
 @configurable
-class Corral(DrawnSelector[Params, Odds]):
-    """CORRAL over `n_learners` learners that accept weights, for `rounds` rounds.
+class Corral(SamplingSelector[Params, Odds]):
+    """CORRAL over learners that accept importance weights.
 
-    Rewards must lie in `reward_range`. `eta` is the first learning rate. `delta` and `contexts` concern the certificate
-    alone; `seed` is that of the selector's own random stream, used where `choose` is given none.
+    Parameters
+    ----------
+    n_learners
+        Number of learners, at least 2.
+    delta
+        Failure probability of the certificate; it does not affect choices.
+    reward_range
+        Lowest and highest reward.
+    contexts
+        "fixed" if contexts and action sets never change, else "random"; only for the certificate.
+    seed
+        Seed of the selector's random numbers, used if `choose` gets no generator.
+    rounds
+        Number of rounds T.
+    eta
+        Initial learning rate; sqrt(n_learners / rounds) if not given.
     """
 
     name = "Corral"
     needs = frozenset({"weight"})
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
     eta: float = setting(default=None, check=optional(positive))
 

@@ -10,7 +10,7 @@ Reference: Pacchiano, Dann and Gentile (2023), "Data-driven online model selecti
 Symbols: n_i plays, u_i rewards, dhat_i coefficient, phi_i = dhat_i sqrt(n_i), M n_learners; the printed
 c sqrt(n ln(M ln n/delta)) is `radius_sum` of `equipoise.confidence`.
 Guarantee of the reference, with probability 1 - delta: regret of order d M sqrt(T) + d^2 sqrt(M T) up to logarithms, d
-the largest coefficient Reg_*(n)/sqrt(n) that the best learner * ever realised, at least d_min.
+the largest coefficient Reg_*(n)/sqrt(n) that the best learner * ever realized, at least d_min.
 Departures: the radius has explicit constants and holds from the first play; d_min counts in units of the width of the
 reward range; pending plays count in n_i when learners are chosen, and rewards are tested at resolved prefixes of plays.
 Ties go to fewer plays, then to the lower index.
@@ -35,7 +35,7 @@ from equipoise.confidence import radius_sum
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.base import NestedSelector
-from equipoise.selectors._core.evidence import comes_first, greatest_lower
+from equipoise.selectors._core.evidence import best_mean_lower, comes_first
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.selectors._core.nested import Params
 from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount
@@ -69,23 +69,42 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 
 @kernel
-def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
+def credit(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
     """Book one reward; if what is presumed of learner i cannot be true, double it."""
-    evidence.book(params.evidence, state.evidence, i, reward, regret)
+    evidence.credit(params.evidence, state.evidence, i, reward, regret)
     account, presumption = state.evidence.accounts[i], state.presumptions[i]
     n = account.booked_plays
     regret_bound, radius = presumption.coefficient * sqrt(n), radius_sum(params.evidence.radius, n)
-    if (account.rewards + regret_bound + radius) / n < greatest_lower(state.evidence):
+    if (account.rewards + regret_bound + radius) / n < best_mean_lower(state.evidence):
         presumption.coefficient *= 2.0
 
 
 @configurable
 class D3RB(LearnerCount, ConfidenceSettings, NestedSelector[State]):
-    """Balances coefficients that double. `d_min` is the smallest coefficient, in units of the width of the reward
-    range; the other settings are those of `BalancedElimination`."""
+    """Balances regret coefficients that are doubled when the rewards contradict them.
+
+    Parameters
+    ----------
+    n_learners
+        Number of learners.
+    delta
+        Failure probability of the selector's statements, in addition to that of the learners.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    d_min
+        Smallest regret coefficient, in units of the width of the reward range.
+    """
 
     name = "D3RB"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
     d_min: float = setting(default=1.0, check=positive)
 

@@ -70,9 +70,9 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 
 @kernel
-def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
+def credit(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
     """Book one reward, then decide for every learner whether it is active."""
-    evidence.book(params.evidence, state.evidence, i, reward, regret)
+    evidence.credit(params.evidence, state.evidence, i, reward, regret)
     best_lower = -inf
     for j in range(len(state.evidence.accounts)):
         best_lower = max(best_lower, state.evidence.accounts[j].mean_lower - state.entrants[j].bias)
@@ -88,14 +88,36 @@ def is_active(params: Params, state: State, i: int) -> bool:
 
 @configurable
 class DynamicBalancing(CandidateBounds, ConfidenceSettings, NestedSelector[State]):
-    """Balances candidate bounds with an active set that may grow again. `bounds` has one candidate bound per learner,
-    `scales` what multiplies each (1 unless given), `biases` what is taken off each mean reward (0 unless given); the
-    other settings are those of `BalancedElimination`. Learners that are not active are no eliminations."""
+    """Balances candidate bounds over an active set that learners can leave and enter again.
+
+    A learner that is not active has not been eliminated, so `eliminations` stays empty.
+
+    Parameters
+    ----------
+    bounds
+        One candidate regret bound per learner.
+    delta
+        Failure probability of the selector's statements, in addition to that of the learners.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    scales
+        Factor of each bound; 1 if not given.
+    biases
+        What is subtracted from the mean reward of each learner; 0 if not given.
+    """
 
     name = "Dynamic balancing"
     readmits = True
     per_learner = ("bounds", "scales", "biases")
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book, is_active=is_active)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit, is_active=is_active)
 
     scales: Sequence[float] = setting(default=None)
     biases: Sequence[float] = setting(default=None)

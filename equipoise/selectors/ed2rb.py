@@ -32,7 +32,7 @@ from equipoise.confidence import radius_sum
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.base import EvidenceSelector
-from equipoise.selectors._core.evidence import comes_first, greatest_lower
+from equipoise.selectors._core.evidence import best_mean_lower, comes_first
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount
 from equipoise.settings import configurable, setting
@@ -41,7 +41,7 @@ from equipoise.settings.checks import positive
 
 class Params(NamedTuple):
     evidence: evidence.Params
-    least_coefficient: float
+    min_coefficient: float
 
 
 @dataclass(slots=True)
@@ -72,23 +72,42 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 
 @kernel
-def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
+def credit(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
     """Book one reward; estimate the coefficient of learner i anew and let its potential follow."""
-    evidence.book(params.evidence, state.evidence, i, reward, regret)
+    evidence.credit(params.evidence, state.evidence, i, reward, regret)
     account, balance = state.evidence.accounts[i], state.balances[i]
     n = account.booked_plays
-    proved_regret = n * greatest_lower(state.evidence) - account.rewards - radius_sum(params.evidence.radius, n)
-    balance.coefficient = max(params.least_coefficient, proved_regret / sqrt(n))
+    proved_regret = n * best_mean_lower(state.evidence) - account.rewards - radius_sum(params.evidence.radius, n)
+    balance.coefficient = max(params.min_coefficient, proved_regret / sqrt(n))
     balance.potential = min(max(balance.coefficient * sqrt(n), balance.potential), 2.0 * balance.potential)
 
 
 @configurable
 class ED2RB(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
-    """Balances estimated coefficients. `d_min` is the smallest coefficient, in units of the width of the reward range;
-    the other settings are those of `BalancedElimination`."""
+    """Balances regret coefficients that are estimated from the rewards.
+
+    Parameters
+    ----------
+    n_learners
+        Number of learners.
+    delta
+        Failure probability of the selector's statements, in addition to that of the learners.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    d_min
+        Smallest regret coefficient, in units of the width of the reward range.
+    """
 
     name = "ED2RB"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
     d_min: float = setting(default=1.0, check=positive)
 
@@ -101,5 +120,5 @@ class ED2RB(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
         return Params(limits, self.d_min * limits.width)
 
     def _make_state(self, accounts: evidence.State) -> State:
-        least = self.params.least_coefficient
+        least = self.params.min_coefficient
         return State(accounts, [Balance(least, least) for _ in range(self.n_learners)])

@@ -95,14 +95,24 @@ def classes_from_json(rows: Iterable[Config]) -> list[LinearClass]:
 
 @configurable
 class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
-    """Algorithm 2 of the paper: one epoch over all the given learners; `ended` proves that it ended, once it has.
+    """One epoch of selection under adversarial contexts; `ended` is the proof that it has ended, once it has.
 
-    `classes` has one `LinearClass` per learner, each containing the one before it; `for_learners` reads them off the
-    learners. `delta` is the selector's own failure probability; learners spend theirs separately. Rewards lie in
-    `reward_range` (unless given, that of the last class); with sub-Gaussian `noise` (its factor) the range concerns
-    expected rewards and a reward only has to be finite. `size` is "proof", "text" or "theorem", the paper's three forms
-    of z. `radius_scale` multiplies the radius, and below 1 voids every certificate. `seed` is that of the selector's
-    own random stream, used where `choose` is given none.
+    Parameters
+    ----------
+    classes
+        One `LinearClass` per learner, each containing the one before it; see `for_learners`.
+    seed
+        Seed of the selector's random numbers, used if `choose` gets no generator.
+    delta
+        Failure probability of the selector's statements, in addition to that of the learners.
+    reward_range
+        Lowest and highest (expected) reward; that of the last class if not given.
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    size
+        Which of the paper's three forms of z is used: "proof", "text" or "theorem".
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
     """
 
     name = "Epoch balancing"

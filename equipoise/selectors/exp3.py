@@ -96,22 +96,42 @@ def weight(state: State, i: int, eta: float, least: float) -> float:
 
 
 @kernel
-def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
+def credit(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
     """Book one reward and the estimate of the loss that it gives."""
     limits = params.evidence
-    evidence.book(limits, state.evidence, i, reward, regret)
+    evidence.credit(limits, state.evidence, i, reward, regret)
     estimate, loss = state.estimates[i], (limits.high - reward) / limits.width
     estimate.loss_sum, estimate.loss_carry = add(estimate.loss_sum, estimate.loss_carry, loss / probability)
 
 
 @configurable
 class EXP3(LearnerCount, Seeded, ConfidenceSettings, EvidenceSelector[Params, State]):
-    """Draws learners by exponential weights. `rounds` is the number of rounds, where it is known. `seed` is that of
-    the selector's own random stream, used where `choose` is given none; the other settings are those of
-    `BalancedElimination`."""
+    """Samples learners by exponential weights.
+
+    Parameters
+    ----------
+    n_learners
+        Number of learners.
+    delta
+        Failure probability of the certificate; it does not affect choices.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    seed
+        Seed of the selector's random numbers, used if `choose` gets no generator.
+    rounds
+        Number of rounds T; if not given, the rate decreases with the rounds played.
+    """
 
     name = "EXP3"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
     rounds: int | None = setting(default=None, check=optional(count), deprecated="horizon")
 

@@ -51,7 +51,25 @@ def mean_reward(params: Params, state: State, i: int) -> float:
 
 @configurable
 class GreedyMean(LearnerCount, ConfidenceSettings, PlainSelector):
-    """Plays the learner of highest mean reward; the settings are those of `BalancedElimination`."""
+    """Plays the learner with the highest mean reward.
+
+    Parameters
+    ----------
+    n_learners
+        Number of learners.
+    delta
+        Failure probability of the certificate; it does not affect choices.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    """
 
     name = "Greedy mean"
-    kernels: ClassVar[Kernels] = Kernels(choose, evidence.book_only)
+    kernels: ClassVar[Kernels] = Kernels(choose, evidence.credit_only)

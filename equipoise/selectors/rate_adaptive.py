@@ -98,9 +98,9 @@ def mark_below(plays: int) -> int:
 
 
 @kernel
-def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
+def credit(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
     """Book one reward; keep the sum if the number of plays is a power of two."""
-    evidence.book(params.evidence, state.evidence, i, reward, regret)
+    evidence.credit(params.evidence, state.evidence, i, reward, regret)
     account = state.evidence.accounts[i]
     mark = mark_below(account.booked_plays)
     if account.booked_plays == 2**mark:
@@ -109,11 +109,30 @@ def book(params: Params, state: State, i: int, reward: float, regret: float, pro
 
 @configurable
 class RateAdaptive(LearnerCount, Seeded, ConfidenceSettings, NestedSelector[State]):
-    """Follows the learner that wins at equal numbers of plays. `seed` is that of the selector's own random stream, used
-    where `choose` is given none; the other settings are those of `BalancedElimination`."""
+    """Follows the learner with the largest sum of rewards at equal numbers of plays.
+
+    Parameters
+    ----------
+    n_learners
+        Number of learners.
+    delta
+        Failure probability of the certificate; it does not affect choices.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    seed
+        Seed of the selector's random numbers, used if `choose` gets no generator.
+    """
 
     name = "Rate-adaptive"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
     @property
     def n_common(self) -> int:

@@ -1,7 +1,7 @@
-"""Balancing of realised regret: no bound has to be known, and learners whose rewards show them to be poor stop costing.
+"""Balancing of realized regret: no bound has to be known, and learners whose rewards show them to be poor stop costing.
 
 LB, the greatest lower mean that any learner ever had, is at most the best expected reward, so n_i LB - U_i is regret
-that learner i has visibly run up. A learner is admitted if max(floor u sqrt(n_i), n_i LB - U_i), its realised regret,
+that learner i has visibly run up. A learner is admitted if max(floor u sqrt(n_i), n_i LB - U_i), its realized regret,
 is at most `slack` times the least of all, where u is how much rewards are seen to vary; of the admitted ones that plays
 whose mean, its trend continued, plus an exploration term is highest. The first rule carries the guarantee, the second
 makes the most of what it leaves open; candidate bounds, where given, are tested as in Algorithm 1.
@@ -48,7 +48,7 @@ from equipoise.selectors._core.settings import (
 from equipoise.settings import configurable, optional, setting
 from equipoise.settings.checks import positive, real
 
-LEAST_UNIT = 0.05  # of the width of the rewards: the proof needs u above zero
+MIN_UNIT = 0.05  # of the width of the rewards: the proof needs u above zero
 EARLY_PLAYS = 100.0  # of a learner, after which optimism fades
 
 
@@ -74,18 +74,18 @@ class State(NamedTuple):
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """The admitted learner of highest index; ties go to fewer plays, then to the lower index."""
-    n_rounds, n_booked, spread = 0, 0, 0.0
+    n_rounds, n_resolved, spread = 0, 0, 0.0
     accounts, width = state.evidence.accounts, params.evidence.width
     for i in range(len(accounts)):
         account = accounts[i]
         if account.active and account.plays == 0:
             return i, 1.0
         n_rounds += account.plays
-        n_booked += account.booked_plays
+        n_resolved += account.booked_plays
         spread += account.spread
-    deviation = sqrt(spread / n_booked) if n_booked > 0 else 0.0
+    deviation = sqrt(spread / n_resolved) if n_resolved > 0 else 0.0
     # Twice the deviation, for fair coins have that of half their range.
-    unit = max(LEAST_UNIT * width, min(width, 2.0 * deviation))
+    unit = max(MIN_UNIT * width, min(width, 2.0 * deviation))
     best_lower, least_regret = max(params.evidence.low, state.evidence.pool[0].best_lower), inf
     for i in range(len(accounts)):
         if accounts[i].active:
@@ -124,9 +124,9 @@ def optimistic_mean(params: Params, account: Account, trend: Trend, n_rounds: in
 
 
 @kernel
-def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
+def credit(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
     """Book one reward, then drop every learner whose bound its rewards contradict."""
-    balanced_elimination.book(params.evidence, state.evidence, i, reward, regret, probability)
+    balanced_elimination.credit(params.evidence, state.evidence, i, reward, regret, probability)
     trend, n = state.trends[i], state.evidence.accounts[i].booked_plays
     trend.late_mean += (reward - trend.late_mean) * 2.0 / (n + 1.0)
 
@@ -140,18 +140,37 @@ def check_slack(name: str, slack: float) -> float:
 
 @configurable
 class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
-    """Balances the regret that learners have visibly run up.
+    """Balances the regret that the rewards of each learner show; the recommended selector.
 
-    Takes the number of learners; `bounds`, one candidate bound for each, are optional and only serve to eliminate
-    learners that violate theirs. `floor` (rho) is the realised regret below which learners count as level, per root of
-    plays and in units of twice the standard deviation of the rewards; `slack` (kappa >= 1) how many times the least
-    realised regret is admitted, 1 being plain balancing; `optimism` the width of the index among the admitted, in
-    standard deviations. The other settings are those of `BalancedElimination`.
+    Parameters
+    ----------
+    n_learners
+        Number of learners.
+    delta
+        Failure probability of the selector's statements, in addition to that of the learners.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    bounds
+        Optional candidate bound per learner; a learner that violates its own is eliminated.
+    floor
+        Regret per square root of plays (rho) below which learners count as equal, in units of reward variation.
+    slack
+        How many times the smallest realized regret a learner may have and still be chosen (kappa), at least 1.
+    optimism
+        Width of the exploration term, in standard deviations of the rewards.
     """
 
-    name = "Realised balancing"
-    lower_apart = True
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
+    name = "Realized balancing"
+    separate_lower = True
+    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
     bounds: Sequence[Bound] | None = setting(
         default=None, check=optional(check_bounds), encode=encode_bounds, decode=decode_bounds

@@ -73,11 +73,28 @@ def empirical_regret(params: Params, state: State, i: int, optimistic: float) ->
 
 @configurable
 class RegretBalancing(CandidateBounds, ConfidenceSettings, PlainSelector):
-    """Balances empirical regrets. `bounds` has one bound per learner; the other settings are those of
-    `BalancedElimination`."""
+    """Balances empirical regrets against an optimistic value; eliminates nobody.
+
+    Parameters
+    ----------
+    bounds
+        One candidate regret bound per learner.
+    delta
+        Failure probability of the certificate; it does not affect choices.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    """
 
     name = "Regret balancing"
-    kernels: ClassVar[Kernels] = Kernels(choose, evidence.book_only)
+    kernels: ClassVar[Kernels] = Kernels(choose, evidence.credit_only)
 
     @property
     def empirical_regrets(self) -> tuple[float, ...]:

@@ -21,32 +21,47 @@ from typing import ClassVar
 
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence, log_barrier
-from equipoise.selectors._core.drawn import loss_of
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.selectors._core.log_barrier import Odds, Params
+from equipoise.selectors._core.sampling import loss_of
 from equipoise.selectors._core.smoothing import SmoothedSelector, State, choose, open_state, stage
 from equipoise.settings import configurable, optional, setting
 from equipoise.settings.checks import positive
 
 
 @kernel
-def book(params: Params, state: State[Odds], i: int, reward: float, regret: float, probability: float) -> None:
-    evidence.book(params.evidence, state.evidence, i, reward, regret)
+def credit(params: Params, state: State[Odds], i: int, reward: float, regret: float, probability: float) -> None:
+    evidence.credit(params.evidence, state.evidence, i, reward, regret)
     if probability > 0.0:
         log_barrier.update_weights(params, state.odds, i, loss_of(params.evidence, reward), probability)
 
 
 @configurable
 class StochasticCorral(SmoothedSelector[Params, Odds]):
-    """CORRAL over smoothed learners, whose policies can be kept, for `rounds` rounds.
+    """CORRAL over smoothed learners, which must support snapshots.
 
-    Rewards must lie in `reward_range`. Two rounds make one of the rule, so T = rounds / 2: `eta` is its learning rate,
-    sqrt(M / T) unless given. `delta` and `contexts` concern the certificate alone; `seed` is that of the selector's own
-    random stream, used where `choose` is given none.
+    Two rounds make one step of the algorithm, so T below is rounds / 2.
+
+    Parameters
+    ----------
+    n_learners
+        Number of learners M, at least 2.
+    delta
+        Failure probability of the certificate; it does not affect choices.
+    reward_range
+        Lowest and highest reward.
+    contexts
+        "fixed" if contexts and action sets never change, else "random"; only for the certificate.
+    seed
+        Seed of the selector's random numbers, used if `choose` gets no generator.
+    rounds
+        Number of rounds.
+    eta
+        Initial learning rate; sqrt(M / T) if not given.
     """
 
     name = "Stochastic corral"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book, stage=stage)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit, stage=stage)
 
     eta: float = setting(default=None, check=optional(positive))
 

@@ -67,8 +67,27 @@ def index(params: Params, state: State, i: int, t: int) -> float:
 
 @configurable
 class UCB1(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
-    """Plays the learner of highest index. `exploration` is the factor of ln t, 4 in the original; the other settings
-    are those of `BalancedElimination`."""
+    """Plays the learner with the highest upper confidence bound on its mean reward.
+
+    Parameters
+    ----------
+    n_learners
+        Number of learners.
+    delta
+        Failure probability of the certificate; it does not affect choices.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    exploration
+        Factor of ln t in the bound; 4 in the original algorithm.
+    """
 
     name = "UCB1"
     kernels: ClassVar[Kernels] = nested_kernels(choose)

@@ -103,10 +103,25 @@ def mean_reward(params: Params, state: State, i: int) -> float:
 
 @configurable
 class UCBC(CandidateBounds, CertificateSettings, EvidenceSelector[Params, State]):
-    """UCB-C over algorithms with candidate `bounds`, for `rounds` rounds.
+    """Plays the algorithm with the highest upper confidence bound on its median mean reward.
 
-    With `copies` > 1 learners copies * i to copies * (i + 1) - 1 of the portfolio are the copies of algorithm i: equal
-    settings, objects of their own. `delta` and `contexts` concern the certificate alone.
+    With `copies` > 1, learners copies * i to copies * (i + 1) - 1 of the portfolio are the copies of algorithm i:
+    separate objects with equal settings.
+
+    Parameters
+    ----------
+    bounds
+        One candidate regret bound per algorithm.
+    delta
+        Failure probability of the certificate; it does not affect choices.
+    reward_range
+        Lowest and highest reward.
+    contexts
+        "fixed" if contexts and action sets never change, else "random"; only for the certificate.
+    rounds
+        Number of rounds T.
+    copies
+        Number of copies of each algorithm.
     """
 
     name = "UCB-C"

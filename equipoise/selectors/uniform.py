@@ -32,8 +32,27 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 @configurable
 class Uniform(LearnerCount, Seeded, ConfidenceSettings, PlainSelector):
-    """Draws every learner with the same probability. `seed` is that of its own random stream, used where `choose` is
-    given none; the other settings are those of `BalancedElimination`."""
+    """Chooses every learner with the same probability.
+
+    Parameters
+    ----------
+    n_learners
+        Number of learners.
+    delta
+        Failure probability of the certificate; it does not affect choices.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    seed
+        Seed of the selector's random numbers, used if `choose` gets no generator.
+    """
 
     name = "Uniform"
-    kernels: ClassVar[Kernels] = Kernels(choose, evidence.book_only)
+    kernels: ClassVar[Kernels] = Kernels(choose, evidence.credit_only)

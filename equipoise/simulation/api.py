@@ -25,7 +25,7 @@ from equipoise.types import Array, Integers
 
 T = TypeVar("T")
 Factory = Callable[[int], T]  # of a seed
-LARGEST_SEED = 2**64 - 1
+MAX_SEED = 2**64 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +191,7 @@ def run_seed(task: Task, report: Report) -> SeedRun:
 def _check_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
     if isinstance(seeds, str | bytes) or not isinstance(seeds, Iterable):
         return tuple(range(count("seeds", seeds)))
-    chosen = tuple(count("seed", seed, least=0, most=LARGEST_SEED) for seed in seeds)
+    chosen = tuple(count("seed", seed, least=0, most=MAX_SEED) for seed in seeds)
     if not chosen or len(set(chosen)) < len(chosen):
         raise InvalidArgument(f"seeds is {chosen!r:.80}, but must have at least one seed and none twice")
     return chosen

@@ -63,17 +63,17 @@ class Binding(NamedTuple):
             yield from chain("learn", given, call.format("learn", "source.memories", given), sizes)
 
 
-IDLE: dict[str, Function | bool] = {
+DEFAULTS: dict[str, Function | bool] = {
     **dict.fromkeys(("ASKS_ALL", "WEIGHTED", "SMOOTHED", "SHARED"), False),
-    "lacks": rounds.lacks_nothing,
-    "certified": rounds.certified_by_nobody,
-    "look": rounds.look_away,
+    "exhausted": rounds.never_exhausted,
+    "certified": rounds.no_certificate,
+    "probe_round": rounds.probe_nothing,
 }
 
 
 def bind(names: Mapping[str, Function | bool], groups: Sequence[Group] = ()) -> Binding:
     """What names stand for; whatever is not said asks for nothing and does nothing."""
-    return Binding(tuple(sorted({**IDLE, **names}.items())), tuple(groups))
+    return Binding(tuple(sorted({**DEFAULTS, **names}.items())), tuple(groups))
 
 
 def _own(value: object) -> bool:

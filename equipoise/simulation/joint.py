@@ -11,8 +11,8 @@ from time import perf_counter
 
 from equipoise.compatibility import check_entitled
 from equipoise.portfolio import Portfolio
+from equipoise.simulation.loops import Joint, Loop, Part, can_compile, in_portfolio
 from equipoise.simulation.parts import Curves, open_run
-from equipoise.simulation.worlds import Bound, Joint, Part, can_compile, in_portfolio
 from equipoise.types import Integers
 
 
@@ -24,7 +24,7 @@ def run_jointly(
     if not can_compile(problem, selector, *learners):
         return run_portfolio(problem, Portfolio(learners, selector, seed=seed, share_data=share_data), marks)
     joint = Joint(problem, learners, selector, share_data)
-    done = _timed(joint.bound, marks, seed, len(learners))
+    done = _timed(joint.loop, marks, seed, len(learners))
     joint.finish()
     return done
 
@@ -34,9 +34,9 @@ def run_portfolio(problem: Part, portfolio: Portfolio, marks: Integers) -> tuple
     return _timed(in_portfolio(problem, portfolio), marks, portfolio.seed, len(portfolio.learners))
 
 
-def _timed(bound: Bound, marks: Integers, seed: int, n_learners: int) -> tuple[Curves, float]:
+def _timed(loop: Loop, marks: Integers, seed: int, n_learners: int) -> tuple[Curves, float]:
     run = open_run(seed, marks, n_learners)
-    bound.advance(run, 0)  # compiles before the clock starts
+    loop.advance(run, 0)  # compiles before the clock starts
     start = perf_counter()
-    bound.advance(run, int(marks[-1]))
+    loop.advance(run, int(marks[-1]))
     return run.curves, perf_counter() - start

@@ -1,7 +1,7 @@
 """What the round loop works on: plain tuples of arrays, the same in Python and in machine code.
 
-A `World` is what takes part in a run, a `Run` how far it is and what is kept of it. What stands in the entries of a
-world depends on the kernels that the loop is bound to; see `equipoise.simulation.binding`.
+A `Components` is what takes part in a run, a `Run` how far it is and what is kept of it. What stands in the entries of a
+components depends on the kernels that the loop is bound to; see `equipoise.simulation.binding`.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Logged(NamedTuple):
     rewards: Array
 
 
-class Late(NamedTuple):
+class LateRewards(NamedTuple):
     """Rewards on their way to the selector, by round from 0."""
 
     delay: int  # rounds by which a reward below `midpoint` comes late; 0: none does
@@ -155,15 +155,15 @@ class Late(NamedTuple):
     regrets: Array
     arrived: NDArray[np.bool_]
     rounds_of: Integers  # (learners, rounds) in which each learner made its plays
-    booked: Integers  # (learners,) length of each resolved prefix of plays
+    credited: Integers  # (learners,) length of each resolved prefix of plays
     pooled: Integers  # (1,) length of the resolved prefix of rounds
 
 
-def open_late(delay: int, midpoint: float, n_learners: int, rounds: int) -> Late:
+def open_late_rewards(delay: int, midpoint: float, n_learners: int, rounds: int) -> LateRewards:
     def zeros() -> Array:
         return np.zeros(rounds)
 
-    return Late(
+    return LateRewards(
         delay,
         midpoint,
         np.zeros(rounds, np.int64),
@@ -175,11 +175,11 @@ def open_late(delay: int, midpoint: float, n_learners: int, rounds: int) -> Late
     )
 
 
-class World(NamedTuple):
+class Components(NamedTuple):
     """What takes part in a run; an empty tuple where nothing does."""
 
     source: Kernel  # one of the sources above, or an adapter
     selector: Kernel = ()  # (params, state), or an adapter
     tape: Kernel = ()  # (rows, 3) that a learner alone fills as far as it reaches
-    late: Kernel = ()  # a `Late`
+    late: Kernel = ()  # a `LateRewards`
     facts: Kernel = ()  # what a probe keeps

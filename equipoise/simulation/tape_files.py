@@ -1,6 +1,6 @@
 """Tapes on disk: an .npz file per seed, without pickle, written whole or not at all.
 
-A file says what it was recorded of by a key of the caller's making. One that lacks, is damaged or has another key or
+A file says what it was recorded of by a key of the caller's making. One that exhausted, is damaged or has another key or
 format is no file: whoever asks for it records anew.
 """
 

@@ -21,8 +21,8 @@ import numpy as np
 from equipoise.errors import EquipoiseError
 from equipoise.learner import learner_name
 from equipoise.problem import AdaptedProblem
+from equipoise.simulation.loops import Part, alone, can_compile, on_recorded
 from equipoise.simulation.parts import Curves, Recorded, open_run
-from equipoise.simulation.worlds import Part, alone, can_compile, on_recorded
 from equipoise.types import AnyArray, Array, Integers
 
 CHUNK = 4096
@@ -76,7 +76,7 @@ class Tapes:
     def restore(self, contents: Mapping[str, AnyArray]) -> None:
         """Take over what the same learners have recorded before; to go beyond it they start again from the first play.
 
-        Whatever does not fit raises ValueError, or KeyError where something lacks, and changes nothing.
+        Whatever does not fit raises ValueError, or KeyError where something exhausted, and changes nothing.
         """
         n_learners = len(self.learners)
         recorded = [contents[f"rows.{i}"] for i in range(n_learners)]
@@ -91,29 +91,29 @@ class Tapes:
         self.seconds, self.plays = contents["seconds"].tolist(), contents["plays"].tolist()
 
     def _play(self, i: int, until: int, tape: Array) -> None:
-        run, bound = self._runs[i], alone(self.problem, self.learners[i], i, tape)
+        run, loop = self._runs[i], alone(self.problem, self.learners[i], i, tape)
         n_plays = until - int(run.progress.done[0])
-        bound.advance(run, 0)  # compiles before the clock starts
+        loop.advance(run, 0)  # compiles before the clock starts
         start = perf_counter()
-        bound.advance(run, until)
+        loop.advance(run, until)
         self.seconds[i] += perf_counter() - start
         self.plays[i] += n_plays
 
 
 def run_on_tapes(tapes: Tapes, selector: Part) -> tuple[Curves, float]:
     """Run a selector over the whole horizon, which leaves it in its final state; returns curves and its own seconds."""
-    bound = on_recorded(Recorded(tapes.rows, tapes.recorded), selector)
+    loop = on_recorded(Recorded(tapes.rows, tapes.recorded), selector)
     run = open_run(tapes.seed, tapes.marks, len(tapes.learners))
-    bound.advance(run, 0)  # compiles before the clock starts
+    loop.advance(run, 0)  # compiles before the clock starts
     seconds, short = 0.0, 0
     while short >= 0:
         start = perf_counter()
-        short = bound.advance(run, int(tapes.marks[-1]))
+        short = loop.advance(run, int(tapes.marks[-1]))
         seconds += perf_counter() - start
         if short >= 0:
             tapes.extend(short)
     if can_compile(selector):
-        selector.from_arrays(bound.world.selector[1])
+        selector.from_arrays(loop.components.selector[1])
     return run.curves, seconds
 
 

@@ -20,10 +20,10 @@ from equipoise.selectors._core.evidence import Account, Params
 from equipoise.simulation import rounds
 from equipoise.simulation.binding import Function, bind
 from equipoise.simulation.compiler import driver
-from equipoise.simulation.parts import Evidence, Kernel, Recorded, Run, World, open_late, open_run
-from equipoise.simulation.rounds import is_looked_at
+from equipoise.simulation.loops import Loop, Part, compiled_loop, selector_names
+from equipoise.simulation.parts import Components, Evidence, Kernel, Recorded, Run, open_late_rewards, open_run
+from equipoise.simulation.rounds import is_probed
 from equipoise.simulation.tapes import Tapes
-from equipoise.simulation.worlds import Bound, Part, compiled_loop, selector_names
 from equipoise.types import Array, Integers
 
 DRAWS = 20_000  # from which the optimum is estimated where a problem does not state it
@@ -36,10 +36,10 @@ class Facts(NamedTuple):
     deviation: Array  # the greatest |n mu* - U - Reg| / D(n) of a learner or of all rounds
     kept: NDArray[np.bool_]  # (M,) whether the learner's regret was within its bound at all its resolved plays
     dropped_kept: Integers  # learners dropped that had kept their bound until then
-    uncertified: Array  # the greatest excess of the truth over a certificate that some active learner vouched for
+    uncertified: Array  # the greatest excess of the truth over a certificate that some active learner supported for
     certified: Array  # (2,) after a quarter of the rounds and at the end
     regret: Array  # (2,) likewise
-    vouched: NDArray[np.bool_]  # (2,) whether an active learner had kept its bound then
+    supported: NDArray[np.bool_]  # (2,) whether an active learner had kept its bound then
     regrets: Array  # (M,) over resolved plays
     passed_plays: Integers  # (M, M): resolved plays of all learners when learner i passed a test last
     passed_bounds: Array  # (M, M)
@@ -70,7 +70,7 @@ class Probe(NamedTuple):
 
 
 @kernel
-def see_pool(evidence: Evidence, probe: Probe, n: int, gap: float) -> None:
+def check_pool(evidence: Evidence, probe: Probe, n: int, gap: float) -> None:
     """Another round was resolved, of n in all."""
     params, state = evidence
     probe.pool_regret[0] += gap
@@ -78,7 +78,7 @@ def see_pool(evidence: Evidence, probe: Probe, n: int, gap: float) -> None:
 
 
 @kernel
-def see_booked(evidence: Evidence, probe: Probe, i: int, gap: float) -> None:
+def check_play(evidence: Evidence, probe: Probe, i: int, gap: float) -> None:
     """Another play of learner i was booked, and the test has been made."""
     params, state = evidence
     facts, accounts = probe.facts, state.accounts
@@ -115,7 +115,7 @@ def _compare_bounds(accounts: Sequence[Account], facts: Facts) -> None:
 
 
 @kernel
-def see_certificate(
+def check_certificate(
     evidence: Evidence, probe: Probe, certificate: tuple[float, float, float, float, bool], run: Run
 ) -> None:
     """By how much the truth lies outside of what is certified, if an active learner vouches for it."""
@@ -123,49 +123,49 @@ def see_certificate(
     lower, upper, _, regret_upper, _ = certificate
     facts, optimum, regret = probe.facts, probe.optimum, run.progress.regret[0]
     t, rounds, resolved = run.progress.done[0], run.marks[-1], state.pool[0].plays
-    vouched, excess = False, resolved * (lower - optimum)
+    supported, excess = False, resolved * (lower - optimum)
     for j in range(len(state.accounts)):
-        vouched |= state.accounts[j].active and facts.kept[j]
-    if vouched:
+        supported |= state.accounts[j].active and facts.kept[j]
+    if supported:
         excess = max(excess, regret - regret_upper, resolved * (optimum - upper))
-    if is_looked_at(t, rounds):
+    if is_probed(t, rounds):
         facts.uncertified[0] = max(facts.uncertified[0], excess)
     for row in range(2):
         if t == (rounds // 4, rounds)[row]:
-            facts.certified[row], facts.regret[row], facts.vouched[row] = regret_upper, regret, vouched
+            facts.certified[row], facts.regret[row], facts.supported[row] = regret_upper, regret, supported
 
 
 def watch_on_tapes(tapes: Tapes, selector: Part, optimum: float, *, late: int = 0) -> tuple[Facts, Kernel]:
     """What was seen of a selector over the whole horizon, and its final evidence as arrays."""
     n_learners, rounds_, midpoint = len(tapes.learners), tapes.rounds, sum(tapes.problem.reward_range) / 2
     probe = Probe(optimum, np.zeros(1), open_facts(n_learners))
-    bound = watched(
-        World(
+    loop = watched(
+        Components(
             Recorded(tapes.rows, tapes.recorded),
             selector.to_arrays(),
-            late=open_late(late, midpoint, n_learners, rounds_),
+            late=open_late_rewards(late, midpoint, n_learners, rounds_),
             facts=probe,
         ),
         selector,
     )
     run = open_run(tapes.seed, np.array([rounds_]), n_learners)
-    while (short := bound.advance(run, rounds_)) >= 0:
+    while (short := loop.advance(run, rounds_)) >= 0:
         tapes.extend(short)
-    return probe.facts, selector.kernels.evidence_of(*bound.world.selector)[1]
+    return probe.facts, selector.kernels.evidence_of(*loop.components.selector)[1]
 
 
-def watched(world: World, selector: Part) -> Bound:
+def watched(components: Components, selector: Part) -> Loop:
     names: dict[str, Function | bool] = {
         **selector_names(selector),
         "play_round": rounds.play_recorded,
-        "lacks": rounds.lacks_row,
-        "settle": rounds.settle_late,
-        "look": rounds.look_at_certificate,
-        "see_pool": see_pool,
-        "see_booked": see_booked,
-        "see_certificate": see_certificate,
+        "exhausted": rounds.tape_exhausted,
+        "deliver": rounds.deliver_late,
+        "probe_round": rounds.probe_certificate,
+        "check_pool": check_pool,
+        "check_play": check_play,
+        "check_certificate": check_certificate,
     }
-    return compiled_loop(world, bind(names))
+    return compiled_loop(components, bind(names))
 
 
 def optimum_of(problem: Part, seed: int) -> float:

@@ -331,7 +331,7 @@ def test_explore_commit_exploit_listens_to_more_complex_learners_only() -> None:
 def test_the_oracle_plays_the_best_alone() -> None:
     selector = Oracle(4, best=2)
     assert play(selector, [0.1, 0.2, 0.3, 0.4], 20) == [2] * 20
-    assert (selector.active, selector.left_out) == ((2,), (0, 1, 3))
+    assert (selector.active, selector.excluded) == ((2,), (0, 1, 3))
 
 
 @given(st.integers(1, 5), st.lists(st.floats(0.0, 1.0), max_size=40), st.integers(0, 2**32))

@@ -189,9 +189,9 @@ def test_traits_say_what_others_read() -> None:
         n_learners=1, randomized=False, reward_range=(0.0, 1.0), compilable=True
     )
     assert UCBC([Power(1.0)], rounds=9, copies=2).traits.copies == 2
-    assert Oracle(3, best=1).traits.left_out == (0, 2)
+    assert Oracle(3, best=1).traits.excluded == (0, 2)
     assert EpochBalancing(CLASSES).traits.classes == tuple(CLASSES)
-    assert AdversarialElimination(UNSPACED).traits.left_out == (3,)
+    assert AdversarialElimination(UNSPACED).traits.excluded == (3,)
     assert [name for name, cls in SELECTORS.items() if cls.readmits] == ["DynamicBalancing"]
     assert SelectorTraits().n_learners is None
 

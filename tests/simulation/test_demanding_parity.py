@@ -18,8 +18,8 @@ from equipoise.problems import KArmedBandit
 from equipoise.selectors import Corral, StochasticCorral, StochasticEXP3P, TsallisCorral
 from equipoise.simulation.compiler import compiled
 from equipoise.simulation.joint import run_jointly, run_portfolio
+from equipoise.simulation.loops import grouped
 from equipoise.simulation.packing import arrays, pack
-from equipoise.simulation.worlds import grouped
 
 ROUNDS = 300
 

@@ -71,7 +71,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
         self.evidence = evidence.open_state(bounds, self.n_learners, high - low)
         self.kernel_state = self._make_state(self.evidence)
         self.observed = tuple(i for i, bound in enumerate(bounds) if isinstance(bound, Observed))
-        self._customs = {i: bound for i, bound in enumerate(bounds) if isinstance(bound, Custom)}
+        self._custom_bounds = {i: bound for i, bound in enumerate(bounds) if isinstance(bound, Custom)}
         self._asks_all = "actions" in self.needs
         self._ledger = Ledger(self.n_learners, keeps_proposals=self._asks_all)
         self._eliminations: list[D] = []
@@ -106,12 +106,12 @@ class KernelSelector(Configured, Generic[P, S, D]):
             observed=self.observed,
             per_learner=self.per_learner,
             readmits=self.readmits,
-            left_out=self.left_out,
-            compilable=not self._customs,
+            excluded=self.excluded,
+            compilable=not self._custom_bounds,
         )
 
     @property
-    def left_out(self) -> tuple[int, ...]:
+    def excluded(self) -> tuple[int, ...]:
         """The learners that are never played."""
         return ()
 
@@ -157,8 +157,8 @@ class KernelSelector(Configured, Generic[P, S, D]):
 
     def _begin(self, learner: int, chance: float) -> int:
         """Open a play and return its number."""
-        if learner in self._customs:  # the user's function may break its rule: find out before the play is opened
-            self._customs[learner].raw(self.evidence.accounts[learner].plays + 1)
+        if learner in self._custom_bounds:  # the user's function may break its rule: find out before the play is opened
+            self._custom_bounds[learner].raw(self.evidence.accounts[learner].plays + 1)
         self._draws += 1
         self.kernels.open_play(self.params, self.kernel_state, learner)
         return self._ledger.open(learner, chance, self.evidence.pool[0].eliminated)
@@ -218,7 +218,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
         """Book the reward of a play, in any order and however late; `regret` where it is known only now. Returns what
         was eliminated."""
         number, known = self.check_credit(choice, reward, regret)
-        return self._book(choice.learner, self._ledger.credit(choice.learner, choice.play, number, known))
+        return self._credit_resolved(choice.learner, self._ledger.credit(choice.learner, choice.play, number, known))
 
     def withdraw(self, choice: Choice) -> tuple[D, ...]:
         """The round did not happen: strike its play. Returns what was eliminated."""
@@ -226,9 +226,9 @@ class KernelSelector(Configured, Generic[P, S, D]):
         if self._ledger.is_newest(entry):
             self._draws -= 1  # the next choice draws the same numbers
         self.evidence.accounts[choice.learner].plays -= 1
-        return self._book(choice.learner, self._ledger.withdraw(entry))
+        return self._credit_resolved(choice.learner, self._ledger.withdraw(entry))
 
-    def _book(self, learner: int, resolved: Resolved) -> tuple[D, ...]:
+    def _credit_resolved(self, learner: int, resolved: Resolved) -> tuple[D, ...]:
         """Let the kernels know what is resolved; returns what was eliminated."""
         kernels, params, state = self.kernels, self.params, self.kernel_state
         rounds, plays, rewind = resolved
@@ -238,9 +238,9 @@ class KernelSelector(Configured, Generic[P, S, D]):
                 kernels.close_round(params, state, entry.learner, entry.reward, entry.regret, entry.proposals)
         for entry in plays:
             regret = entry.regret
-            if self._customs:
+            if self._custom_bounds:
                 regret = self._increment(learner, self.evidence.accounts[learner].booked_plays + 1, regret)
-            kernels.book(params, state, learner, entry.reward, regret, entry.probability)
+            kernels.credit(params, state, learner, entry.reward, regret, entry.probability)
         if rewind:
             kernels.rewind(params, state, learner)
         if self.evidence.pool[0].eliminated == len(self._eliminations):
@@ -260,7 +260,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
 
     def _increment(self, i: int, position: int, regret: float) -> float:
         """What play number `position` of learner i adds to its bound; the kernel cannot evaluate a `Custom` one."""
-        custom = self._customs.get(i)
+        custom = self._custom_bounds.get(i)
         if custom is None:
             return regret
         return custom.raw(position) - (custom.raw(position - 1) if position > 1 else 0.0)

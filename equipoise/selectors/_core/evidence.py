@@ -142,7 +142,7 @@ def play(params: Params, state: State, i: int, position: int, regret: float) -> 
 
 
 @kernel
-def book(params: Params, state: State, i: int, reward: float, regret: float) -> None:
+def credit(params: Params, state: State, i: int, reward: float, regret: float) -> None:
     """Extend learner i's resolved prefix by one play."""
     account = state.accounts[i]
     middle = (params.low + params.high) / 2
@@ -169,9 +169,9 @@ def book(params: Params, state: State, i: int, reward: float, regret: float) -> 
 
 
 @kernel
-def book_only(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
+def credit_only(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
     """Book one reward and draw no conclusion; for selectors that look at the accounts when they choose."""
-    book(params, state, i, reward, regret)
+    credit(params, state, i, reward, regret)
 
 
 @kernel
@@ -213,7 +213,7 @@ def comes_first(value: float, plays: int, least: float, fewest: int) -> bool:
 
 
 @kernel
-def greatest_lower(state: State) -> float:
+def best_mean_lower(state: State) -> float:
     """The greatest mean lower bound that any learner has now; -inf while nothing is resolved."""
     greatest = -inf
     for j in range(len(state.accounts)):

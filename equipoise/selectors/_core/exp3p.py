@@ -33,11 +33,11 @@ class Params(NamedTuple):
     floor: float
 
 
-def usual_rate(n_learners: int, rounds: int) -> float:
+def default_rate(n_learners: int, rounds: int) -> float:
     return 0.95 * sqrt(log(n_learners) / (n_learners * rounds))
 
 
-def usual_floor(n_learners: int, rounds: int) -> float:
+def default_floor(n_learners: int, rounds: int) -> float:
     """T^(-1/3) M^(-2/3): for learners whose regret grows like sqrt(T) with a factor that is not known."""
     return min(float(rounds ** (-1 / 3) * n_learners ** (-2 / 3)), 1.0 / n_learners)
 

@@ -12,7 +12,7 @@ class Kernels(NamedTuple):
     """The functions of a selector, all over (params, state, ...); i is a learner."""
 
     choose: Callable[..., tuple[int, float]]  # (generator) -> learner, probability
-    book: Callable[..., None]  # (i, reward, regret, probability): a play was resolved, in play order
+    credit: Callable[..., None]  # (i, reward, regret, probability): a play was resolved, in play order
     open_play: Callable[..., None] = evidence.open_play  # (i)
     rewind: Callable[..., None] = evidence.rewind  # (i)
     play: Callable[..., None] = evidence.play  # (i, position, regret)
@@ -26,7 +26,7 @@ class Kernels(NamedTuple):
 
 NESTED: dict[str, Any] = {
     name: getattr(nested, name)
-    for name in ("book", "open_play", "rewind", "play", "pool", "certify", "is_active", "evidence_of")
+    for name in ("credit", "open_play", "rewind", "play", "pool", "certify", "is_active", "evidence_of")
 }
 
 

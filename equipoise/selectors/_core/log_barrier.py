@@ -26,7 +26,7 @@ from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
 
 MAX_STEPS = 200
-PRECISE = 1e-15
+TOLERANCE = 1e-15
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ def multiplier(odds: list[Odds]) -> float:
             excess += weight
             slope += row.rate * weight * weight
         lower = max(shift - excess / slope, least)
-        if excess <= PRECISE or lower == shift:
+        if excess <= TOLERANCE or lower == shift:
             break
         shift = lower
     return shift

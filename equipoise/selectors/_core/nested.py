@@ -56,8 +56,8 @@ def play(params: HasParams, state: HasState, i: int, position: int, regret: floa
 
 
 @kernel
-def book(params: HasParams, state: HasState, i: int, reward: float, regret: float, probability: float) -> None:
-    evidence.book_only(params.evidence, state.evidence, i, reward, regret, probability)
+def credit(params: HasParams, state: HasState, i: int, reward: float, regret: float, probability: float) -> None:
+    evidence.credit_only(params.evidence, state.evidence, i, reward, regret, probability)
 
 
 @kernel

@@ -14,11 +14,11 @@ from equipoise.bounds import Bound, Observed
 from equipoise.certificates import Outlook, Standing
 from equipoise.confidence import Radius, radius_sum
 
-FARTHEST = 2**40  # rounds; nobody waits longer
+MAX_ROUNDS = 2**40  # rounds; nobody waits longer
 
 
 def next_elimination(rows: Sequence[Standing], bounds: Sequence[Bound], radius: Radius, width: float) -> Outlook | None:
-    """The next elimination at the present means; None if there is none within `FARTHEST` rounds.
+    """The next elimination at the present means; None if there is none within `MAX_ROUNDS` rounds.
 
     A bound c n^beta goes on as it is stated; what a learner observes of itself is taken to grow as the root of its
     plays.
@@ -60,11 +60,11 @@ def _bound_after(bound: Bound, row: Standing, resolved: int, plays: int, width: 
 
 
 def _first(holds: Callable[[int], bool]) -> int | None:
-    """The least number at which something holds that goes on holding; None if it does not by `FARTHEST`."""
+    """The least number at which something holds that goes on holding; None if it does not by `MAX_ROUNDS`."""
     high = 1
     while not holds(high):
         high *= 2
-        if high > FARTHEST:
+        if high > MAX_ROUNDS:
             return None
     low = high // 2
     while high - low > 1:

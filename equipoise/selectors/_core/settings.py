@@ -75,9 +75,9 @@ class CertificateSettings(Configured):
     contexts: str = setting(default="random", check=partial(one_of, options=("random", "fixed")))
 
     def _make_confidence(self, n_learners: int) -> Confidence:
-        return make_confidence("stitched", **self._world(n_learners))
+        return make_confidence("stitched", **self._confidence_inputs(n_learners))
 
-    def _world(self, n_learners: int, noise: float | None = None, scale: float = 1.0) -> World:
+    def _confidence_inputs(self, n_learners: int, noise: float | None = None, scale: float = 1.0) -> World:
         width, contexts = self.reward_range[1] - self.reward_range[0], self.contexts
         return World(n_learners=n_learners, delta=self.delta, width=width, noise=noise, contexts=contexts, scale=scale)
 
@@ -86,15 +86,15 @@ class CertificateSettings(Configured):
 class ConfidenceSettings(CertificateSettings):
     """For a selector that may be told how rewards come about and how wide its radius is."""
 
-    lower_apart: ClassVar[bool] = False  # whether lower means have a stitched radius of their own
+    separate_lower: ClassVar[bool] = False  # whether lower means have a stitched radius of their own
 
     noise: float | None = setting(default=None, check=optional(positive))
     radius: str = setting(default="stitched", check=partial(one_of, options=RADII))
     radius_scale: float = setting(default=1.0, check=positive)
 
     def _make_confidence(self, n_learners: int) -> Confidence:
-        world = self._world(n_learners, self.noise, self.radius_scale)
-        return make_confidence(self.radius, lower_apart=self.lower_apart, **world)
+        world = self._confidence_inputs(n_learners, self.noise, self.radius_scale)
+        return make_confidence(self.radius, separate_lower=self.separate_lower, **world)
 
 
 @configurable

@@ -29,8 +29,8 @@ from equipoise.kernels.marks import kernel
 from equipoise.selector import Choice
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.base import EvidenceSelector, P
-from equipoise.selectors._core.drawn import DrawingSettings, Odds, draw
 from equipoise.selectors._core.evidence import KEEP, REPLAY, TEACH
+from equipoise.selectors._core.sampling import Odds, SamplingSettings, sample
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ def choose(params: object, state: State[Odds], rng: np.random.Generator) -> tupl
     turn = state.turn[0]
     if turn.learner >= 0:
         return turn.learner, turn.probability
-    i = draw(state.odds, rng)
+    i = sample(state.odds, rng)
     return i, state.odds[i].probability
 
 
@@ -102,7 +102,7 @@ def end_turn(state: State[Odds]) -> None:
     turn.probability = 0.0
 
 
-class SmoothedSelector(DrawingSettings, EvidenceSelector[P, State[Odds]]):
+class SmoothedSelector(SamplingSettings, EvidenceSelector[P, State[Odds]]):
     """A rule over smoothed learners. A first round is booked with probability 0: the rule learns from second rounds.
 
     Two rounds make one of the rule.

@@ -17,30 +17,30 @@ from equipoise.simulation import adapters, rounds
 from equipoise.simulation.binding import Binding, Function, Group, bind, interpreted
 from equipoise.simulation.compiler import driver
 from equipoise.simulation.packing import arrays, copy, pack
-from equipoise.simulation.parts import SHARES, Episodes, Fresh, Kernel, Recorded, Run, World
+from equipoise.simulation.parts import SHARES, Components, Episodes, Fresh, Kernel, Recorded, Run
 from equipoise.types import Array, Integers
 
 SIZES = ("horizon", "n_states", "n_actions")
 Part = Any  # a learner, selector or problem, which may be made of kernels or not
 
 
-class Bound(NamedTuple):
-    """A world and the loop that runs in it."""
+class Loop(NamedTuple):
+    """A components and the loop that runs in it."""
 
-    world: World
-    drive: Callable[[World, Run, int], int]
+    components: Components
+    drive: Callable[[Components, Run, int], int]
 
     def advance(self, run: Run, until: int) -> int:
         """Rounds up to number `until`; the learner of whom the source has no further round, or -1."""
-        return int(self.drive(self.world, run, until))
+        return int(self.drive(self.components, run, until))
 
 
-def compiled_loop(world: World, binding: Binding) -> Bound:
-    return Bound(world, cast(Callable[[World, Run, int], int], driver(binding)))
+def compiled_loop(components: Components, binding: Binding) -> Loop:
+    return Loop(components, cast(Callable[[Components, Run, int], int], driver(binding)))
 
 
-def plain_loop(world: World, binding: Binding) -> Bound:
-    return Bound(world, cast(Callable[[World, Run, int], int], interpreted(binding)))
+def plain_loop(components: Components, binding: Binding) -> Loop:
+    return Loop(components, cast(Callable[[Components, Run, int], int], interpreted(binding)))
 
 
 def can_compile(*parts: Part) -> bool:
@@ -54,20 +54,20 @@ def can_compile_episodes(problem: Part, learner: Part) -> bool:
     return made_of_kernels and all(getattr(problem, size) == getattr(learner, size) for size in SIZES)
 
 
-def alone(problem: Part, learner: Part, lane: int, tape: Array) -> Bound:
+def alone(problem: Part, learner: Part, lane: int, tape: Array) -> Loop:
     """A learner that plays alone and writes its tape; `lane` keeps its random numbers apart from those of others."""
-    recording: dict[str, Function | bool] = {"select": rounds.select_sole, "settle": rounds.write_row}
+    recording: dict[str, Function | bool] = {"select": rounds.select_only_learner, "deliver": rounds.write_row}
     if can_compile(problem, learner):
         groups = Groups([learner])
         room = problem.room(problem.columns_for(learner))
         source = groups.source(problem, room, Lanes(lane, 0))
-        return compiled_loop(World(source, tape=tape), groups.bind(problem, recording))
+        return compiled_loop(Components(source, tape=tape), groups.bind(problem, recording))
     if can_compile_episodes(problem, learner):
         names = {**problem.episode_kernels._asdict(), "learn_episode": type(learner).learn_episode}
         binding = bind({**recording, **names, "play_round": rounds.play_episode})
-        return compiled_loop(World(episodes(problem, learner, lane), tape=tape), binding)
-    own = adapters.OwnLearner(problem, learner, lane)
-    return plain_loop(World(own, tape=tape), bind({**recording, "play_round": adapters.play_alone}))
+        return compiled_loop(Components(episodes(problem, learner, lane), tape=tape), binding)
+    own = adapters.LearnerSource(problem, learner, lane)
+    return plain_loop(Components(own, tape=tape), bind({**recording, "play_round": adapters.play_alone}))
 
 
 def episodes(problem: Part, learner: Part, lane: int) -> Episodes:
@@ -76,21 +76,21 @@ def episodes(problem: Part, learner: Part, lane: int) -> Episodes:
     return Episodes(*own, states, actions, np.empty(problem.horizon), lane)
 
 
-def on_recorded(source: Recorded, selector: Part) -> Bound:
+def on_recorded(source: Recorded, selector: Part) -> Loop:
     """A selector that draws the next play of whichever learner it chooses from that learner's tape."""
     if can_compile(selector):
-        names = {**selector_names(selector), "play_round": rounds.play_recorded, "lacks": rounds.lacks_row}
-        return compiled_loop(World(source, selector.to_arrays()), bind(names))
+        names = {**selector_names(selector), "play_round": rounds.play_recorded, "exhausted": rounds.tape_exhausted}
+        return compiled_loop(Components(source, selector.to_arrays()), bind(names))
     binding = bind(
         {
-            "select": adapters.select_publicly,
-            "lacks": adapters.lacks_publicly,
+            "select": adapters.select_by_method,
+            "exhausted": adapters.withdraw_if_exhausted,
             "play_round": rounds.play_recorded,
-            "settle": adapters.settle_publicly,
-            "certified": adapters.certified_publicly,
+            "deliver": adapters.deliver_by_method,
+            "certified": adapters.certified_by_method,
         }
     )
-    return plain_loop(World(source, adapters.OwnSelector(selector)), binding)
+    return plain_loop(Components(source, adapters.SelectorAdapter(selector)), binding)
 
 
 def selector_names(selector: Part) -> dict[str, Function | bool]:
@@ -98,23 +98,23 @@ def selector_names(selector: Part) -> dict[str, Function | bool]:
     return {
         **selector.kernels._asdict(),
         "select": rounds.select_by_kernel,
-        "settle": rounds.settle_at_once,
+        "deliver": rounds.deliver_now,
         "certified": rounds.certified_by_kernel,
     }
 
 
-def in_portfolio(problem: Part, portfolio: Portfolio) -> Bound:
+def in_portfolio(problem: Part, portfolio: Portfolio) -> Loop:
     """A portfolio on one sequence of rounds, through its public methods."""
-    own = adapters.OwnPortfolio(problem, portfolio)
+    own = adapters.PortfolioSource(problem, portfolio)
     binding = bind(
         {
             "select": adapters.select_in_portfolio,
             "play_round": adapters.play_in_portfolio,
-            "settle": adapters.settle_nothing,
-            "certified": adapters.certified_publicly,
+            "deliver": adapters.deliver_nothing,
+            "certified": adapters.certified_by_method,
         }
     )
-    return plain_loop(World(own, own), binding)
+    return plain_loop(Components(own, own), binding)
 
 
 class Joint:
@@ -126,12 +126,12 @@ class Joint:
         groups = Groups(learners)
         source = groups.source(problem, problem.room(), Lanes(0, 1), share_data, demands["SMOOTHED"])
         names = {**selector_names(selector), **demands, "SHARED": bool(source.places[:, SHARES].any())}
-        self.bound = compiled_loop(World(source, selector.to_arrays()), groups.bind(problem, names))
+        self.loop = compiled_loop(Components(source, selector.to_arrays()), groups.bind(problem, names))
         self._selector, self._groups, self._packed = selector, groups, demands["SMOOTHED"]
 
     def finish(self) -> None:
         """Leave selector and learners in their final state."""
-        self._selector.from_arrays(self.bound.world.selector[1])
+        self._selector.from_arrays(self.loop.components.selector[1])
         if self._packed:
             for packed, own in zip(self._groups.memories, self._groups.live, strict=True):
                 copy(packed, own)

@@ -16,13 +16,13 @@ from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
 
 
-class Drawn(Protocol):
+class HasProbability(Protocol):
     """A row that says with which probability its learner is drawn."""
 
     probability: float
 
 
-Odds = TypeVar("Odds", bound=Drawn)
+Odds = TypeVar("Odds", bound=HasProbability)
 
 
 class State(NamedTuple, Generic[Odds]):
@@ -33,7 +33,7 @@ class State(NamedTuple, Generic[Odds]):
 
 
 @kernel
-def draw(odds: list[Odds], rng: np.random.Generator) -> int:
+def sample(odds: list[Odds], rng: np.random.Generator) -> int:
     """A learner, drawn by its probability."""
     left = rng.random()
     for i in range(len(odds) - 1):
@@ -45,7 +45,7 @@ def draw(odds: list[Odds], rng: np.random.Generator) -> int:
 
 @kernel
 def choose(params: object, state: State[Odds], rng: np.random.Generator) -> tuple[int, float]:
-    i = draw(state.odds, rng)
+    i = sample(state.odds, rng)
     return i, state.odds[i].probability
 
 
@@ -63,14 +63,14 @@ def at_least_two(name: str, n_learners: int) -> int:
 
 
 @configurable
-class DrawingSettings(Seeded, CertificateSettings):
+class SamplingSettings(Seeded, CertificateSettings):
     """For a selector over at least two learners and for `rounds` rounds."""
 
     n_learners: int = setting(check=at_least_two, kw_only=False)
     rounds: int = setting(check=partial(count, least=2), deprecated="horizon")
 
 
-class DrawnSelector(DrawingSettings, EvidenceSelector[P, State[Odds]]):
+class SamplingSelector(SamplingSettings, EvidenceSelector[P, State[Odds]]):
     """A selector that has a row of odds for each learner."""
 
     @property
