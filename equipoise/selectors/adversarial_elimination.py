@@ -1,16 +1,16 @@
 """Regret bound balancing and elimination with adversarial contexts.
 
-The learners' classes contain each other. Epoch balancing runs over all of them; when an epoch ends, some class is
-false, and as every class contains those before it, so is the smallest: that learner is dropped and the next epoch runs
-over the rest, with the learners as they are and new sums. The last learner plays on alone; should the test fail even
-then, no learner is consistent with the rewards, and the certificate says so.
+The model classes of the learners are nested. Epoch balancing runs over all of them. When an epoch ends, at least one
+class is misspecified; since every class contains those before it, the smallest class is. That learner is eliminated and
+the next epoch runs over the others, which keep what they have learned, with new sums. The last learner plays alone. If
+the test fails even then, no learner is consistent with the rewards, and the certificate says so.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL", Algorithm 3.
 Symbols: those of `epochs`; s the smallest active learner, M n_learners.
 Departures: those of `epoch_balancing`, delta being split over the M epochs. Learners are first filtered from the top so
-that 2 z_i <= z_{i+1} (the paper's remark before its regret theorem): those left out are never asked. A round that was
-chosen before its epoch ended and whose reward came afterwards counts in no epoch.
+that 2 z_i <= z_{i+1} (the paper's remark before its regret theorem); excluded learners are never asked. A round that
+was chosen before its epoch ended and whose reward came afterwards counts in no epoch.
 
 >>> from equipoise.learners import OFUL
 >>> selector = AdversarialElimination.for_learners([OFUL(dim) for dim in (2, 4, 6, 8)])
@@ -34,7 +34,7 @@ from equipoise.selectors.epoch_balancing import EpochBalancing, choose
 
 @kernel
 def close_round(params: Params, state: State, i: int, reward: float, regret: float, proposals: Proposals) -> None:
-    """Add a round to the epoch; if it ends, drop the smallest learner and begin the next."""
+    """Add a round to the epoch; if the epoch ends, eliminate the smallest learner and begin the next epoch."""
     add_round(params.evidence, state, reward, regret, proposals)
     first = smallest_active(state)
     if state.ends[first].ended_at == 0 and test(params.evidence, state, first) and first < len(state.ends) - 1:
@@ -74,7 +74,7 @@ class AdversarialElimination(EpochBalancing):
 
     @property
     def excluded(self) -> tuple[int, ...]:
-        """The learners that the filter leaves out."""
+        """Learners that the filter excludes, so that they are never played."""
         return tuple(i for i, kept in enumerate(well_spaced(self.sizes)) if not kept)
 
     def _n_epochs(self) -> int:

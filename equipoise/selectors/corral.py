@@ -1,17 +1,17 @@
-"""CORRAL: learners as the arms of an adversarial bandit, each told what it would have earned on its own.
+"""CORRAL: learners are the arms of an adversarial bandit and learn from importance-weighted rewards.
 
-Every round a learner is drawn, its loss divided by its probability estimates without bias what it would have lost had
-it always played, and mirror descent with the log barrier moves the probabilities. Every learner is told of every
-round: the drawn one with weight 1/probability, the others with weight 0, so that each faces, in expectation, the
-problem it would face alone. The regret is then of the order of the best learner's under such feedback, which is why
-learners must stand importance weights.
+In every round one learner is sampled. Its loss divided by its probability is an unbiased estimate of its loss if it
+always played, and mirror descent with the log barrier updates the probabilities. Every learner learns from every round:
+the sampled one with weight 1/probability, the others with weight 0, so that each faces, in expectation, the problem it
+would face alone. The regret is then of the order of the best learner's under such feedback, which is why learners must
+accept importance weights.
 
 Reference: Agarwal, Luo, Neyshabur and Schapire (2017), "Corralling a band of bandit algorithms", algorithm 1 and
 theorem 4. Symbols and the algorithm's second half are in `log_barrier`.
-Departures: learners get reward and weight apart, not their product, so that a regression can weigh its squared error;
-`eta` unless given is sqrt(M / T), the theorem's choice but for its term 1 / (40 R ln T), whose regret bound R of the
-best learner nobody knows. A reward that comes late is divided by the probability of its own choice and moves the
-probabilities as they are when it is booked.
+Departures: learners get the reward and the weight separately, not their product, so that a regression can weight its
+squared error; the default of `eta` is sqrt(M / T), the theorem's choice without its term 1 / (40 R ln T), because the
+regret bound R of the best learner is unknown. A late reward is divided by the probability of its own choice and updates
+the probabilities that hold when it is credited.
 
 >>> selector = Corral(2, rounds=1000)
 >>> for _ in range(100):

@@ -1,17 +1,16 @@
-"""Doubling data-driven regret balancing (D3RB): no candidate bounds; a learner's regret coefficient is doubled when
-its rewards disprove it.
+"""Doubling data-driven regret balancing (D3RB): no candidate bounds; a regret coefficient is doubled when the rewards
+contradict it.
 
-Every learner is presumed to have regret d_i sqrt(n), with d_i as small as d_min at first. The learner of least presumed
-regret plays. If even with d_i sqrt(n) added its rewards fall short of what another learner has proved possible, d_i is
-doubled. So learners share the rounds in inverse proportion to their squared coefficients, and nobody is dropped for
-ever.
+Every learner is presumed to have regret d_i sqrt(n), where d_i starts at d_min. The learner with the smallest presumed
+regret plays. If its rewards plus d_i sqrt(n) are still below what another learner has proved possible, d_i is doubled.
+Learners therefore share the rounds in inverse proportion to their squared coefficients, and none is eliminated.
 
 Reference: Pacchiano, Dann and Gentile (2023), "Data-driven online model selection with regret guarantees", Algorithm 1.
 Symbols: n_i plays, u_i rewards, dhat_i coefficient, phi_i = dhat_i sqrt(n_i), M n_learners; the printed
 c sqrt(n ln(M ln n/delta)) is `radius_sum` of `equipoise.confidence`.
 Guarantee of the reference, with probability 1 - delta: regret of order d M sqrt(T) + d^2 sqrt(M T) up to logarithms, d
-the largest coefficient Reg_*(n)/sqrt(n) that the best learner * ever realized, at least d_min.
-Departures: the radius has explicit constants and holds from the first play; d_min counts in units of the width of the
+the largest coefficient Reg_*(n)/sqrt(n) of the best learner * at any n, at least d_min.
+Departures: the radius has explicit constants and holds from the first play; d_min is in units of the width of the
 reward range; pending plays count in n_i when learners are chosen, and rewards are tested at resolved prefixes of plays.
 Ties go to fewer plays, then to the lower index.
 
@@ -45,7 +44,7 @@ from equipoise.settings.checks import positive
 
 @dataclass(slots=True)
 class Presumption:
-    """That the regret of a learner is at most coefficient * sqrt(plays)."""
+    """The presumed regret of a learner is coefficient * sqrt(plays)."""
 
     coefficient: float
 
@@ -57,11 +56,11 @@ class State(NamedTuple):
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    """The learner of least presumed regret."""
+    """The learner with the smallest presumed regret."""
     chosen, least, fewest = -1, inf, 0
     for i in range(len(state.evidence.accounts)):
         plays = state.evidence.accounts[i].plays
-        # An unplayed learner starts at its coefficient, as after one play; the tie goes to it.
+        # An unplayed learner counts as if it had one play; ties go to it.
         potential = state.presumptions[i].coefficient * sqrt(max(plays, 1))
         if comes_first(potential, plays, least, fewest):
             chosen, least, fewest = i, potential, plays
@@ -70,7 +69,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 @kernel
 def credit(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
-    """Book one reward; if what is presumed of learner i cannot be true, double it."""
+    """Credit one reward; if the rewards of learner i contradict its presumed regret, double the coefficient."""
     evidence.credit(params.evidence, state.evidence, i, reward, regret)
     account, presumption = state.evidence.accounts[i], state.presumptions[i]
     n = account.booked_plays
@@ -110,7 +109,7 @@ class D3RB(LearnerCount, ConfidenceSettings, NestedSelector[State]):
 
     @property
     def coefficients(self) -> tuple[float, ...]:
-        """What is presumed of each learner now, in units of the width."""
+        """The current coefficient of each learner, in units of the width of the reward range."""
         return tuple(
             presumption.coefficient / self.params.evidence.width for presumption in self.kernel_state.presumptions
         )

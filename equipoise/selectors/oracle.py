@@ -1,7 +1,7 @@
-"""The oracle: it is told which learner is best and plays no other.
+"""The oracle: it knows which learner is best and always plays it.
 
-No selector can be expected to do better, as it has to find out first; with `Uniform` it brackets every score. What it
-costs is the regret of that learner alone.
+It is the upper reference for every other selector, as `Uniform` is the lower one. Its regret is that of the best
+learner playing alone.
 
 >>> Oracle(3, best=1).choose().learner
 1
@@ -25,7 +25,7 @@ from equipoise.settings.checks import count
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    """The only learner that is active."""
+    """The only active learner."""
     chosen = 0
     while not state.accounts[chosen].active:
         chosen += 1
@@ -67,7 +67,7 @@ class Oracle(LearnerCount, ConfidenceSettings, PlainSelector):
 
     @property
     def excluded(self) -> tuple[int, ...]:
-        """The learners that are never played."""
+        """Learners that are never played."""
         return tuple(i for i in range(self.n_learners) if i != self.best)
 
     def _make_state(self, accounts: State) -> State:

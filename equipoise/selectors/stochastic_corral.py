@@ -1,11 +1,11 @@
-"""Stochastic CORRAL: CORRAL over learners that are smoothed, so that plain rewards are enough for them.
+"""Stochastic CORRAL: CORRAL over smoothed learners, which learn from plain rewards without importance weights.
 
-`smoothing` says what a learner does in the two rounds for which it is drawn, `log_barrier` how the probabilities move.
+`smoothing` describes the two rounds for which a learner is sampled, `log_barrier` how the probabilities are updated.
 
 Reference: Pacchiano, Phan, Abbasi-Yadkori, Rao, Zimmert, Lattimore and Szepesvari (2020), "Model selection in
-contextual stochastic bandit problems", the smoothing transformation with CORRAL above it. The two steps and the
-exponent of the rate agree with published code; the constant of the rate, 1, could not be checked against the paper, so
-this is stochastic-CORRAL-style.
+contextual stochastic bandit problems", the smoothing transformation combined with CORRAL. The two steps and the
+exponent of the rate agree with published code. The constant of the rate, 1, could not be checked against the paper, so
+this is a variant in the style of stochastic CORRAL.
 Departures: those of `smoothing` and of `log_barrier`.
 
 >>> selector = StochasticCorral(2, rounds=1000)

@@ -1,11 +1,11 @@
-"""Stochastic EXP3.P: EXP3.P over learners that are smoothed, so that plain rewards are enough for them.
+"""Stochastic EXP3.P: EXP3.P over smoothed learners, which learn from plain rewards without importance weights.
 
-`smoothing` says what a learner does in the two rounds for which it is drawn, `exp3p` how the probabilities move.
+`smoothing` describes the two rounds for which a learner is sampled, `exp3p` how the probabilities are updated.
 
 Reference: Pacchiano, Phan, Abbasi-Yadkori, Rao, Zimmert, Lattimore and Szepesvari (2020), "Model selection in
-contextual stochastic bandit problems", the smoothing transformation with EXP3.P above it. The two steps and the
-exponents of rate and floor agree with published code; the constants, those of `exp3p`, could not be checked against the
-paper, so this is in its style.
+contextual stochastic bandit problems", the smoothing transformation combined with EXP3.P. The two steps and the
+exponents of rate and floor agree with published code. The constants, those of `exp3p`, could not be checked against the
+paper, so this is a variant in its style.
 Departures: those of `smoothing`.
 
 >>> selector = StochasticEXP3P(2, rounds=1000)

@@ -1,17 +1,18 @@
 """Tsallis corral: CORRAL with the 1/2-Tsallis entropy in place of the log barrier.
 
-Weights are w_i = 4 / (eta_i (L_i - x))^2, L_i the sum of importance-weighted losses and x < min L such that they add up
-to 1; rates eta_i fall like 1/sqrt(t). When a weight falls below 1 / (5 M 2^k) for the first time, k = 0, 1, ..., its
-rate rises by the factor beta = exp(1/ln T), which makes up for the learner's rare play. Where one learner is better by
-a margin than all others, the regret of the draw grows with ln(t) only.
+Weights are w_i = 4 / (eta_i (L_i - x))^2, where L_i is the sum of importance-weighted losses and x < min L is such that
+the weights add up to 1; rates eta_i decrease like 1/sqrt(t). When a weight falls below 1 / (5 M 2^k) for the first
+time, k = 0, 1, ..., its rate increases by the factor beta = exp(1/ln T), which compensates for the larger regret of a
+learner that is rarely played. If one learner is better than all others by a margin, the regret of sampling grows only
+like ln(t).
 
 Reference: Arora, Marinov and Mohri (2021), "Corralling stochastic bandit algorithms", the Tsallis-INF corralling
-algorithm. The paper's text could not be consulted; weights, rates and thresholds are those of the authors' published
-experiments, so this is Tsallis-corral-style.
+algorithm. The text of the paper was not available; weights, rates and thresholds are those of the authors' published
+experiments, so this is a variant in the style of Tsallis corral.
 Symbols: L loss_sum, w weight, k rises, eta rate, beta growth, x normalizer.
-Departures: losses are divided by the probability of the draw, mixture included, which is what makes them unbiased. A
-rise leaves the weights of its round as they are: with eta_i times beta, L_i - x is divided by beta. The least L is
-subtracted from all, which changes no weight and keeps numbers small. Rewards that come late count when booked.
+Departures: losses are divided by the sampling probability, mixture included, which makes them unbiased. An increase of
+a rate does not change the weights of its round: with eta_i times beta, L_i - x is divided by beta. The smallest L is
+subtracted from all, which changes no weight and keeps numbers small. Late rewards count when they are credited.
 
 >>> selector = TsallisCorral(2, rounds=1000)
 >>> for _ in range(100):
@@ -79,7 +80,7 @@ def credit(params: Params, state: State[Odds], i: int, reward: float, regret: fl
 
 @kernel
 def weigh(odds: list[Odds]) -> float:
-    """Set the weights that belong to loss sums and rates; returns x."""
+    """Compute the weights from loss sums and rates; returns x."""
     x = normalizer(odds)
     total = 0.0
     for j in range(len(odds)):
@@ -93,8 +94,11 @@ def weigh(odds: list[Odds]) -> float:
 
 @kernel
 def normalizer(odds: list[Odds]) -> float:
-    """x, for which the weights add up to 1: the sum is increasing and convex in x, and at least 1 where the first
-    weight is 1, from where Newton's method descends monotonically."""
+    """The x for which the weights add up to 1, by Newton's method.
+
+    The sum is increasing and convex in x, and at least 1 at the starting point, where the first weight is 1, so the
+    iteration decreases monotonically.
+    """
     x = odds[0].loss_sum - 2.0 / odds[0].rate
     for j in range(1, len(odds)):
         x = min(x, odds[j].loss_sum - 2.0 / odds[j].rate)

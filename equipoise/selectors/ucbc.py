@@ -1,14 +1,14 @@
-"""UCB-C: the learner whose median mean reward, with all that its bound and chance leave open, is highest.
+"""UCB-C: an upper confidence bound on the median mean reward of several copies of each algorithm.
 
-Each algorithm stands as several independent copies that all play when it is chosen, one round each. What an algorithm
-can earn is at most its mean reward plus R_i(n)/n, what it lost while learning, plus the deviation of a mean; the median
-over the copies is far less likely to be misled by one unlucky copy than any single mean.
+Each algorithm runs as several independent copies; when it is chosen, all of them play, one round each. The expected
+reward of the algorithm is at most its mean reward plus R_i(n)/n, its regret per play, plus the deviation of the mean;
+the median over the copies is much less sensitive to one unlucky copy than a single mean.
 
-Reference: Arora, Marinov and Mohri (2021), "Corralling stochastic bandit algorithms", the UCB-C algorithm. The paper's
-text could not be consulted and the authors' code adds 8 sqrt(k ln t) / n, which lacks the root of n that R(n) = sqrt(k
-n ln t) has; so this is UCB-C-style with the bonus written out: R_i(n)/n + w sqrt(ln T / (2 n)), n the plays of a copy.
-The authors take ceil(ln(1 + 1/delta)) copies; here one unless told otherwise.
-Departures: while no reward of a copy is in, its mean counts as the greatest possible; the bonus counts all plays made.
+Reference: Arora, Marinov and Mohri (2021), "Corralling stochastic bandit algorithms", the UCB-C algorithm. The text of
+the paper was not available, and the authors' code adds 8 sqrt(k ln t) / n, which lacks the square root of n in
+R(n) = sqrt(k n ln t). So this is a variant in the style of UCB-C with the bonus R_i(n)/n + w sqrt(ln T / (2 n)), n the
+plays of a copy. The authors use ceil(ln(1 + 1/delta)) copies; the default here is one.
+Departures: a copy without a resolved play counts with the highest possible mean; the bonus counts all plays made.
 
 >>> from equipoise.bounds import Power
 >>> selector = UCBC([Power(1.0), Power(1.0)], rounds=100, copies=2)
@@ -52,8 +52,8 @@ class Params(NamedTuple):
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    """The next copy of the algorithm whose turn it is, else the first copy of that with the highest index."""
-    n_groups, best, highest = len(state.evidence.accounts) // params.copies, 0, -inf
+    """The next copy of an algorithm whose copies are not done, else the first copy of the one with the highest
+    index.""" n_groups, best, highest = len(state.evidence.accounts) // params.copies, 0, -inf
     for group in range(n_groups):
         first = group * params.copies
         for i in range(first + 1, first + params.copies):
@@ -67,7 +67,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 @kernel
 def group_index(params: Params, state: State, first: int) -> float:
-    """Median mean reward of the copies from `first` on, plus the bonus; infinite while unplayed."""
+    """Median mean reward of the copies starting at `first`, plus the bonus; infinite while unplayed."""
     plays = state.evidence.accounts[first].plays
     if plays == 0:
         return inf

@@ -1,7 +1,7 @@
-"""Uniform choice: every round goes to a learner drawn at random, whatever the rewards.
+"""Uniform choice: every round goes to a learner sampled uniformly, independently of the rewards.
 
-What not selecting costs: the regret is the average over learners of what each would lose alone in its share of the
-rounds. No guarantee beyond that.
+It is the baseline without selection: the regret is the sum of what each learner would lose alone in its share of the
+rounds. There is no other guarantee.
 
 >>> selector = Uniform(4, seed=3)
 >>> selector.choose().probability
@@ -26,7 +26,7 @@ from equipoise.settings import configurable
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     n_learners = len(state.accounts)
-    # A number below 1 can round up to n_learners in the product.
+    # The product can round up to n_learners although the random number is below 1.
     return min(int(rng.random() * n_learners), n_learners - 1), 1.0 / n_learners
 
 
