@@ -68,8 +68,8 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 @kernel
 def leader(state: State) -> int:
-    """The learner with the largest sum of rewards at the common mark; without one, the learner with the fewest
-    plays.""" mark = common_mark(state)
+    """The learner with the largest sum of rewards at the common mark; before there is one, that with the fewest plays."""
+    mark = common_mark(state)
     chosen, least, fewest = -1, inf, 0
     for i in range(len(state.evidence.accounts)):
         loss = -state.marks[i * N_MARKS + mark].rewards if mark >= 0 else 0.0

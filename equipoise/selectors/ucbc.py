@@ -52,8 +52,8 @@ class Params(NamedTuple):
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    """The next copy of an algorithm whose copies are not done, else the first copy of the one with the highest
-    index.""" n_groups, best, highest = len(state.evidence.accounts) // params.copies, 0, -inf
+    """The next copy of an algorithm that is being played, else the first copy of the one with the highest index."""
+    n_groups, best, highest = len(state.evidence.accounts) // params.copies, 0, -inf
     for group in range(n_groups):
         first = group * params.copies
         for i in range(first + 1, first + params.copies):
