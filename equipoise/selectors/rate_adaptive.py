@@ -68,7 +68,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 @kernel
 def leader(state: State) -> int:
-    """The learner with the largest sum of rewards at the common mark; before there is one, that with the fewest plays."""
+    """The learner with the largest sum of rewards at the common mark; the one with the fewest plays before it."""
     mark = common_mark(state)
     chosen, least, fewest = -1, inf, 0
     for i in range(len(state.evidence.accounts)):

@@ -263,14 +263,14 @@ def test_late_rewards_are_divided_by_the_probability_of_their_own_choice() -> No
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Corral(1, rounds=10), "n_learners is 1, but must be at least 2 to draw from"),
+        (lambda: Corral(1, rounds=10), "n_learners is 1, but must be at least 2"),
         (lambda: Corral(2, rounds=1), "rounds is 1, but must be a whole number at least 2"),
         (lambda: Corral(2, rounds=9, eta=0.0), "eta is 0.0, but must be positive"),
         (
             lambda: StochasticEXP3P(2, rounds=9, floor=0.6),
             "floor is 0.6, but must be at most 1 / n_learners = 0.5",
         ),
-        (lambda: TsallisCorral(1, rounds=10), "n_learners is 1, but must be at least 2 to draw from"),
+        (lambda: TsallisCorral(1, rounds=10), "n_learners is 1, but must be at least 2"),
         (lambda: UCBC([], rounds=10), "bounds is empty, but must have one bound per algorithm"),
         (lambda: UCBC(3, rounds=10), "bounds is 3, but must have one bound per algorithm"),  # type: ignore[arg-type]
         (lambda: UCBC([1.0], rounds=10), "bounds has 1.0, but every entry must be one of"),  # type: ignore[list-item]

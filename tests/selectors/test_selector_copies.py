@@ -141,14 +141,14 @@ def test_what_cannot_be_replayed_is_refused_and_changes_nothing() -> None:
 @pytest.mark.parametrize("cls", [StochasticCorral, StochasticEXP3P])
 def test_a_stage_that_is_not_due_is_refused_and_changes_nothing(cls: Any) -> None:
     selector = cls(2, rounds=100)
-    with pytest.raises(InvalidArgument, match="what is due is"):
+    with pytest.raises(InvalidArgument, match="the next one must be"):
         selector.replay(Choice(0, 1, 1.0, snapshot=1, teach=False))
     with pytest.raises(InvalidArgument, match="keep=1"):
         selector.replay(Choice(0, 1, 0.5, keep=2))
     selector.replay(Choice(0, 1, 0.5, keep=1))
     before = selector.state()
     for choice in (Choice(0, 2, 0.5), Choice(0, 2, 1.0, snapshot=2, teach=False), Choice(1, 1, 1.0, 1, teach=False)):
-        with pytest.raises(InvalidArgument, match=r"what is due is Choice\(learner=0"):
+        with pytest.raises(InvalidArgument, match=r"the next one must be Choice\(learner=0"):
             selector.replay(choice)
     require_unchanged(selector, before)
     selector.replay(Choice(0, 2, 1.0, snapshot=1, teach=False))

@@ -1,4 +1,4 @@
-"""What selectors have in common that draw learners by odds they keep, for a number of rounds that is known."""
+"""Selectors that sample learners from stored probabilities, for a known number of rounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from equipoise.settings.checks import count
 
 
 class HasProbability(Protocol):
-    """A row that says with which probability its learner is drawn."""
+    """A row with the probability of its learner."""
 
     probability: float
 
@@ -26,7 +26,7 @@ Odds = TypeVar("Odds", bound=HasProbability)
 
 
 class State(NamedTuple, Generic[Odds]):
-    """The odds are of whatever kind the selector keeps, a row per learner."""
+    """Evidence and one row of sampling weights per learner, of a type that the selector defines."""
 
     evidence: evidence.State
     odds: list[Odds]
@@ -34,13 +34,13 @@ class State(NamedTuple, Generic[Odds]):
 
 @kernel
 def sample(odds: list[Odds], rng: np.random.Generator) -> int:
-    """A learner, drawn by its probability."""
+    """Sample a learner by the probabilities in the rows."""
     left = rng.random()
     for i in range(len(odds) - 1):
         left -= odds[i].probability
         if left < 0.0:
             return i
-    return len(odds) - 1  # rounding may leave a rest beyond the last one
+    return len(odds) - 1  # rounding may leave a remainder beyond the last learner
 
 
 @kernel
@@ -51,29 +51,29 @@ def choose(params: object, state: State[Odds], rng: np.random.Generator) -> tupl
 
 @kernel
 def loss_of(limits: evidence.Params, reward: float) -> float:
-    """The reward as a loss in [0, 1]: here, and nowhere else, rewards turn into losses."""
+    """The reward as a loss in [0, 1]."""
     return (limits.high - reward) / limits.width
 
 
 def at_least_two(name: str, n_learners: int) -> int:
     number = count(name, n_learners)
     if number < 2:
-        raise InvalidArgument(f"{name} is {n_learners!r}, but must be at least 2 to draw from")
+        raise InvalidArgument(f"{name} is {n_learners!r}, but must be at least 2")
     return number
 
 
 @configurable
 class SamplingSettings(Seeded, CertificateSettings):
-    """For a selector over at least two learners and for `rounds` rounds."""
+    """Settings of a selector over at least two learners, for `rounds` rounds."""
 
     n_learners: int = setting(check=at_least_two, kw_only=False)
     rounds: int = setting(check=partial(count, least=2), deprecated="horizon")
 
 
 class SamplingSelector(SamplingSettings, EvidenceSelector[P, State[Odds]]):
-    """A selector that has a row of odds for each learner."""
+    """A selector with one row of sampling weights per learner."""
 
     @property
     def probabilities(self) -> tuple[float, ...]:
-        """With which each learner is drawn."""
+        """The probability of each learner."""
         return tuple(row.probability for row in self.kernel_state.odds)
