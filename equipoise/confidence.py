@@ -145,7 +145,7 @@ def make_radius(
 ) -> Radius:
     """The radius that M learners and the pool of all rounds use together, at total failure probability delta.
 
-    `separate_lower` gives the lower side of "stitched" a narrower radius of its own, which costs one more share of delta.
+    `separate_lower` gives the lower side of "stitched" a separate, narrower radius, which costs one more share of delta.
     """
     if name not in RADII:
         raise InvalidArgument(f"radius is {name!r}, but must be one of {', '.join(RADII)}")

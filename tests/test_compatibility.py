@@ -135,8 +135,8 @@ def test_tapes_are_refused_with_the_reason() -> None:
         cls: why_not_tapes(problem, cls(2, rounds=9), False) for cls in (Corral, TsallisCorral, StochasticCorral)
     }
     assert reasons == {
-        Corral: "Corral tells learners importance-weighted rewards",
-        TsallisCorral: "Tsallis corral tells learners importance-weighted rewards",
+        Corral: "Corral gives learners importance-weighted rewards",
+        TsallisCorral: "Tsallis corral gives learners importance-weighted rewards",
         StochasticCorral: "Stochastic corral plays earlier policies of its learners",
     }
     assert why_not_tapes(problem, UCBC([Power(1.0)], rounds=9), False) is None

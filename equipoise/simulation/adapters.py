@@ -1,6 +1,6 @@
-"""What lets parts that are not made of kernels take part in the round loop, through their public methods alone.
+"""Adapters that run learners, selectors and problems without kernels in the round loop, through their public methods.
 
-Each function stands for one of the names that `rounds` declares; the objects here stand in the entries of a `Components`.
+Each function implements one of the hooks that `rounds` declares; the classes here are fields of `Components`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from equipoise.types import Context
 
 
 class LearnerSource:
-    """A source: any problem, and any learner alone."""
+    """A source: any problem with one learner that plays alone."""
 
     def __init__(self, problem: Problem, learner: MinimalLearner, lane: int) -> None:
         self.problem, self.learner, self.lane = AdaptedProblem(problem), AdaptedLearner(learner), lane
@@ -40,7 +40,7 @@ def play_alone(components: Components, run: Run, turn: Turn) -> Played:
 
 
 class SelectorAdapter:
-    """Any selector, and the play that it has open."""
+    """Any selector with its open play."""
 
     def __init__(self, selector: Selector) -> None:
         self.selector = selector
@@ -54,7 +54,7 @@ def select_by_method(adapter: SelectorAdapter, stream: Stream, t: int) -> Turn:
 
 
 def withdraw_if_exhausted(components: Components, run: Run, turn: Turn) -> bool:
-    """Whether the tape is too short; if so the selector chooses again later."""
+    """Whether the tape is too short; if so, the choice is withdrawn and made again later."""
     short = tape_exhausted(components, run, turn)
     if short:
         adapter: SelectorAdapter = components.selector
@@ -73,7 +73,7 @@ def certified_by_method(adapter: SelectorAdapter | PortfolioSource) -> float:
 
 
 class PortfolioSource:
-    """A portfolio on a problem: source and selector at once, as it decides only when it sees the context."""
+    """A portfolio on a problem; both source and selector, because it decides when it sees the context."""
 
     def __init__(self, problem: Problem, portfolio: Portfolio) -> None:
         self.problem, self.selector = AdaptedProblem(problem), portfolio
@@ -102,4 +102,4 @@ def play_in_portfolio(components: Components, run: Run, turn: Turn) -> Played:
 
 
 def deliver_nothing(components: Components, run: Run, turn: Turn, played: Played) -> None:
-    """The portfolio has learned already."""
+    """Nothing to do: the portfolio has already learned."""

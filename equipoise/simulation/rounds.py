@@ -1,9 +1,9 @@
-"""The round loop, and the kernels that it is made of.
+"""The round loop and its building blocks; a template that `binding` turns into a module.
 
-This module is a text to bind. The names of `names` stand for the kernels of one combination of problem, learners and
-selector; `binding` makes a module of this source and gives them their meaning, compiled or not. `select`, `exhausted`,
-`play_round`, `deliver`, `certified` and `probe_round` stand for one of the functions here each, or for an adapter over the
-public methods of parts that are not made of kernels.
+The loop calls hooks, which `names` declares. For each combination of problem, learners and selector, `binding` makes a
+module from this source and assigns the hooks, compiled or not. `select`, `exhausted`, `play_round`, `deliver`,
+`certified` and `probe_round` are assigned functions of this module, or adapters for components without kernels; the
+other hooks are kernels.
 """
 
 from __future__ import annotations
@@ -77,17 +77,17 @@ if TYPE_CHECKING:
 
 
 def borrowed(value: T) -> T:
-    """The value itself; compiled code has another `borrowed` in its place, after which it counts no references."""
+    """The value itself; the compiled version turns off reference counting for it."""
     return value
 
 
 def drive(components: Components, run: Run, until: int) -> int:
-    """`run_rounds` on arrays that its caller holds."""
+    """`run_rounds` without reference counting."""
     return run_rounds(borrowed(components), borrowed(run), until)
 
 
 def run_rounds(components: Components, run: Run, until: int) -> int:
-    """Rounds up to number `until`; ends before a round that its source exhausted and names the learner, else returns -1."""
+    """Run up to round `until`; if the source has no next round, return its learner, else -1."""
     progress, marks = run.progress, run.marks
     for t in range(progress.done[0] + 1, until + 1):
         turn = select(components.selector, run.stream, t)
@@ -116,11 +116,11 @@ def mark(components: Components, run: Run) -> None:
     progress.next_mark[0] = position + 1
 
 
-# Who plays.
+# Selection of the learner.
 
 
 def select_only_learner(selector: tuple[()], stream: Stream, t: int) -> Turn:
-    """A learner alone."""
+    """The learner of a run with one learner."""
     return Turn(0, 1.0, TEACH, t)
 
 
@@ -143,7 +143,7 @@ def no_certificate(selector: Kernel) -> float:
     return nan
 
 
-# Where a round comes from.
+# Sources of rounds.
 
 
 def never_exhausted(components: Components, run: Run, turn: Turn) -> bool:
@@ -156,14 +156,14 @@ def tape_exhausted(components: Components, run: Run, turn: Turn) -> bool:
 
 
 def play_recorded(components: Components, run: Run, turn: Turn) -> Played:
-    """The next row on the learner's tape."""
+    """The next row of the learner's tape."""
     rows, i = components.source.rows, turn.learner
     n = run.progress.plays[i] - 1
     return Played(rows[i, n, REWARD], rows[i, n, GAP], rows[i, n, REGRET])
 
 
 def play_fresh(components: Components, run: Run, turn: Turn) -> Played:
-    """Draw a context, let the learner act in it and teach whoever learns from it."""
+    """Draw a context, let the learner act, and let the learners learn."""
     source: Fresh = components.source
     stream, generator, i, n = run.stream, run.stream.generator, turn.learner, turn.round - 1 + source.first
     if SMOOTHED and turn.task == KEEP:
@@ -179,7 +179,7 @@ def play_fresh(components: Components, run: Run, turn: Turn) -> Played:
     else:
         proposal = decide(source, i, source.memories, actions, generator)
     if ASKS_ALL:
-        note_proposal(source.proposals, i, proposal)
+        store_proposal(source.proposals, i, proposal)
     action = proposal.action
     seek(stream, REWARDS + source.lane, n)
     reward = draw_reward(source.noise, float(means[action]), generator)
@@ -187,7 +187,7 @@ def play_fresh(components: Components, run: Run, turn: Turn) -> Played:
         complete(source.problem, source.room, action)
         teach_all(components, turn, actions, action, reward)
     elif turn.task != REPLAY:
-        # A lesson of weight 0 changes nothing in a learner made of kernels, so those who did not play are left alone.
+        # Learning with weight 0 changes nothing in a learner made of kernels, so the other learners are skipped.
         learn(source, i, actions, action, reward, 1.0 / turn.probability if WEIGHTED else 1.0)
     best = means[0]
     for k in range(1, len(means)):
@@ -198,7 +198,7 @@ def play_fresh(components: Components, run: Run, turn: Turn) -> Played:
 
 
 def ask_others(components: Components, run: Run, turn: Turn, actions: Array) -> None:
-    """What every other active learner would do."""
+    """Get the proposals of the other active learners."""
     source: Fresh = components.source
     params, state = components.selector
     for j in range(len(source.places)):
@@ -206,12 +206,12 @@ def ask_others(components: Components, run: Run, turn: Turn, actions: Array) -> 
             continue
         if is_active(params, state, j):
             seek(run.stream, LEARNERS + source.lane + j, turn.round - 1 + source.first)
-            note_proposal(source.proposals, j, decide(source, j, source.memories, actions, run.stream.generator))
+            store_proposal(source.proposals, j, decide(source, j, source.memories, actions, run.stream.generator))
         else:
-            note_proposal(source.proposals, j, Proposal(-1, nan, nan, nan, -1, nan))
+            store_proposal(source.proposals, j, Proposal(-1, nan, nan, nan, -1, nan))
 
 
-def note_proposal(proposals: Kernel, i: int, proposal: Proposal) -> None:
+def store_proposal(proposals: Kernel, i: int, proposal: Proposal) -> None:
     proposals.actions[i] = proposal.action
     proposals.greedy[i] = proposal.greedy
     proposals.lowers[i] = proposal.lower
@@ -235,7 +235,7 @@ def keep_policy(source: Fresh, i: int) -> None:
 
 
 def play_episode(components: Components, run: Run, turn: Turn) -> Played:
-    """A round is an episode of the planned policy."""
+    """Play one episode of the planned policy as a round."""
     source, stream = components.source, run.stream
     n, memory, states, rewards = turn.round - 1, source.memory, source.states, source.rewards
     seek(stream, CONTEXTS + source.lane, n)
@@ -251,11 +251,11 @@ def play_episode(components: Components, run: Run, turn: Turn) -> Played:
     return Played(total, gap, regret)
 
 
-# Where it goes.
+# Delivery of results.
 
 
 def write_row(components: Components, run: Run, turn: Turn, played: Played) -> None:
-    """A learner alone writes its tape, as far as it reaches."""
+    """Write the result to the tape, if it is long enough."""
     n = turn.round - 1
     if n < len(components.tape):
         components.tape[n, REWARD] = played.reward
@@ -264,11 +264,11 @@ def write_row(components: Components, run: Run, turn: Turn, played: Played) -> N
 
 
 def deliver_now(components: Components, run: Run, turn: Turn, played: Played) -> None:
-    """The selector books the reward in the round itself."""
+    """Credit the reward to the selector in the same round."""
     params, state = components.selector
     i, reward, regret, probability = turn.learner, played.reward, played.regret, turn.probability
     if SMOOTHED and turn.task != REPLAY:
-        probability = 0.0  # the selector itself learns from the rounds in which kept policies play again
+        probability = 0.0  # the selector learns only from rounds of stored policies
     open_play(params, state, i)
     credit(params, state, i, reward, regret, probability)
     rewind(params, state, i)
@@ -278,7 +278,7 @@ def deliver_now(components: Components, run: Run, turn: Turn, played: Played) ->
 
 
 def deliver_late(components: Components, run: Run, turn: Turn, played: Played) -> None:
-    """Low rewards reach the selector late; plays are booked in their order as prefixes of them get complete."""
+    """Delay low rewards; plays are credited in order, when the prefix of plays up to them is complete."""
     late: LateRewards = components.late
     params, state = components.selector
     i, t, n = turn.learner, turn.round - 1, run.progress.plays[turn.learner] - 1
@@ -294,7 +294,7 @@ def deliver_late(components: Components, run: Run, turn: Turn, played: Played) -
 
 
 def receive(components: Components, progress: Progress, k: int) -> None:
-    """The reward of round k is in."""
+    """Pass the reward of round k to the selector."""
     late: LateRewards = components.late
     params, state = components.selector
     late.arrived[k] = True
@@ -322,7 +322,7 @@ def probe_nothing(components: Components, run: Run) -> None:
 
 @kernel
 def is_probed(t: int, rounds: int) -> bool:
-    """Early on every round is, later every tenth, and the last."""
+    """Whether round t is inspected: each of the first 100, then every tenth, and the last."""
     return t <= 100 or t % 10 == 1 or t == rounds
 
 
@@ -334,7 +334,7 @@ def probe_certificate(components: Components, run: Run) -> None:
 
 
 def average_best(problem: Kernel, room: Kernel, stream: Stream, n: int) -> float:
-    """The mean over `n` contexts of what the best action is expected to give."""
+    """The mean over `n` contexts of the expected reward of the best action."""
     seek(stream, CONTEXTS - 1, 0)
     total = 0.0
     for _ in range(n):

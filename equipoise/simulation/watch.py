@@ -1,8 +1,8 @@
-"""A run from tapes under watch: after every round, what was promised is compared with what only a simulation knows.
+"""Checks guarantees in runs from tapes: after every round they are compared with the true regret.
 
-The tapes hold the true regret of every play, so the watcher knows of each learner whether it has kept its bound so far,
-how far its rewards have strayed, and whether whoever was dropped deserved it. Rewards below `midpoint` may reach the
-selector `late` rounds after the others; the learners on tape have learned at once, so the tapes stay exact.
+The tapes hold the true regret of every play, so it is known for each learner whether its bound has held so far, how far
+its rewards deviate from their expectation, and whether an elimination was correct. Rewards below `midpoint` may reach
+the selector `late` rounds later; the learners on tape have learned at once, so the tapes remain exact.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from equipoise.simulation.rounds import is_probed
 from equipoise.simulation.tapes import Tapes
 from equipoise.types import Array, Integers
 
-DRAWS = 20_000  # from which the optimum is estimated where a problem does not state it
+DRAWS = 20_000  # number of contexts from which the optimum is estimated if the problem does not state it
 
 
 class Facts(NamedTuple):
-    """What was seen in one run; cells where one number is kept."""
+    """What was observed in one run; (1,) unless another shape is given."""
 
-    imbalance: Array  # the greatest difference between bounds of active learners
-    deviation: Array  # the greatest |n mu* - U - Reg| / D(n) of a learner or of all rounds
-    kept: NDArray[np.bool_]  # (M,) whether the learner's regret was within its bound at all its resolved plays
-    dropped_kept: Integers  # learners dropped that had kept their bound until then
-    uncertified: Array  # the greatest excess of the truth over a certificate that some active learner supported for
+    imbalance: Array  # the largest difference between bounds of active learners
+    deviation: Array  # the largest |n mu* - U - Reg| / D(n) of a learner or of all rounds
+    kept: NDArray[np.bool_]  # (M,) whether the learner's bound held at all its resolved plays
+    dropped_kept: Integers  # number of learners eliminated although their bound had held
+    uncertified: Array  # the largest excess of the truth over a certificate while the bound of an active learner held
     certified: Array  # (2,) after a quarter of the rounds and at the end
-    regret: Array  # (2,) likewise
-    supported: NDArray[np.bool_]  # (2,) whether an active learner had kept its bound then
+    regret: Array  # (2,) at the same rounds
+    supported: NDArray[np.bool_]  # (2,) whether the bound of an active learner had held at these rounds
     regrets: Array  # (M,) over resolved plays
-    passed_plays: Integers  # (M, M): resolved plays of all learners when learner i passed a test last
+    passed_plays: Integers  # (M, M): resolved plays of all learners when learner i last passed a test
     passed_bounds: Array  # (M, M)
 
 
@@ -62,7 +62,7 @@ def open_facts(n: int) -> Facts:
 
 
 class Probe(NamedTuple):
-    """What the watcher knows and keeps."""
+    """The true optimum and regret, and the observed facts."""
 
     optimum: float
     pool_regret: Array  # (1,) over resolved rounds
@@ -71,7 +71,7 @@ class Probe(NamedTuple):
 
 @kernel
 def check_pool(evidence: Evidence, probe: Probe, n: int, gap: float) -> None:
-    """Another round was resolved, of n in all."""
+    """Update the facts after the n-th resolved round."""
     params, state = evidence
     probe.pool_regret[0] += gap
     _deviate(params, n, state.pool[0].rewards, probe.pool_regret[0], probe)
@@ -79,7 +79,7 @@ def check_pool(evidence: Evidence, probe: Probe, n: int, gap: float) -> None:
 
 @kernel
 def check_play(evidence: Evidence, probe: Probe, i: int, gap: float) -> None:
-    """Another play of learner i was booked, and the test has been made."""
+    """Update the facts after a play of learner i was credited and tested."""
     params, state = evidence
     facts, accounts = probe.facts, state.accounts
     facts.regrets[i] += gap
@@ -118,7 +118,7 @@ def _compare_bounds(accounts: Sequence[Account], facts: Facts) -> None:
 def check_certificate(
     evidence: Evidence, probe: Probe, certificate: tuple[float, float, float, float, bool], run: Run
 ) -> None:
-    """By how much the truth lies outside of what is certified, if an active learner vouches for it."""
+    """Record how far the truth lies outside of the certificate, if the bound of an active learner has held."""
     _, state = evidence
     lower, upper, _, regret_upper, _ = certificate
     facts, optimum, regret = probe.facts, probe.optimum, run.progress.regret[0]
@@ -136,7 +136,7 @@ def check_certificate(
 
 
 def watch_on_tapes(tapes: Tapes, selector: Part, optimum: float, *, late: int = 0) -> tuple[Facts, Kernel]:
-    """What was seen of a selector over the whole horizon, and its final evidence as arrays."""
+    """Facts of a run of a selector over all rounds, and its final evidence as arrays."""
     n_learners, rounds_, midpoint = len(tapes.learners), tapes.rounds, sum(tapes.problem.reward_range) / 2
     probe = Probe(optimum, np.zeros(1), open_facts(n_learners))
     loop = watched(
@@ -169,11 +169,11 @@ def watched(components: Components, selector: Part) -> Loop:
 
 
 def optimum_of(problem: Part, seed: int) -> float:
-    """mu*: stated by the problem, exact for decision processes and fixed actions, else estimated from `DRAWS` draws."""
+    """mu*: stated by the problem, exact for decision processes and fixed actions, else estimated from contexts."""
     if hasattr(problem, "optimum"):
         return float(problem.optimum)
     if hasattr(problem, "optimal_values"):
         return float(problem.start @ problem.optimal_values[0])
-    # Fixed contexts give the same numbers in every draw.
+    # Fixed contexts give the same numbers every time.
     average = cast(Callable[..., float], driver(bind({"draw": problem.kernels.draw}), "average_best"))
     return average(problem.params, problem.room(), open_stream(seed), DRAWS)

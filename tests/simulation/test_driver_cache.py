@@ -196,10 +196,10 @@ def test_a_folder_that_is_not_private_is_refused(
     folder: Path, fault: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     reasons = {
-        "writable": "others can write to it",
-        "foreign": "it belongs to somebody else",
+        "writable": "other users can write to it",
+        "foreign": "it belongs to another user",
         "file": "File exists",
-        "link": "it is no folder",
+        "link": "it is not a folder",
         "unmakable": "Not a directory",
     }
     match fault:
