@@ -207,7 +207,7 @@ def test_the_filter_works_from_the_top() -> None:
     """z is proportional to d (d + 4): 5, 12, 21, 32, 45, 60 and 96; 96 keeps 45, which keeps 21, which keeps 5."""
     selector = AdversarialElimination(classes_of([1, 2, 3, 4, 5, 6, 8]))
     assert selector.active == (0, 2, 4, 6)
-    assert selector.left_out == (1, 3, 5)
+    assert selector.excluded == (1, 3, 5)
     weights = [1 / size for size in (5, 21, 45, 96)]
     expected = [0.0] * 7
     for i, weight in zip(selector.active, weights, strict=True):

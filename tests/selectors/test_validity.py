@@ -123,7 +123,7 @@ def play_world(
 @compiled
 def resolve(rules: Params, books: State, truth: Truth, i: int, reward: float, gap: float) -> None:
     truth.regrets[i] += gap
-    balanced_elimination.book(rules, books, i, reward, gap, 1.0)
+    balanced_elimination.credit(rules, books, i, reward, gap, 1.0)
 
 
 @compiled

@@ -18,8 +18,8 @@ from equipoise.problems import KArmedBandit
 from equipoise.selectors import Corral, StochasticCorral, StochasticEXP3P, TsallisCorral
 from equipoise.simulation.compiler import compiled
 from equipoise.simulation.joint import run_jointly, run_portfolio
+from equipoise.simulation.loops import grouped
 from equipoise.simulation.packing import arrays, pack
-from equipoise.simulation.worlds import grouped
 
 ROUNDS = 300
 
@@ -30,10 +30,10 @@ def greedy() -> tuple[Any, list[Any]]:
 
 
 CASES: dict[str, Any] = {
-    "corral": (greedy, lambda: Corral(4, horizon=ROUNDS)),
-    "tsallis": (greedy, lambda: TsallisCorral(4, horizon=ROUNDS)),
-    "stochastic": (greedy, lambda: StochasticCorral(4, horizon=ROUNDS)),
-    "exp3p": (greedy, lambda: StochasticEXP3P(4, horizon=ROUNDS)),
+    "corral": (greedy, lambda: Corral(4, rounds=ROUNDS)),
+    "tsallis": (greedy, lambda: TsallisCorral(4, rounds=ROUNDS)),
+    "stochastic": (greedy, lambda: StochasticCorral(4, rounds=ROUNDS)),
+    "exp3p": (greedy, lambda: StochasticEXP3P(4, rounds=ROUNDS)),
 }
 
 
@@ -78,7 +78,7 @@ def test_a_joint_run_refuses_what_a_portfolio_refuses() -> None:
     with pytest.raises(
         IncompatibleLearner, match=r"Corral needs learners that accept importance weights, but 'SquareCB"
     ):
-        run_jointly(KArmedBandit([0.2, 0.5]), [OFUL(2), SquareCB(2)], Corral(2, horizon=9), log_rounds(9), 0)
+        run_jointly(KArmedBandit([0.2, 0.5]), [OFUL(2), SquareCB(2)], Corral(2, rounds=9), log_rounds(9), 0)
 
 
 def test_learners_of_one_algorithm_are_grouped_apart_if_their_arrays_are_laid_out_differently() -> None:

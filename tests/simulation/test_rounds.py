@@ -38,8 +38,8 @@ from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.compiler import compiled
 from equipoise.simulation.joint import run_jointly, run_portfolio
+from equipoise.simulation.loops import can_compile, native_memory
 from equipoise.simulation.tapes import Tapes, run_on_tapes, why_not_tapes
-from equipoise.simulation.worlds import can_compile, native_memory
 from tests.simulation.plain import Plain
 
 ROUNDS = 10_000

@@ -83,7 +83,7 @@ CONTROLS: dict[str, Callable[[int, int], Iterator[Seen]]] = {
 
 @kernel
 def book_mixed(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
-    evidence.book(params, state, i, reward, regret)
+    evidence.credit(params, state, i, reward, regret)
     best_lower = -inf
     for j in range(len(state.accounts)):
         account = state.accounts[j]
@@ -116,4 +116,4 @@ class Peeking(BalancedElimination):
     """Chooses after it has seen the context."""
 
     name = "Context leaked"
-    kernels: ClassVar[Kernels] = Kernels(choose_by_context, balanced_elimination.book)
+    kernels: ClassVar[Kernels] = Kernels(choose_by_context, balanced_elimination.credit)

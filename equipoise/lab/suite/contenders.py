@@ -73,8 +73,8 @@ def _without_bounds(name: str, **constants: Plain) -> Builder:
     return lambda world, rounds: SELECTORS[name](len(world.learners), **_settings(world), **constants)
 
 
-def _told_the_horizon(name: str) -> Builder:
-    return lambda world, rounds: SELECTORS[name](len(world.learners), horizon=rounds, **_settings(world))
+def _told_the_rounds(name: str) -> Builder:
+    return lambda world, rounds: SELECTORS[name](len(world.learners), rounds=rounds, **_settings(world))
 
 
 def _in_range(world: World, name: str) -> Config:
@@ -87,12 +87,12 @@ def _in_range(world: World, name: str) -> Config:
 
 def _weighing(name: str, **constants: Plain) -> Builder:
     return lambda world, rounds: SELECTORS[name](
-        len(world.learners), horizon=rounds, **_in_range(world, name), **constants
+        len(world.learners), rounds=rounds, **_in_range(world, name), **constants
     )
 
 
 def _ucbc(world: World, rounds: int) -> Selector:
-    selector: Selector = SELECTORS["UCBC"](world.scaled, horizon=rounds, **_in_range(world, "UCBC"))
+    selector: Selector = SELECTORS["UCBC"](world.scaled, rounds=rounds, **_in_range(world, "UCBC"))
     return selector
 
 
@@ -216,7 +216,7 @@ _ALL = (
     ),
     Contender("ucbc", "UCBC", "UCB-C-style: scaled bounds, R(n)/n + w √(ln T / (2 n)), one copy", False, _ucbc),
     Contender("ucb1", "UCB1", "mean + w √(ln t / (2 n))", False, _without_bounds("UCB1")),
-    Contender("exp3", "EXP3", "η = √(2 ln M / (M T))", False, _told_the_horizon("EXP3")),
+    Contender("exp3", "EXP3", "η = √(2 ln M / (M T))", False, _told_the_rounds("EXP3")),
     Contender("greedy-mean", "GreedyMean", "highest mean reward so far", False, _without_bounds("GreedyMean")),
     Contender("uniform", "Uniform", "any learner, equally likely", False, _without_bounds("Uniform")),
     Contender("modcb", "ModCB", "κ = 1/3", True, build_learner=_modcb, can_share=False),
