@@ -8,7 +8,7 @@ import numpy as np
 
 from equipoise.confidence import noise_radius, radius_sum
 from equipoise.lab.audit.claims import Seen
-from equipoise.lab.experiments.watched_oful import WatchedOFUL
+from equipoise.lab.experiments.tracked_oful import TrackedOFUL
 from equipoise.problems import LinearBandit
 from equipoise.simulation.tapes import Tapes
 from equipoise.theory.guarantees import (
@@ -79,10 +79,10 @@ def potentials(seed: int, rounds: int) -> Iterator[Seen]:
 def least_squares(seed: int, rounds: int) -> Iterator[Seen]:
     """OFUL that is told the truth, on Bernoulli rewards."""
     problem = LinearBandit(DIM, DIM, 10, seed=seed)
-    learner = WatchedOFUL(problem.params.theta, noise=NOISE, norm_bound=NORM_BOUND, delta=DELTA)
+    learner = TrackedOFUL(problem.params.theta, noise=NOISE, norm_bound=NORM_BOUND, delta=DELTA)
     regret = float(Tapes(problem, [learner], np.array([rounds]), seed).curve(0)[-1])
-    holds = learner.greatest_ratio <= 1.0
-    yield Seen("ellipsoid", 1.0, learner.greatest_ratio, not holds)
+    holds = learner.largest_ratio <= 1.0
+    yield Seen("ellipsoid", 1.0, learner.largest_ratio, not holds)
     if holds:
         growth = log_determinant_ratio(DIM, rounds)
         widest = ellipsoid_radius(growth, noise=NOISE, norm_bound=NORM_BOUND, delta=DELTA)

@@ -1,4 +1,4 @@
-"""Pages that need no network: one HTML file with everything in it, in light and dark."""
+"""Self-contained HTML pages: one file each, without external resources, in light and dark."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from html import escape
 
 
 def page(title: str, sections: Sequence[Iterable[str]]) -> str:
-    """A whole page; every section is a sequence of pieces of HTML."""
+    """A whole page; every section is a sequence of HTML fragments."""
     body = "\n</section>\n<section>\n".join("\n".join(parts) for parts in sections)
     return _PAGE.format(title=escape(title), style=_STYLE, body=body)
 
 
 def inline(svg: str, title: str) -> str:
-    """The SVG as part of an HTML page: no prolog, no name spaces, no fixed size, and no style that would leak out."""
+    """The SVG for embedding in HTML: without prolog, namespaces, fixed size and global styles."""
     drawing = svg[svg.index("<svg") :]
     tag, rest = drawing.split(">", 1)
     tag = re.sub(r'\s(?:xmlns(?::\w+)?|width|height|version)="[^"]*"', "", tag)
@@ -25,7 +25,7 @@ def inline(svg: str, title: str) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], n_plain: int = 0, kind: str = "figures") -> str:
-    """A table; the rows after the first `n_plain` stand out if there are such."""
+    """A table in a scrollable container; rows after the first `n_plain` are highlighted."""
     cells = "".join(f"<th scope='col'>{escape(name)}</th>" for name in head)
     lines = [f"<div class='wide'><table class='{kind}'><thead><tr>{cells}</tr></thead><tbody>"]
     for i, (first, *others) in enumerate(rows):
