@@ -7,11 +7,20 @@ portfolio is made or a run begins, and a refusal names the learner and what it l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from equipoise.errors import EquipoiseError, InvalidArgument, NotEntitled
-from equipoise.learner import MinimalLearner, accepts, can_be_restored, learner_name, provides
-from equipoise.learners._core.linear_class import check_classes, linear_class
+from equipoise.errors import IncompatibleLearner, InvalidArgument
+from equipoise.learner import (
+    MinimalLearner,
+    ModelClass,
+    StatesClass,
+    accepts,
+    can_be_restored,
+    model_class_of,
+    part_name,
+    provides,
+)
 from equipoise.selector import Selector, traits_of
 from equipoise.types import Config
 
@@ -25,14 +34,6 @@ class Need(NamedTuple):
     meaning: str
     met_by: Callable[[object], bool]
     refusal: str  # "{selector} needs ..., but {learner} ..."
-
-
-def _states_a_class(learner: object) -> bool:
-    try:
-        linear_class(learner)
-    except EquipoiseError:
-        return False
-    return True
 
 
 NEEDS: Mapping[str, Need] = {
@@ -59,7 +60,7 @@ NEEDS: Mapping[str, Need] = {
     "nested": Need(
         "nested",
         "the learners' classes contain each other: each states its class of linear rewards",
-        _states_a_class,
+        lambda learner: isinstance(learner, StatesClass),
         "",  # the refusal says which learner breaks the order, and how
     ),
 }
@@ -86,25 +87,25 @@ def check_learners(learners: object) -> None:
         raise InvalidArgument("learners has one object twice, but every learner must be an object of its own")
 
 
-def check_entitled(selector: Selector, learners: Sequence[MinimalLearner]) -> None:
+def check_compatible(selector: Selector, learners: Sequence[MinimalLearner]) -> None:
     """Refuse learners that lack what the selector needs, naming the learner and what it lacks."""
-    name, traits = learner_name(selector), traits_of(selector)
+    name, traits = part_name(selector), traits_of(selector)
     if traits.n_learners not in (None, len(learners)):
         raise InvalidArgument(f"learners has {len(learners)} entries, but {name} was made for {traits.n_learners}")
     for i, learner in enumerate(learners):
         for need in sorted(selector.needs & NEEDS.keys()):
             if NEEDS[need].refusal and not NEEDS[need].met_by(learner):
-                raise NotEntitled(NEEDS[need].refusal.format(selector=name, learner=repr(learner_name(learner))))
+                raise IncompatibleLearner(NEEDS[need].refusal.format(selector=name, learner=repr(part_name(learner))))
         if i in traits.observed and "regret" not in provides(learner):
-            raise NotEntitled(
-                f"bound {i} of {name} is Observed, but learner {learner_name(learner)!r} provides no 'regret'"
+            raise IncompatibleLearner(
+                f"bound {i} of {name} is Observed, but learner {part_name(learner)!r} provides no 'regret'"
             )
     _check_copies(name, traits.copies, learners)
     if "nested" in selector.needs:
         try:
-            check_classes(name, traits.classes, learners)
-        except NotEntitled as refusal:
-            raise NotEntitled(f"{name} needs learners of nested classes: {refusal}") from None
+            _check_nested(name, traits.classes, learners)
+        except IncompatibleLearner as refusal:
+            raise IncompatibleLearner(f"{name} needs learners of nested classes: {refusal}") from None
 
 
 def check_sharing(selector: Selector, learners: Sequence[MinimalLearner]) -> frozenset[int]:
@@ -114,24 +115,32 @@ def check_sharing(selector: Selector, learners: Sequence[MinimalLearner]) -> fro
         raise InvalidArgument("share_data is True, but no learner accepts 'off_policy' data")
     if selector.needs & {"weight", "snapshots"}:
         raise InvalidArgument(
-            f"share_data is True, but {learner_name(selector)} tells each learner of its own rounds in its own way"
+            f"share_data is True, but {part_name(selector)} tells each learner of its own rounds in its own way"
         )
     return sharing
 
 
 def provided_by(learner: object) -> frozenset[str]:
     """All that a learner accepts and provides, with what follows from the methods and settings it has."""
-    follows = {"snapshots": can_be_restored(learner), "nested": _states_a_class(learner)}
+    follows = {"snapshots": can_be_restored(learner), "nested": isinstance(learner, StatesClass)}
     return provides(learner) | accepts(learner) | {word for word, given in follows.items() if given}
+
+
+def _check_nested(name: str, classes: Sequence[ModelClass] | None, learners: Sequence[MinimalLearner]) -> None:
+    stated = [model_class_of(learner) for learner in learners]
+    for smaller, larger in pairwise(stated):
+        larger.check_contains(smaller)
+    for own, expected in zip(stated, stated if classes is None else classes, strict=True):
+        own.check_equals(expected, name)
 
 
 def _check_copies(name: str, copies: int, learners: Sequence[MinimalLearner]) -> None:
     for i, learner in enumerate(learners if copies > 1 else ()):
         first = learners[i - i % copies]
         if type(learner) is not type(first) or _settings(learner) != _settings(first):
-            raise NotEntitled(
-                f"{name} needs {copies} copies of every learner, but {learner_name(learner)!r} (learner {i}) "
-                f"is none of {learner_name(first)!r} (learner {i - i % copies})"
+            raise IncompatibleLearner(
+                f"{name} needs {copies} copies of every learner, but {part_name(learner)!r} (learner {i}) "
+                f"is none of {part_name(first)!r} (learner {i - i % copies})"
             )
 
 

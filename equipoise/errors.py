@@ -15,7 +15,7 @@ class InvalidArgument(EquipoiseError, ValueError):  # noqa: N818 - reads better 
     """An argument is outside its range; nothing was changed."""
 
 
-class NotEntitled(InvalidArgument):
+class IncompatibleLearner(InvalidArgument):
     """A selector was combined with a learner that does not offer what it needs."""
 
 

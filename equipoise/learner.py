@@ -22,11 +22,11 @@ import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from math import inf, nan
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from equipoise.errors import InvalidArgument
+from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.types import Action, Config, Context, Outcome, State
 
 ACCEPTS = frozenset({"off_policy", "weight"})
@@ -116,13 +116,42 @@ class Learner(Protocol):
         ...
 
 
+class ModelClass(Protocol):
+    """What a learner presumes of the rewards, for selectors that need nested learners. A learner states it by a method
+    `model_class()`; see `equipoise.learners.LinearClass` for one."""
+
+    def check_contains(self, smaller: Self) -> None:
+        """Refuse if something that `smaller` presumes possible is not possible here."""
+        ...
+
+    def check_equals(self, expected: Self, selector_name: str) -> None:
+        """Refuse if this is not the class that a selector was made for."""
+        ...
+
+
+@runtime_checkable
+class StatesClass(Protocol):
+    """A learner that states what it presumes."""
+
+    def model_class(self) -> ModelClass: ...
+
+
+def model_class_of(learner: object) -> ModelClass:
+    """What a learner presumes, or the refusal of one that does not say."""
+    if not isinstance(learner, StatesClass):
+        raise IncompatibleLearner(
+            f"learner {part_name(learner)!r} has no model_class(), but must state what it presumes"
+        )
+    return learner.model_class()
+
+
 class AdaptedLearner:
     """Any learner with the members of a full one; the only place that looks for what a learner may leave out."""
 
     def __init__(self, learner: MinimalLearner) -> None:
         _check_is_learner(learner)
         self.learner = learner
-        self.name = learner_name(learner)
+        self.name = part_name(learner)
         self.accepts = accepts(learner)
         self.provides = provides(learner)
         self.randomized = bool(getattr(learner, "randomized", True))
@@ -184,11 +213,11 @@ def _check_is_learner(learner: object) -> None:
     for method in ("decide", "learn"):
         if not callable(getattr(learner, method, None)):
             raise InvalidArgument(
-                f"learner {learner_name(learner)!r} has no {method}(), but must have one: see equipoise.Learner"
+                f"learner {part_name(learner)!r} has no {method}(), but must have one: see equipoise.Learner"
             )
 
 
-def learner_name(part: object) -> str:
+def part_name(part: object) -> str:
     """What people see of a learner or selector: its name, else that of its class."""
     return str(getattr(part, "name", type(part).__name__))
 

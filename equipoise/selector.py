@@ -7,20 +7,18 @@ any order, or never.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from math import isnan, nan
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import nan
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
+from equipoise.certificates import AnyElimination, Certificate, Standing
 from equipoise.errors import InvalidArgument
-from equipoise.learner import Proposal
+from equipoise.learner import ModelClass, Proposal
 from equipoise.settings.checks import real
 from equipoise.types import Config, Plain, State
-
-if TYPE_CHECKING:
-    from equipoise.learners._core.linear_class import LinearClass
 
 NEEDS = frozenset({"bounds", "actions", "lower", "weight", "snapshots", "nested"})
 
@@ -34,179 +32,6 @@ class Choice(NamedTuple):
     snapshot: int | None = None  # play an earlier policy of this learner: the kept one, which has this number
     teach: bool = True  # whether the learner learns from this round
     keep: int | None = None  # keep the policy that plays this round, under this number
-
-
-class Standing(NamedTuple):
-    """How a learner stands: sums and counts over its longest resolved prefix of plays, per play where it says mean."""
-
-    learner: int
-    plays: int
-    pending: int  # plays beyond the resolved prefix
-    mean_reward: float
-    mean_radius: float
-    mean_bound: float
-    mean_lower: float  # at least mean_reward - mean_radius: the optimum is not below this
-    mean_upper: float  # at most mean_reward + mean_radius + mean_bound: if the bound is true, the optimum is not above
-    active: bool
-
-    def words(self, name: str) -> str:
-        """The row as a sentence."""
-        state = "" if self.active else ", dropped"
-        waiting = f" ({self.pending:,} without a reward)" if self.pending else ""
-        if isnan(self.mean_reward):
-            return f"{name}: {self.plays:,} plays{waiting}{state}."
-        proof = ""
-        if not isnan(self.mean_lower):
-            proof = f"; the best expected reward is at least {self.mean_lower:.4g}"
-            if self.active:
-                proof += f", and at most {self.mean_upper:.4g} if its bound is true"
-        return f"{name}: {self.plays:,} plays{waiting}{state}, mean reward {self.mean_reward:.4g}{proof}."
-
-    def to_json(self) -> Config:
-        """As plain data; what is not known is None."""
-        return {key: None if value != value else value for key, value in self._asdict().items()}
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """The resolved plays of one learner at one moment; all totals."""
-
-    index: int
-    plays: int
-    reward_sum: float
-    regret_bound: float
-    radius: float  # of the side that the proof needs: above the mean of the learner, below that of the witness
-    spread: float = 0.0  # of the rewards around their running mean, a sum of squares
-
-    @property
-    def mean_lower(self) -> float:
-        return (self.reward_sum - self.radius) / self.plays
-
-    @property
-    def mean_upper(self) -> float:
-        return (self.reward_sum + self.regret_bound + self.radius) / self.plays
-
-
-@dataclass(frozen=True)
-class Elimination:
-    """Proof that a learner's bound is false: its upper mean lies below the lower mean of a witness."""
-
-    round: int
-    learner: Evidence
-    witness: Evidence
-
-
-@dataclass(frozen=True)
-class EpochEvidence:
-    """All resolved rounds of an epoch, whoever played them; all totals. `index` is the learner of smallest class."""
-
-    index: int
-    rounds: int
-    reward_sum: float
-    regret_bound: float  # sum of what the played learners said their plays lose at most
-    radius: float
-
-    @property
-    def mean_upper(self) -> float:
-        return (self.reward_sum + self.regret_bound + self.radius) / self.rounds
-
-
-@dataclass(frozen=True)
-class LowerEvidence:
-    """What a learner proposed in the same rounds, played or not."""
-
-    index: int
-    rounds: int
-    lower_sum: float  # of the lower bounds on the expected rewards of its proposals
-
-    @property
-    def mean_lower(self) -> float:
-        return self.lower_sum / self.rounds
-
-
-@dataclass(frozen=True)
-class EpochEnd:
-    """Proof that some learner of an epoch is misspecified, hence the one of smallest class: were all well specified,
-    the best expected reward of the epoch's rounds would be less than a witness's own lower bounds add up to."""
-
-    round: int
-    learner: EpochEvidence
-    witness: LowerEvidence
-
-
-Dropped = Elimination | EpochEnd
-
-
-class Outlook(NamedTuple):
-    """The next elimination, if mean rewards and shares of plays stay as they are."""
-
-    learner: int
-    witness: int
-    rounds: int  # more, of all learners
-    plays: int  # more, of the learner
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """What the rewards so far prove, with confidence 1 - delta (`learners_delta` more where bounds are the learners'
-    own).
-
-    The upper bounds presume that at least one active learner has kept its bound; `consistent` is False once the rewards
-    disprove even that. `valid` is False where a radius was narrowed by hand. With `adversarial` contexts every round
-    has an optimum of its own, and what is bounded is the mean of these over the resolved rounds.
-    """
-
-    rounds: int
-    resolved_rounds: int  # length of the longest prefix of rounds whose rewards are all in
-    optimum_lower: float
-    optimum_upper: float
-    regret_lower: float  # total over the resolved rounds
-    regret_upper: float  # total over all rounds
-    learner_regret_lowers: tuple[float, ...]  # proved regret of each learner, a total over its resolved plays
-    delta: float
-    learners_delta: float
-    consistent: bool
-    valid: bool
-    adversarial: bool = False
-    next_elimination: Outlook | None = None  # None if none is in sight
-
-    def to_json(self) -> Config:
-        """As plain data."""
-        data = {**asdict(self), "learner_regret_lowers": list(self.learner_regret_lowers)}
-        data["next_elimination"] = None if self.next_elimination is None else self.next_elimination._asdict()
-        return data
-
-    def words(self, names: Sequence[str] | None = None) -> str:
-        """The certificate as sentences; `names` are those of the learners."""
-        if not self.valid:
-            return (
-                "No statement: the radius was narrowed by hand (radius_scale below 1), which voids every certificate."
-            )
-        confidence = f"With confidence {1 - self.delta - self.learners_delta:.4g}"
-        averaged = ", averaged over the rounds," if self.adversarial else ""
-        optimum = f"the best expected reward{averaged} lies in [{self.optimum_lower:.4g}, {self.optimum_upper:.4g}]"
-        if not self.consistent:
-            return f"{confidence}, no learner that is still active keeps its bound; the rewards contradict all of them."
-        return (
-            f"{confidence}, and if some active learner keeps its bound, {optimum} and the regret of {self.rounds:,} "
-            f"rounds is at least {_readable(self.regret_lower)} and at most {_readable(self.regret_upper)}."
-            f"{self._outlook_words(names)}"
-        )
-
-    def _outlook_words(self, names: Sequence[str] | None) -> str:
-        if self.next_elimination is None:
-            return ""
-        learner, witness, rounds, plays = self.next_elimination
-        first, second = (f"learner {i}" if names is None else names[i] for i in (learner, witness))
-        more = f"{plays:,} more plays of its own" if plays > 1 else "one more play of its own"
-        return (
-            f" At the present means {first} would be dropped, on the evidence of {second}, after {more}, in about "
-            f"{rounds:,} rounds."
-        )
-
-
-def _readable(total: float) -> str:
-    return f"{total:,.0f}" if total >= 1000.0 else f"{total:.4g}"
 
 
 class Selector(Protocol):
@@ -244,11 +69,11 @@ class Selector(Protocol):
         """What the chosen learner proposed; with need "actions", what every active learner did."""
         ...
 
-    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[Dropped, ...]:
+    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[AnyElimination, ...]:
         """Book the reward of a play, in any order and however late; returns the eliminations that it brought."""
         ...
 
-    def withdraw(self, choice: Choice) -> tuple[Dropped, ...]:
+    def withdraw(self, choice: Choice) -> tuple[AnyElimination, ...]:
         """The round did not happen: strike its play; returns the eliminations that it brought."""
         ...
 
@@ -288,7 +113,7 @@ class SelectorTraits:
     noise: float | None = None  # sub-Gaussian factor of unbounded rewards, None where rewards keep to the range
     observed: tuple[int, ...] = ()  # the learners whose bound is `Observed`
     copies: int = 1  # how many equal learners in a row stand for one
-    classes: tuple[LinearClass, ...] | None = None  # the nested classes that it was made for
+    classes: tuple[ModelClass, ...] | None = None  # the nested classes that it was made for
     per_learner: tuple[str, ...] = ("bounds",)  # settings with one entry for each learner
     readmits: bool = False  # whether a learner that is not active may become so again
     left_out: tuple[int, ...] = ()  # learners that are never played
@@ -309,7 +134,7 @@ def traits_of(selector: object) -> SelectorTraits:
     return getattr(selector, "traits", None) or SelectorTraits()
 
 
-def eliminations_of(selector: object) -> tuple[Dropped, ...]:
+def eliminations_of(selector: object) -> tuple[AnyElimination, ...]:
     """All that a selector has eliminated so far; nothing if it does not say."""
     return tuple(getattr(selector, "eliminations", ()))
 

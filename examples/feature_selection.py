@@ -78,7 +78,7 @@ def main() -> None:
         print(
             f"{resumed.learners[row.learner].name:<11} {row.plays:>7,} plays, mean reward {row.mean_reward:.3f} {state}"
         )
-    print(f"\n{resumed.certificate().words()}\nIn truth the regret is {log[:, 1].sum():,.0f}.")
+    print(f"\n{resumed.certificate().describe()}\nIn truth the regret is {log[:, 1].sum():,.0f}.")
     draw(log, resumed, folder / "feature_selection.png")
     print(f"\nWritten: {folder / 'feature_selection.png'}")
 

@@ -75,7 +75,7 @@ def main() -> None:
         late = own[-max(len(own) // 10, 1) :].mean()
         out = "" if standing.active else "  disproved"
         print(f"{learners[i].name:<28} {standing.plays:>9,} {standing.mean_reward:>12.3f} {late:>11.3f}{out}")
-    print(f"\n{portfolio.certificate().words()}")
+    print(f"\n{portfolio.certificate().describe()}")
     draw(results, [learner.name for learner in learners], arguments.picture)
     print(f"Written: {arguments.picture}")
 

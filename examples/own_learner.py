@@ -86,7 +86,7 @@ def main() -> None:
     for row in portfolio.standing():
         claim = f"[{row.mean_lower:.3f}, {row.mean_upper:.3f}]" + ("" if row.active else "  disproved")
         print(f"{learners[row.learner].name:<22} {row.plays:>7,} {row.pending:>8,} {row.mean_reward:>12.3f}  {claim}")
-    print(f"\n{portfolio.certificate().words()}\nIn truth the regret is {regret:,.0f}.")
+    print(f"\n{portfolio.certificate().describe()}\nIn truth the regret is {regret:,.0f}.")
 
 
 def describe(elimination: Elimination, learners: list[OfferMeans]) -> str:

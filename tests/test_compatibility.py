@@ -12,8 +12,8 @@ from equipoise import Portfolio, Proposal
 from equipoise.bounds import Observed, Power
 from equipoise.cli import main
 from equipoise.compatibility import NEEDS, provided_by
-from equipoise.errors import InvalidArgument, NotEntitled
-from equipoise.learner import ACCEPTS, PROVIDES, learner_name
+from equipoise.errors import IncompatibleLearner, InvalidArgument
+from equipoise.learner import ACCEPTS, PROVIDES, part_name
 from equipoise.learners import LEARNERS, OFUL, UCB, EpsilonGreedy
 from equipoise.learners._core.linear_class import LinearClass, linear_class
 from equipoise.problems import KArmedBandit, LinearBandit
@@ -80,10 +80,10 @@ def test_every_pair_is_refused_exactly_when_a_need_is_not_met(
     if not unmet:
         assert Portfolio(learners, selector).learners == tuple(learners)
         return
-    with pytest.raises(NotEntitled) as refusal:
+    with pytest.raises(IncompatibleLearner) as refusal:
         Portfolio(learners, selector)
-    assert repr(learner_name(learners[0])) in str(refusal.value)
-    assert learner_name(selector) in str(refusal.value)
+    assert repr(part_name(learners[0])) in str(refusal.value)
+    assert part_name(selector) in str(refusal.value)
     words = {
         "weight": "importance weights",
         "snapshots": "policies can be kept",
@@ -125,7 +125,9 @@ def test_sharing_is_refused_where_learners_are_told_in_another_way(make: Any) ->
 
 def test_copies_must_be_copies() -> None:
     Portfolio([UCB(2), UCB(2, name="twin"), OFUL(2), OFUL(2)], UCBC([Power(1.0)] * 2, horizon=9, copies=2))
-    with pytest.raises(NotEntitled, match=r"UCB-C needs 2 copies of every learner, but 'OFUL\(d=3\)' \(learner 3\)"):
+    with pytest.raises(
+        IncompatibleLearner, match=r"UCB-C needs 2 copies of every learner, but 'OFUL\(d=3\)' \(learner 3\)"
+    ):
         Portfolio([UCB(2), UCB(2), OFUL(2), OFUL(3)], UCBC([Power(1.0)] * 2, horizon=9, copies=2))
 
 
@@ -313,6 +315,6 @@ def test_all_learners_propose_where_one_of_them_may_be_told_it_did_not_play() ->
 
 def test_the_need_for_nested_classes_names_selector_and_learner() -> None:
     with pytest.raises(
-        NotEntitled, match=r"Epoch balancing needs learners of nested classes: learner 'UCB' has no linear_class"
+        IncompatibleLearner, match=r"Epoch balancing needs learners of nested classes: learner 'UCB' has no model_class"
     ):
         Portfolio([UCB(2), UCB(2)], EpochBalancing([LinearClass("a", 2), LinearClass("b", 4)]))

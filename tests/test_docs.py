@@ -15,7 +15,7 @@ import pytest
 import typer.main
 
 from equipoise.bounds import BOUNDS
-from equipoise.cli import app
+from equipoise.cli import application
 from equipoise.confidence import RADII
 from equipoise.lab.experiments import EXPERIMENTS
 from equipoise.learners import LEARNERS
@@ -125,7 +125,7 @@ def test_the_readme_names_the_two_commands() -> None:
 
 @pytest.mark.parametrize("path", PAGES, ids=page_id)
 def test_commands_of_the_command_line_exist(path: Path) -> None:
-    group = typer.main.get_group(app)
+    group = typer.main.get_group(application())
     for words in commands(text_of(path)):
         if words[0] == "equipoise":
             command = group.commands.get(words[1])

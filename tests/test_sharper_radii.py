@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from equipoise.bounds import Power
+from equipoise.certificates.records import elimination_record, verify_record
 from equipoise.confidence import (
     Bernstein,
     Radius,
@@ -27,7 +28,6 @@ from equipoise.confidence import (
 )
 from equipoise.selectors import BalancedElimination, RealizedBalancing
 from equipoise.storage.files import digest
-from equipoise.theory.certificates import elimination_record, verify_record
 
 Array = NDArray[np.float64]
 RUNS, PLAYS, CHUNK = 10_000, 600, 2_000
@@ -88,7 +88,7 @@ def test_bernstein_is_the_smaller_of_its_form_and_the_two_sided_radius(
 
 @pytest.mark.parametrize(("contexts", "shares", "variance"), [("random", 3, 0.25), ("fixed", 2, 0.25)])
 def test_the_lower_side_of_stitched_has_no_context_term(contexts: str, shares: int, variance: float) -> None:
-    radius = radius_of("stitched", contexts, lower_apart=True)
+    radius = radius_of("stitched", contexts, separate_lower=True)
     for n in (1, 30, 10_000):
         expected = float(stitched(np.array(float(n)), variance, DELTA / (shares * 6)))
         assert lower_sum(radius, n, 7.0) == pytest.approx(expected, rel=1e-12)
@@ -96,7 +96,7 @@ def test_the_lower_side_of_stitched_has_no_context_term(contexts: str, shares: i
 
 
 def test_under_noise_the_lower_side_counts_contexts_and_noise() -> None:
-    radius = radius_of("stitched", noise=0.3, lower_apart=True)
+    radius = radius_of("stitched", noise=0.3, separate_lower=True)
     expected = float(stitched(np.array(100.0), 0.25 + 0.09, DELTA / (3 * 6)))
     assert lower_sum(radius, 100, 0.0) == pytest.approx(expected, rel=1e-12)
 

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from equipoise.errors import EquipoiseError, MissingExtra, explain_missing
+
+if TYPE_CHECKING:
+    import typer
 
 INTERRUPTED = 130  # also what Typer makes of an interruption
 
@@ -32,16 +36,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
+def application() -> typer.Typer:
+    """The application with all its commands."""
+    from equipoise.cli import audit, bench, list, run, suite, verify  # noqa: F401 - each adds its command
+    from equipoise.cli.app import app
+
+    return app
+
+
 def _run(arguments: Sequence[str] | None) -> int | None:
     try:
         import typer
     except ModuleNotFoundError:
         raise MissingExtra("the command line", "typer", "cli") from None
-    from equipoise.cli import audit, bench, list, run, suite, verify  # noqa: F401 - each adds its command
-    from equipoise.cli.app import app
-
     try:
-        code: int | None = app(args=arguments, prog_name="equipoise", standalone_mode=False)
+        code: int | None = application()(args=arguments, prog_name="equipoise", standalone_mode=False)
     except typer.Abort:
         return INTERRUPTED
     except Exception as error:

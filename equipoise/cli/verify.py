@@ -17,7 +17,7 @@ def verify(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A file of eliminations, or the folder of a run.")],
 ) -> None:
     """Recompute eliminations from their records and check that nothing was altered."""
-    from equipoise.theory.certificates import verify_file
+    from equipoise.certificates.records import verify_file
 
     file = path / "eliminations.jsonl" if path.is_dir() else path
     n_records, faults = verify_file(file)

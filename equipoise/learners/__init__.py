@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from equipoise.learners._core.ball import Ball
+from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners.alb_dim import ALBDim
 from equipoise.learners.alb_norm import ALBNorm
 from equipoise.learners.constant import Constant
@@ -57,6 +58,7 @@ __all__ = [
     "Constant",
     "Eleanor",
     "EpsilonGreedy",
+    "LinearClass",
     "LinearThompson",
     "MisspecificationAdaptive",
     "ModCB",

@@ -171,8 +171,8 @@ class LSVI_UCB(FeatureLearner[Params, Memory], PlanningLearner[Params, Memory]):
 
     learn_episode = staticmethod(learn_episode)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         scale = self.bonus * self.horizon
         log_term = log(2 * self.dim * self.episodes * self.horizon / (self.delta / 2))
         self.params = Params(
@@ -208,11 +208,6 @@ def open_memory(horizon: int, n_states: int, dim: int) -> Memory:
         np.zeros(1, np.int64),
         np.zeros(1),
     )
-
-
-def one_hot(n_states: int, n_actions: int) -> Array:
-    """The features that make every finite process linear: one for each state and action."""
-    return np.eye(n_states * n_actions).reshape(n_states, n_actions, -1)
 
 
 def paper_bound(dim: int, *, horizon: int, episodes: int, d_max: int, delta: float = 0.01) -> Power:

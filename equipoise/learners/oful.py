@@ -93,17 +93,17 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     provides = frozenset({"lower", "regret", "greedy", "value"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self.params = Params(self.dim, self.ellipsoid, self.scale, self.misspecification, *self.reward_range)
 
     def default_name(self) -> str:
         erring = f", eps={self.misspecification:.3g}" if self.misspecification else ""
         return f"{super().default_name().removesuffix(')')}{erring})"
 
-    def linear_class(self) -> LinearClass:
+    def model_class(self) -> LinearClass:
         """What it presumes of the rewards."""
-        return super().linear_class()._replace(scale=self.scale, misspecification=self.misspecification)
+        return super().model_class()._replace(scale=self.scale, misspecification=self.misspecification)
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """The action of greatest optimistic reward, with its lower bound and what it adds to the observed regret."""

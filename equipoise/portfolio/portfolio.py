@@ -13,47 +13,37 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from math import isnan, nan
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from equipoise.compatibility import check_entitled, check_learners, check_selector, check_sharing
+from equipoise.certificates import AnyElimination, Certificate, Standing
+from equipoise.compatibility import check_compatible, check_learners, check_selector, check_sharing
 from equipoise.errors import InvalidArgument, UnknownDecision
 from equipoise.kernels.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal
+from equipoise.portfolio.decisions import Decision, copy_if_mutable
 from equipoise.portfolio.snapshots import KeptPolicies
 from equipoise.portfolio.tickets import Ticket
-from equipoise.selector import Certificate, Dropped, Selector, Standing, check_credit, traits_of
+from equipoise.selector import Selector, check_credit, traits_of
 from equipoise.settings.checks import count, one_of
-from equipoise.storage.parts import described, read_part, rebuild_learners, rebuild_selector, write_part
-from equipoise.types import Action, Config, Context, Outcome, Plain
+from equipoise.storage.parts import describe_part, read_part, rebuild_learners, rebuild_selector, write_part
+from equipoise.types import Config, Context, Outcome, Plain
 
 logger = logging.getLogger("equipoise")
-COPIED = (list, tuple, dict)
-T = TypeVar("T")
 
 # Which portfolio holds a selector, by the selector's identity: two that share one would book into the same state.
 _HOLDERS: WeakValueDictionary[int, Portfolio] = WeakValueDictionary()
 
 
-class Decision(NamedTuple):
-    """What to do now, and the ticket under which its reward is learned."""
-
-    id: int
-    action: Action
-    learner: int  # index of the learner that proposed the action
-    learner_name: str
-    probability: float  # with which this learner was chosen and picked this action; nan if the learner cannot tell
-
-
 class Portfolio:
-    """Learners and the selector that plays them against each other.
+    """Learners and the selector that plays them against each other; unless given, the recommended one,
+    `RealizedBalancing`, for rewards in [0, 1].
 
     `share_data` teaches every learner that accepts off-policy data from every round. A decision without a reward after
     `deadline` further decisions is booked with `default_reward`; all statements are then about booked rewards, and a
@@ -67,7 +57,7 @@ class Portfolio:
     def __init__(
         self,
         learners: Sequence[MinimalLearner],
-        selector: Selector,
+        selector: Selector | None = None,
         *,
         seed: int = 0,
         share_data: bool = False,
@@ -75,12 +65,16 @@ class Portfolio:
         default_reward: float | None = None,
         delays: str = "any",
     ) -> None:
-        check_selector(selector)
         check_learners(learners)
+        if selector is None:
+            from equipoise.selectors import RealizedBalancing  # here, as nobody else waits for all selectors to load
+
+            selector = RealizedBalancing(len(learners))
+        check_selector(selector)
         self.learners: tuple[Any, ...] = tuple(learners)  # as they were given, with all that their classes have
         self._selector = selector
         self._adapted = [AdaptedLearner(learner) for learner in self.learners]
-        check_entitled(selector, self.learners)
+        check_compatible(selector, self.learners)
         self.seed = count("seed", seed, least=0, most=2**64 - 1)
         if not isinstance(share_data, bool):
             raise InvalidArgument(f"share_data is {share_data!r}, but must be True or False")
@@ -128,7 +122,7 @@ class Portfolio:
         """
         if self.deadline is not None and self.default_reward is not None:
             self._book_defaults(self.deadline, self.default_reward)
-        id_, selector, context = self._next_id, self._selector, _kept(context)
+        id_, selector, context = self._next_id, self._selector, copy_if_mutable(context)
         if self._traits.randomized:
             seek(self._stream, SELECTOR, id_)
         choice = selector.choose(self._stream.generator)
@@ -147,14 +141,16 @@ class Portfolio:
             selector.withdraw(choice)
             raise
         action = proposal.action
-        ticket = Ticket(id_, choice, context, action if type(action) is int else _kept(action), proposal.regret)
+        ticket = Ticket(
+            id_, choice, context, action if type(action) is int else copy_if_mutable(action), proposal.regret
+        )
         if self._weighted:
-            ticket.others = {j: _kept(other.action) for j, other in proposals.items() if j != i}
+            ticket.others = {j: copy_if_mutable(other.action) for j, other in proposals.items() if j != i}
         elif choice.keep is not None:
             self._kept.keep(i, choice.keep, self._adapted[i])
         self._open[id_] = ticket
         if self._queues:
-            for j in self._pupils(ticket):
+            for j in self._learners_to_teach(ticket):
                 if j in self._queues:
                     self._queues[j].append(ticket)
         self._next_id = id_ + 1
@@ -172,7 +168,7 @@ class Portfolio:
         if ticket is None:
             self._ignore_late(id_, reward)
             return
-        kept = None if outcome is None else _kept(outcome)
+        kept = None if outcome is None else copy_if_mutable(outcome)
         self._announce(self._resolve(ticket, *check_credit(self._selector, ticket.choice, reward, regret), kept))
 
     def withdraw(self, decision: Decision | int) -> None:
@@ -209,14 +205,14 @@ class Portfolio:
         """How every learner stands."""
         return self._selector.standing()
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Certificate and standing as sentences."""
         certificate = self.certificate()
         names = [learner.name for learner in self._adapted]
-        lines = [certificate.words(names)]
+        lines = [certificate.describe(names)]
         for row, proved in zip(self.standing(), certificate.learner_regret_lowers, strict=True):
             lost = f" It has lost at least {proved:.4g}." if certificate.valid and proved > 0 else ""
-            lines.append(row.words(names[row.learner]) + lost)
+            lines.append(row.describe(names[row.learner]) + lost)
         return "\n".join(lines)
 
     def to_json(self) -> Config:
@@ -272,8 +268,8 @@ class Portfolio:
         """Everything as plain data: settings, what was learned, open decisions."""
         tickets = {ticket.id: ticket for queue in self._queues.values() for ticket in queue} | self._open
         return {
-            "learners": [described(learner) for learner in self.learners],
-            "selector": described(self._selector),
+            "learners": [describe_part(learner) for learner in self.learners],
+            "selector": describe_part(self._selector),
             "settings": {
                 "seed": self.seed,
                 "share_data": self.share_data,
@@ -328,11 +324,13 @@ class Portfolio:
         given_out = 0 < id_ < self._next_id
         return f"decision {id_} {'already has its reward or was withdrawn' if given_out else 'was never given out'}"
 
-    def _resolve(self, ticket: Ticket, reward: float, regret: float, outcome: Outcome = None) -> tuple[Dropped, ...]:
+    def _resolve(
+        self, ticket: Ticket, reward: float, regret: float, outcome: Outcome = None
+    ) -> tuple[AnyElimination, ...]:
         """Teach, book and close a decision, all of it checked; returns the eliminations it brought."""
         ticket.reward, ticket.outcome = reward, outcome
         try:
-            for i in self._pupils(ticket):
+            for i in self._learners_to_teach(ticket):
                 self._teach_in_order(i) if i in self._queues else self._teach(i, ticket)
             eliminations = self._selector.credit(ticket.choice, reward, None if isnan(regret) else regret) or ()
         except BaseException:
@@ -343,7 +341,7 @@ class Portfolio:
             self._retire(eliminations)
         return eliminations
 
-    def _pupils(self, ticket: Ticket) -> tuple[int, ...]:
+    def _learners_to_teach(self, ticket: Ticket) -> tuple[int, ...]:
         """The learners that learn from this round."""
         own, teach = ticket.choice.learner, ticket.choice.teach
         if self._weighted:
@@ -378,21 +376,14 @@ class Portfolio:
         low, high = self._traits.reward_range or (0.0, 1.0)
         return high - low
 
-    def _retire(self, eliminations: Sequence[Dropped]) -> None:
+    def _retire(self, eliminations: Sequence[AnyElimination]) -> None:
         """An eliminated learner never plays again: it still learns from its own open rounds, but from nobody else's."""
         for i in (elimination.learner.index for elimination in eliminations):
             self._sharing.discard(i)
             if i in self._queues:
                 self._queues[i] = deque(ticket for ticket in self._queues[i] if ticket.choice.learner == i)
 
-    def _announce(self, eliminations: Sequence[Dropped]) -> None:
+    def _announce(self, eliminations: Sequence[AnyElimination]) -> None:
         for elimination in eliminations:
             for callback in self._callbacks:
                 callback(elimination)
-
-
-def _kept(value: T) -> T:
-    """What the caller may change before the reward comes, as it is now."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    return deepcopy(value) if isinstance(value, COPIED) else value

@@ -15,8 +15,7 @@ from functools import partial
 import numpy as np
 
 from equipoise.kernels.streams import INSTANCE, generator_at
-from equipoise.learners.lsvi_ucb import one_hot
-from equipoise.problems.finite_mdp import FiniteMDP
+from equipoise.problems.finite_mdp import FiniteMDP, one_hot
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count, fraction
 
@@ -36,8 +35,8 @@ class CombinationLock(FiniteMDP):
     slip: float = setting(default=0.0, check=fraction)
     seed: int = setting(default=0, check=partial(count, least=0))
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         steps, n_values = self.horizon, self.n_actions
         self.name = f"CombinationLock(H={steps}, A={n_values})"
         dead = steps

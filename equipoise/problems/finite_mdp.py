@@ -221,3 +221,8 @@ def _cumulative(probabilities: Array) -> Array:
     sums: Array = probabilities.cumsum(-1)
     sums /= sums[..., -1:].copy()
     return sums
+
+
+def one_hot(n_states: int, n_actions: int) -> Array:
+    """The features that make every finite process linear: one for each state and action."""
+    return np.eye(n_states * n_actions).reshape(n_states, n_actions, -1)

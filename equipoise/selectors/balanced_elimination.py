@@ -29,8 +29,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from equipoise.certificates import Certificate
 from equipoise.kernels.marks import kernel
-from equipoise.selector import Certificate
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.base import PlainSelector
 from equipoise.selectors._core.evidence import Params, State, comes_first

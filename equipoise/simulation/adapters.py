@@ -9,7 +9,7 @@ from math import isnan, nan
 
 from equipoise.kernels.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, seek
 from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal
-from equipoise.portfolio.portfolio import Decision, Portfolio
+from equipoise.portfolio import Decision, Portfolio
 from equipoise.problem import AdaptedProblem, Problem
 from equipoise.selector import Choice, Selector
 from equipoise.selectors._core.evidence import TEACH

@@ -12,7 +12,7 @@ import numpy as np
 
 from equipoise.learner import Proposals, accepts
 from equipoise.learners._core import ridge
-from equipoise.portfolio.portfolio import Portfolio
+from equipoise.portfolio import Portfolio
 from equipoise.simulation import adapters, rounds
 from equipoise.simulation.binding import Binding, Function, Group, bind, interpreted
 from equipoise.simulation.compiler import driver

@@ -17,10 +17,12 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from equipoise.errors import UnknownName
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 logger = logging.getLogger("equipoise")
 KINDS = ("learners", "selectors", "problems")
@@ -33,7 +35,7 @@ class Plugins(NamedTuple):
     faults: tuple[str, ...]  # entry points that were left out, and why
 
 
-def registered(kind: str) -> Mapping[str, type[Any]]:
+def registered_classes(kind: str) -> Mapping[str, type[Any]]:
     """All classes of a kind by name: the package's own and those of installed packages."""
     return {**own_classes(kind), **plugins(kind).classes}
 
@@ -49,6 +51,8 @@ def own_classes(kind: str) -> Mapping[str, type[Any]]:
 @cache
 def plugins(kind: str) -> Plugins:
     """What installed packages add to a kind; looked up once per process."""
+    from importlib.metadata import entry_points  # takes longer to import than all of the core
+
     classes: dict[str, type[Any]] = {}
     faults = []
     for point in entry_points(group=f"equipoise.{kind}"):

@@ -12,7 +12,8 @@ import pytest
 
 from equipoise import __version__
 from equipoise.bounds import Power
-from equipoise.cli import main, parse_settings
+from equipoise.cli import main
+from equipoise.cli.app import parse_settings
 from equipoise.errors import InvalidArgument
 from equipoise.lab.experiment import Experiment, Setup
 from equipoise.lab.experiments import EXPERIMENTS

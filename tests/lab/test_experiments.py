@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from equipoise.bounds import Power
+from equipoise.certificates.records import verify_file
 from equipoise.cli import main
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.streams import CONTEXTS, REWARDS, open_stream, seek
@@ -21,13 +22,12 @@ from equipoise.lab.runs.results import Results, load_results, log_rounds
 from equipoise.lab.runs.runner import complete_settings, run
 from equipoise.lab.runs.seeds import simulate_seed
 from equipoise.lab.runs.summary import rows_of
-from equipoise.learner import learner_name
+from equipoise.learner import part_name
 from equipoise.learners import OFUL
 from equipoise.problems import LinearBandit
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.tapes import Tapes
-from equipoise.theory.certificates import verify_file
 from tools.pages.experiments import guarantee, write_page
 
 NAMES = ("nested", "misspecification", "confidence", "ucb-width", "context-or-not")
@@ -67,7 +67,7 @@ def test_every_experiment_runs_whole_and_writes_all_files(runs: dict[str, Result
     for instance in experiment.instances:
         setup = experiment.set_up(tiny_settings(name), 0, instance)
         learners, selectors = (rows_of(results.summary, what, instance) for what in ("learners", "selectors"))
-        assert [row["name"] for row in learners] == [learner_name(learner) for learner in setup.learners]
+        assert [row["name"] for row in learners] == [part_name(learner) for learner in setup.learners]
         assert [row["name"] for row in selectors] == list(experiment.selectors) == list(setup.selectors)
         curves = results.curves_of(instance)
         assert curves["seed"].unique().sort().to_list() == list(range(SEEDS))

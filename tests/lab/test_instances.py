@@ -11,6 +11,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from equipoise.certificates.records import verify_file
 from equipoise.errors import UnreadableFile
 from equipoise.lab.experiment import Experiment, Setup
 from equipoise.lab.report.figures import regret_figure
@@ -20,7 +21,6 @@ from equipoise.lab.runs.gather import curves_over_seeds, elimination_marks
 from equipoise.lab.runs.results import load_results
 from equipoise.lab.runs.summary import rows_of
 from equipoise.problems import LinearBandit
-from equipoise.theory.certificates import verify_file
 from tests.synthetic import LEARNERS, SELECTORS, finished_run, seed_result
 
 INSTANCES = ("calm", "wild")

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from equipoise.cli import app
+from equipoise.certificates.records import describe_elimination
+from equipoise.cli import application
 from equipoise.lab.report.figures import regret_figure, save_figure
 from equipoise.lab.report.report import publish, write_report
 from equipoise.lab.report.tables import COLUMNS, command_line, overview, plays, with_error
-from equipoise.theory.certificates import elimination_words
 from tests.synthetic import ABOUT, LEARNERS, SELECTORS, finished_run, settings
 
 VOID = {"meta", "br", "path", "use", "rect"}
@@ -92,7 +92,7 @@ def test_report_says_everything(run_folder: Path) -> None:
         assert key in text
         assert (", ".join(value) if isinstance(value, list) else str(value)) in text
     assert "small was eliminated in 3 of 3 seeds, median round 999." in text
-    assert elimination_words(results.eliminations.to_dicts()[0]) in text
+    assert describe_elimination(results.eliminations.to_dicts()[0]) in text
     assert "equipoise run made-up --rounds 1000 --seeds 3" in text
     assert "The best selector, balanced-a , which had to find out while playing" in text
 
@@ -179,7 +179,7 @@ def test_command_line_repeats_the_settings() -> None:
     defaults = {**settings(), "flag": True}
     words = shlex.split(command_line(chosen, defaults, selectors=("balanced-a", "balanced-b", "balanced-c")))
     assert words[:3] == ["equipoise", "run", "made-up"]
-    command = get_command(app).commands["run"]  # type: ignore[attr-defined]  # the app is a group of commands
+    command = get_command(application()).commands["run"]  # type: ignore[attr-defined]  # the app is a group of commands
     values = command.make_context("run", words[2:]).params
     assert values["rounds"] == 1000
     assert values["seeds"] == 3

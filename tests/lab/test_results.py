@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise import __version__
+from equipoise.certificates.records import verify_file
 from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
 from equipoise.lab.runs.results import Curve, SeedResult, load_results, log_rounds
 from equipoise.lab.runs.store import RunFolder
 from equipoise.lab.runs.summary import summarize
-from equipoise.theory.certificates import verify_file
 from tests.synthetic import ABOUT, LEARNERS, SELECTORS, finished_run, seed_result, settings
 
 CONTENT = ("curves.parquet", "eliminations.jsonl", "experiment.json")

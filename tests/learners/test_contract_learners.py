@@ -34,7 +34,7 @@ from equipoise.learners import (
     Scheduled,
     SquareCB,
 )
-from equipoise.learners.lsvi_ucb import one_hot
+from equipoise.problems.finite_mdp import one_hot
 from equipoise.settings import configurable, setting
 from equipoise.testing import check_learner
 from equipoise.testing.learners import CHECKS, ContextSource, offered_actions

@@ -15,8 +15,9 @@ from equipoise.lab.runs.results import log_rounds
 from equipoise.learners import LSVI_UCB
 from equipoise.learners._core.episodic import observed_bound
 from equipoise.learners._core.trajectory import Trajectory
-from equipoise.learners.lsvi_ucb import one_hot, paper_bound
+from equipoise.learners.lsvi_ucb import paper_bound
 from equipoise.problems import LinearMDP
+from equipoise.problems.finite_mdp import one_hot
 from equipoise.simulation.tapes import Tapes
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES, random_trajectory, start_state
 

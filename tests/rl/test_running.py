@@ -11,7 +11,7 @@ from equipoise import Portfolio, rl
 from equipoise.bounds import Bound, Observed, Power
 from equipoise.errors import InvalidArgument, StoreConflict
 from equipoise.learners import LSVI_UCB, UCBVI, QLearning
-from equipoise.learners.lsvi_ucb import one_hot
+from equipoise.problems.finite_mdp import one_hot
 from equipoise.selectors import BalancedElimination
 
 

@@ -42,7 +42,7 @@ from equipoise.selectors import (
 )
 from equipoise.testing import check_selector
 from equipoise.testing.selectors import CHECKS
-from equipoise.testing.world import World, play
+from equipoise.testing.simulated import Subject, play
 
 # Modules of the selectors' folder that hold what several selectors share.
 SHARED = {
@@ -119,7 +119,7 @@ def test_selector_keeps_the_contract(
 def test_the_suite_sees_eliminations() -> None:
     """So that the checks about them are not empty."""
     selector = Sound()
-    play(World(Sound, (0, 1, 2)), selector)
+    play(Subject(Sound, (0, 1, 2)), selector)
     assert selector.active == (0, 2)
 
 

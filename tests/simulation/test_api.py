@@ -12,7 +12,7 @@ import pytest
 import equipoise
 from equipoise import Portfolio, simulate
 from equipoise.bounds import Observed, Power
-from equipoise.errors import InvalidArgument, NotEntitled
+from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.learners import OFUL, UCB, EpsilonGreedy
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selectors import BalancedElimination, Corral
@@ -120,7 +120,9 @@ def test_bad_input_is_refused_in_one_line(changes: dict[str, Any], message: str)
 
 
 def test_learners_that_lack_what_the_selector_needs_are_refused() -> None:
-    with pytest.raises(NotEntitled, match="Corral needs learners that accept importance weights, but 'First' does not"):
+    with pytest.raises(
+        IncompatibleLearner, match="Corral needs learners that accept importance weights, but 'First' does not"
+    ):
         simulate(PROBLEM, [First(), UCB(3)], Corral(2, horizon=100), rounds=100)
 
 

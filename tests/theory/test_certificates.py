@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.bounds import Power
+from equipoise.certificates.records import describe_elimination, elimination_record, verify_file, verify_record
 from equipoise.errors import UnreadableFile
 from equipoise.selectors import BalancedElimination
 from equipoise.storage.files import digest
-from equipoise.theory.certificates import elimination_record, elimination_words, verify_file, verify_record
 
 NAMES = ["good", "poor", "worse"]
 
@@ -272,7 +272,7 @@ def test_any_value_in_any_place_is_judged_without_an_exception(record: dict[str,
 
 def test_words_hold_the_numbers_of_the_inequality() -> None:
     record = RECORDS[0]
-    words = elimination_words(record)
+    words = describe_elimination(record)
     assert words.startswith(f"In round {record['round']:,} of seed 0, {record['learner']['name']} was dropped")
     assert f"= {record['learner']['mean_upper']:.4f}, but good shows" in words
     assert words.endswith(f"= {record['witness']['mean_lower']:.4f}.")
@@ -282,8 +282,8 @@ def test_words_hold_the_numbers_of_the_inequality() -> None:
 def test_words_show_enough_digits_to_tell_the_sides_apart() -> None:
     record = copy.deepcopy(RECORDS[0])
     record["learner"]["mean_upper"], record["witness"]["mean_lower"] = 0.5, 0.5000000004
-    assert "0.5000000000, but" in elimination_words(record)
-    assert elimination_words(record).endswith("= 0.5000000004.")
+    assert "0.5000000000, but" in describe_elimination(record)
+    assert describe_elimination(record).endswith("= 0.5000000004.")
 
 
 def test_a_file_is_verified_line_by_line(tmp_path: Path) -> None:

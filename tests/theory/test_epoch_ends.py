@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise import Proposal
+from equipoise.certificates.records import describe_elimination, elimination_record, verify_record
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.selectors import AdversarialElimination
 from equipoise.storage.files import digest
-from equipoise.theory.certificates import elimination_record, elimination_words, verify_record
 
 NAMES = ["two", "four", "eight"]
 CLASSES = [LinearClass(name, dim) for name, dim in zip(NAMES, (2, 4, 8), strict=True)]
@@ -141,7 +141,7 @@ def test_no_resealed_sum_proves_what_is_not_so(record: dict[str, Any], share: fl
 def test_the_record_in_words() -> None:
     record = RECORDS[0]
     epoch, witness = record["epoch"], record["witness"]
-    assert elimination_words(record) == (
+    assert describe_elimination(record) == (
         f"In round {record['round']} of seed 3, two was dropped: were all learners well specified, the best expected "
         f"reward in the {epoch['rounds']} rounds of the epoch would on average be at most ({epoch['reward_sum']:.1f} + "
         f"{epoch['regret_bound']:.1f} + {epoch['radius']:.1f}) / {epoch['rounds']} = {epoch['mean_upper']:.4f}, but by "

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from equipoise.certificates.records import elimination_record, verify_record
 from equipoise.cli import main
 from equipoise.lab.audit.pools import make_pool
 from equipoise.simulation.tapes import Tapes, run_on_tapes
-from equipoise.theory.certificates import elimination_record, verify_record
 from tests.theory.test_certificates import altered
 from tests.theory.test_epoch_ends import RECORDS as ENDS
 

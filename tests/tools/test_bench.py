@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import bare_loop, numpy_loop
 
 from equipoise.cli import main
 from equipoise.simulation.tapes import Tapes
@@ -21,6 +20,7 @@ from tools.bench import feature_maps, linucb, machine, peer_process, peers, repo
 from tools.bench.contest import RIDGE, WIDTH, Rounds, average_regret, load, play, save
 from tools.bench.samples import Benchmark, Line
 from tools.bench.scale import QUICK, Shape
+from tools.benchmarks import bare_loop, numpy_loop
 
 ROOT = Path(__file__).resolve().parents[2]
 ADAPTERS = peers.adapters(ROOT / "tools" / "benchmarks" / "peers")

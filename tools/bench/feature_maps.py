@@ -16,7 +16,7 @@ from statistics import mean
 import numpy as np
 
 from equipoise.kernels.streams import CONTEXTS, INSTANCE, generator_at
-from equipoise.portfolio.portfolio import Portfolio
+from equipoise.portfolio import Portfolio
 from equipoise.selectors import RealizedBalancing
 from equipoise.types import Array
 from tools.bench.contest import PART_A, PART_B, Contender, Rounds, average_regret, play

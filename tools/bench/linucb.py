@@ -25,7 +25,7 @@ import numpy as np
 from equipoise.bounds import Power
 from equipoise.kernels.streams import CONTEXTS, INSTANCE, REWARDS, generator_at, open_stream, seek
 from equipoise.learners import OFUL
-from equipoise.portfolio.portfolio import Decision, Portfolio
+from equipoise.portfolio import Decision, Portfolio
 from equipoise.problems import TableBandit
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.tapes import Tapes

@@ -6,17 +6,15 @@ itself. The findings are written by hand in the page and kept. `python -m tools.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from math import inf, sqrt
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from equipoise.lab.experiment import Experiment
-from equipoise.lab.report.figures import regret_figure
+from equipoise.lab.report.figures import regret_figure, small_png
 from equipoise.lab.report.report import PAPER
 from equipoise.lab.report.tables import command_line, facts, with_error
 from equipoise.lab.runs.results import Results
@@ -26,12 +24,8 @@ from equipoise.storage.files import write_atomic
 from equipoise.theory.closed_forms import ClosedForm, closed_form
 from tools.pages.findings import findings
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 HEAD = ("", "regret", "worst seed", "price", "eliminated", "guarantee")
 WIDTH = 120  # characters of a line of text
-COLORS, DPI = 128, 120  # of the picture, to keep its file small
 
 
 def write_page(experiment: Experiment, results: Results, folder: Path) -> list[Path]:
@@ -186,13 +180,3 @@ def _bound_held(bound: ClosedForm, width: float, results: Results, instance: str
     curve = results.curves_of(instance).filter(kind="learner", curve=learner)
     limits = np.array([min(bound.raw(n), width * n) for n in curve["round"].to_list()])
     return bool(np.all(curve["regret"].to_numpy() <= limits * (1 + 1e-12)))
-
-
-def small_png(figure: Figure) -> bytes:
-    """The figure as a PNG with a reduced palette, a third of the size of the full one."""
-    from PIL import Image  # which Matplotlib needs too
-
-    full, small = io.BytesIO(), io.BytesIO()
-    figure.savefig(full, format="png", dpi=DPI)
-    Image.open(full).convert("RGB").quantize(COLORS, dither=Image.Dither.NONE).save(small, format="png", optimize=True)
-    return small.getvalue()

@@ -70,9 +70,9 @@ class TrackedOFUL(OFUL):
     accepts = frozenset({"off_policy"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         self.dim = len(self.truth)
-        super()._open()
+        super()._set_up()
         self._tracked = Memory(*self.memory, self.truth, -self.regularization * self.truth, np.zeros(1))
         self.memory = self._tracked  # type: ignore[assignment]  # it has all that a Ridge has
         update_ratio(self.params, self._tracked)

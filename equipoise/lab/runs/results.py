@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from equipoise.certificates.fields import Record
 from equipoise.errors import InvalidArgument, UnreadableFile
 from equipoise.simulation.parts import log_rounds as log_rounds
-from equipoise.theory.fields import Record
 from equipoise.types import AnyArray, Array, Config, Integers
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class SeedResult:
 
     seed: int
     curves: tuple[Curve, ...]
-    eliminations: tuple[Record, ...] = ()  # records of `equipoise.theory.certificates`
+    eliminations: tuple[Record, ...] = ()  # records of `equipoise.certificates.records`
     facts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by instance, then by name
 
     def of_kind(self, kind: str, instance: str = "") -> tuple[Curve, ...]:

@@ -11,17 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equipoise.certificates.fields import Record
+from equipoise.certificates.records import Provable, elimination_record
 from equipoise.lab.executor import Report
 from equipoise.lab.experiment import Experiment, Setup
 from equipoise.lab.runs.results import Curve, SeedResult, log_rounds
-from equipoise.learner import learner_name
+from equipoise.learner import part_name
 from equipoise.selector import Selector
 from equipoise.selectors import Oracle
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.parts import Curves
 from equipoise.simulation.tapes import Tapes, run_on_tapes, why_not_tapes
-from equipoise.theory.certificates import Provable, elimination_record
-from equipoise.theory.fields import Record
 from equipoise.types import Array, Integers, Plain
 
 
@@ -84,7 +84,7 @@ def _open(experiment: Experiment, settings: Mapping[str, Plain], seed: int, inst
         return experiment.set_up(settings, seed, instance)
 
     setup, marks = fresh(), log_rounds(settings["rounds"])
-    names = numbered([learner_name(learner) for learner in setup.learners])
+    names = numbered([part_name(learner) for learner in setup.learners])
     return _Instance(setup, fresh, names, Tapes(setup.problem, setup.learners, marks, seed), marks, seed, instance)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equipoise import __version__
+from equipoise.certificates.fields import Record
 from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
 from equipoise.lab.runs.results import (
     CURVES,
@@ -32,7 +33,6 @@ from equipoise.lab.runs.results import (
 )
 from equipoise.lab.runs.summary import summarize
 from equipoise.storage.files import canonical_json, digest, write_atomic
-from equipoise.theory.fields import Record
 from equipoise.types import Config, Plain
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import fill
 
 from equipoise import __version__
-from equipoise.lab.report.figures import save_figure
+from equipoise.lab.report.figures import save_figure, small_png
 from equipoise.lab.report.html import inline, page, table
 from equipoise.lab.runs.summary import PRICE_FLOOR
 from equipoise.lab.suite import tables
@@ -21,7 +21,6 @@ from equipoise.lab.suite.picture import suite_figure
 from equipoise.lab.suite.suite import FIRST_SEED, Outcome
 from equipoise.storage.files import write_atomic
 from equipoise.types import Config, Plain
-from tools.pages.experiments import small_png
 
 JSON, REPORT, PICTURE, DRAWING, PAGE = "suite.json", "report.html", "suite.png", "suite.svg", "suite.md"
 FORMAT = 1

@@ -46,8 +46,8 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
     action_bound: float = setting(default=1.0, check=positive)
     regularization: float = setting(default=1.0, check=positive)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         if self.regularization < WEAKEST * self.action_bound**2:
             least = f"{WEAKEST:g} * action_bound^2 = {WEAKEST * self.action_bound**2:g}"
             raise InvalidArgument(f"regularization is {self.regularization!r}, but must be at least {least}")
@@ -94,7 +94,7 @@ class EllipsoidLearner(LinearLearner[ParamsT, MemoryT]):
 class RangedEllipsoidLearner(EllipsoidLearner[ParamsT, MemoryT], Ranged):
     """A learner with an ellipsoid that knows where expected rewards lie: all that makes a class of linear rewards."""
 
-    def linear_class(self) -> LinearClass:
+    def model_class(self) -> LinearClass:
         """What it presumes of the rewards."""
         return LinearClass(
             name=self.name,
@@ -116,8 +116,8 @@ class RidgeLearner(LinearLearner[ParamsT, Ridge], Ranged):
     provides = frozenset({"greedy", "value"})
     scale: float = setting(default=1.0, check=positive)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self.memory = open_ridge(self.dim, self.regularization)
 
     def default_name(self) -> str:

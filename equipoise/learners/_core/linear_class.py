@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import log, sqrt
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
-from equipoise.errors import InvalidArgument, NotEntitled
-from equipoise.learner import learner_name
+from equipoise.errors import IncompatibleLearner, InvalidArgument
+from equipoise.learner import model_class_of
 from equipoise.settings.checks import count, interval, non_negative, positive, probability, text
 
 
@@ -35,18 +35,34 @@ class LinearClass(NamedTuple):
     misspecification: float = 0.0
     reward_range: tuple[float, float] = (0.0, 1.0)
 
+    def check_contains(self, smaller: LinearClass) -> None:
+        """Refuse if something that `smaller` presumes possible is not possible here."""
+        for quantity in GROWING:
+            before, now = getattr(smaller, quantity), getattr(self, quantity)
+            if now < before:
+                raise IncompatibleLearner(
+                    f"learner {self.name!r} has {quantity} = {now:g} after {smaller.name!r} with {before:g}, but "
+                    "learners must come in order, every class containing the one before it"
+                )
+        (low, high), (own_low, own_high) = smaller.reward_range, self.reward_range
+        if not (own_low <= low and high <= own_high):
+            raise IncompatibleLearner(
+                f"learner {self.name!r} has reward_range ({own_low:g}, {own_high:g}), but it must contain "
+                f"({low:g}, {high:g}) of {smaller.name!r} before it"
+            )
+
+    def check_equals(self, expected: LinearClass, selector_name: str) -> None:
+        """Refuse if this is not the class that a selector was made for."""
+        for quantity in LinearClass._fields[1:]:
+            value, made_for = getattr(self, quantity), getattr(expected, quantity)
+            if value != made_for:
+                raise IncompatibleLearner(
+                    f"learner {self.name!r} has {quantity} = {value}, but {selector_name} was made for {made_for}"
+                )
+
 
 # A class contains another only if each of these is at least as large.
 GROWING = ("dim", "norm_bound", "action_bound", "noise", "scale", "misspecification")
-
-
-@runtime_checkable
-class StatesClass(Protocol):
-    """A learner that states which class of linear rewards it presumes."""
-
-    def linear_class(self) -> LinearClass:
-        """What it presumes, under its name."""
-        ...
 
 
 def linear_class(learner: object) -> LinearClass:
@@ -56,10 +72,7 @@ def linear_class(learner: object) -> LinearClass:
     >>> linear_class(OFUL(4, norm_bound=1.5)).norm_bound
     1.5
     """
-    if not isinstance(learner, StatesClass):
-        name = learner_name(learner)
-        raise NotEntitled(f"learner {name!r} has no linear_class(), but must state its class of linear rewards")
-    return check_class(learner.linear_class())
+    return check_class(model_class_of(learner))
 
 
 def check_class(claimed: object) -> LinearClass:
@@ -83,32 +96,7 @@ def check_class(claimed: object) -> LinearClass:
 def check_nested(classes: Sequence[LinearClass]) -> None:
     """Refuse classes of which one does not contain the one before it, naming the learner."""
     for smaller, larger in pairwise(classes):
-        for quantity in GROWING:
-            before, now = getattr(smaller, quantity), getattr(larger, quantity)
-            if now < before:
-                raise NotEntitled(
-                    f"learner {larger.name!r} has {quantity} = {now:g} after {smaller.name!r} with {before:g}, but "
-                    "learners must come in order, every class containing the one before it"
-                )
-        (low, high), (next_low, next_high) = smaller.reward_range, larger.reward_range
-        if not (next_low <= low and high <= next_high):
-            raise NotEntitled(
-                f"learner {larger.name!r} has reward_range ({next_low:g}, {next_high:g}), but it must contain "
-                f"({low:g}, {high:g}) of {smaller.name!r} before it"
-            )
-
-
-def check_classes(selector_name: str, classes: Sequence[LinearClass] | None, learners: Sequence[object]) -> None:
-    """Refuse learners that are not nested, or of other classes than the selector was made for, naming the learner."""
-    own = [linear_class(learner) for learner in learners]
-    check_nested(own)
-    for stated, made_for in zip(own, own if classes is None else classes, strict=True):
-        for quantity in LinearClass._fields[1:]:
-            value, expected = getattr(stated, quantity), getattr(made_for, quantity)
-            if value != expected:
-                raise NotEntitled(
-                    f"learner {stated.name!r} has {quantity} = {value}, but {selector_name} was made for {expected}"
-                )
+        larger.check_contains(smaller)
 
 
 def proof_size(claimed: LinearClass) -> float:

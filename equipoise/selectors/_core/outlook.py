@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from math import sqrt
 
 from equipoise.bounds import Bound, Observed
+from equipoise.certificates import Outlook, Standing
 from equipoise.confidence import Radius, radius_sum
-from equipoise.selector import Outlook, Standing
 
 FARTHEST = 2**40  # rounds; nobody waits longer
 

@@ -23,9 +23,10 @@ from typing import Generic, NamedTuple
 
 import numpy as np
 
+from equipoise.certificates import Elimination
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
-from equipoise.selector import Choice, Elimination
+from equipoise.selector import Choice
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.base import EvidenceSelector, P
 from equipoise.selectors._core.drawn import DrawingSettings, Odds, draw

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from equipoise.confidence import epoch_alpha, noise_radius, radius_sum
-from equipoise.selector import EpochEnd
-from equipoise.theory.fields import (
+from equipoise.certificates import EpochEnd
+from equipoise.certificates.fields import (
     Record,
     Test,
     digits,
@@ -29,6 +28,7 @@ from equipoise.theory.fields import (
     text,
     whole,
 )
+from equipoise.confidence import epoch_alpha, noise_radius, radius_sum
 from equipoise.types import Plain
 
 SIDES: dict[str, dict[str, Test]] = {
@@ -59,7 +59,7 @@ def proof(end: EpochEnd, learner_names: Sequence[str]) -> Record:
     }
 
 
-def words(record: Mapping[str, Plain]) -> str:
+def describe(record: Mapping[str, Plain]) -> str:
     """The record as one sentence, with the numbers of its inequality."""
     learner, epoch, witness = record["learner"], record["epoch"], record["witness"]
     places = digits(epoch["mean_upper"], witness["mean_lower"])
