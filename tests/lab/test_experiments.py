@@ -29,6 +29,7 @@ from equipoise.selectors import BalancedElimination
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.tapes import Tapes
 from tools.pages.experiments import guarantee, write_page
+from tools.pages.findings import findings
 
 NAMES = ("nested", "misspecification", "confidence", "ucb-width", "context-or-not")
 # Few learners: joint runs are compiled for each number of them, which takes longer than the runs.
@@ -87,7 +88,7 @@ def test_every_experiment_has_a_page_with_its_words_and_numbers(
     text = page.read_text(encoding="utf-8")
     words = " ".join(text.split())
     assert picture.read_bytes().startswith(b"\x89PNG")
-    for part in (experiment.claim, experiment.section, experiment.setting, experiment.remarks):
+    for part in (experiment.claim, experiment.section, experiment.setting, findings(f"experiments/{name}.md", name)):
         assert " ".join(part.split()) in words
     assert f"equipoise run {name} --rounds {ROUNDS} --seeds {SEEDS}" in words
     assert f"]({picture.name})" in text

@@ -46,7 +46,7 @@ elsewhere an average over 20,000 draws. In all, {runs}."""
 
 CERTIFICATES = """\
 Certified regret beside true regret, medians over the runs in which some active learner had kept its bound until then.
-The certificate of Algorithm 1 presumes random contexts, so it is not given for adversarial ones; that of Algorithm 3
+The certificate of Algorithm 1 assumes random contexts, so it is not given for adversarial ones; that of Algorithm 3
 rests on its own test (see `equipoise.selectors._core.epochs`). The figure of every experiment shows both over time."""
 
 

@@ -67,6 +67,15 @@ figure svg { display: block; width: 100%; height: auto; }
 blockquote { margin: .3rem 0 .9rem; padding: .1rem 0 .1rem 1rem; border-left: 3px solid var(--line); max-width: 46rem; }
 pre { background: var(--tint); padding: .8rem 1rem; border-radius: 6px; overflow-x: auto; }
 code, pre { font-family: ui-monospace, monospace; font-size: .9em; }
+@media (max-width: 44rem) {
+  main { padding: 1.2rem .9rem 3rem; }
+  h1 { font-size: 1.5rem; }
+  th, td { padding: .34rem .55rem; font-size: .88rem; }
+  th:first-child { position: sticky; left: 0; background: var(--paper); }
+  .selector th:first-child { background: var(--tint); }
+  figure { overflow-x: auto; }
+  figure svg { min-width: 46rem; }
+}
 """
 
 _PAGE = """<!DOCTYPE html>
