@@ -19,6 +19,7 @@ import numpy as np
 
 from equipoise.errors import UnreadableFile
 from equipoise.lab.audit.pools import BOUND_DELTA, FAMILIES, SLOPE, make_pool
+from equipoise.lab.report.panels import readable
 from equipoise.simulation.tapes import Tapes, run_on_tapes
 from equipoise.storage.files import read_bytes, write_atomic
 from equipoise.types import Array, Config, Integers
@@ -125,6 +126,7 @@ def table(rows: Sequence[Growth]) -> Iterator[str]:
 def picture(rows: Sequence[Growth]) -> bytes:
     """Regret over T on logarithmic axes, without and with a gap; dashed: the paper's rate through the last point."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
 
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
@@ -148,6 +150,8 @@ def picture(rows: Sequence[Growth]) -> bytes:
         panel.legend(
             frameon=False, fontsize=8, title="Bounds: fitted exponent (dashed: the paper's rate)", title_fontsize=8
         )
+        for axis in (panel.xaxis, panel.yaxis):
+            axis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
         panel.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("Regret: reward lost against\nalways acting best (log scale)")
     buffer = io.BytesIO()

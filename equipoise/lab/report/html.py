@@ -51,7 +51,7 @@ p { max-width: 46rem; margin: .5rem 0; }
 .claim { font-size: 1.1rem; }
 .quiet { color: var(--quiet); font-size: .88rem; }
 .wide { overflow-x: auto; margin: 1rem 0; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+table { border-collapse: separate; border-spacing: 0; font-variant-numeric: tabular-nums; }
 th, td { padding: .38rem .9rem .38rem 0; text-align: right; border-bottom: 1px solid var(--line); white-space: pre; }
 th:first-child { text-align: left; }
 td { padding-left: .9rem; }

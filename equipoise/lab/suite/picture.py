@@ -51,8 +51,8 @@ def suite_figure(outcome: Outcome) -> Figure:
     caption = (
         f"Price of selection: mean regret over that of the best learner alone, {outcome.n_seeds} seeds. Darker "
         "cells are higher prices. ◆ a regret bound is proved. The oracle knows the best learner. Blank where a "
-        "selector is not compatible with an instance; its mean is then in parentheses, and its rank is by the instances "
-        "it shares with the leader."
+        "selector is not compatible with an instance; its mean is then in parentheses, and its rank is by the "
+        "instances it shares with the leader."
     )
     lines = fill(caption, int(CHARACTERS * figure.get_figwidth()))
     figure.text(0.012, 0.1 / height, lines, fontsize=8.5, color=QUIET, va="bottom")
