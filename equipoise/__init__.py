@@ -65,5 +65,7 @@ def __getattr__(name: str) -> Any:
     if name in _FOLDERS:
         return import_module(f"equipoise.{name}")
     if name in _LAZY:
+        if name == "simulate":
+            errors.require("equipoise.simulate", "numba")
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'equipoise' has no attribute {name!r}")

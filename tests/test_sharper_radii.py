@@ -175,12 +175,14 @@ def holds(n_broken: int, share: float = DELTA) -> bool:
     return bool(binomtest(n_broken, RUNS, share, alternative="greater").pvalue >= FALSE_ALARM)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("name", ["stitched", "lower apart", "bernstein"])
 def test_a_radius_fails_in_at_most_a_delta_share_of_runs(name: str, world: str) -> None:
     assert holds(violations(WORLDS[world], name))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("name", "world", "changes"),
     [
@@ -195,6 +197,7 @@ def test_radii_that_are_too_narrow_are_caught(name: str, world: str, changes: di
     assert not holds(violations(WORLDS[world], name, **changes))  # type: ignore[arg-type]
 
 
+@pytest.mark.statistical
 def test_the_regret_part_is_valid_and_nearly_tight() -> None:
     """One x = 1 with all of alpha = 0.1 on Bernoulli regrets of mean 0.3: about 9 % of runs cross, and a tenth less of
     the logarithm is caught."""

@@ -145,9 +145,11 @@ def test_every_shape_is_drawn_inside_the_page_without_overlap(tmp_path: Path, sh
 def test_figure_has_a_row_for_each_instance_and_marks_misspecified_learners(tmp_path: Path) -> None:
     figure = drawn(tmp_path)
     written = texts(figure)
-    assert {*INSTANCES, "Unknown to the learners: size* = 0.6 (median over seeds; 0.5 to 0.7)", "eliminates 1 of 3"} <= set(
-        written
-    )
+    assert {
+        *INSTANCES,
+        "Unknown to the learners: size* = 0.6 (median over seeds; 0.5 to 0.7)",
+        "eliminates 1 of 3",
+    } <= set(written)
     assert "misspecified learner playing alone" in written
     labels = [axes.get_label() for axes in figure.axes]
     assert labels == [

@@ -338,6 +338,7 @@ ADVERSARIES = {
 }
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("share_data", [False, True], ids=["own data", "shared data"])
 @pytest.mark.parametrize("name", ADVERSARIES)
 def test_the_compiled_run_is_that_of_a_portfolio(name: str, share_data: bool) -> None:

@@ -37,6 +37,7 @@ CASES: dict[str, Any] = {
 }
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("case", CASES)
 def test_compiled_runs_are_those_of_a_portfolio(case: str) -> None:
     world, make = CASES[case]
@@ -59,6 +60,7 @@ def test_compiled_runs_are_those_of_a_portfolio(case: str) -> None:
         assert column == pytest.approx(theirs[name], rel=1e-8, abs=1e-12), name
 
 
+@pytest.mark.compiled
 def test_a_weighted_row_is_the_same_compiled_and_not() -> None:
     rng = np.random.default_rng(1)
     learners = OFUL(3), OFUL(3)

@@ -148,11 +148,16 @@ def picture(rows: Sequence[Growth]) -> bytes:
             panel.plot(marks, [rest + scale * value for value in rate], "--", lw=0.9, color=color)
         panel.set(xscale="log", yscale="log", title=title, xlabel="Rounds")
         panel.legend(
-            frameon=False, fontsize=8, title="Bounds: fitted exponent (dashed: the paper's rate)", title_fontsize=8
+            loc="upper left",
+            frameon=False,
+            fontsize=8,
+            title="Bounds: fitted exponent (dashed: the paper's rate)",
+            title_fontsize=8,
         )
         for axis in (panel.xaxis, panel.yaxis):
             axis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
         panel.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylim(top=10 * axes[0].get_ylim()[1])  # room for the key
     axes[0].set_ylabel("Regret: reward lost against\nalways acting best (log scale)")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
