@@ -11,7 +11,7 @@ from equipoise.cli.app import app, complain
 from equipoise.cli.terminal import print_table, progress_bar
 from equipoise.errors import require
 
-COLUMNS = ("claim", "", "subjects", "violated", "largest share", "verdict")
+COLUMNS = ("claim", "", "subjects", "violated", "largest share", "result")
 
 
 @app.command()
@@ -23,7 +23,7 @@ def audit(
     """Check what theory promises against simulation, where the truth is known; exits with 1 if a claim fails."""
     require("equipoise audit", "numba", "scipy", "polars", "matplotlib")
     from equipoise.lab.audit.command import run as run_audit
-    from equipoise.lab.audit.report import control_words, publish, summary_rows, verdict_words
+    from equipoise.lab.audit.report import describe_controls, describe_outcome, publish, summary_rows
 
     with progress_bar() as progress:
         found = run_audit(quick=quick, jobs=jobs, progress=progress)
@@ -34,9 +34,9 @@ def audit(
         low, high = row.interval
         complain(f"{row.subject}: {row.claim}: {row.violations} of {row.runs} runs, [{low:.3f}, {high:.3f}]")
     typer.echo("\nControls, each of which must be caught:")
-    for words in control_words(found):
+    for words in describe_controls(found):
         typer.echo(f"  {words}")
-    typer.echo(f"\n{verdict_words(found)}\n\nWritten:")
+    typer.echo(f"\n{describe_outcome(found)}\n\nWritten:")
     for path in publish(found, out):
         typer.echo(f"  {path}")
     if not found.passed:

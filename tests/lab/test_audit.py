@@ -19,7 +19,7 @@ from equipoise.confidence import radius_sum
 from equipoise.lab.audit import command, report, subjects
 from equipoise.lab.audit.claims import CLAIMS, Finding, Seen, binomial_interval, findings
 from equipoise.lab.audit.controls import CONTROLS
-from equipoise.lab.audit.judging import judge
+from equipoise.lab.audit.judging import evaluate
 from equipoise.lab.audit.lemmas import LEMMAS
 from equipoise.lab.audit.pools import FAMILIES, GAP, make_pool
 from equipoise.lab.audit.subjects import Task
@@ -186,7 +186,7 @@ def test_judge_sees_each_violation() -> None:
     facts, books = watch_on_tapes(tapes, pool.selector, pool.problem.optimum)
 
     def broken(changed: Facts) -> set[str]:
-        rows = judge(pool.selector, changed, books.accounts, late=False, declared=pool.declared, gaps=pool.gaps)
+        rows = evaluate(pool.selector, changed, books.accounts, late=False, declared=pool.declared, gaps=pool.gaps)
         return {row.claim for row in rows if row.violated}
 
     assert broken(facts) == set()
@@ -273,7 +273,7 @@ def test_findings_do_not_depend_on_the_number_of_processes(monkeypatch: pytest.M
     monkeypatch.setattr(command, "tasks", lemma_tasks)
     one, two = (command.run(jobs=jobs).to_json() for jobs in (1, 2))
     assert one == two
-    assert report.verdict_words(command.run(jobs=1)).startswith("All 3 findings agree")
+    assert report.describe_outcome(command.run(jobs=1)).startswith("All 3 findings agree")
 
 
 def test_a_full_audit_has_every_experiment_family_lemma_and_control() -> None:

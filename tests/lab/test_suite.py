@@ -39,7 +39,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, subp
 
 
 @pytest.mark.slow
-def test_everyone_entitled_runs_everywhere(whole: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+def test_every_compatible_selector_runs_everywhere(whole: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
     folder, run = whole
     assert run.returncode == 0, run.stderr
     figures = json.loads((folder / "suite.json").read_text(encoding="utf-8"))
