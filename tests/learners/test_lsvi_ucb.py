@@ -287,7 +287,10 @@ def test_bad_settings_are_refused_with_a_reason(call: Any, message: str) -> None
     [
         (Trajectory([0, 1, 1], [0] * 3, [0.0] * 3), "trajectory has 3 steps, but must have from 1 to horizon = 2"),
         (Trajectory([], [], []), "trajectory has 0 steps, but must have from 1 to horizon = 2"),
-        (Trajectory([0], [0, 1], [0.0]), "trajectory has 1 states, 2 actions and 1 rewards, but must have as many of each"),
+        (
+            Trajectory([0], [0, 1], [0.0]),
+            "trajectory has 1 states, 2 actions and 1 rewards, but must have as many of each",
+        ),
         (Trajectory([0, 3], [0, 0], [0.0, 0.0]), "states of the trajectory has 3, but entries must lie from 0 to 2"),
         (Trajectory([0], [-1], [0.0]), "actions of the trajectory has -1, but entries must lie from 0 to 1"),
         (Trajectory([0], [0], [1.5]), "trajectory has a step of reward 1.5, but rewards of steps must lie in [0, 1]"),

@@ -277,7 +277,8 @@ def test_learners_it_cannot_select_among_are_refused_by_name(cls: Any, pool: lis
 def test_a_portfolio_refuses_learners_of_other_classes() -> None:
     selector = AdversarialElimination.for_learners([OFUL(2), OFUL(4)])
     with pytest.raises(
-        NotEntitled, match=r"learner 'OFUL\(d=8\)' has dim = 8, but must have 4, for which Adversarial elimination was created"
+        NotEntitled,
+        match=r"learner 'OFUL\(d=8\)' has dim = 8, but must have 4, for which Adversarial elimination was created",
     ):
         Portfolio([OFUL(2), OFUL(8)], selector)
     with pytest.raises(NotEntitled, match="learner 'UCB' has no model_class"):
