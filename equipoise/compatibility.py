@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from equipoise.errors import InvalidArgument, NotEntitled
+from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.learner import (
     MinimalLearner,
     ModelClass,
     StatesClass,
     accepts,
     can_be_restored,
-    learner_name,
+    model_class_of,
+    part_name,
     provides,
-    stated_class,
 )
 from equipoise.selector import Selector, traits_of
 from equipoise.types import Config
@@ -87,25 +87,25 @@ def check_learners(learners: object) -> None:
         raise InvalidArgument("learners has one object twice, but every learner must be an object of its own")
 
 
-def check_entitled(selector: Selector, learners: Sequence[MinimalLearner]) -> None:
+def check_compatible(selector: Selector, learners: Sequence[MinimalLearner]) -> None:
     """Refuse learners that lack what the selector needs, naming the learner and what it lacks."""
-    name, traits = learner_name(selector), traits_of(selector)
+    name, traits = part_name(selector), traits_of(selector)
     if traits.n_learners not in (None, len(learners)):
         raise InvalidArgument(f"learners has {len(learners)} entries, but {name} was made for {traits.n_learners}")
     for i, learner in enumerate(learners):
         for need in sorted(selector.needs & NEEDS.keys()):
             if NEEDS[need].refusal and not NEEDS[need].met_by(learner):
-                raise NotEntitled(NEEDS[need].refusal.format(selector=name, learner=repr(learner_name(learner))))
+                raise IncompatibleLearner(NEEDS[need].refusal.format(selector=name, learner=repr(part_name(learner))))
         if i in traits.observed and "regret" not in provides(learner):
-            raise NotEntitled(
-                f"bound {i} of {name} is Observed, but learner {learner_name(learner)!r} provides no 'regret'"
+            raise IncompatibleLearner(
+                f"bound {i} of {name} is Observed, but learner {part_name(learner)!r} provides no 'regret'"
             )
     _check_copies(name, traits.copies, learners)
     if "nested" in selector.needs:
         try:
             _check_nested(name, traits.classes, learners)
-        except NotEntitled as refusal:
-            raise NotEntitled(f"{name} needs learners of nested classes: {refusal}") from None
+        except IncompatibleLearner as refusal:
+            raise IncompatibleLearner(f"{name} needs learners of nested classes: {refusal}") from None
 
 
 def check_sharing(selector: Selector, learners: Sequence[MinimalLearner]) -> frozenset[int]:
@@ -115,7 +115,7 @@ def check_sharing(selector: Selector, learners: Sequence[MinimalLearner]) -> fro
         raise InvalidArgument("share_data is True, but no learner accepts 'off_policy' data")
     if selector.needs & {"weight", "snapshots"}:
         raise InvalidArgument(
-            f"share_data is True, but {learner_name(selector)} tells each learner of its own rounds in its own way"
+            f"share_data is True, but {part_name(selector)} tells each learner of its own rounds in its own way"
         )
     return sharing
 
@@ -127,7 +127,7 @@ def provided_by(learner: object) -> frozenset[str]:
 
 
 def _check_nested(name: str, classes: Sequence[ModelClass] | None, learners: Sequence[MinimalLearner]) -> None:
-    stated = [stated_class(learner) for learner in learners]
+    stated = [model_class_of(learner) for learner in learners]
     for smaller, larger in pairwise(stated):
         larger.check_contains(smaller)
     for own, expected in zip(stated, stated if classes is None else classes, strict=True):
@@ -138,9 +138,9 @@ def _check_copies(name: str, copies: int, learners: Sequence[MinimalLearner]) ->
     for i, learner in enumerate(learners if copies > 1 else ()):
         first = learners[i - i % copies]
         if type(learner) is not type(first) or _settings(learner) != _settings(first):
-            raise NotEntitled(
-                f"{name} needs {copies} copies of every learner, but {learner_name(learner)!r} (learner {i}) "
-                f"is none of {learner_name(first)!r} (learner {i - i % copies})"
+            raise IncompatibleLearner(
+                f"{name} needs {copies} copies of every learner, but {part_name(learner)!r} (learner {i}) "
+                f"is none of {part_name(first)!r} (learner {i - i % copies})"
             )
 
 

@@ -113,7 +113,7 @@ class Confidence(NamedTuple):
     valid: bool  # False if the radius was narrowed by hand
 
 
-class World(TypedDict):
+class RadiusSettings(TypedDict):
     """What the width of a radius depends on; the arguments of `make_radius`."""
 
     n_learners: int
@@ -124,12 +124,12 @@ class World(TypedDict):
     scale: float
 
 
-def make_confidence(name: str, *, lower_apart: bool = False, **world: Unpack[World]) -> Confidence:
+def make_confidence(name: str, *, separate_lower: bool = False, **settings: Unpack[RadiusSettings]) -> Confidence:
     """`make_radius`, and how it spends delta."""
-    shares = radius_shares(name, world["contexts"], lower_apart)
-    alpha = radius_alpha(world["n_learners"], world["delta"], shares)
-    radius = make_radius(name, lower_apart=lower_apart, **world)
-    return Confidence(radius, alpha, shares, world["noise"], world["scale"] >= 1.0)
+    shares = radius_shares(name, settings["contexts"], separate_lower)
+    alpha = radius_alpha(settings["n_learners"], settings["delta"], shares)
+    radius = make_radius(name, separate_lower=separate_lower, **settings)
+    return Confidence(radius, alpha, shares, settings["noise"], settings["scale"] >= 1.0)
 
 
 def make_radius(
@@ -141,11 +141,11 @@ def make_radius(
     noise: float | None,
     contexts: str,
     scale: float,
-    lower_apart: bool = False,
+    separate_lower: bool = False,
 ) -> Radius:
     """The radius that M learners and the pool of all rounds use together, at total failure probability delta.
 
-    `lower_apart` gives the lower side of "stitched" a narrower radius of its own, which costs one more share of delta.
+    `separate_lower` gives the lower side of "stitched" a narrower radius, at the cost of one more share of delta.
     """
     if name not in RADII:
         raise InvalidArgument(f"radius is {name!r}, but must be one of {', '.join(RADII)}")
@@ -156,7 +156,7 @@ def make_radius(
     if name == "paper":
         constant = paper_constant(n_learners, delta)
         return Paper(2 * variance * constant**2, log(n_learners / delta), scale)
-    shares = radius_shares(name, contexts, lower_apart)
+    shares = radius_shares(name, contexts, separate_lower)
     level = stitched_level(radius_alpha(n_learners, delta, shares))
     if name == "bernstein":
         return Bernstein(variance, level, scale, width, contexts != "fixed")
@@ -174,7 +174,7 @@ def stitched(variance: float, alpha: float, scale: float) -> Stitched:
     return Stitched(variance, variance, stitched_level(alpha), scale)
 
 
-def radius_shares(name: str, contexts: str, lower_apart: bool) -> int:
+def radius_shares(name: str, contexts: str, separate_lower: bool) -> int:
     """How many one-sided events a learner's plays are used for: k of alpha = delta / (k (M + 1)).
 
     2 sides of the radius; 1 more if the lower side has its own; for "bernstein" 2 of its deviation, and 1 of the
@@ -183,7 +183,7 @@ def radius_shares(name: str, contexts: str, lower_apart: bool) -> int:
     if name == "bernstein":
         return 4 if contexts == "fixed" else 5
     # With fixed contexts nothing is gained below; the printed form is an upper bound of the two-sided radius.
-    return 3 if lower_apart and name == "stitched" and contexts != "fixed" else 2
+    return 3 if separate_lower and name == "stitched" and contexts != "fixed" else 2
 
 
 def radius_alpha(n_learners: int, delta: float, shares: int = 2) -> float:

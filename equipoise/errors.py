@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import Self
 
 
@@ -15,7 +16,7 @@ class InvalidArgument(EquipoiseError, ValueError):  # noqa: N818 - reads better 
     """An argument is outside its range; nothing was changed."""
 
 
-class NotEntitled(InvalidArgument):
+class IncompatibleLearner(InvalidArgument):
     """A selector was combined with a learner that does not offer what it needs."""
 
 
@@ -46,7 +47,12 @@ class MissingExtra(EquipoiseError, ImportError):  # noqa: N818
     """Something needs a package that a plain install does not bring."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
+        self._arguments = what, package, extra
         super().__init__(f"{what} needs {package}, which is not installed: pip install 'equipoise[{extra}]'")
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str, str]]:
+        """For errors of other processes."""
+        return type(self), self._arguments
 
 
 EXTRAS = {
@@ -60,10 +66,21 @@ EXTRAS = {
 }
 
 
-def explain_missing(error: ModuleNotFoundError) -> MissingExtra | None:
+def explain_missing(error: ModuleNotFoundError, what: str = "this") -> MissingExtra | None:
     """What to install, if the missing package belongs to an extra."""
     package = (error.name or "").partition(".")[0]
-    return MissingExtra("this", package, EXTRAS[package]) if package in EXTRAS else None
+    return MissingExtra(what, package, EXTRAS[package]) if package in EXTRAS else None
+
+
+def require(what: str, *packages: str) -> None:
+    """Refuse at once, rather than after minutes of work, what needs a package that is not installed."""
+    for package in packages:
+        try:
+            found = find_spec(package) is not None
+        except ModuleNotFoundError:
+            found = False
+        if not found:
+            raise MissingExtra(what, package, EXTRAS[package])
 
 
 class UnreadableFile(EquipoiseError):  # noqa: N818

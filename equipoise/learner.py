@@ -26,7 +26,7 @@ from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from equipoise.errors import InvalidArgument, NotEntitled
+from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.types import Action, Config, Context, Outcome, State
 
 ACCEPTS = frozenset({"off_policy", "weight"})
@@ -136,10 +136,12 @@ class StatesClass(Protocol):
     def model_class(self) -> ModelClass: ...
 
 
-def stated_class(learner: object) -> ModelClass:
+def model_class_of(learner: object) -> ModelClass:
     """What a learner presumes, or the refusal of one that does not say."""
     if not isinstance(learner, StatesClass):
-        raise NotEntitled(f"learner {learner_name(learner)!r} has no model_class(), but must state what it presumes")
+        raise IncompatibleLearner(
+            f"learner {part_name(learner)!r} has no model_class(), but must state what it presumes"
+        )
     return learner.model_class()
 
 
@@ -149,7 +151,7 @@ class AdaptedLearner:
     def __init__(self, learner: MinimalLearner) -> None:
         _check_is_learner(learner)
         self.learner = learner
-        self.name = learner_name(learner)
+        self.name = part_name(learner)
         self.accepts = accepts(learner)
         self.provides = provides(learner)
         self.randomized = bool(getattr(learner, "randomized", True))
@@ -211,11 +213,11 @@ def _check_is_learner(learner: object) -> None:
     for method in ("decide", "learn"):
         if not callable(getattr(learner, method, None)):
             raise InvalidArgument(
-                f"learner {learner_name(learner)!r} has no {method}(), but must have one: see equipoise.Learner"
+                f"learner {part_name(learner)!r} has no {method}(), but must have one: see equipoise.Learner"
             )
 
 
-def learner_name(part: object) -> str:
+def part_name(part: object) -> str:
     """What people see of a learner or selector: its name, else that of its class."""
     return str(getattr(part, "name", type(part).__name__))
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
-from equipoise.certificates import Certificate, Dropped, Standing
+from equipoise.certificates import AnyElimination, Certificate, Standing
 from equipoise.errors import InvalidArgument
 from equipoise.learner import ModelClass, Proposal
 from equipoise.settings.checks import real
@@ -69,11 +69,11 @@ class Selector(Protocol):
         """What the chosen learner proposed; with need "actions", what every active learner did."""
         ...
 
-    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[Dropped, ...]:
+    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[AnyElimination, ...]:
         """Book the reward of a play, in any order and however late; returns the eliminations that it brought."""
         ...
 
-    def withdraw(self, choice: Choice) -> tuple[Dropped, ...]:
+    def withdraw(self, choice: Choice) -> tuple[AnyElimination, ...]:
         """The round did not happen: strike its play; returns the eliminations that it brought."""
         ...
 
@@ -134,7 +134,7 @@ def traits_of(selector: object) -> SelectorTraits:
     return getattr(selector, "traits", None) or SelectorTraits()
 
 
-def eliminations_of(selector: object) -> tuple[Dropped, ...]:
+def eliminations_of(selector: object) -> tuple[AnyElimination, ...]:
     """All that a selector has eliminated so far; nothing if it does not say."""
     return tuple(getattr(selector, "eliminations", ()))
 

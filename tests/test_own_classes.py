@@ -56,7 +56,7 @@ def test_they_work_in_a_portfolio_and_are_saved(tmp_path) -> None:
     assert sum(row.plays for row in rows) == 300
     assert sum(row.pending for row in rows) == len(waiting) == 100
     assert portfolio.certificate().rounds == 300
-    assert "running means" in portfolio.words()
+    assert "running means" in portfolio.describe()
     portfolio.save(tmp_path / "own.eqp")
     loaded = Portfolio.load(tmp_path / "own.eqp", learners(), TurnsThenBest(2))
     for decision, reward in waiting:

@@ -1,8 +1,8 @@
 """Statements about learners and regret, their records, and how records are verified."""
 
 from equipoise.certificates.statements import (
+    AnyElimination,
     Certificate,
-    Dropped,
     Elimination,
     EpochEnd,
     EpochEvidence,
@@ -13,8 +13,8 @@ from equipoise.certificates.statements import (
 )
 
 __all__ = [
+    "AnyElimination",
     "Certificate",
-    "Dropped",
     "Elimination",
     "EpochEnd",
     "EpochEvidence",

@@ -59,7 +59,7 @@ def proof(end: EpochEnd, learner_names: Sequence[str]) -> Record:
     }
 
 
-def words(record: Mapping[str, Plain]) -> str:
+def describe(record: Mapping[str, Plain]) -> str:
     """The record as one sentence, with the numbers of its inequality."""
     learner, epoch, witness = record["learner"], record["epoch"], record["witness"]
     places = digits(epoch["mean_upper"], witness["mean_lower"])

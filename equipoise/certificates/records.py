@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from equipoise.certificates import Dropped, Elimination, EpochEnd, epoch_ends
+from equipoise.certificates import AnyElimination, Elimination, EpochEnd, epoch_ends
 from equipoise.certificates.fields import (
     Record,
     Test,
@@ -73,7 +73,7 @@ class Provable(Protocol):
     def radius_scale(self) -> float: ...
 
     @property
-    def eliminations(self) -> Sequence[Dropped]: ...
+    def eliminations(self) -> Sequence[AnyElimination]: ...
 
     @property
     def alpha(self) -> float:
@@ -87,7 +87,7 @@ class Provable(Protocol):
 
 
 def elimination_record(
-    elimination: Dropped,
+    elimination: AnyElimination,
     *,
     selector_label: str,
     seed: int,
@@ -192,10 +192,10 @@ def verify_file(path: str | Path) -> tuple[int, list[str]]:
     return len(lines), faults
 
 
-def elimination_words(record: Mapping[str, Plain]) -> str:
+def describe_elimination(record: Mapping[str, Plain]) -> str:
     """The record as one sentence, with the numbers of its inequality."""
     if record.get("epoch") is not None:
-        return epoch_ends.words(record)
+        return epoch_ends.describe(record)
     learner, witness = record["learner"], record["witness"]
     places = digits(learner["mean_upper"], witness["mean_lower"])
     return (
@@ -272,8 +272,8 @@ def _mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
     low, high = record["reward_range"]
     n, witness_n, bound = learner["plays"], witness["plays"], learner["regret_bound"]
     shares = record.get("shares", TWO_SIDED)
-    lower_apart = shares != TWO_SIDED
-    if shares != radius_shares(record["radius"], record["contexts"], lower_apart):
+    separate_lower = shares != TWO_SIDED
+    if shares != radius_shares(record["radius"], record["contexts"], separate_lower):
         return [f"shares is {shares}, but that is not what its radius uses"]
     try:
         alpha = radius_alpha(record["n_learners"], record["delta"], shares)
@@ -285,7 +285,7 @@ def _mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
             noise=record["noise"],
             contexts=record["contexts"],
             scale=record["radius_scale"],
-            lower_apart=lower_apart,
+            separate_lower=separate_lower,
         )
         radius = upper_sum(rule, n, learner.get("spread", 0.0), bound)
         witness_radius = lower_sum(rule, witness_n, witness.get("spread", 0.0))

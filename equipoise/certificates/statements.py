@@ -23,7 +23,7 @@ class Standing(NamedTuple):
     mean_upper: float  # at most mean_reward + mean_radius + mean_bound: if the bound is true, the optimum is not above
     active: bool
 
-    def words(self, name: str) -> str:
+    def describe(self, name: str) -> str:
         """The row as a sentence."""
         state = "" if self.active else ", dropped"
         waiting = f" ({self.pending:,} without a reward)" if self.pending else ""
@@ -108,7 +108,7 @@ class EpochEnd:
     witness: LowerEvidence
 
 
-Dropped = Elimination | EpochEnd
+AnyElimination = Elimination | EpochEnd
 
 
 class Outlook(NamedTuple):
@@ -150,7 +150,7 @@ class Certificate:
         data["next_elimination"] = None if self.next_elimination is None else self.next_elimination._asdict()
         return data
 
-    def words(self, names: Sequence[str] | None = None) -> str:
+    def describe(self, names: Sequence[str] | None = None) -> str:
         """The certificate as sentences; `names` are those of the learners."""
         if not self.valid:
             return (

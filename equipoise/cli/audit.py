@@ -9,6 +9,7 @@ import typer
 
 from equipoise.cli.app import app, complain
 from equipoise.cli.terminal import print_table, progress_bar
+from equipoise.errors import require
 
 COLUMNS = ("claim", "", "subjects", "violated", "largest share", "verdict")
 
@@ -20,6 +21,7 @@ def audit(
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("results/audit"),
 ) -> None:
     """Check what theory promises against simulation, where the truth is known; exits with 1 if a claim fails."""
+    require("equipoise audit", "numba", "scipy", "polars", "matplotlib")
     from equipoise.lab.audit.command import run as run_audit
     from equipoise.lab.audit.report import control_words, publish, summary_rows, verdict_words
 

@@ -9,6 +9,7 @@ import typer
 
 from equipoise.cli.app import app, parts_of
 from equipoise.cli.terminal import print_suite, progress_bar
+from equipoise.errors import require
 
 
 @app.command()
@@ -28,6 +29,7 @@ def suite(
     ] = None,
 ) -> None:
     """Run every selector on the same instances, or go on with that, and write the leaderboard."""
+    require("equipoise suite", "numba", "scipy", "polars", "matplotlib")
     from equipoise.lab.suite.report import publish
     from equipoise.lab.suite.suite import run_suite
 

@@ -29,7 +29,7 @@ def as_records(rows: Rows) -> AnyArray:
     return records.view(np.recarray)  # whose rows have their fields as attributes in plain Python too
 
 
-def take_records(rows: Rows, records: AnyArray) -> None:
+def load_records(rows: Rows, records: AnyArray) -> None:
     """Copy the contents of a structured array into the rows."""
     for row, record in zip(rows, records.tolist(), strict=True):
         for field, value in zip(fields(row), record, strict=True):
@@ -41,10 +41,10 @@ def state_records(state: S) -> S:
     return state._make(as_records(part) if isinstance(part, list) else state_records(part) for part in state)
 
 
-def take_state(state: NamedTuple, records: NamedTuple) -> None:
+def load_state(state: NamedTuple, records: NamedTuple) -> None:
     """Copy into the rows of a state what `state_records` made of it and compiled code has worked on."""
     for (_, rows), (_, array) in zip(_leaves(state), _leaves(records), strict=True):
-        take_records(rows, array)
+        load_records(rows, array)
 
 
 def state_columns(state: NamedTuple) -> dict[str, AnyArray]:
@@ -56,7 +56,7 @@ def state_columns(state: NamedTuple) -> dict[str, AnyArray]:
     return columns
 
 
-def take_columns(state: NamedTuple, columns: Mapping[str, AnyArray]) -> None:
+def load_columns(state: NamedTuple, columns: Mapping[str, AnyArray]) -> None:
     """Take on what `state_columns` returned and `check_columns` has passed."""
     for path, rows in _leaves(state):
         for field in fields(rows[0]):

@@ -58,8 +58,8 @@ class Constant(FeaturelessLearner[Params, Memory]):
     provides = frozenset({"greedy"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self.params, self.memory = Params(self.action), Memory()
         self._all_actions = np.empty((MAX_ACTIONS, 0))  # without columns it takes no memory
 

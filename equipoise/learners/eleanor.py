@@ -155,8 +155,8 @@ class Eleanor(FeatureLearner[None, Memory]):
     n_starts: int = setting(default=2, check=partial(count, least=0))
     finest_step: float = setting(default=1e-4, check=positive)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self._rows = np.ascontiguousarray(self.features[:, :, : self.dim])
         self.memory = Memory(
             np.tile(np.eye(self.dim), (self.horizon, 1, 1)),

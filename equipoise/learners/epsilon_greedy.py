@@ -91,8 +91,8 @@ class EpsilonGreedy(FiniteLearner[Params, Memory], Seeded[Params, Memory]):
     provides = frozenset({"greedy"})  # and "value" once the arm has been played
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self.params = Params(self.epsilon)
         sums = (np.zeros(self.arms), np.zeros(self.arms))
         self.memory = Memory(np.zeros(self.arms, np.int64), *sums, np.full(self.arms, np.inf))

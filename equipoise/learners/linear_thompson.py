@@ -134,6 +134,6 @@ class LinearThompson(Seeded[Params, Ridge], RangedEllipsoidLearner[Params, Ridge
     provides = frozenset({"lower", "regret", "greedy", "value"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self.params = Params(self.dim, self.ellipsoid, self.scale, *self.reward_range)

@@ -191,8 +191,8 @@ class LSVI_UCB(FeatureLearner[Params, Memory], PlanningLearner[Params, Memory]):
 
     learn_episode = staticmethod(learn_episode)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         scale = self.bonus * self.horizon
         log_term = log(2 * self.dim * self.episodes * self.horizon / (self.delta / 2))
         self.params = Params(

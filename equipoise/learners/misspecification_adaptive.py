@@ -154,8 +154,8 @@ class MisspecificationAdaptive(Seeded[Params, Memory], SelectingLearner[Params, 
 
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         low, high = self.reward_range
         width = high - low
         growth = 1 + self.rounds * self.action_bound**2 / (self.dim * self.regularization)

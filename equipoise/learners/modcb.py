@@ -231,9 +231,9 @@ class ModCB(Seeded[Params, Memory], RangedEllipsoidLearner[Params, Memory], Sele
 
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         self.dim = self.dims[-1]
-        super()._open()
+        super()._set_up()
         self.params = Params(
             np.array(self.dims),
             self.ellipsoid,

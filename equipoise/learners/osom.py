@@ -169,8 +169,8 @@ class OSOM(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memo
 
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         low, high = self.reward_range
         share = self.delta / 3
         plain = ucb.UCB(self.arms, noise=self.noise, delta=share, reward_range=self.reward_range)

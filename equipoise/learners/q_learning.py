@@ -89,8 +89,8 @@ class QLearning(Tabular, PlanningLearner[Params, Memory]):
     provides = frozenset()
     learn_episode = staticmethod(learn_episode)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         steps = self.n_states * self.n_actions * self.episodes * self.horizon
         self.params = Params(self.bonus * sqrt(self.horizon**3 * log(steps / self.delta)))
         shape = (self.horizon, self.n_states, self.n_actions)

@@ -90,8 +90,8 @@ class Scheduled(FeaturelessLearner[Params, Memory]):
     provides = frozenset({"regret", "greedy"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self.params = Params(*bound_code(self.bound()), self.gap)
         self.memory = Memory(np.zeros(1, np.int64), np.zeros(1, np.int64))
         self._all_actions = np.empty((2, 0))

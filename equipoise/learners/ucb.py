@@ -140,8 +140,8 @@ class UCB(FiniteLearner[Params, Memory], Ranged):
     provides = frozenset({"lower", "regret", "greedy", "value"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         radius = stitched(self.noise**2, self.delta / (2 * self.arms), self.scale)
         self.params = Params(radius, *self.reward_range)
         unplayed, plays = np.full(self.arms, np.inf), np.zeros(self.arms, np.int64)

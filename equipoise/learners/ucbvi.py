@@ -128,8 +128,8 @@ class UCBVI(Tabular, PlanningLearner[Params, Memory]):
 
     learn_episode = staticmethod(learn_episode)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         steps = self.n_states * self.n_actions * self.episodes * self.horizon
         self.params = Params(self.bonus * self.horizon * log(5 * steps / (self.delta / 2)))
         shape = (self.horizon, self.n_states, self.n_actions)

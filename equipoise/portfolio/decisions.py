@@ -23,7 +23,7 @@ class Decision(NamedTuple):
     probability: float  # with which this learner was chosen and picked this action; nan if the learner cannot tell
 
 
-def kept_copy(value: T) -> T:
+def copy_if_mutable(value: T) -> T:
     """What the caller may change before the reward comes, as it is now."""
     if isinstance(value, np.ndarray):
         return value.copy()

@@ -22,18 +22,17 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from equipoise.certificates import Certificate, Dropped, Standing
-from equipoise.compatibility import check_entitled, check_learners, check_selector, check_sharing
+from equipoise.certificates import AnyElimination, Certificate, Standing
+from equipoise.compatibility import check_compatible, check_learners, check_selector, check_sharing
 from equipoise.errors import InvalidArgument, UnknownDecision
 from equipoise.kernels.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal
-from equipoise.portfolio.decisions import Decision, kept_copy
+from equipoise.portfolio.decisions import Decision, copy_if_mutable
 from equipoise.portfolio.snapshots import KeptPolicies
 from equipoise.portfolio.tickets import Ticket
 from equipoise.selector import Selector, check_credit, traits_of
-from equipoise.selectors import RealizedBalancing
 from equipoise.settings.checks import count, one_of
-from equipoise.storage.parts import described, read_part, rebuild_learners, rebuild_selector, write_part
+from equipoise.storage.parts import describe_part, read_part, rebuild_learners, rebuild_selector, write_part
 from equipoise.types import Config, Context, Outcome, Plain
 
 logger = logging.getLogger("equipoise")
@@ -68,12 +67,14 @@ class Portfolio:
     ) -> None:
         check_learners(learners)
         if selector is None:
+            from equipoise.selectors import RealizedBalancing  # here, as nobody else waits for all selectors to load
+
             selector = RealizedBalancing(len(learners))
         check_selector(selector)
         self.learners: tuple[Any, ...] = tuple(learners)  # as they were given, with all that their classes have
         self._selector = selector
         self._adapted = [AdaptedLearner(learner) for learner in self.learners]
-        check_entitled(selector, self.learners)
+        check_compatible(selector, self.learners)
         self.seed = count("seed", seed, least=0, most=2**64 - 1)
         if not isinstance(share_data, bool):
             raise InvalidArgument(f"share_data is {share_data!r}, but must be True or False")
@@ -121,7 +122,7 @@ class Portfolio:
         """
         if self.deadline is not None and self.default_reward is not None:
             self._book_defaults(self.deadline, self.default_reward)
-        id_, selector, context = self._next_id, self._selector, kept_copy(context)
+        id_, selector, context = self._next_id, self._selector, copy_if_mutable(context)
         if self._traits.randomized:
             seek(self._stream, SELECTOR, id_)
         choice = selector.choose(self._stream.generator)
@@ -140,14 +141,16 @@ class Portfolio:
             selector.withdraw(choice)
             raise
         action = proposal.action
-        ticket = Ticket(id_, choice, context, action if type(action) is int else kept_copy(action), proposal.regret)
+        ticket = Ticket(
+            id_, choice, context, action if type(action) is int else copy_if_mutable(action), proposal.regret
+        )
         if self._weighted:
-            ticket.others = {j: kept_copy(other.action) for j, other in proposals.items() if j != i}
+            ticket.others = {j: copy_if_mutable(other.action) for j, other in proposals.items() if j != i}
         elif choice.keep is not None:
             self._kept.keep(i, choice.keep, self._adapted[i])
         self._open[id_] = ticket
         if self._queues:
-            for j in self._pupils(ticket):
+            for j in self._learners_to_teach(ticket):
                 if j in self._queues:
                     self._queues[j].append(ticket)
         self._next_id = id_ + 1
@@ -165,7 +168,7 @@ class Portfolio:
         if ticket is None:
             self._ignore_late(id_, reward)
             return
-        kept = None if outcome is None else kept_copy(outcome)
+        kept = None if outcome is None else copy_if_mutable(outcome)
         self._announce(self._resolve(ticket, *check_credit(self._selector, ticket.choice, reward, regret), kept))
 
     def withdraw(self, decision: Decision | int) -> None:
@@ -202,14 +205,14 @@ class Portfolio:
         """How every learner stands."""
         return self._selector.standing()
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Certificate and standing as sentences."""
         certificate = self.certificate()
         names = [learner.name for learner in self._adapted]
-        lines = [certificate.words(names)]
+        lines = [certificate.describe(names)]
         for row, proved in zip(self.standing(), certificate.learner_regret_lowers, strict=True):
             lost = f" It has lost at least {proved:.4g}." if certificate.valid and proved > 0 else ""
-            lines.append(row.words(names[row.learner]) + lost)
+            lines.append(row.describe(names[row.learner]) + lost)
         return "\n".join(lines)
 
     def to_json(self) -> Config:
@@ -265,8 +268,8 @@ class Portfolio:
         """Everything as plain data: settings, what was learned, open decisions."""
         tickets = {ticket.id: ticket for queue in self._queues.values() for ticket in queue} | self._open
         return {
-            "learners": [described(learner) for learner in self.learners],
-            "selector": described(self._selector),
+            "learners": [describe_part(learner) for learner in self.learners],
+            "selector": describe_part(self._selector),
             "settings": {
                 "seed": self.seed,
                 "share_data": self.share_data,
@@ -321,11 +324,13 @@ class Portfolio:
         given_out = 0 < id_ < self._next_id
         return f"decision {id_} {'already has its reward or was withdrawn' if given_out else 'was never given out'}"
 
-    def _resolve(self, ticket: Ticket, reward: float, regret: float, outcome: Outcome = None) -> tuple[Dropped, ...]:
+    def _resolve(
+        self, ticket: Ticket, reward: float, regret: float, outcome: Outcome = None
+    ) -> tuple[AnyElimination, ...]:
         """Teach, book and close a decision, all of it checked; returns the eliminations it brought."""
         ticket.reward, ticket.outcome = reward, outcome
         try:
-            for i in self._pupils(ticket):
+            for i in self._learners_to_teach(ticket):
                 self._teach_in_order(i) if i in self._queues else self._teach(i, ticket)
             eliminations = self._selector.credit(ticket.choice, reward, None if isnan(regret) else regret) or ()
         except BaseException:
@@ -336,7 +341,7 @@ class Portfolio:
             self._retire(eliminations)
         return eliminations
 
-    def _pupils(self, ticket: Ticket) -> tuple[int, ...]:
+    def _learners_to_teach(self, ticket: Ticket) -> tuple[int, ...]:
         """The learners that learn from this round."""
         own, teach = ticket.choice.learner, ticket.choice.teach
         if self._weighted:
@@ -371,14 +376,14 @@ class Portfolio:
         low, high = self._traits.reward_range or (0.0, 1.0)
         return high - low
 
-    def _retire(self, eliminations: Sequence[Dropped]) -> None:
+    def _retire(self, eliminations: Sequence[AnyElimination]) -> None:
         """An eliminated learner never plays again: it still learns from its own open rounds, but from nobody else's."""
         for i in (elimination.learner.index for elimination in eliminations):
             self._sharing.discard(i)
             if i in self._queues:
                 self._queues[i] = deque(ticket for ticket in self._queues[i] if ticket.choice.learner == i)
 
-    def _announce(self, eliminations: Sequence[Dropped]) -> None:
+    def _announce(self, eliminations: Sequence[AnyElimination]) -> None:
         for elimination in eliminations:
             for callback in self._callbacks:
                 callback(elimination)

@@ -8,7 +8,7 @@ from typing import Self
 
 from equipoise.learner import MinimalLearner
 from equipoise.selector import Choice
-from equipoise.storage.parts import live_context, plain_context
+from equipoise.storage.parts import context_from_plain, context_to_plain
 from equipoise.types import Action, Config, Context, Outcome, Plain
 
 
@@ -46,7 +46,7 @@ class Ticket:
         return {
             "id": self.id,
             "choice": tuple(self.choice),
-            "context": plain_context(self.context, self.id),
+            "context": context_to_plain(self.context, self.id),
             "action": self.action,
             "others": sorted(self.others.items()),
             "regret": self.regret,
@@ -59,7 +59,9 @@ class Ticket:
     @classmethod
     def from_row(cls, row: Mapping[str, Plain]) -> Self:
         """The ticket that `to_row` described."""
-        ticket = cls(row["id"], Choice(*row["choice"]), live_context(row["context"]), row["action"], row["regret"])
+        ticket = cls(
+            row["id"], Choice(*row["choice"]), context_from_plain(row["context"]), row["action"], row["regret"]
+        )
         ticket.outcome, ticket.reward, ticket.taught = row["outcome"], row["reward"], set(row["taught"])
         ticket.others = dict(row.get("others", []))
         return ticket

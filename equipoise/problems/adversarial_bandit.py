@@ -93,8 +93,8 @@ class AdversarialBandit(LinearBandit):
     kernels: ClassVar[Kernels] = Kernels(draw, reward, record)
     iid: ClassVar[bool] = False
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         kind = type(self.adversary).__name__
         self.name = f"{kind} contexts(d*={self.d_star} of {self.d_max}, K={self.n_actions})"
         bandit = self.params

@@ -120,8 +120,8 @@ class NoisyRewards(Configured):
     noise_kind: str = setting(default="bernoulli", alias="noise", check=partial(one_of, options=NOISES))
     noise_scale: float = setting(default=0.1, check=positive)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         if self.noise_kind == "uniform" and self.noise_scale > 1.0:
             raise InvalidArgument(f"noise_scale is {self.noise_scale!r}, but must lie in (0, 1] for uniform noise")
         self.reward_law = Noise(NOISES.index(self.noise_kind), self.noise_scale)

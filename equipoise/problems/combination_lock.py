@@ -52,8 +52,8 @@ class CombinationLock(FiniteMDP):
     slip: float = setting(default=0.0, check=fraction)
     seed: int = setting(default=0, check=partial(count, least=0))
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         steps, n_values = self.horizon, self.n_actions
         self.name = f"CombinationLock(H={steps}, A={n_values})"
         dead = steps

@@ -88,8 +88,8 @@ class DisjointLinearBandit(KernelProblem[Params]):
 
     kernels: ClassVar[Kernels] = Kernels(draw, reward)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         means, slopes = self.biases, self.weights
         if len(means) < 2 or slopes.shape[1] < 1 or len(slopes) != len(means):
             raise InvalidArgument(

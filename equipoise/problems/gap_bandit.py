@@ -72,8 +72,8 @@ class GapBandit(KernelProblem[Params]):
     n_actions, n_columns = 2, 1
     kernels: ClassVar[Kernels] = Kernels(draw, reward)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         rich, poor, gap = self.rich, self.poor, self.loss
         if poor > rich:
             raise InvalidArgument(f"poor is {poor!r}, but must be at most rich = {rich!r}")

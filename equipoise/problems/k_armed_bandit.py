@@ -62,8 +62,8 @@ class KArmedBandit(KernelProblem[Params]):
     n_columns = 0
     kernels: ClassVar[Kernels] = Kernels(draw, reward)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self.params = Params(self.mean_rewards)
         self.n_actions = len(self.mean_rewards)
         self.name = f"KArmedBandit(K={self.n_actions})"

@@ -158,8 +158,8 @@ class LinearBandit(KernelProblem[Params]):
 
     kernels: ClassVar[Kernels] = Kernels(draw, reward, complete=complete)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         if self.signal > 1.0:
             raise InvalidArgument(f"signal is {self.signal!r}, but must lie in (0, 1]")
         if self.d_star > self.d_max:

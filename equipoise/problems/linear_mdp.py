@@ -71,8 +71,8 @@ class LinearMDP(FiniteMDP):
     misspecification: float = setting(default=0.0, check=fraction)
     seed: int = setting(default=0, check=partial(count, least=0))
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         if self.d_star > self.d_max:
             raise InvalidArgument(f"d_star is {self.d_star!r}, but must be at most d_max = {self.d_max}")
         shape, steps, zeta = (self.n_states, self.n_actions), self.horizon, self.misspecification

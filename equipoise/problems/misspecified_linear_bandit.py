@@ -75,8 +75,8 @@ class MisspecifiedLinearBandit(KernelProblem[Params]):
 
     kernels: ClassVar[Kernels] = Kernels(draw, reward, complete=complete)  # on stored contexts: the two menus
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self.n_columns, self.n_actions = self.dim, 2 * (self.dim - 1)
         self.name = f"MisspecifiedLinearBandit(d={self.dim}, eps*={self.misspecification:g})"
         self.theta = draw_theta(self.dim, generator_at(self.seed, INSTANCE))

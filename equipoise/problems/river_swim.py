@@ -46,8 +46,8 @@ class RiverSwim(FiniteMDP):
     n_states: int = setting(default=6, check=partial(count, least=2, most=10_000), kw_only=False)
     horizon: int = setting(default=20, check=partial(count, most=10_000), kw_only=False)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         n, steps = self.n_states, self.horizon
         self.name = f"RiverSwim(S={n}, H={steps})"
         transitions, rewards = np.zeros((n, 2, n)), np.zeros((n, 2))

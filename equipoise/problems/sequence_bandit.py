@@ -58,8 +58,8 @@ class SequenceBandit(TableBandit):
     kernels: ClassVar[Kernels] = Kernels(draw, reward, record)
     iid: ClassVar[bool] = False
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         table, table_means = self.params
         self.params = Params(table, table_means, np.zeros(1, np.int64))  # type: ignore[assignment]  # of its own kernels
 

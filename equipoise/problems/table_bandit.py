@@ -57,8 +57,8 @@ class TableBandit(KernelProblem[Params]):
 
     kernels: ClassVar[Kernels] = Kernels(draw, reward)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         table, theta = self.features, self.theta
         n_sets, self.n_actions, self.n_columns = table.shape
         if n_sets < 1 or self.n_actions < 2 or self.n_columns < 1:

@@ -6,6 +6,13 @@ Importing this module imports gymnasium. Learners and problems for finite proces
 
 from __future__ import annotations
 
+from equipoise.errors import MissingExtra
+
+try:
+    import gymnasium  # noqa: F401
+except ModuleNotFoundError:
+    raise MissingExtra("equipoise.rl", "gymnasium", "rl") from None
+
 from equipoise.learners._core.trajectory import Trajectory
 from equipoise.rl.environments import CombinationLock, LinearMDP, RiverSwim
 from equipoise.rl.feature_lsvi import FeatureLSVI

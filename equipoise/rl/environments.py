@@ -17,8 +17,8 @@ from equipoise.types import Action, Config, Context
 class FiniteEnv(gymnasium.Env[Context, Action], FiniteMDP):
     """A finite decision process as an environment: observations and actions are indices, an episode has H steps."""
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self.observation_space = gymnasium.spaces.Discrete(self.n_states)
         self.action_space = gymnasium.spaces.Discrete(self.n_actions)
 

@@ -132,8 +132,8 @@ class FeatureLSVI(Episodes):
     provides: ClassVar[frozenset[str]] = frozenset({"regret"})
     randomized: ClassVar[bool] = False
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         log_term = log(2 * self.dim * self.episodes * self.horizon / (self.delta / 2))
         self._map = FeatureMap(self.features, self.dim, self.n_actions)
         self._radius = self.bonus * self.horizon * self.dim * sqrt(log_term)

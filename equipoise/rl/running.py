@@ -20,7 +20,7 @@ import gymnasium
 import numpy as np
 
 from equipoise.errors import EquipoiseError, InvalidArgument
-from equipoise.learner import AdaptedLearner, learner_name
+from equipoise.learner import AdaptedLearner, part_name
 from equipoise.learners._core.trajectory import Trajectory
 from equipoise.portfolio import Portfolio
 from equipoise.problems.finite_mdp import FiniteMDP
@@ -179,7 +179,7 @@ def _check_spaces(env: Environment, portfolio: Portfolio) -> int:
     if not isinstance(actions, gymnasium.spaces.Discrete):
         raise InvalidArgument(f"env has action space {actions}, but must have a Discrete one")
     for learner in portfolio.learners:
-        name = learner_name(learner)
+        name = part_name(learner)
         if isinstance(learner, ForActions) and learner.n_actions != actions.n:
             raise InvalidArgument(f"env has {actions.n} actions, but must have {learner.n_actions} for {name!r}")
         if not isinstance(learner, ForStates):

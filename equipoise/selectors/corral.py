@@ -55,10 +55,10 @@ class Corral(DrawnSelector[Params, Odds]):
 
     eta: float = setting(default=None, check=optional(positive))
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         if self.eta is None:
             self.eta = sqrt(self.n_learners / self.horizon)
-        super()._open()
+        super()._set_up()
 
     def _make_params(self, limits: evidence.Params) -> Params:
         return log_barrier.make_params(limits, self.horizon)

@@ -100,11 +100,11 @@ class DynamicBalancing(CandidateBounds, ConfidenceSettings, NestedSelector[State
     scales: Sequence[float] = setting(default=None)
     biases: Sequence[float] = setting(default=None)
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         n_learners = len(self.bounds)
         self.scales = tuple(positive("scales", scale) for scale in _one_each("scales", self.scales, 1.0, n_learners))
         self.biases = tuple(real("biases", bias) for bias in _one_each("biases", self.biases, 0.0, n_learners))
-        super()._open()
+        super()._set_up()
 
     def _make_state(self, accounts: evidence.State) -> State:
         return State(accounts, [*map(Entrant, self.scales, self.biases)])

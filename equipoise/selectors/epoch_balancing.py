@@ -31,7 +31,7 @@ import numpy as np
 
 from equipoise.bounds import Bound, Observed
 from equipoise.certificates import Certificate, EpochEnd, EpochEvidence, LowerEvidence, Standing
-from equipoise.compatibility import check_entitled
+from equipoise.compatibility import check_compatible
 from equipoise.confidence import Confidence, epoch_alpha, noise_radius, radius_sum
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
@@ -122,18 +122,18 @@ class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
     contexts: ClassVar[str] = "adversarial"
     radius: ClassVar[str] = "stitched"
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         if self.reward_range is None:
             self.reward_range = self.classes[-1].reward_range
         self.n_learners = len(self.classes)
         self.sizes = tuple(SIZES[self.size](claimed) for claimed in self.classes)
-        super()._open()
+        super()._set_up()
 
     @classmethod
     def for_learners(cls, learners: Sequence[Any], **settings: Any) -> Self:
         """The selector for these learners; refuses what a portfolio would refuse."""
         selector = cls([linear_class(learner) for learner in learners], **settings)
-        check_entitled(selector, learners)
+        check_compatible(selector, learners)
         return selector
 
     @property

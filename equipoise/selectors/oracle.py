@@ -41,9 +41,9 @@ class Oracle(LearnerCount, ConfidenceSettings, PlainSelector):
 
     best: int = setting()
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         self.best = count("best", self.best, least=0, most=self.n_learners - 1)
-        super()._open()
+        super()._set_up()
 
     @property
     def left_out(self) -> tuple[int, ...]:

@@ -150,7 +150,7 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
     """
 
     name = "Realised balancing"
-    lower_apart = True
+    separate_lower = True
     kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
 
     bounds: Sequence[Bound] | None = setting(
@@ -160,10 +160,10 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
     slack: float = setting(default=8.0, check=check_slack)
     optimism: float = setting(default=3.5, check=positive)
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         if self.bounds is not None and len(self.bounds) != self.n_learners:
             raise InvalidArgument(f"bounds has {len(self.bounds)} entries, but n_learners is {self.n_learners}")
-        super()._open()
+        super()._set_up()
 
     @property
     def learner_bounds(self) -> tuple[Bound, ...]:

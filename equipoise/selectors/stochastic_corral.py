@@ -50,10 +50,10 @@ class StochasticCorral(SmoothedSelector[Params, Odds]):
 
     eta: float = setting(default=None, check=optional(positive))
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         if self.eta is None:
             self.eta = sqrt(self.n_learners / self.turns)
-        super()._open()
+        super()._set_up()
 
     def _make_params(self, limits: evidence.Params) -> Params:
         return log_barrier.make_params(limits, self.turns)

@@ -51,7 +51,7 @@ class StochasticEXP3P(SmoothedSelector[Params, Odds]):
     eta: float = setting(default=None, check=optional(positive))
     floor: float = setting(default=None, check=optional(positive))
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         if self.eta is None:
             self.eta = exp3p.usual_rate(self.n_learners, self.turns)
         if self.floor is None:
@@ -59,7 +59,7 @@ class StochasticEXP3P(SmoothedSelector[Params, Odds]):
         if self.floor * self.n_learners > 1.0:
             limit = f"at most 1 / n_learners = {1 / self.n_learners:g}"
             raise InvalidArgument(f"floor is {self.floor!r}, but must be {limit}")
-        super()._open()
+        super()._set_up()
 
     def _make_params(self, limits: evidence.Params) -> Params:
         return Params(limits, self.eta, self.floor)

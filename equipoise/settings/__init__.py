@@ -88,16 +88,16 @@ def optional(check: Check) -> Check:
 
 
 class Configured:
-    """What every configurable class has in common. `_open` is called once all settings are checked."""
+    """What every configurable class has in common. `_set_up` is called once all settings are checked."""
 
     def __post_init__(self) -> None:
         for each in settings_of(type(self)):
             check = each.metadata["check"]
             if check is not None:
                 setattr(self, each.name, check(_argument(each), getattr(self, each.name)))
-        self._open()
+        self._set_up()
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         """Build whatever follows from the settings."""
 
     def config(self) -> Config:
@@ -124,7 +124,7 @@ class Configured:
             value = getattr(self, each.name)
             if not each.kw_only:
                 shown.append(repr(value))
-            elif not same(value, self._default_of(each)):
+            elif not equal_data(value, self._default_of(each)):
                 shown.append(f"{_argument(each)}={value!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
@@ -137,7 +137,7 @@ class Configured:
         if type(self) is not type(other) or not isinstance(other, Configured):
             return NotImplemented
         mine, theirs = self.config(), other.config()
-        return same(mine, theirs) and same(_state_of(self), _state_of(other))
+        return equal_data(mine, theirs) and equal_data(_state_of(self), _state_of(other))
 
     __hash__ = None  # type: ignore[assignment]  # what learns changes, and so does what it equals
 
@@ -160,13 +160,13 @@ def _plain(value: Any) -> Plain:
     return list(value) if isinstance(value, tuple) else value
 
 
-def same(one: Any, other: Any) -> bool:
+def equal_data(one: Any, other: Any) -> bool:
     """Equality that looks into arrays, and by which nan equals nan."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         first, second = np.asarray(one), np.asarray(other)
         return first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(equal_data(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(same, one, other))
+        return len(one) == len(other) and all(map(equal_data, one, other))
     return bool(one == other) or (one != one and other != other)

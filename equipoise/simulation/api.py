@@ -9,11 +9,11 @@ from typing import Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from equipoise.certificates import Dropped
-from equipoise.compatibility import check_entitled
+from equipoise.certificates import AnyElimination
+from equipoise.compatibility import check_compatible
 from equipoise.errors import InvalidArgument
 from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks
-from equipoise.learner import MinimalLearner, learner_name
+from equipoise.learner import MinimalLearner, part_name
 from equipoise.problem import Problem
 from equipoise.selector import Selector, eliminations_of
 from equipoise.settings import Configured
@@ -39,7 +39,7 @@ class SimulationResult:
     certified: Array  # (seeds, marks) upper bound on the regret by the selector's certificate; nan where it has none
     reward: Array  # (seeds, marks)
     plays: Integers  # (seeds, marks, learners)
-    eliminations: tuple[tuple[Dropped, ...], ...]  # of each seed, of selectors that list them
+    eliminations: tuple[tuple[AnyElimination, ...], ...]  # of each seed, of selectors that list them
     selectors: tuple[Selector, ...]  # of each seed, in their final state
 
     def __repr__(self) -> str:
@@ -85,7 +85,7 @@ def simulate(
         Maker("selector", "choose", selector),
     )
     first = makers.make(chosen[0])
-    check_entitled(first.selector, first.learners)
+    check_compatible(first.selector, first.learners)
     tasks = [Task(makers, seed, _check_marks(marks, n_rounds), share_data, joint) for seed in chosen]
     runs: dict[int, SeedRun] = {}
     with run_tasks(run_seed, tasks, jobs=checked_jobs(jobs), what="simulation") as results:
@@ -95,7 +95,7 @@ def simulate(
     return SimulationResult(
         chosen,
         tasks[0].marks,
-        tuple(learner_name(learner) for learner in first.learners),
+        tuple(part_name(learner) for learner in first.learners),
         **curves._asdict(),
         eliminations=tuple(runs[seed].eliminations for seed in chosen),
         selectors=tuple(runs[seed].selector for seed in chosen),
@@ -175,7 +175,7 @@ class SeedRun(NamedTuple):
     """What came of it."""
 
     curves: Curves
-    eliminations: tuple[Dropped, ...]
+    eliminations: tuple[AnyElimination, ...]
     selector: Selector
 
 

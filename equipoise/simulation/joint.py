@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from time import perf_counter
 
-from equipoise.compatibility import check_entitled
+from equipoise.compatibility import check_compatible
 from equipoise.portfolio import Portfolio
 from equipoise.simulation.parts import Curves, open_run
 from equipoise.simulation.worlds import Bound, Joint, Part, can_compile, in_portfolio
@@ -20,7 +20,7 @@ def run_jointly(
     problem: Part, learners: Sequence[Part], selector: Part, marks: Integers, seed: int, *, share_data: bool = False
 ) -> tuple[Curves, float]:
     """Run a selector up to the last mark with its learners; leaves all of them in their final state."""
-    check_entitled(selector, learners)
+    check_compatible(selector, learners)
     if not can_compile(problem, selector, *learners):
         return run_portfolio(problem, Portfolio(learners, selector, seed=seed, share_data=share_data), marks)
     joint = Joint(problem, learners, selector, share_data)

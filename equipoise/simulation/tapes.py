@@ -19,7 +19,7 @@ from time import perf_counter
 import numpy as np
 
 from equipoise.errors import EquipoiseError
-from equipoise.learner import learner_name
+from equipoise.learner import part_name
 from equipoise.problem import AdaptedProblem
 from equipoise.simulation.parts import Curves, Recorded, open_run
 from equipoise.simulation.worlds import Part, alone, can_compile, on_recorded
@@ -131,5 +131,5 @@ def why_not_tapes(problem: Part, selector: Part, share_data: bool) -> str | None
     }
     for need, reason in demands.items():
         if need in selector.needs:
-            return f"{learner_name(selector)} {reason}"
+            return f"{part_name(selector)} {reason}"
     return None

@@ -35,8 +35,9 @@ class Plugins(NamedTuple):
     faults: tuple[str, ...]  # entry points that were left out, and why
 
 
-def registered(kind: str) -> Mapping[str, type[Any]]:
+def registered_classes(kind: str) -> Mapping[str, type[Any]]:
     """All classes of a kind by name: the package's own and those of installed packages."""
+    _log_faults(kind)
     return {**own_classes(kind), **plugins(kind).classes}
 
 
@@ -58,16 +59,23 @@ def plugins(kind: str) -> Plugins:
     for point in entry_points(group=f"equipoise.{kind}"):
         fault = _add(point, classes, own_classes(kind))
         if fault is not None:
-            message = f"entry point {point.name!r} of equipoise.{kind} ({point.value}) is left out: {fault}"
-            logger.warning(message)
-            faults.append(message)
+            faults.append(f"entry point {point.name!r} of equipoise.{kind} ({point.value}) is left out: {fault}")
     return Plugins(classes, tuple(faults))
+
+
+@cache
+def _log_faults(kind: str) -> None:
+    """Once per process; `equipoise list` shows them itself."""
+    for fault in plugins(kind).faults:
+        logger.warning(fault)
 
 
 def _add(point: EntryPoint, classes: dict[str, type[Any]], own: Mapping[str, type[Any]]) -> str | None:
     """Add the class of an entry point, or say why it cannot be added."""
     if point.name in own:
         return "equipoise has a class of that name itself"
+    if point.name in classes:
+        return "another package has a class of that name"
     try:
         cls = point.load()
     except Exception as error:  # a broken package must not break anything else

@@ -26,7 +26,7 @@ import numpy as np
 
 from equipoise.learner import ACCEPTS, PROVIDES, AdaptedLearner, Learner, Proposal, accepts, can_be_restored, provides
 from equipoise.learners import Ball
-from equipoise.testing.proving import always, prove, require_refusal
+from equipoise.testing.checks import always, require_refusal, run_checks
 from equipoise.types import Action, Array, Context, Outcome, State
 
 N_ROUNDS = 40
@@ -65,7 +65,7 @@ def check_learner(
     action itself. Rewards lie in [0, 1]. Returns the names of the checks that were run.
     """
     subject = Subject(factory, context_source or offered_actions, outcome_source or (lambda _, action, __: action))
-    return prove(CHECKS, subject, lambda: Example(factory(), context_at(subject, 0)))
+    return run_checks(CHECKS, subject, lambda: Example(factory(), context_at(subject, 0)))
 
 
 def offered_actions(rng: np.random.Generator) -> Array:

@@ -22,8 +22,8 @@ import numpy as np
 from equipoise.kernels.marks import NATIVE
 from equipoise.problem import AdaptedProblem, Problem
 from equipoise.problems.base import KernelProblem
+from equipoise.testing.checks import always, require_refusal, run_checks
 from equipoise.testing.learners import equal, generator, is_matrix, require
-from equipoise.testing.proving import always, prove, require_refusal
 from equipoise.types import Action, Context
 
 N_ROUNDS = 40
@@ -50,7 +50,7 @@ def check_problem(factory: Callable[[], Problem], actions: ActionSource | None =
     context, the best one among them; it takes problem and context. Unless given, contexts are matrices and their rows
     the actions. Returns the names of the checks that were run.
     """
-    return prove(CHECKS, Subject(factory, actions or (lambda _, context: range(len(context)))), factory)
+    return run_checks(CHECKS, Subject(factory, actions or (lambda _, context: range(len(context)))), factory)
 
 
 def says_what_rewards_to_expect(subject: Subject) -> None:

@@ -1,7 +1,7 @@
 """The paper's two summary tables with numbers: each guarantee of Algorithm 1, corrected and as printed.
 
 B learners are misspecified and have the smallest bounds, d_i = 1; the others have d_i = d. In the second table each
-misspecified learner has regret `gap` in every play. `equipoise docs guarantees` writes the page.
+misspecified learner has regret `gap` in every play. `python -m tools.pages guarantees` writes the page.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL", tables labeled tab:summary_worst_case and tab:summary_gap_bounds.
@@ -238,7 +238,7 @@ in [0, 1], contexts are random. [Theory](theory.md) says what was checked and co
 *Best alone* is the bound of the best learner, *guaranteed* what is proved of the selector with explicit constants,
 *printed* the paper's form with D(T) for c sqrt(T ln(M ln T/delta)), where it has constants; in the second table the
 printed form of powers is what stands in its O(...), and the lesser of both tables' guarantees is shown. A number above
-T says nothing, since no regret is larger than T: it is in *italics*. `equipoise docs guarantees --set M=8 --set
+T says nothing, since no regret is larger than T: it is in *italics*. `python -m tools.pages guarantees --set M=8 --set
 T=[1000000]` writes this page for other numbers.
 """)
     for title, label, rows in (
@@ -259,7 +259,7 @@ T=[1000000]` writes this page for other numbers.
             )
             yield f"| {row.bounds} | {row.rate} | {numbers} | `{row.proof}` |"
         yield ""
-    yield "*Written by `equipoise docs guarantees`.*"
+    yield "*Written by `python -m tools.pages guarantees`.*"
 
 
 def _paragraphs(text: str) -> str:

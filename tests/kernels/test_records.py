@@ -13,11 +13,11 @@ from equipoise.kernels.records import (
     as_records,
     check_columns,
     check_shapes,
+    load_columns,
+    load_records,
+    load_state,
     state_columns,
     state_records,
-    take_columns,
-    take_records,
-    take_state,
 )
 from equipoise.selectors._core.evidence import Account, Pool
 
@@ -57,7 +57,7 @@ def blank(rows: list[Any]) -> list[Any]:
 def test_records_go_there_and_back(rows: list[Any]) -> None:
     others, records = blank(rows), as_records(rows)
     assert records.dtype.names == ("number", "share", "active")
-    take_records(others, records)
+    load_records(others, records)
     assert contents(others) == contents(rows)
 
 
@@ -70,7 +70,7 @@ def test_columns_go_there_and_back(rows: list[Any]) -> None:
         "rows.active": ("|b1", (len(rows),)),
     }
     check_columns(Whole(others), columns)
-    take_columns(Whole(others), columns)
+    load_columns(Whole(others), columns)
     assert contents(others) == contents(rows)
 
 
@@ -94,7 +94,7 @@ def test_code_over_rows_runs_on_objects_and_on_records(rows: list[Any]) -> None:
     settle(rows)
     settle(records)
     others = blank(rows)
-    take_records(others, np.asarray(records))
+    load_records(others, np.asarray(records))
     assert contents(others) == contents(rows)
 
 
@@ -107,9 +107,9 @@ def test_a_nested_state_goes_there_and_back(inside: list[Any], own: list[Any]) -
         f"{path}.{name}" for path in ("inner.rows", "own") for name in ("number", "share", "active")
     ]
     assert type(records) is Around and type(records.inner) is Whole
-    take_state(copy, records)
+    load_state(copy, records)
     check_columns(other, columns)
-    take_columns(other, columns)
+    load_columns(other, columns)
     for made in (copy, other):
         assert contents(made.inner.rows) == contents(inside) and contents(made.own) == contents(own)
 
@@ -117,7 +117,7 @@ def test_a_nested_state_goes_there_and_back(inside: list[Any], own: list[Any]) -
 @pytest.mark.parametrize("row", [Account(0, 1.0, 0.5), Pool()])
 def test_the_books_of_selectors_are_such_rows(row: Any) -> None:
     other = Account(3, 2.0, 2.0) if isinstance(row, Account) else Pool(7, 7.0)
-    take_records([other], as_records([row]))
+    load_records([other], as_records([row]))
     assert contents([other]) == contents([row])
 
 

@@ -62,6 +62,7 @@ def tapes() -> Tapes:
     return Tapes(pool.problem, pool.learners, np.array([1500]), seed=4)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("late", [0, 30])
 @pytest.mark.parametrize("observed", [False, True], ids=["claimed", "observed"])
 def test_watched_facts_equal_those_of_a_slow_reference(tapes: Tapes, late: int, observed: bool) -> None:
@@ -143,6 +144,7 @@ def reference(tapes: Tapes, selector: BalancedElimination, optimum: float, late:
     return facts | {"kept": kept, "certified": certified, "regret": regrets, "regrets": sums}, selector
 
 
+@pytest.mark.compiled
 def test_watching_changes_nothing(tapes: Tapes) -> None:
     watched, driven = (BalancedElimination([Power(1.0)] * 3) for _ in range(2))
     facts, books = watch_on_tapes(tapes, watched, tapes.problem.optimum)
@@ -153,6 +155,7 @@ def test_watching_changes_nothing(tapes: Tapes) -> None:
     assert facts.passed_plays[1].tolist() == curves.plays[-1].tolist()  # it has passed every test
 
 
+@pytest.mark.compiled
 def test_optimum_is_stated_exact_or_estimated() -> None:
     pool = make_pool("n^(1/3)", gap=False)
     assert optimum_of(pool.problem, 0) == pytest.approx(0.5 * 1.0 + 0.5 * 0.4)
@@ -175,6 +178,7 @@ def test_pools_are_what_they_say(family: str) -> None:
         assert closed_form(pool.selector, pool.declared, 2000) is not None
 
 
+@pytest.mark.compiled
 def test_judge_sees_each_violation() -> None:
     """A run that kept everything, then the same with one fact changed at a time."""
     pool = make_pool("n^(1/2)", gap=True)
@@ -204,7 +208,9 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.millions_of_rounds
+@pytest.mark.compiled
+@pytest.mark.xdist_group("audit")
+@pytest.mark.statistical
 def test_quick_audit_passes_and_every_control_is_caught(quick: Path) -> None:
     found = json.loads((quick / "audit.json").read_text())
     assert found["passed"] and found["quick"]
@@ -219,7 +225,9 @@ def test_quick_audit_passes_and_every_control_is_caught(quick: Path) -> None:
     assert all(row["ratio"] > 1 for row in found["certified_over_true"])
 
 
-@pytest.mark.millions_of_rounds
+@pytest.mark.compiled
+@pytest.mark.xdist_group("audit")
+@pytest.mark.statistical
 def test_page_of_the_audit_is_self_contained(quick: Path) -> None:
     page = (quick / "audit.html").read_text()
     assert "data:image/png;base64," in page

@@ -27,6 +27,7 @@ FLOORS = {
 CASES = [(name, overrides) for name, variants in SMALL.items() for overrides in variants]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(("name", "overrides"), CASES)
 def test_experiment_runs_and_keeps_its_certificates(name: str, overrides: dict[str, Any], tmp_path: Path) -> None:
     results = run(EXPERIMENTS[name], out=tmp_path / "run", rounds=60, seeds=1, jobs=1, overrides=overrides)
@@ -42,6 +43,7 @@ def test_experiment_runs_and_keeps_its_certificates(name: str, overrides: dict[s
         assert " ".join(part.split()) in words
 
 
+@pytest.mark.compiled
 def test_linear_mdp_drops_small_learners_and_no_other() -> None:
     """One seed of the full experiment, scaled bound: d = 2 and d = 4 are out within 10,000 episodes, d >= 8 never."""
     from equipoise.simulation.tapes import Tapes, run_on_tapes
@@ -72,6 +74,7 @@ def test_simulations_say_what_no_learner_is_told() -> None:
     assert facts["eps*"] == pytest.approx(0.3, abs=0.01) and facts["greatest norm over its bound"] > 0
 
 
+@pytest.mark.compiled
 def test_each_instance_is_priced_by_the_width_of_its_own_returns(tmp_path: Path) -> None:
     """At a horizon so short that all lose everything, the floor of 0.25 w sqrt(T) is below; w is 12 and 1."""
     experiment = EXPERIMENTS["exploration-bonus"]

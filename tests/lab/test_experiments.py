@@ -22,13 +22,16 @@ from equipoise.lab.runs.results import Results, load_results, log_rounds
 from equipoise.lab.runs.runner import complete_settings, run
 from equipoise.lab.runs.seeds import simulate_seed
 from equipoise.lab.runs.summary import rows_of
-from equipoise.learner import learner_name
+from equipoise.learner import part_name
 from equipoise.learners import OFUL
 from equipoise.problems import LinearBandit
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.tapes import Tapes
 from tools.pages.experiments import guarantee, write_page
+
+# With the recorded experiments, whose compiled loops are the same.
+pytestmark = pytest.mark.xdist_group("experiments")
 
 NAMES = ("nested", "misspecification", "confidence", "ucb-width", "context-or-not")
 # Few learners: joint runs are compiled for each number of them, which takes longer than the runs.
@@ -56,6 +59,7 @@ def tiny_settings(name: str) -> dict[str, Any]:
     return complete_settings(EXPERIMENTS[name], rounds=ROUNDS, seeds=SEEDS, overrides=TINY.get(name, {}))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", NAMES)
 def test_every_experiment_runs_whole_and_writes_all_files(runs: dict[str, Results], name: str) -> None:
     results, experiment = runs[name], EXPERIMENTS[name]
@@ -67,7 +71,7 @@ def test_every_experiment_runs_whole_and_writes_all_files(runs: dict[str, Result
     for instance in experiment.instances:
         setup = experiment.set_up(tiny_settings(name), 0, instance)
         learners, selectors = (rows_of(results.summary, what, instance) for what in ("learners", "selectors"))
-        assert [row["name"] for row in learners] == [learner_name(learner) for learner in setup.learners]
+        assert [row["name"] for row in learners] == [part_name(learner) for learner in setup.learners]
         assert [row["name"] for row in selectors] == list(experiment.selectors) == list(setup.selectors)
         curves = results.curves_of(instance)
         assert curves["seed"].unique().sort().to_list() == list(range(SEEDS))
@@ -78,6 +82,7 @@ def test_every_experiment_runs_whole_and_writes_all_files(runs: dict[str, Result
     assert ("instance" in results.curves.columns) == (len(experiment.instances) > 1)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", NAMES)
 def test_every_experiment_has_a_page_with_its_words_and_numbers(
     runs: dict[str, Results], name: str, tmp_path: Path
@@ -98,6 +103,7 @@ def test_every_experiment_has_a_page_with_its_words_and_numbers(
     assert {page.name, picture.name} == {path.name for path in tmp_path.iterdir()}
 
 
+@pytest.mark.compiled
 def test_shared_data_is_shared_by_the_selectors_that_are_to(runs: dict[str, Results]) -> None:
     """Same bounds, same seeds: with shared data, and without, run apart. A learner that learns from all rounds knows
     more, so the two differ; the tape of a learner alone does not."""
@@ -110,6 +116,7 @@ def test_shared_data_is_shared_by_the_selectors_that_are_to(runs: dict[str, Resu
         assert alone != shared
 
 
+@pytest.mark.compiled
 def test_results_do_not_depend_on_the_selectors_that_are_run(runs: dict[str, Results]) -> None:
     settings = {**tiny_settings("confidence"), "selectors": ["balanced-shared"]}
     alone = simulate_seed(EXPERIMENTS["confidence"], settings, 1, lambda what, rounds: None)
@@ -140,6 +147,7 @@ def reference_ratio(problem: LinearBandit, kappa: float, known: Mapping[str, flo
     return greatest
 
 
+@pytest.mark.compiled
 def test_kappa_star_is_that_of_an_independent_computation(runs: dict[str, Results]) -> None:
     settings, results = tiny_settings("confidence"), runs["confidence"]
     known = {"noise": 0.5, "norm_bound": 1.1, "regularization": settings["regularization"]}
@@ -157,6 +165,7 @@ def test_kappa_star_is_that_of_an_independent_computation(runs: dict[str, Result
         assert shares == pytest.approx(1 - wrong / SEEDS)
 
 
+@pytest.mark.compiled
 def test_the_watched_learner_decides_as_oful_and_measures_its_ellipsoid() -> None:
     problem = LinearBandit(4, 4, 6, noise="gaussian", noise_scale=0.3, seed=2)
     known: dict[str, Any] = {"noise": 0.5, "norm_bound": 1.1, "regularization": 0.5, "scale": 0.3}
@@ -188,6 +197,7 @@ def test_where_no_kappa_suffices_the_greatest_ratio_is_reported() -> None:
     assert confidence.smallest_valid([1.0, 0.5], [1.3, 1.4]) == 1.3
 
 
+@pytest.mark.compiled
 def test_the_true_error_is_stated_and_decides_who_presumes_too_little(runs: dict[str, Results]) -> None:
     results = runs["misspecification"]
     for instance, error in (("exactly linear", 0.0), ("nearly linear", 0.05), ("far from linear", 0.2)):
@@ -197,6 +207,7 @@ def test_the_true_error_is_stated_and_decides_who_presumes_too_little(runs: dict
             assert row["well_specified_share"] == float(0.5**i / 2 >= error)
 
 
+@pytest.mark.compiled
 def test_learners_without_the_attribute_that_matters_presume_wrongly(runs: dict[str, Results]) -> None:
     results = runs["context-or-not"]
     shares = {
@@ -236,6 +247,7 @@ class Moving(LinearBandit):
     iid = False
 
 
+@pytest.mark.compiled
 def test_on_contexts_that_may_move_learners_alone_are_those_of_a_pool_of_one() -> None:
     """The runner's curves of learners alone against joint runs that hold the one learner only."""
     nested = EXPERIMENTS["nested"]
@@ -256,6 +268,7 @@ def test_on_contexts_that_may_move_learners_alone_are_those_of_a_pool_of_one() -
         assert curve.plays is not None and curve.plays[-1].sum() == ROUNDS
 
 
+@pytest.mark.compiled
 def test_the_guarantee_of_a_page_is_that_of_the_formula(runs: dict[str, Results]) -> None:
     """For UCB's quiet rewards all bounds are true: M c sqrt(T) + 2 M w for the least c = 2 width sqrt(K)."""
     results, experiment = runs["ucb-width"], EXPERIMENTS["ucb-width"]

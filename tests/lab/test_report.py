@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from equipoise.certificates.records import elimination_words
+from equipoise.certificates.records import describe_elimination
 from equipoise.cli import application
 from equipoise.lab.report.figures import regret_figure, save_figure
 from equipoise.lab.report.report import publish, write_report
@@ -92,7 +92,7 @@ def test_report_says_everything(run_folder: Path) -> None:
         assert key in text
         assert (", ".join(value) if isinstance(value, list) else str(value)) in text
     assert "small was eliminated in 3 of 3 seeds, median round 999." in text
-    assert elimination_words(results.eliminations.to_dicts()[0]) in text
+    assert describe_elimination(results.eliminations.to_dicts()[0]) in text
     assert "equipoise run made-up --rounds 1000 --seeds 3" in text
     assert "The best selector, balanced-a , which had to find out while playing" in text
 

@@ -52,6 +52,7 @@ def brute_force(learner: Eleanor, start: int) -> float:
     return float(-differential_evolution(negative, limits, seed=0, maxiter=40, popsize=10, tol=1e-8).fun)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(5))
 def test_solver_reaches_brute_force_on_tiny_instances(block: int) -> None:
     """At least 99 % of the brute-force optimum on each of 100 instances."""

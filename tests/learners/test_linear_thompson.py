@@ -114,12 +114,14 @@ def statement_ever_broken(seed: int, noise: float) -> bool:
     return False
 
 
+@pytest.mark.statistical
 def test_statements_hold_with_their_probability() -> None:
     """delta = 0.1, 100 runs; fails with probability at most 1e-6 if the claim is true (exact binomial test)."""
     n_broken = sum(statement_ever_broken(seed, noise=0.5) for seed in range(100))
     assert binomtest(n_broken, 100, 0.1, alternative="greater").pvalue > 1e-6
 
 
+@pytest.mark.statistical
 def test_statements_for_understated_noise_are_caught() -> None:
     """Negative control: a fifth of the true noise declared, and the same test must reject."""
     n_broken = sum(statement_ever_broken(seed, noise=0.1) for seed in range(100))

@@ -157,6 +157,8 @@ def greatest_rate(violations: int, runs: int) -> float:
     return float(binomtest(violations, runs).proportion_ci(0.998).high)
 
 
+@pytest.mark.compiled
+@pytest.mark.statistical
 @pytest.mark.parametrize(("bonus", "episodes"), [(1.0, 400), (0.1, 4000)])
 def test_observed_bound_holds(bonus: float, episodes: int) -> None:
     """The rate of violations is below delta with confidence 99.9 %; a learner of rate delta or more would pass with
@@ -165,6 +167,7 @@ def test_observed_bound_holds(bonus: float, episodes: int) -> None:
     assert greatest_rate(sum(violated(bonus, seed, episodes) for seed in range(N_RUNS)), N_RUNS) <= DELTA
 
 
+@pytest.mark.compiled
 def test_observed_bound_says_something_with_a_tenth_of_the_theoretical_bonus() -> None:
     for seed in range(5):
         problem = LinearMDP(4, 2, 3, 3, 3, seed=seed)
@@ -174,6 +177,8 @@ def test_observed_bound_says_something_with_a_tenth_of_the_theoretical_bonus() -
         assert bound < 0.6 * 3 * 4000
 
 
+@pytest.mark.compiled
+@pytest.mark.statistical
 def test_observed_bound_fails_with_a_bonus_far_too_small() -> None:
     """Negative control for the test above: with a hundred-thousandth of the bonus the statements are often false. Were
     the rate of violations delta, more than 12 in 50 runs would come up with probability below 1e-5."""
@@ -215,6 +220,7 @@ def test_observed_bound_is_the_smaller_form_and_above_the_sum(n: int, width_sum:
     assert bound == pytest.approx(min(first, second)) and bound > width_sum
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("low_switching", [False, True])
 def test_compiled_tape_is_the_interpreted_one(low_switching: bool) -> None:
     class Plain:

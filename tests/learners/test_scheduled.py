@@ -22,6 +22,7 @@ FAMILIES: list[tuple[tuple[str, float, float], Any]] = [
 ]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(("settings", "allowed"), FAMILIES, ids=[settings[0] for settings, _ in FAMILIES])
 def test_recorded_regret_is_the_greatest_multiple_of_the_gap_within_the_schedule(settings: Any, allowed: Any) -> None:
     learner, marks, gap = Scheduled(*settings, gap=0.4), np.arange(1, 3001), 0.4
@@ -34,6 +35,7 @@ def test_recorded_regret_is_the_greatest_multiple_of_the_gap_within_the_schedule
     assert set(np.round(losses, 9)) <= {0.0, gap}
 
 
+@pytest.mark.compiled
 def test_observed_bound_is_the_true_regret_and_the_candidate_bound_is_true() -> None:
     marks = np.array([2000])
     learners = [Scheduled("power", 1.0, 0.5), Scheduled("power", 3.0, 0.5)]

@@ -11,7 +11,7 @@ import pytest
 
 from equipoise import Portfolio
 from equipoise.bounds import Observed, Power
-from equipoise.certificates import Dropped
+from equipoise.certificates import AnyElimination
 from equipoise.learners import OFUL, UCB, EpsilonGreedy
 from equipoise.selectors import EXP3, UCB1, BalancedElimination, Corral, RealizedBalancing, StochasticCorral
 
@@ -87,7 +87,7 @@ def test_joblib_goes_on_identically() -> None:
 
 def test_copies_do_not_call_those_who_listen_to_the_original() -> None:
     portfolio = Portfolio([UCB(2), UCB(2)], BalancedElimination([Power(0.1), Power(0.1)]))
-    heard: list[Dropped] = []
+    heard: list[AnyElimination] = []
     portfolio.on_elimination(heard.append)
     copied = copy.deepcopy(portfolio)
     for _ in range(2000):

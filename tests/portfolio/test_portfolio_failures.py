@@ -9,7 +9,7 @@ import pytest
 
 from equipoise import Decision, Elimination, Portfolio
 from equipoise.bounds import Custom, Observed, Power
-from equipoise.errors import InvalidArgument, NotEntitled, UnknownDecision
+from equipoise.errors import IncompatibleLearner, InvalidArgument, UnknownDecision
 from equipoise.learners import OFUL, EpsilonGreedy, LinearThompson
 from equipoise.selectors import BalancedElimination
 from tests.recorders import FirstActionFiveLines, Recorder, eliminating, play, recorders, rewards_of, saved
@@ -210,17 +210,17 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     ),
     (
         lambda: Portfolio([OFUL(2), Mute()], BalancedElimination([Observed(), Observed()])),
-        NotEntitled,
+        IncompatibleLearner,
         "bound 1 of Balanced elimination is Observed, but learner 'mute' provides no 'regret'",
     ),
     (
         lambda: Portfolio([Mute()], needing("weight")),
-        NotEntitled,
+        IncompatibleLearner,
         "Balanced elimination needs learners that accept importance weights, but 'mute' does not",
     ),
     (
         lambda: Portfolio([Mute()], needing("lower")),
-        NotEntitled,
+        IncompatibleLearner,
         "Balanced elimination needs a lower bound from every learner, but 'mute' provides none",
     ),
     (lambda: recorders(seed=-1), InvalidArgument, "seed is -1, but must be a whole number from 0 to"),

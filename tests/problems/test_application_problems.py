@@ -83,6 +83,7 @@ def test_the_error_makes_the_near_menu_slope_the_other_way() -> None:
                 assert ((menu[pair] @ problem.theta).argmax() != means[pair].argmax()) == wrong
 
 
+@pytest.mark.statistical
 def test_both_menus_come_up_equally_often() -> None:
     problem, rng = MisspecifiedLinearBandit(3, 0.1), rng_of(0)
     near = sum(np.array_equal(problem.observe(rng), problem.params.table[0]) for _ in range(N_DRAWS))
@@ -140,6 +141,7 @@ def test_rewards_are_what_the_attributes_make_of_them(weights: list[list[float]]
     assert context @ problem.theta == pytest.approx(problem.means(context), abs=1e-12)
 
 
+@pytest.mark.statistical
 def test_attributes_are_fair_and_independent_coins() -> None:
     problem, rng = DisjointLinearBandit([0.5, 0.5], [[0.1] * 3, [0.0] * 3]), rng_of(1)
     signs = np.array([problem.observe(rng)[0].reshape(4, 2)[1:, 0] > 0 for _ in range(N_DRAWS)])

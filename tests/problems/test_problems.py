@@ -98,6 +98,7 @@ def rounds_with_columns(problem: LinearBandit, params: Params, n_columns: int, s
     return rows
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("n_columns", [5, 8, 16])
 def test_columns_that_are_drawn_alone_have_the_law_they_have_among_all(n_columns: int) -> None:
     """d* = 4 of 16: signal and distractors are uniform directions in 3 and in 12 dimensions, however many columns of
@@ -126,6 +127,7 @@ def test_a_learner_needs_its_own_columns_and_those_of_the_signal() -> None:
     assert KArmedBandit([0.1, 0.2]).columns_for(UCB(2)) == 0
 
 
+@pytest.mark.statistical
 def test_contexts_of_a_table_come_up_equally_often() -> None:
     """Each of four action sets in a quarter of the rounds: exact binomial test, a share of 1e-6 for each."""
     problem = LinearBandit(4, 2, 3, contexts="table", table_size=4, seed=1)
@@ -167,6 +169,7 @@ BANDITS: list[Callable[..., Any]] = [
 ]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("bandit", BANDITS)
 @pytest.mark.parametrize("action", [0, 1])
 def test_noise_has_the_documented_law(bandit: Callable[..., Any], action: int) -> None:

@@ -31,6 +31,7 @@ def test_offered_actions_are_those_of_the_table_with_their_expected_rewards() ->
     assert (problem.n_actions, problem.n_columns, problem.name) == (3, 2, "TableBandit(3 sets, K=3, d=2)")
 
 
+@pytest.mark.statistical
 def test_sets_come_up_equally_often() -> None:
     """Exact binomial test for each of three sets; together they accuse a sound problem with probability 1e-6."""
     problem, rng = TableBandit(FEATURES, THETA), np.random.default_rng(1)

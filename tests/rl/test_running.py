@@ -264,9 +264,7 @@ def test_a_portfolio_on_a_feature_map_is_saved_and_goes_on_exactly(low_switching
     portfolio = on_features(low_switching=low_switching)
     rl.run(Corridor(), portfolio, 40, seed=0)
     portfolio.save(tmp_path / "portfolio")
-    with pytest.raises(
-        StoreConflict, match=r"'c=0\.1' is a FeatureLSVI, which is not part of equipoise: pass learners="
-    ):
+    with pytest.raises(StoreConflict, match=r"'c=0\.1' is a FeatureLSVI, which is not registered: pass learners="):
         Portfolio.load(tmp_path / "portfolio")
     used = on_features(low_switching=low_switching).learners
     rl.run(Corridor(), Portfolio(used, BalancedElimination([Observed()] * 2, reward_range=(0.0, 4.0))), 60, seed=9)

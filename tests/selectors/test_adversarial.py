@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise import Portfolio, Proposal
-from equipoise.compatibility import check_entitled
-from equipoise.errors import InvalidArgument, NotEntitled
+from equipoise.compatibility import check_compatible
+from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.lab.experiments.adversarial import ADVERSARIAL
 from equipoise.lab.runs.results import log_rounds
 from equipoise.lab.runs.runner import complete_settings
@@ -171,7 +171,7 @@ def test_the_last_learner_plays_on_alone_and_inconsistency_is_stated() -> None:
     certificate = selector.certificate()
     assert not certificate.consistent
     assert certificate.regret_upper == 400
-    assert certificate.words() == (
+    assert certificate.describe() == (
         "With confidence 0.95, no learner that is still active keeps its bound; the rewards contradict all of them."
     )
 
@@ -225,9 +225,9 @@ class AsksForNested:
 
 def test_any_selector_may_ask_for_nested_learners() -> None:
     selector: Any = AsksForNested()
-    check_entitled(selector, [OFUL(2), OFUL(4)])
-    with pytest.raises(NotEntitled, match="learner 'last' has dim = 2 after"):
-        check_entitled(selector, [OFUL(4), OFUL(2, name="last")])
+    check_compatible(selector, [OFUL(2), OFUL(4)])
+    with pytest.raises(IncompatibleLearner, match="learner 'last' has dim = 2 after"):
+        check_compatible(selector, [OFUL(4), OFUL(2, name="last")])
 
 
 def test_learners_left_out_are_never_asked_and_never_taught() -> None:
@@ -269,7 +269,7 @@ class OnlyAnAction(OFUL):
     ],
 )
 def test_learners_it_cannot_select_among_are_refused_by_name(cls: Any, pool: list[Any], message: str) -> None:
-    with pytest.raises(NotEntitled) as refusal:
+    with pytest.raises(IncompatibleLearner) as refusal:
         cls.for_learners(pool)
     assert message in str(refusal.value)
 
@@ -277,11 +277,11 @@ def test_learners_it_cannot_select_among_are_refused_by_name(cls: Any, pool: lis
 def test_a_portfolio_refuses_learners_of_other_classes() -> None:
     selector = AdversarialElimination.for_learners([OFUL(2), OFUL(4)])
     with pytest.raises(
-        NotEntitled,
+        IncompatibleLearner,
         match=r"learner 'OFUL\(d=8\)' has dim = 8, but must have 4, for which Adversarial elimination was created",
     ):
         Portfolio([OFUL(2), OFUL(8)], selector)
-    with pytest.raises(NotEntitled, match="learner 'UCB' has no model_class"):
+    with pytest.raises(IncompatibleLearner, match="learner 'UCB' has no model_class"):
         Portfolio([OFUL(2), UCB(4, name="UCB")], selector)
     with pytest.raises(InvalidArgument, match="learners has 1 entries, but Adversarial elimination was made for 2"):
         Portfolio([OFUL(2)], selector)
@@ -339,6 +339,7 @@ ADVERSARIES = {
 }
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("share_data", [False, True], ids=["own data", "shared data"])
 @pytest.mark.parametrize("name", ADVERSARIES)
 def test_the_compiled_run_is_that_of_a_portfolio(name: str, share_data: bool) -> None:
@@ -362,7 +363,7 @@ def test_the_compiled_run_is_that_of_a_portfolio(name: str, share_data: bool) ->
         (end.round, end.learner.index) for end in slow.eliminations
     ]
     assert fast.eliminations
-    assert fast.certificate().words() == slow.certificate().words()
+    assert fast.certificate().describe() == slow.certificate().describe()
 
 
 def test_a_saved_portfolio_goes_on_as_the_original(tmp_path: Any) -> None:
@@ -401,4 +402,4 @@ def test_the_experiment_puts_both_algorithms_before_the_adversary_of_its_instanc
     assert setup.shared == {"adversarial-shared"}
     assert setup.well_specified is not None and setup.well_specified() == [False, False, True, True]
     for selector in setup.selectors.values():
-        check_entitled(selector, setup.learners)
+        check_compatible(selector, setup.learners)

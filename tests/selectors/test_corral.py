@@ -190,6 +190,7 @@ def test_exp3p_keeps_its_floor(n: int, horizon: int, seed: int) -> None:
         assert sum(selector.probabilities) == pytest.approx(1.0, abs=1e-12)
 
 
+@pytest.mark.statistical
 def test_the_kept_policy_is_any_of_the_earlier_ones_with_equal_probability() -> None:
     """2,000 independent runs; (number - uniform) / s is uniform on (0, 1) if the number is uniform on 1..s. A p-value
     below 1e-6 has that probability if the claim is true. Playing the newest is the negative control."""
@@ -206,6 +207,7 @@ def test_the_kept_policy_is_any_of_the_earlier_ones_with_equal_probability() -> 
     assert chisquare(np.histogram(newest, 10, (0.0, 1.0))[0]).pvalue < 1e-6
 
 
+@pytest.mark.statistical
 def test_a_policy_is_kept_about_ln_s_times() -> None:
     """The s-th with probability 1/s: the 13th harmonic number is 3.18; the mean of 500 runs is within 0.5 with
     probability 1 - 1e-9 (its standard deviation is 0.06)."""

@@ -71,7 +71,7 @@ def test_portfolio_says_it_in_words_and_json() -> None:
     for _ in range(150):
         decision = portfolio.decide(None)
         portfolio.learn(decision, (0.2, 0.8)[decision.action])
-    words, data = portfolio.words(), portfolio.to_json()
+    words, data = portfolio.describe(), portfolio.to_json()
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     outlook = data["certificate"]["next_elimination"]
     assert (
@@ -86,7 +86,7 @@ def test_portfolio_says_it_in_words_and_json() -> None:
         decision = portfolio.decide(None)
         portfolio.learn(decision, 0.8)
     waiting = portfolio.decide(None)
-    words = portfolio.words()
+    words = portfolio.describe()
     assert "At the present means" not in words
     assert "dropped, mean reward 0.2" in words and "(1 without a reward)" in words
     assert "It has lost at least" in words
@@ -99,5 +99,5 @@ def test_voided_certificates_say_nothing_of_losses() -> None:
     for _ in range(200):
         decision = portfolio.decide(None)
         portfolio.learn(decision, (0.2, 0.8)[decision.action])
-    assert portfolio.words().startswith("No statement")
-    assert "lost" not in portfolio.words()
+    assert portfolio.describe().startswith("No statement")
+    assert "lost" not in portfolio.describe()

@@ -27,9 +27,9 @@ from equipoise.selectors import (
 )
 from equipoise.storage.archive import unpack
 from equipoise.storage.migrations import selector_state_0_1
-from tests.selectors.test_contract_selectors import CLASSES, SUBJECTS, UNSPACED
+from tests.selectors.subjects import CLASSES, SUBJECTS, UNSPACED
 
-RELEASE = Path(__file__).parent / "recorded" / "release-0.1.0" / "portfolios"
+RELEASE = Path(__file__).parents[1] / "recorded" / "release-0.1.0" / "portfolios"
 
 
 class Event(NamedTuple):

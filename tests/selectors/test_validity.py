@@ -177,6 +177,7 @@ def holds(n_broken: int) -> bool:
     return bool(binomtest(n_broken, RUNS, DELTA, alternative="greater").pvalue >= FALSE_ALARM)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("late", [0, 30])
 @pytest.mark.parametrize("name", WORLDS)
 def test_compiled_runs_equal_those_of_the_public_class(name: str, late: int) -> None:
@@ -203,7 +204,8 @@ def test_compiled_runs_equal_those_of_the_public_class(name: str, late: int) -> 
             assert public[field].tobytes() == other[field].tobytes(), field
 
 
-@pytest.mark.millions_of_rounds
+@pytest.mark.compiled
+@pytest.mark.statistical
 @pytest.mark.parametrize("late", [0, LATE], ids=["at once", "zeros come late"])
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_claim_fails_in_at_most_a_delta_share_of_runs(name: str, late: int) -> None:
@@ -211,7 +213,8 @@ def test_every_claim_fails_in_at_most_a_delta_share_of_runs(name: str, late: int
     assert {claim: n for claim, n in zip(CLAIMS, counts, strict=True) if not holds(n)} == {}
 
 
-@pytest.mark.millions_of_rounds
+@pytest.mark.compiled
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", WORLDS)
 def test_a_radius_a_third_as_wide_is_caught(name: str) -> None:
     """The negative control: the same check rejects every claim that has no other slack in this world."""
@@ -220,7 +223,8 @@ def test_a_radius_a_third_as_wide_is_caught(name: str) -> None:
     assert {CLAIMS[k]: counts[k] for k in world.sharp if holds(counts[k])} == {}
 
 
-@pytest.mark.millions_of_rounds
+@pytest.mark.compiled
+@pytest.mark.statistical
 def test_booking_rewards_as_they_arrive_is_caught() -> None:
     """The negative control of late rewards: zeros come late, so what has arrived looks better than it is."""
     counts = broken_runs(WORLDS["witness"], late=LATE, in_order=False)
@@ -240,16 +244,16 @@ def test_a_certificate_says_in_words_what_it_claims_and_when_it_claims_nothing()
         if t == 200:
             certificate = selector.certificate()
             assert certificate.valid and certificate.consistent
-            assert certificate.words() == (
+            assert certificate.describe() == (
                 "With confidence 0.95, and if some active learner keeps its bound, "
                 f"the best expected reward lies in [{certificate.optimum_lower:.4g}, 1] "
                 f"and the regret of 200 rounds is at least 0 and at most {certificate.regret_upper:.4g}."
             )
         selector.credit(selector.choose(), 1.0 if t < 200 else 0.0)
-    assert selector.certificate().words() == (
+    assert selector.certificate().describe() == (
         "With confidence 0.95, no learner that is still active keeps its bound; the rewards contradict all of them."
     )
     assert selector.certificate().regret_upper == 1000, "all that the range of rewards allows"
-    assert narrowed.certificate().words() == (
+    assert narrowed.certificate().describe() == (
         "No statement: the radius was narrowed by hand (radius_scale below 1), which voids every certificate."
     )

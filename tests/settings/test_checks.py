@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from equipoise import errors
 from equipoise.bounds import Observed, Power, SqrtLog
-from equipoise.compatibility import check_entitled
-from equipoise.errors import EquipoiseError, InvalidArgument, NotEntitled, UnknownName
+from equipoise.compatibility import check_compatible
+from equipoise.errors import EquipoiseError, IncompatibleLearner, InvalidArgument, UnknownName
 from equipoise.selectors import BalancedElimination
 from equipoise.settings import checks as validation
 from equipoise.settings.checks import count, fraction, interval, non_negative, one_of, positive, probability, real, text
@@ -23,7 +23,7 @@ BALANCED = [Power(0.5), Power(1.0)]
 
 
 class Named:
-    """A learner as `check_entitled` sees one."""
+    """A learner as `check_compatible` sees one."""
 
     name = "mine"
 
@@ -79,7 +79,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: BalancedElimination(BALANCED, radius_scale=0), "radius_scale is 0, but must be positive, at least 1e-100"),
     (
-        lambda: check_entitled(BalancedElimination(BALANCED), [Named()]),
+        lambda: check_compatible(BalancedElimination(BALANCED), [Named()]),
         "learners has 1 entries, but Balanced elimination was made for 2",
     ),
 ]
@@ -168,21 +168,21 @@ def test_every_check_is_tested_here() -> None:
 
 
 def needing(what: str) -> Any:
-    """A selector that needs `what` of its one learner, as `check_entitled` sees one."""
+    """A selector that needs `what` of its one learner, as `check_compatible` sees one."""
     selector = BalancedElimination([SqrtLog(1.0, 0.1)])
     selector.needs = frozenset({what})
     return selector
 
 
 def test_a_selector_says_which_learner_lacks_what() -> None:
-    with pytest.raises(NotEntitled) as caught:
-        check_entitled(needing("weight"), [Named()])
+    with pytest.raises(IncompatibleLearner) as caught:
+        check_compatible(needing("weight"), [Named()])
     assert str(caught.value) == (
         "Balanced elimination needs learners that accept importance weights, but 'mine' does not"
     )
-    with pytest.raises(NotEntitled) as caught:
-        check_entitled(needing("lower"), [Named()])
+    with pytest.raises(IncompatibleLearner) as caught:
+        check_compatible(needing("lower"), [Named()])
     assert str(caught.value) == "Balanced elimination needs a lower bound from every learner, but 'mine' provides none"
-    with pytest.raises(NotEntitled) as caught:
-        check_entitled(BalancedElimination([Observed()]), [Named()])
+    with pytest.raises(IncompatibleLearner) as caught:
+        check_compatible(BalancedElimination([Observed()]), [Named()])
     assert str(caught.value) == ("bound 0 of Balanced elimination is Observed, but learner 'mine' provides no 'regret'")

@@ -23,7 +23,7 @@ class Ruler(Scale):
     length: int = setting(check=count, kw_only=False)
     marks: tuple[int, ...] = setting(default=(), decode=tuple)
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         self.weights = np.zeros(self.length)
 
     def state(self) -> dict[str, np.ndarray]:

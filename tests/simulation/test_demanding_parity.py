@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from equipoise import Portfolio
-from equipoise.errors import NotEntitled
+from equipoise.errors import IncompatibleLearner
 from equipoise.kernels.records import state_columns
 from equipoise.lab.runs.results import log_rounds
 from equipoise.learners import OFUL, UCB, EpsilonGreedy, SquareCB
@@ -37,6 +37,7 @@ CASES: dict[str, Any] = {
 }
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("case", CASES)
 def test_compiled_runs_are_those_of_a_portfolio(case: str) -> None:
     world, make = CASES[case]
@@ -59,6 +60,7 @@ def test_compiled_runs_are_those_of_a_portfolio(case: str) -> None:
         assert column == pytest.approx(theirs[name], rel=1e-8, abs=1e-12), name
 
 
+@pytest.mark.compiled
 def test_a_weighted_row_is_the_same_compiled_and_not() -> None:
     rng = np.random.default_rng(1)
     learners = OFUL(3), OFUL(3)
@@ -73,7 +75,9 @@ def test_a_weighted_row_is_the_same_compiled_and_not() -> None:
 
 
 def test_a_joint_run_refuses_what_a_portfolio_refuses() -> None:
-    with pytest.raises(NotEntitled, match=r"Corral needs learners that accept importance weights, but 'SquareCB"):
+    with pytest.raises(
+        IncompatibleLearner, match=r"Corral needs learners that accept importance weights, but 'SquareCB"
+    ):
         run_jointly(KArmedBandit([0.2, 0.5]), [OFUL(2), SquareCB(2)], Corral(2, horizon=9), log_rounds(9), 0)
 
 

@@ -53,6 +53,8 @@ print(json.dumps([compilations(), float(tapes.rows[0, :, 0].sum())]))
 """
 
 
+@pytest.mark.compiled
+@pytest.mark.slow
 def test_second_start_of_a_run_compiles_nothing(tmp_path: Path) -> None:
     counts = []
     for name in ("first", "second"):
@@ -80,6 +82,8 @@ def started_in(folder: Path, cached: Path, **environment: str) -> Callable[[], t
     return finish
 
 
+@pytest.mark.compiled
+@pytest.mark.slow
 def test_an_edited_kernel_is_compiled_anew(tmp_path: Path) -> None:
     """Whether the loop calls it, or it is a constant in a module that the loop imports; edits elsewhere do not count.
 
@@ -100,7 +104,7 @@ def test_an_edited_kernel_is_compiled_anew(tmp_path: Path) -> None:
     edit("problems/base.py", "return 1.0 if rng.random() < mean else 0.0", "return 0.5 if rng.random() < mean else 0.0")
     compiled, halved = play_in(tmp_path, cached)
     assert compiled > 0 and halved == rewards[0] / 2
-    edit("streams.py", "REWARDS = 2 << 20", "REWARDS = 5 << 20")
+    edit("kernels/streams.py", "REWARDS = 2 << 20", "REWARDS = 5 << 20")
     compiled, shifted = play_in(tmp_path, cached)
     assert compiled > 0 and shifted != halved
 
@@ -133,6 +137,7 @@ def machine_code(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.nb[ic]"))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("damage", ["index", "data", "unnoticed", "sums", "source"])
 def test_a_damaged_file_is_made_anew(folder: Path, damage: str) -> None:
     binding = constant_binding()
@@ -191,6 +196,7 @@ def test_key_depends_on_switches_versions_and_python(folder: Path, monkeypatch: 
     assert key() in keys
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("fault", ["writable", "foreign", "file", "link", "unmakable"])
 def test_a_folder_that_is_not_private_is_refused(
     folder: Path, fault: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -224,12 +230,14 @@ def test_a_folder_that_is_not_private_is_refused(
     assert line.startswith("drivers are compiled at every start: the cache") and reasons[fault] in line
 
 
+@pytest.mark.compiled
 def test_files_are_private(folder: Path) -> None:
     play(compiler.Driver(constant_binding(), "drive"))
     assert folder.stat().st_mode & 0o777 == 0o700
     assert all(path.stat().st_mode & 0o777 == 0o700 for path in folder.iterdir())
 
 
+@pytest.mark.compiled
 def test_machine_code_is_kept_nowhere_else(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CONFIG, "CACHE_DIR", str(tmp_path / "elsewhere"))
     play(compiler.Driver(constant_binding(), "drive"))
@@ -237,6 +245,7 @@ def test_machine_code_is_kept_nowhere_else(folder: Path, tmp_path: Path, monkeyp
     assert str(tmp_path / "elsewhere") == CONFIG.CACHE_DIR
 
 
+@pytest.mark.compiled
 def test_a_kernel_without_a_file_is_compiled_in_memory(folder: Path) -> None:
     binding = constant_binding()
     inner = kernel(lambda params, workspace, rng: (workspace.actions, params.means))

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.bounds import Power
-from equipoise.certificates.records import elimination_record, elimination_words, verify_file, verify_record
+from equipoise.certificates.records import describe_elimination, elimination_record, verify_file, verify_record
 from equipoise.errors import UnreadableFile
 from equipoise.selectors import BalancedElimination
 from equipoise.storage.files import digest
+from tests.theory.alterations import altered, leaves
 
 NAMES = ["good", "poor", "worse"]
 
@@ -82,40 +83,6 @@ def test_radius_and_sides_agree_with_the_published_formula() -> None:
     assert learner["mean_upper"] == pytest.approx(mean_upper, rel=1e-12)
     assert witness["mean_lower"] == pytest.approx(mean_lower, rel=1e-12)
     assert mean_upper < mean_lower
-
-
-def leaves(record: dict[str, Any]) -> list[tuple[dict[str, Any] | list[Any], Any]]:
-    """Every place of a record that holds a single value, as (container, key)."""
-    found: list[tuple[dict[str, Any] | list[Any], Any]] = []
-    for key, value in record.items():
-        if isinstance(value, dict):
-            found += leaves(value)
-        elif isinstance(value, list):
-            found += [(value, i) for i in range(len(value))]
-        else:
-            found.append((record, key))
-    return found
-
-
-def altered(record: dict[str, Any], chances: random.Random) -> dict[str, Any]:
-    """A copy with one value changed to another plausible one, removed, or of another type."""
-    copied = copy.deepcopy(record)
-    container, key = chances.choice(leaves(copied))
-    value = container[key]
-    kind = chances.randrange(5)
-    if kind == 0 and isinstance(container, dict):
-        del container[key]
-    elif kind == 1:
-        container[key] = chances.choice([None, "x", [], {}, True, math.nan, -math.inf, -1])
-    elif isinstance(value, str):
-        container[key] = value[:-1] + ("a" if value[-1:] != "a" else "b")
-    elif isinstance(value, int):
-        container[key] = value + chances.choice([-3, -1, 1, 2, 10])
-    elif isinstance(value, float):
-        container[key] = value * (1 + 10 ** chances.uniform(-12, 0)) + chances.choice([0.0, 1e-9])
-    else:
-        container[key] = 0.5
-    return copied
 
 
 def test_a_thousand_random_alterations_are_rejected() -> None:
@@ -272,7 +239,7 @@ def test_any_value_in_any_place_is_judged_without_an_exception(record: dict[str,
 
 def test_words_hold_the_numbers_of_the_inequality() -> None:
     record = RECORDS[0]
-    words = elimination_words(record)
+    words = describe_elimination(record)
     assert words.startswith(f"In round {record['round']:,} of seed 0, {record['learner']['name']} was dropped")
     assert f"= {record['learner']['mean_upper']:.4f}, but good shows" in words
     assert words.endswith(f"= {record['witness']['mean_lower']:.4f}.")
@@ -282,8 +249,8 @@ def test_words_hold_the_numbers_of_the_inequality() -> None:
 def test_words_show_enough_digits_to_tell_the_sides_apart() -> None:
     record = copy.deepcopy(RECORDS[0])
     record["learner"]["mean_upper"], record["witness"]["mean_lower"] = 0.5, 0.5000000004
-    assert "0.5000000000, but" in elimination_words(record)
-    assert elimination_words(record).endswith("= 0.5000000004.")
+    assert "0.5000000000, but" in describe_elimination(record)
+    assert describe_elimination(record).endswith("= 0.5000000004.")
 
 
 def test_a_file_is_verified_line_by_line(tmp_path: Path) -> None:

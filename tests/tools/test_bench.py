@@ -38,6 +38,7 @@ def arrays(rounds: Rounds) -> tuple[Any, Any, Any]:
     return rounds.table[rounds.sets], rounds.means[rounds.sets], rounds.noise
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("shape", SHAPES)
 def test_simulator_learner_portfolio_and_loops_make_the_same_decisions(shape: Shape) -> None:
     problem, rounds = instance(shape)
@@ -267,6 +268,7 @@ def test_ratios_are_to_the_simulator() -> None:
     assert report.left_out(data) == ["gone: not installed"]
 
 
+@pytest.mark.slow
 def test_quick_run_writes_every_part(tmp_path: Path) -> None:
     """Uncompiled, as only the structure is looked at."""
     yardstick = tmp_path / "outside.py"

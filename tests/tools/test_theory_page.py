@@ -116,6 +116,7 @@ def test_command_writes_the_pages_of_theory_from_what_is_there(
     assert "M = 3" in (tmp_path / "docs" / "guarantees.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.compiled
 def test_growth_is_kept_and_measured(tmp_path: Path) -> None:
     """Small horizons; the exponents of the page are measured with large ones."""
     rows = growth.measure(7, 11, seeds=1)

@@ -18,7 +18,7 @@ from equipoise.lab.experiment import Setup
 from equipoise.lab.experiments.linear_mdp import LINEAR_MDP
 from equipoise.lab.experiments.nested import NESTED, NORM_BOUND, nested_dims
 from equipoise.lab.runs.results import log_rounds
-from equipoise.learner import learner_name
+from equipoise.learner import part_name
 from equipoise.learners import OFUL, Constant
 from equipoise.portfolio import Portfolio
 from equipoise.problems import KArmedBandit, LinearBandit
@@ -127,7 +127,7 @@ def selector_nanos(n_learners: int, rounds: int, scale: Scale) -> list[float]:
 
 def episode_figures(scale: Scale) -> Figures:
     """Microseconds of an episode, planning included, after fewer and more of them."""
-    for i, name in enumerate(map(learner_name, linear_mdp(0, 1).learners)):
+    for i, name in enumerate(map(part_name, linear_mdp(0, 1).learners)):
         micros = np.array([episode_micros(i, seed, scale) for seed in range(scale.repeats)])
         for column, after in enumerate(scale.episodes):
             values = micros[:, column].tolist()

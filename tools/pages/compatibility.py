@@ -1,4 +1,4 @@
-"""What selectors need and what learners provide, as tables of the documentation: `equipoise docs entitlement`.
+"""What selectors need and what learners provide, as tables of the documentation: `python -m tools.pages compatibility`.
 
 The tables are read off the declarations that `equipoise.compatibility` compares.
 """
@@ -79,7 +79,7 @@ def _lines() -> Iterator[str]:
     yield from _table("learner", PROVIDED.values())
     for learner in examples():
         yield _row(type(learner).__name__, (word in provided_by(learner) for word in PROVIDED))
-    yield "\n*Written by `equipoise docs entitlement`.*"
+    yield "\n*Written by `python -m tools.pages compatibility`.*"
 
 
 def _table(first: str, headings: Iterable[str]) -> Iterator[str]:

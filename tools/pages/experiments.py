@@ -21,7 +21,7 @@ from equipoise.lab.report.report import PAPER
 from equipoise.lab.report.tables import command_line, facts, with_error
 from equipoise.lab.runs.results import Results
 from equipoise.lab.runs.summary import PRICE_FLOOR, Row, rows_of
-from equipoise.learner import learner_name
+from equipoise.learner import part_name
 from equipoise.selectors import BalancedElimination
 from equipoise.storage.files import write_atomic
 from equipoise.theory.closed_forms import ClosedForm, closed_form
@@ -175,7 +175,7 @@ def guarantee(experiment: Experiment, results: Results, instance: str, label: st
     if len(bounds) < len(setup.learners):
         return None
     pairs = zip(setup.learners, bounds, strict=True)
-    true = [_keeps(bound, high - low, results, instance, learner_name(learner)) for learner, bound in pairs]
+    true = [_keeps(bound, high - low, results, instance, part_name(learner)) for learner, bound in pairs]
     return closed_form(selector, true, results.summary["rounds"]) if any(true) else inf
 
 

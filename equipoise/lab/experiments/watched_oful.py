@@ -70,9 +70,9 @@ class WatchedOFUL(OFUL):
     accepts = frozenset({"off_policy"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         self.dim = len(self.truth)
-        super()._open()
+        super()._set_up()
         self._watched = Memory(*self.memory, self.truth, -self.regularization * self.truth, np.zeros(1))
         self.memory = self._watched  # type: ignore[assignment]  # it has all that a Ridge has
         judge(self.params, self._watched)

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from equipoise.certificates.fields import Record
-from equipoise.certificates.records import elimination_words
+from equipoise.certificates.records import describe_elimination
 from equipoise.lab.report.figures import PNG, SVG, regret_figure, save_figure
 from equipoise.lab.report.html import inline, page, table
 from equipoise.lab.report.tables import COLUMNS, command_line, facts, overview, plays, with_error
@@ -146,7 +146,7 @@ def _eliminated(results: Results, instance: str) -> str:
             parts.append(
                 f"<p><b>{escape(learner)}</b> was eliminated in {len(group)} of {n_seeds} "
                 f"{'seeds' if n_seeds > 1 else 'seed'}, median round {rounds}. For example:</p>"
-                f"<blockquote>{escape(elimination_words(group[0]))}</blockquote>"
+                f"<blockquote>{escape(describe_elimination(group[0]))}</blockquote>"
             )
     return "\n".join(parts)
 

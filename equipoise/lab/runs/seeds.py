@@ -16,7 +16,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.lab.executor import Report
 from equipoise.lab.experiment import Experiment, Setup
 from equipoise.lab.runs.results import Curve, SeedResult, log_rounds
-from equipoise.learner import learner_name
+from equipoise.learner import part_name
 from equipoise.selector import Selector
 from equipoise.selectors import Oracle
 from equipoise.simulation.joint import run_jointly
@@ -66,7 +66,7 @@ def _open(experiment: Experiment, settings: Mapping[str, Plain], seed: int, inst
         return experiment.set_up(settings, seed, instance)
 
     setup, marks = fresh(), log_rounds(settings["rounds"])
-    names = [learner_name(learner) for learner in setup.learners]
+    names = [part_name(learner) for learner in setup.learners]
     if len(set(names)) != len(names):
         raise InvalidArgument(f"learners are named {names}, but names must differ: results are kept by name")
     return _World(setup, fresh, names, Tapes(setup.problem, setup.learners, marks, seed), marks, seed, instance)

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from equipoise import __version__
-from equipoise.compatibility import check_entitled
-from equipoise.errors import NotEntitled
+from equipoise.compatibility import check_compatible
+from equipoise.errors import IncompatibleLearner
 from equipoise.lab.executor import Report
 from equipoise.lab.runs.results import log_rounds
 from equipoise.lab.runs.seeds import run_from_tapes, violates
@@ -70,8 +70,8 @@ def way_of(instance: str, rounds: int, label: str, shared: bool) -> str | None:
             contender.learner_for(world, rounds)
             return "alone"
         selector = contender.selector_for(world, rounds)
-        check_entitled(selector, world.learners)
-    except NotEntitled:
+        check_compatible(selector, world.learners)
+    except IncompatibleLearner:
         return None
     if why_not_tapes(world.problem, selector, shared) is None:
         return "tapes"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from equipoise.errors import NotEntitled
+from equipoise.errors import IncompatibleLearner
 from equipoise.lab.suite.instances import World
 from equipoise.learner import Learner
 from equipoise.learners import OFUL, OSOM, ALBDim, MisspecificationAdaptive, ModCB
@@ -46,12 +46,12 @@ class Contender:
 
     def selector_for(self, world: World, rounds: int) -> Selector:
         if self.build is None:
-            raise NotEntitled(f"{self.label} is no selector")
+            raise IncompatibleLearner(f"{self.label} is no selector")
         return self.build(world, rounds)
 
     def learner_for(self, world: World, rounds: int) -> Learner:
         if self.build_learner is None:
-            raise NotEntitled(f"{self.label} is no learner")
+            raise IncompatibleLearner(f"{self.label} is no learner")
         return self.build_learner(world, rounds)
 
 
@@ -96,8 +96,8 @@ def _ucbc(world: World, rounds: int) -> Selector:
     return selector
 
 
-def _made_for(name: str, problem: str) -> NotEntitled:
-    return NotEntitled(f"{name} is made for {problem}")
+def _made_for(name: str, problem: str) -> IncompatibleLearner:
+    return IncompatibleLearner(f"{name} is made for {problem}")
 
 
 def _linear_learners(world: World, name: str) -> list[OFUL]:

@@ -45,8 +45,8 @@ class Named(Configured):
 
     name: str = setting(default=None, check=optional(text))
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         if self.name is None:
             self.name = self.default_name()
 
@@ -156,8 +156,8 @@ class Seeded(KernelLearner[ParamsT, MemoryT]):
     randomized = True
     seed: int = setting(default=0, check=partial(count, least=0, most=2**64 - 1))
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self._stream = open_stream(self.seed)
 
     def _own_generator(self) -> np.random.Generator:

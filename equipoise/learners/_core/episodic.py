@@ -200,9 +200,9 @@ class FeatureLearner(EpisodicLearner[ParamsT, MemoryT]):
     features: Numbers = setting(check=check_features, encode=np.ndarray.tolist, kw_only=False)
     dim: int = setting(default=None, kw_only=False)
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         self.n_states, self.n_actions, n_features = self.features.shape
         if self.dim is None:
             self.dim = n_features
         self.dim = count("dim", self.dim, most=n_features)
-        super()._open()
+        super()._set_up()

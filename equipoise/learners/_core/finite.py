@@ -49,8 +49,8 @@ class FiniteLearner(FeaturelessLearner[ParamsT, MemoryT]):
 
     arms: int = setting(check=partial(count, most=1_000_000), kw_only=False)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self._all_actions = np.empty((self.arms, 0))
 
     def check_n_actions(self, n_actions: int) -> None:

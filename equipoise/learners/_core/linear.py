@@ -46,8 +46,8 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
     action_bound: float = setting(default=1.0, check=positive)
     regularization: float = setting(default=1.0, check=positive)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         if self.regularization < MIN_REGULARIZATION * self.action_bound**2:
             least = f"{MIN_REGULARIZATION:g} * action_bound^2 = {MIN_REGULARIZATION * self.action_bound**2:g}"
             raise InvalidArgument(f"regularization is {self.regularization!r}, but must be at least {least}")
@@ -116,8 +116,8 @@ class RidgeLearner(LinearLearner[ParamsT, Ridge], Ranged):
     provides = frozenset({"greedy", "value"})
     scale: float = setting(default=1.0, check=positive)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self.memory = new_ridge(self.dim, self.regularization)
 
     def default_name(self) -> str:

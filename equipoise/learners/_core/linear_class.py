@@ -16,8 +16,8 @@ from itertools import pairwise
 from math import log, sqrt
 from typing import NamedTuple
 
-from equipoise.errors import InvalidArgument, NotEntitled
-from equipoise.learner import stated_class
+from equipoise.errors import IncompatibleLearner, InvalidArgument
+from equipoise.learner import model_class_of
 from equipoise.settings.checks import count, interval, non_negative, positive, probability, text
 
 
@@ -40,13 +40,13 @@ class LinearClass(NamedTuple):
         for quantity in NESTED_QUANTITIES:
             before, now = getattr(smaller, quantity), getattr(self, quantity)
             if now < before:
-                raise NotEntitled(
+                raise IncompatibleLearner(
                     f"learner {self.name!r} has {quantity} = {now:g} after {smaller.name!r} with {before:g}, but "
                     "learners must come in order, every class containing the one before it"
                 )
         (low, high), (own_low, own_high) = smaller.reward_range, self.reward_range
         if not (own_low <= low and high <= own_high):
-            raise NotEntitled(
+            raise IncompatibleLearner(
                 f"learner {self.name!r} has reward_range ({own_low:g}, {own_high:g}), but it must contain "
                 f"({low:g}, {high:g}) of {smaller.name!r} before it"
             )
@@ -56,7 +56,7 @@ class LinearClass(NamedTuple):
         for quantity in LinearClass._fields[1:]:
             value, expected_value = getattr(self, quantity), getattr(expected, quantity)
             if value != expected_value:
-                raise NotEntitled(
+                raise IncompatibleLearner(
                     f"learner {self.name!r} has {quantity} = {value}, but must have {expected_value}, for which "
                     f"{selector_name} was created"
                 )
@@ -73,7 +73,7 @@ def linear_class(learner: object) -> LinearClass:
     >>> linear_class(OFUL(4, norm_bound=1.5)).norm_bound
     1.5
     """
-    return check_class(stated_class(learner))
+    return check_class(model_class_of(learner))
 
 
 def check_class(model_class: object) -> LinearClass:

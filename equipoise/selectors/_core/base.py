@@ -14,16 +14,16 @@ from typing import ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from equipoise.bounds import Bound, Custom, Observed
-from equipoise.certificates import Certificate, Dropped, Elimination, Evidence, Standing
+from equipoise.certificates import AnyElimination, Certificate, Elimination, Evidence, Standing
 from equipoise.confidence import Confidence, lower_sum, radius_sum, upper_sum
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.records import (
     check_columns,
     check_shapes,
+    load_columns,
+    load_state,
     state_columns,
     state_records,
-    take_columns,
-    take_state,
 )
 from equipoise.learner import Proposal, Proposals
 from equipoise.selector import Choice, SelectorTraits
@@ -38,7 +38,7 @@ from equipoise.types import Action, AnyArray, State
 
 P = TypeVar("P", bound=NamedTuple)
 S = TypeVar("S", bound=NamedTuple)
-D = TypeVar("D", bound=Dropped)
+D = TypeVar("D", bound=AnyElimination)
 
 
 class KernelSelector(Configured, Generic[P, S, D]):
@@ -63,7 +63,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
     kernel_state: S  # what the kernels take second: rows that they change in place
     evidence: EvidenceState  # the part of it that every selector has
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         low, high = self.reward_range
         self.confidence = self._make_confidence(self.n_learners)
         self.params = self._make_params(EvidenceParams(self.confidence.radius, low, high, high - low))
@@ -313,7 +313,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
 
     def from_arrays(self, state: S) -> None:
         """Take on a state that compiled code has worked on, all of whose plays are resolved."""
-        take_state(self.kernel_state, state)
+        load_state(self.kernel_state, state)
         self._note_eliminations()
 
     def state(self) -> State:
@@ -331,7 +331,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
         (eliminated_at,) = [array for name, array in state.items() if name.endswith("accounts.eliminated_at")]
         check_shapes(state, {"draws": (1,), "eliminated": (int(np.count_nonzero(eliminated_at)),)})
         self._ledger.check_state(ledger)
-        take_columns(self.kernel_state, state)
+        load_columns(self.kernel_state, state)
         self._ledger.restore(ledger)
         self._draws = int(state["draws"][0])
         self._eliminations[:] = [self._elimination(i) for i in state["eliminated"].tolist()]

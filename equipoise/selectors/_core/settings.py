@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from equipoise.bounds import BOUNDS, Bound, from_json, to_json
-from equipoise.confidence import RADII, Confidence, World, make_confidence
+from equipoise.confidence import RADII, Confidence, RadiusSettings, make_confidence
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.streams import SELECTOR, open_stream, seek
 from equipoise.settings import Configured, configurable, optional, setting
@@ -56,9 +56,9 @@ class CandidateBounds(Configured):
 
     bounds: Sequence[Bound] = setting(check=check_bounds, encode=encode_bounds, decode=decode_bounds, kw_only=False)
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         self.n_learners = len(self.learner_bounds)
-        super()._open()
+        super()._set_up()
 
     @property
     def learner_bounds(self) -> tuple[Bound, ...]:
@@ -75,26 +75,28 @@ class CertificateSettings(Configured):
     contexts: str = setting(default="random", check=partial(one_of, options=("random", "fixed")))
 
     def _make_confidence(self, n_learners: int) -> Confidence:
-        return make_confidence("stitched", **self._world(n_learners))
+        return make_confidence("stitched", **self._radius_settings(n_learners))
 
-    def _world(self, n_learners: int, noise: float | None = None, scale: float = 1.0) -> World:
+    def _radius_settings(self, n_learners: int, noise: float | None = None, scale: float = 1.0) -> RadiusSettings:
         width, contexts = self.reward_range[1] - self.reward_range[0], self.contexts
-        return World(n_learners=n_learners, delta=self.delta, width=width, noise=noise, contexts=contexts, scale=scale)
+        return RadiusSettings(
+            n_learners=n_learners, delta=self.delta, width=width, noise=noise, contexts=contexts, scale=scale
+        )
 
 
 @configurable
 class ConfidenceSettings(CertificateSettings):
     """For a selector that may be told how rewards come about and how wide its radius is."""
 
-    lower_apart: ClassVar[bool] = False  # whether lower means have a stitched radius of their own
+    separate_lower: ClassVar[bool] = False  # whether lower means have a stitched radius of their own
 
     noise: float | None = setting(default=None, check=optional(positive))
     radius: str = setting(default="stitched", check=partial(one_of, options=RADII))
     radius_scale: float = setting(default=1.0, check=positive)
 
     def _make_confidence(self, n_learners: int) -> Confidence:
-        world = self._world(n_learners, self.noise, self.radius_scale)
-        return make_confidence(self.radius, lower_apart=self.lower_apart, **world)
+        settings = self._radius_settings(n_learners, self.noise, self.radius_scale)
+        return make_confidence(self.radius, separate_lower=self.separate_lower, **settings)
 
 
 @configurable
@@ -105,9 +107,9 @@ class Seeded(Configured):
 
     seed: int = setting(default=0, check=partial(count, least=0, most=2**64 - 1))
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         self._stream = open_stream(self.seed)
-        super()._open()
+        super()._set_up()
 
     def _own_generator(self, draws: int) -> np.random.Generator:
         seek(self._stream, SELECTOR, draws)

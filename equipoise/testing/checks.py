@@ -12,7 +12,7 @@ Example = TypeVar("Example")
 REFUSALS = (EquipoiseError, ValueError, TypeError, LookupError)
 
 
-def prove(
+def run_checks(
     checks: Mapping[Callable[[Subject], None], Callable[[Example], bool]],
     subject: Subject,
     example: Callable[[], Example],

@@ -1,4 +1,4 @@
-"""A made-up world in which the contract suite lets selectors play, and what it asks of what they show.
+"""A made-up subject in which the contract suite lets selectors play, and what it asks of what they show.
 
 Learner i earns its own rewards and reports its own regret, which depend on i and on its play number alone; the even
 learners are far better than the odd ones.
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.certificates import Certificate, Dropped, Standing
+from equipoise.certificates import AnyElimination, Certificate, Standing
 from equipoise.learner import Proposal
 from equipoise.selector import Choice, Selector, traits_of
 from equipoise.testing.learners import generator, require
@@ -21,7 +21,7 @@ from equipoise.types import State
 N_ROUNDS = 200
 
 
-class World(NamedTuple):
+class Subject(NamedTuple):
     """What is checked: fresh selectors, all made alike, and which made-up learner stands at which index."""
 
     make: Callable[[], Selector]
@@ -50,53 +50,53 @@ def reward_range(selector: Selector) -> tuple[float, float]:
     return traits_of(selector).reward_range or (0.0, 1.0)
 
 
-def open_round(world: World, selector: Selector, t: int) -> Choice:
+def open_round(subject: Subject, selector: Selector, t: int) -> Choice:
     choice: Choice = selector.choose(generator(t, 3))
-    observe(world, selector, choice)
+    observe(subject, selector, choice)
     return choice
 
 
-def observe(world: World, selector: Selector, choice: Choice) -> None:
+def observe(subject: Subject, selector: Selector, choice: Choice) -> None:
     """Tell the selector what was proposed: by the chosen learner, and by every active one if it asks for that."""
     asked = {choice.learner, *(selector.active if "actions" in selector.needs else ())}
-    regret = world.regret(selector, choice)
-    proposals = {i: Proposal(0, lower=world.lower(selector, i), regret=regret) for i in sorted(asked)}
+    regret = subject.regret(selector, choice)
+    proposals = {i: Proposal(0, lower=subject.lower(selector, i), regret=regret) for i in sorted(asked)}
     selector.observe(choice, proposals)
 
 
-def credit(world: World, selector: Selector, choice: Choice) -> tuple[Dropped, ...]:
-    eliminations = selector.credit(choice, world.reward(selector, choice))
+def credit(subject: Subject, selector: Selector, choice: Choice) -> tuple[AnyElimination, ...]:
+    eliminations = selector.credit(choice, subject.reward(selector, choice))
     require(isinstance(eliminations, tuple), f"credit() returned {eliminations!r}, not a tuple of eliminations")
     return eliminations
 
 
-def play(world: World, selector: Selector, start: int = 0, stop: int = N_ROUNDS) -> list[Choice]:
+def play(subject: Subject, selector: Selector, start: int = 0, stop: int = N_ROUNDS) -> list[Choice]:
     """Rounds whose rewards come at once."""
     choices = []
     for t in range(start, stop):
-        choices.append(open_round(world, selector, t))
-        credit(world, selector, choices[-1])
+        choices.append(open_round(subject, selector, t))
+        credit(subject, selector, choices[-1])
     return choices
 
 
-def pending_run(world: World) -> Selector:
+def pending_run(subject: Subject) -> Selector:
     """A selector in mid-run: some plays have no reward, and rewards of later plays wait behind them."""
-    selector = world.make()
+    selector = subject.make()
     for t in range(N_ROUNDS):
-        choice = open_round(world, selector, t)
+        choice = open_round(subject, selector, t)
         if t % 10 or t < N_ROUNDS // 2:
-            credit(world, selector, choice)
+            credit(subject, selector, choice)
     return selector
 
 
-def finish(world: World, selector: Selector) -> tuple[list[Choice], list[Dropped]]:
+def finish(subject: Subject, selector: Selector) -> tuple[list[Choice], list[AnyElimination]]:
     """More rounds, in which rewards come two rounds late; what was chosen and who was eliminated."""
     choices: list[Choice] = []
-    eliminations: list[Dropped] = []
+    eliminations: list[AnyElimination] = []
     for t in range(N_ROUNDS, 2 * N_ROUNDS):
-        choices.append(open_round(world, selector, t))
+        choices.append(open_round(subject, selector, t))
         if len(choices) > 2:
-            eliminations += credit(world, selector, choices[-3])
+            eliminations += credit(subject, selector, choices[-3])
     return choices, eliminations
 
 
@@ -104,7 +104,7 @@ def state_of(selector: Selector) -> State:
     return {name: np.array(array) for name, array in selector.state().items()}
 
 
-def shown(rows: Iterable[Standing]) -> list[str]:
+def as_text(rows: Iterable[Standing]) -> list[str]:
     """As text, in which nan is equal to itself."""
     return [str(row) for row in rows]
 
@@ -144,4 +144,4 @@ def require_sound_certificate(selector: Selector, certificate: Certificate, roun
     sound = len(proved) == n_learners(selector) and all(isfinite(regret) and regret >= 0.0 for regret in proved)
     require(sound, f"learner_regret_lowers is {proved}, not one number per learner, each at least 0")
     require(0.0 < certificate.delta < 1.0, f"delta is {certificate.delta}, not in (0, 1)")
-    require(bool(certificate.words()), "the certificate has no words")
+    require(bool(certificate.describe()), "the certificate has no words")
