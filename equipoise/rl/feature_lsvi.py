@@ -37,7 +37,7 @@ class FeatureMap:
     n_actions: int
 
     def rows(self, observation: Context) -> Array:
-        """The features of all actions in a state, one row each; raises an error if the function returns anything else."""
+        """The features of all actions in a state, one row each; raises an error if the function is invalid."""
         rows = []
         for action in range(self.n_actions):
             row = np.asarray(self.function(observation, action), float)

@@ -186,7 +186,8 @@ def _check_spaces(env: Environment, portfolio: Portfolio) -> int:
             continue
         if not isinstance(observations, gymnasium.spaces.Discrete) or observations.start != 0:
             raise InvalidArgument(
-                f"env has observation space {observations}, but must have states 0 to {learner.n_states - 1} for {name!r}"
+                f"env has observation space {observations}, "
+                f"but must have states 0 to {learner.n_states - 1} for {name!r}"
             )
         if observations.n != learner.n_states:
             raise InvalidArgument(f"env has {observations.n} states, but must have {learner.n_states} for {name!r}")
@@ -197,7 +198,7 @@ def _horizon(portfolio: Portfolio) -> int:
     found = {learner.horizon for learner in portfolio.learners if isinstance(learner, ForHorizon)}
     if len(found) != 1:
         raise InvalidArgument(
-            f"learners have horizons {sorted(found)}, but must have a single one unless run() is given horizon=..."
+            f"learners have horizons {sorted(found)}, but must have a single one unless run() is given a horizon"
         )
     return int(found.pop())
 

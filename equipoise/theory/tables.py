@@ -1,7 +1,7 @@
-"""The paper's two summary tables with numbers: what each guarantee of Algorithm 1 comes to, and what was printed.
+"""The paper's two summary tables with numbers: each guarantee of Algorithm 1, corrected and as printed.
 
 B learners are misspecified and have the smallest bounds, d_i = 1; the others have d_i = d. In the second table each
-misspecified learner loses `gap` in every play. `python -m tools.pages guarantees` writes the page.
+misspecified learner has regret `gap` in every play. `python -m tools.pages guarantees` writes the page.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL", tables labeled tab:summary_worst_case and tab:summary_gap_bounds.
@@ -43,17 +43,17 @@ DEFAULTS: Mapping[str, Plain] = {
 
 
 class Terms(TypedDict):
-    """What every guarantee depends on beside the bounds."""
+    """What every guarantee depends on in addition to the bounds."""
 
     rounds: int
     radius: float
 
 
 class Case(NamedTuple):
-    """What the numbers are for, at one T."""
+    """The setting of one column of numbers, at one T."""
 
     n_learners: int
-    n_wrong: int
+    n_misspecified: int
     size: float
     constant: float
     error: float
@@ -63,7 +63,7 @@ class Case(NamedTuple):
 
     @property
     def well_specified(self) -> list[bool]:
-        return [i >= self.n_wrong for i in range(self.n_learners)]
+        return [i >= self.n_misspecified for i in range(self.n_learners)]
 
     @property
     def sizes(self) -> list[float]:
@@ -96,18 +96,18 @@ class Case(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A line of a table: the bounds, the paper's rate, and numbers as functions of the case."""
+    """A row of a table: the bounds, the paper's rate, and numbers as functions of the case."""
 
     bounds: str
     rate: str
     own: Callable[[Case], float]  # the bound of the best learner
     corrected: Callable[[Case], float]
-    printed: Callable[[Case], float] | None  # None where the paper has no constants
+    printed: Callable[[Case], float] | None  # None if the paper has no constants
     proof: str
 
 
 def case_of(settings: Mapping[str, Plain], rounds: int) -> Case:
-    """The case that complete settings describe, or what is wrong with them."""
+    """The case described by complete settings; raises an error if they are invalid."""
     n_learners = count("M", settings["M"], least=2)
     return Case(
         n_learners,
@@ -128,7 +128,7 @@ def _power(exponent: float, name: str, rate: str) -> Row:
         lambda case: case.size * case.constant * case.rounds**exponent,
         lambda case: power_guarantee(case.coefficients, exponent, case.well_specified, **case.terms),
         lambda case: printed_power_guarantee(
-            case.size, case.constant, exponent, case.n_learners, case.n_wrong, **case.terms
+            case.size, case.constant, exponent, case.n_learners, case.n_misspecified, **case.terms
         ),
         "thm:poly_reg",
     )
@@ -183,7 +183,7 @@ WORST_CASE = (
             case.constant,
             case.delta,
             case.n_learners,
-            case.n_wrong,
+            case.n_misspecified,
             rounds=case.rounds,
             deviation=1.29 * log(11 * case.n_learners * log(case.rounds) / case.delta),
         ),
@@ -212,7 +212,7 @@ GAPS = (
 
 
 def complete(overrides: Mapping[str, Plain]) -> Config:
-    """Settings with defaults filled in; unknown ones are refused."""
+    """Settings with defaults filled in; unknown settings raise an error."""
     for key in overrides:
         if key not in DEFAULTS:
             raise UnknownName("setting of the guarantees", key, DEFAULTS)
@@ -276,5 +276,5 @@ def _number(value: float | None, rounds: int) -> str:
 def _at_least_one(name: str, value: Plain) -> float:
     number = positive(name, value)
     if number < 1.0:
-        raise InvalidArgument(f"{name} is {value!r}, but must be at least 1: so the theorems are printed")
+        raise InvalidArgument(f"{name} is {value!r}, but must be at least 1, as in the printed theorems")
     return number

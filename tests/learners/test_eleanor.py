@@ -101,11 +101,11 @@ def test_a_pass_with_fixed_actions_is_optimal_among_random_points() -> None:
     assert all(linear_value(point) <= best + 1e-12 for point in points)
 
 
-def test_polish_never_loses_value() -> None:
+def test_refine_never_loses_value() -> None:
     learner, start = instance(5, dim=2)
     program = learner.program()
     for point in learner._starts():
-        value, polished = program.polish(start, point, 1e-4)
+        value, polished = program.refine(start, point, 1e-4)
         assert value >= program.values(point)[0][start] - 1e-12
         assert value == pytest.approx(program.values(polished)[0][start])
         assert np.linalg.norm(polished, axis=-1).max() <= 1 + 1e-9

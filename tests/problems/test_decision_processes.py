@@ -147,7 +147,7 @@ def test_environment_and_problem_are_one_process() -> None:
             returns += reward
         assert done and not truncated
     assert abs(returns / 4000 - env.optimal_values[0].mean()) < 0.27
-    with pytest.raises(InvalidArgument, match=r"without an episode under way, but must come after reset\(\)"):
+    with pytest.raises(InvalidArgument, match=r"outside an episode, but must be called after reset\(\)"):
         env.step(0)
 
 

@@ -188,7 +188,7 @@ BOX = gymnasium.spaces.Box(-1.0, 1.0, (1,))
         (
             Corridor(),
             tabular(rl.RiverSwim(3, 4), 9),
-            "but 'LSVI-UCB(d=6, c=0.02)' needs states 0 to 2",
+            "but must have states 0 to 2 for 'LSVI-UCB(d=6, c=0.02)'",
         ),
         (
             rl.RiverSwim(4, 4),
