@@ -170,7 +170,7 @@ def named_oful() -> type[Any]:
 
 
 CONFLICTS: list[tuple[Any, str]] = [
-    (None, "'Recorder(0)' is a Named, which is not part of equipoise: pass learners=..."),
+    (None, "'Recorder(0)' is a Named, which is not registered: pass learners=..."),
     (lambda: [Named(0)], "learners has 1 entries, but the saved portfolio has 2"),
     (
         lambda: [Other(0), OFUL(2)],
@@ -201,9 +201,7 @@ def test_learners_that_are_not_what_was_saved_are_refused(tmp_path: Path, learne
 def test_a_class_of_the_users_own_is_not_taken_for_one_of_the_package(tmp_path: Path) -> None:
     learner = named_oful()(0)
     Portfolio([learner], BalancedElimination([Power(1.0)])).save(tmp_path / "p")
-    with pytest.raises(
-        StoreConflict, match=r"^'Recorder\(0\)' is a OFUL, which is not part of equipoise: pass learners"
-    ):
+    with pytest.raises(StoreConflict, match=r"^'Recorder\(0\)' is a OFUL, which is not registered: pass learners"):
         Portfolio.load(tmp_path / "p")
     assert Portfolio.load(tmp_path / "p", learners=[named_oful()(0)]).learners[0].number == 0
 
