@@ -306,6 +306,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
             learners_delta=0.0,
             consistent=consistent,
             valid=self.confidence.valid,
+            assumes_bounds=bool(self.learner_bounds),
         )
 
     def to_arrays(self) -> tuple[P, S]:
