@@ -20,6 +20,7 @@ import numpy as np
 from equipoise.errors import UnknownDecision
 from equipoise.kernels.records import check_shapes
 from equipoise.learner import Proposals
+from equipoise.selectors._core.proposals import blank_proposals
 from equipoise.types import State
 
 
@@ -221,12 +222,6 @@ class Ledger:
                 self._open[entry.learner, entry.ticket] = entry
         self.stale = set(range(len(self._queues)))
         self._recount = set(self.stale)
-
-
-def blank_proposals(n_learners: int) -> Proposals:
-    """Proposals of a round in which no learner was asked."""
-    none, unknown = (-1,) * n_learners, (nan,) * n_learners
-    return Proposals(none, none, unknown, unknown, unknown, unknown)
 
 
 _COLUMNS: dict[str, tuple[str, type[np.generic]]] = {  # column of the saved state: field of the entry, type
