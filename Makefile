@@ -36,8 +36,8 @@ demo: venv ## run the nested experiment; figure and report go to OUT (ROUNDS, SE
 test: lint ## lint, then run all tests and documented examples in parallel (TEST_JOBS)
 	$(RUN) pytest -n $(TEST_JOBS) --dist loadgroup
 
-quick: lint ## lint, then run the tests that are fast and compile nothing (TESTS, such as TESTS=tests/learners)
-	$(RUN) pytest -n 2 -m "not (statistical or compiled or slow)" $(TESTS)
+quick: lint ## lint, then run the fast tests, or those of TESTS, such as TESTS=tests/learners, that compile nothing
+	$(RUN) pytest -n 2 -m "not (statistical or compiled$(if $(TESTS),, or slow))" $(TESTS)
 
 audit: venv ## check what theory promises against simulation; report goes to results/audit (some minutes)
 	$(EQUIPOISE) audit $(AUDIT_FLAGS)

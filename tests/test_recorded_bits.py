@@ -25,6 +25,7 @@ def test_experiment_computes_what_was_recorded(name: str, tmp_path: Path) -> Non
     assert differences("experiments", name, experiment_record(name, tmp_path / name)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_portfolio_decides_what_was_recorded(name: str) -> None:
     assert differences("portfolios", name, variant_record(VARIANTS[name])) == []

@@ -62,6 +62,7 @@ def drawn(folder: Path, **shape: Any) -> Figure:
     return figure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_every_shape_is_drawn_inside_the_page_and_keeps_keys_off_the_data(
     tmp_path: Path, shape: dict[str, Any]

@@ -120,6 +120,7 @@ def test_facts_are_summed_up_over_seeds(tmp_path: Path) -> None:
     assert facts(finished_run(tmp_path / "lone").summary) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_every_shape_is_drawn_inside_the_page_without_overlap(tmp_path: Path, shape: dict[str, Any]) -> None:
     figure = drawn(tmp_path, **shape)

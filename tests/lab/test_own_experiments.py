@@ -17,6 +17,7 @@ from equipoise.lab.runs.runner import run
 from tests.own_experiment import OWN, Coins, Habit, InTurn, build
 
 
+@pytest.mark.slow
 def test_an_experiment_outside_the_package_runs_in_any_number_of_processes(tmp_path: Path) -> None:
     for jobs in (1, 2):
         run(OWN, out=tmp_path / str(jobs), jobs=jobs)

@@ -67,6 +67,7 @@ def test_agrees_with_a_dense_grid_in_two_dimensions(center, lengths, width: floa
     assert preimage_norm(point, np.array(center), factor) == pytest.approx(width, rel=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [1, 3, 8])
 @pytest.mark.parametrize("center_norm", [0.01, 1.0, 10.0])
 def test_agrees_with_random_and_local_search(dim: int, center_norm: float) -> None:

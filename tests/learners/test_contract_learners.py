@@ -27,6 +27,7 @@ from tests.learners.subjects import EPISODIC, SUBJECTS
 SHARED = {"_core"}  # the folder of what several learners share
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cls", "settings", "contexts"), SUBJECTS)
 def test_learner_keeps_the_contract(cls: type[Any], settings: dict[str, Any], contexts: ContextSource) -> None:
     proved = check_learner(lambda: cls(**settings), contexts)
@@ -310,6 +311,7 @@ def test_the_learner_that_offenders_derive_from_is_sound() -> None:
     assert len(check_learner(Sound)) == len(CHECKS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offender", OFFENDERS, ids=lambda cls: cls.__name__)
 def test_offender_is_caught_by_the_check_it_breaks(offender: type[Any]) -> None:
     with pytest.raises(AssertionError) as error:

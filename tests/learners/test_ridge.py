@@ -77,6 +77,7 @@ def test_evaluation_is_mean_and_squared_norm(dim: int, n_actions: int, extra: in
         assert squared_norm == pytest.approx(action @ ridge.factor @ ridge.factor.T @ action, rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dim", "unseen"), [(8, False), (8, True), (32, False)])
 def test_agrees_with_a_direct_solve_after_100_000_updates(dim: int, unseen: bool) -> None:
     """`unseen` leaves one direction, not along a coordinate, without any row: the worst case for rounding."""

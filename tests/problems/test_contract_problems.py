@@ -27,11 +27,13 @@ from tests.problems.subjects import EPISODIC, SUBJECTS
 SHARED = {"adversaries", "base", "finite_mdp"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cls", "settings"), SUBJECTS)
 def test_problem_keeps_the_contract(cls: type[Any], settings: dict[str, Any]) -> None:
     assert len(check_problem(lambda: cls(**settings))) == len(CHECKS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cls", "settings"), EPISODIC)
 def test_episodic_problem_keeps_the_contract(cls: type[Any], settings: dict[str, Any]) -> None:
     def policies(problem: Any, context: Any) -> list[Any]:

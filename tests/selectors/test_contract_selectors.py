@@ -25,6 +25,7 @@ from tests.selectors.subjects import SUBJECTS
 SHARED = {"_core"}  # the folder of what several selectors share
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cls", "learners", "settings", "left_out"), SUBJECTS)
 def test_selector_keeps_the_contract(
     cls: type[Any], learners: Any, settings: dict[str, Any], left_out: set[str]
@@ -359,6 +360,7 @@ def test_the_sound_selector_passes() -> None:
     assert len(check_selector(Sound)) == len(CHECKS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("offender", "sentence"), OFFENDERS, ids=[cls.__name__ for cls, _ in OFFENDERS])
 def test_the_suite_catches_the_offender(offender: type[Any], sentence: str) -> None:
     with pytest.raises(AssertionError) as caught:

@@ -193,6 +193,7 @@ def broken_inequalities(
     return broken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rule", [{}, {"slack": 1.0}, {"slack": 1.0, "floor": 3.0}], ids=["default", "plain balancing", "high floor"]
 )

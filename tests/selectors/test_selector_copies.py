@@ -109,6 +109,7 @@ def test_a_copy_in_mid_run_is_alone_and_goes_on_alike(
     require_equal(selector, twin)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cls", "learners", "options", "left_out"), SUBJECTS)
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 2**32))

@@ -60,6 +60,7 @@ def test_runs_are_those_of_the_simulator(joint: bool) -> None:
     assert repr(result) == "SimulationResult(2 seeds, 300 rounds, 2 learners)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", [Coins(), KnownCoins()], ids=["joint", "tapes"])
 def test_parts_of_ones_own_run_in_one_process_and_in_two(problem: Coins) -> None:
     own: list[Any] = [RunningMeans(3), First(), UCB(3)]

@@ -94,6 +94,7 @@ def apply(portfolio: Portfolio, setting: Setting, event: int) -> str:
 EVENTS = st.lists(st.integers(0, 10**6), min_size=1, max_size=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 @settings(max_examples=12)
 @given(before=EVENTS, after=EVENTS)

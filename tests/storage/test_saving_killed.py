@@ -48,6 +48,7 @@ def test_killed_at_random_moments_the_file_always_loads_and_resumes(tmp_path: Pa
     assert path.read_bytes() == contents[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["open", "half written", "fsync", "replace", "replaced"])
 def test_killed_at_every_step_of_a_save_the_file_loads_and_resumes(tmp_path: Path, moment: str) -> None:
     contents, path = undisturbed_saves(), tmp_path / "p"
