@@ -90,13 +90,13 @@ def _draw(ridge: Ridge, spread: float, rng: np.random.Generator) -> Array:
 
 @native(best_action_for)
 def _best_action_for(parameter: Array, rows: Array) -> int:
-    best, greatest = 0, -np.inf
+    best, best_value = 0, -np.inf
     for k in range(len(rows)):
         value = 0.0
         for i in range(len(parameter)):
             value += parameter[i] * rows[k, i]
-        if value > greatest:
-            best, greatest = k, value
+        if value > best_value:
+            best, best_value = k, value
     return best
 
 

@@ -82,11 +82,11 @@ def estimates(params: Params, memory: Memory, n_actions: int, action: int) -> tu
 def _estimates(params: Params, memory: Memory, n_actions: int, action: int) -> tuple[int, float]:
     if memory.plays[action] == 0:
         return action, (params.low + params.high) / 2.0
-    best, greatest = 0, -inf
+    best, best_value = 0, -inf
     for k in range(n_actions):
         mean_reward = memory.reward_sums[k] / memory.weight_sums[k]
-        if mean_reward > greatest:
-            best, greatest = k, mean_reward
+        if mean_reward > best_value:
+            best, best_value = k, mean_reward
     return best, memory.reward_sums[action] / memory.weight_sums[action]
 
 
