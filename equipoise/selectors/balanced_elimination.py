@@ -3,7 +3,7 @@
 Every learner i comes with a candidate regret bound R_i, which may be false. The selector plays the active learner whose
 bound at its own number of plays is smallest, which keeps the putative regrets of all active learners about equal, and
 eliminates a learner when its rewards contradict its bound. The total regret is then close to that of the best learner
-whose bound holds, although nobody has to know which learner that is.
+whose bound holds, without knowing which learner that is.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL", Algorithm 1.

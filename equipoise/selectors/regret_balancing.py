@@ -73,7 +73,7 @@ def empirical_regret(params: Params, state: State, i: int, optimistic: float) ->
 
 @configurable
 class RegretBalancing(CandidateBounds, ConfidenceSettings, PlainSelector):
-    """Balances empirical regrets against an optimistic value; eliminates nobody.
+    """Balances empirical regrets against an optimistic value, without eliminations.
 
     Parameters
     ----------

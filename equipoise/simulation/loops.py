@@ -159,7 +159,7 @@ class Groups:
         return bind({**own, **names, "play_round": rounds.play_fresh}, groups)
 
     def source(
-        self, problem: Part, room: Kernel, lanes: Lanes, share_data: bool = False, keep_policies: bool = False
+        self, problem: Part, workspace: Kernel, lanes: Lanes, share_data: bool = False, keep_policies: bool = False
     ) -> Fresh:
         places = np.array([self._place(learner, problem, share_data) for learner in self.learners], np.int64)
         live = self.live = [native_memory(learner, problem) for learner in self.learners]
@@ -169,7 +169,7 @@ class Groups:
         return Fresh(
             problem.params,
             problem.reward_law,
-            room,
+            workspace,
             tuple(tuple(learner.params for learner in members) for members in self.members),
             _by_group(memories, places),
             _by_group(kept, places),

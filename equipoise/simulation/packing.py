@@ -18,12 +18,12 @@ WORD = 8  # bytes
 def pack(memories: Sequence[Any]) -> tuple[list[Any], NDArray[np.int64]]:
     """Memories with the same contents, and the array that holds them: row i is memory i."""
     n_words = [sum(-(-array.nbytes // WORD) for array in arrays(memory)) for memory in memories]
-    room = np.zeros((len(memories), max(n_words)), np.int64)
+    words = np.zeros((len(memories), max(n_words)), np.int64)
     packed = []
-    for memory, row in zip(memories, room, strict=True):
+    for memory, row in zip(memories, words, strict=True):
         packed.append(_placed(memory, row, [0]))
         copy(memory, packed[-1])
-    return packed, room
+    return packed, words
 
 
 def arrays(memory: Any) -> Iterator[NDArray[Any]]:

@@ -103,7 +103,7 @@ class Fresh(NamedTuple):
 
     problem: Kernel
     noise: Kernel
-    room: Kernel
+    workspace: Kernel
     learners: tuple[tuple[Kernel, ...], ...]  # their params, by group
     memories: tuple[tuple[Kernel, ...], ...]
     kept: tuple[tuple[Kernel, ...], ...]  # stored policies

@@ -168,9 +168,9 @@ def play_fresh(components: Components, run: Run, turn: Turn) -> Played:
     stream, generator, i, n = run.stream, run.stream.generator, turn.learner, turn.round - 1 + source.first
     if SMOOTHED and turn.task == KEEP:
         keep_policy(source, i)
-    source.room.n_columns[0] = source.room.actions.shape[1] if ASKS_ALL else source.places[i, COLUMNS]
+    source.workspace.n_columns[0] = source.workspace.actions.shape[1] if ASKS_ALL else source.places[i, COLUMNS]
     seek(stream, CONTEXTS + source.lane, n)
-    actions, means = draw(source.problem, source.room, generator)
+    actions, means = draw(source.problem, source.workspace, generator)
     if ASKS_ALL:
         ask_others(components, run, turn, actions)
     seek(stream, LEARNERS + source.lane + i, n)
@@ -184,7 +184,7 @@ def play_fresh(components: Components, run: Run, turn: Turn) -> Played:
     seek(stream, REWARDS + source.lane, n)
     reward = draw_reward(source.noise, float(means[action]), generator)
     if SHARED:
-        complete(source.problem, source.room, action)
+        complete(source.problem, source.workspace, action)
         teach_all(components, turn, actions, action, reward)
     elif turn.task != REPLAY:
         # Learning with weight 0 changes nothing in a learner made of kernels, so the other learners are skipped.
@@ -333,10 +333,10 @@ def probe_certificate(components: Components, run: Run) -> None:
         check_certificate(evidence_of(params, state), components.facts, certify(params, state), run)
 
 
-def average_best(problem: Kernel, room: Kernel, stream: Stream, n: int) -> float:
+def average_best(problem: Kernel, workspace: Kernel, stream: Stream, n: int) -> float:
     """The mean over `n` contexts of the expected reward of the best action."""
     seek(stream, CONTEXTS - 1, 0)
     total = 0.0
     for _ in range(n):
-        total += draw(problem, room, stream.generator)[1].max()
+        total += draw(problem, workspace, stream.generator)[1].max()
     return total / n

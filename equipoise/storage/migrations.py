@@ -45,6 +45,7 @@ def selector_state_0_1(class_name: str, config: Config, state: State) -> tuple[s
         config = {"bounds": None, **config}
     if class_name in ("EpochBalancing", "AdversarialElimination"):
         state = _with_proposals(state)
+    state = {"ledger.credited" if name == "ledger.booked" else name: array for name, array in state.items()}
     if class_name in NESTED_SINCE_0_2:
         inside = ("accounts.", "pool.")
         state = {f"evidence.{name}" if name.startswith(inside) else name: array for name, array in state.items()}

@@ -172,7 +172,7 @@ def test_the_last_learner_plays_on_alone_and_inconsistency_is_stated() -> None:
     assert not certificate.consistent
     assert certificate.regret_upper == 400
     assert certificate.describe() == (
-        "With confidence 0.95, no learner that is still active keeps its bound; the rewards contradict all of them."
+        "With confidence 0.95, all active learners are misspecified: the rewards contradict them."
     )
 
 

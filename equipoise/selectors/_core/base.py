@@ -31,9 +31,9 @@ from equipoise.selectors._core.evidence import Params as EvidenceParams
 from equipoise.selectors._core.evidence import State as EvidenceState
 from equipoise.selectors._core.kernels import Kernels
 from equipoise.selectors._core.ledger import Entry, Ledger, Resolved
+from equipoise.selectors._core.proposals import check_regret, gather
 from equipoise.settings import Configured
-from equipoise.settings.checks import non_negative, real
-from equipoise.types import Action, AnyArray, State
+from equipoise.types import AnyArray, State
 
 P = TypeVar("P", bound=NamedTuple)
 S = TypeVar("S", bound=NamedTuple)
@@ -169,23 +169,12 @@ class KernelSelector(Configured, Generic[P, S, D]):
         entry = self._ledger.entry(choice.learner, choice.play)  # raises UnknownDecision if the play is not open
         gathered = self._gather(entry, proposals) if self._asks_all else None
         if choice.learner in self.observed:
-            self._ledger.observe(entry, self._check_regret(proposals[choice.learner].regret))
+            self._ledger.observe(entry, check_regret(proposals[choice.learner].regret))
         entry.proposals = gathered
 
     def _gather(self, entry: Entry, proposals: Mapping[int, Proposal]) -> Proposals:
         asked = self.active if self._in_epoch(entry) else (entry.learner,)
-        missing = [j for j in asked if j not in proposals]
-        if missing:
-            raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {missing[0]} too")
-        rows = [_UNKNOWN] * self.n_learners
-        for j in asked:
-            action, lower, regret, probability, greedy, value = proposals[j]
-            if "lower" in self.needs:
-                lower = real(f"lower of learner {j}", lower)
-            regret = self._check_regret(regret)
-            rows[j] = Proposal(_index(action), lower, regret, probability, _index(greedy), value)
-        actions, lowers, regrets, probabilities, all_greedy, values = zip(*rows, strict=True)
-        return Proposals(actions, all_greedy, lowers, regrets, probabilities, values)
+        return gather(proposals, asked, self.n_learners, lower="lower" in self.needs)
 
     def _in_epoch(self, entry: Entry) -> bool:
         """Whether no learner was eliminated since the round was chosen."""
@@ -202,7 +191,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
         """Reward and regret as floats, nan for no regret; raises what `credit` would raise and changes nothing."""
         number = self.check_reward(reward)
         entry = self._ledger.entry(choice.learner, choice.play)
-        known = nan if regret is None else self._check_regret(regret)
+        known = nan if regret is None else check_regret(regret)
         if choice.learner in self.observed and isnan(known) and isnan(entry.regret):
             raise InvalidArgument(
                 f"regret of play {choice.play} of learner {choice.learner} is unknown, "
@@ -306,6 +295,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
             learners_delta=0.0,
             consistent=consistent,
             valid=self.confidence.valid,
+            assumes_bounds=bool(self.learner_bounds),
         )
 
     def to_arrays(self) -> tuple[P, S]:
@@ -336,10 +326,6 @@ class KernelSelector(Configured, Generic[P, S, D]):
         self._ledger.restore(ledger)
         self._draws = int(state["draws"][0])
         self._eliminations[:] = [self._elimination(i) for i in state["eliminated"].tolist()]
-
-    def _check_regret(self, regret: float) -> float:
-        # nan, which means unknown, is the only value that differs from itself.
-        return nan if regret != regret else non_negative("regret", regret)
 
     def _record_eliminations(self) -> tuple[D, ...]:
         known = {elimination.learner.index for elimination in self._eliminations}
@@ -391,10 +377,3 @@ class PlainSelector(EvidenceSelector[EvidenceParams, EvidenceState]):
 
     def _make_state(self, accounts: EvidenceState) -> EvidenceState:
         return accounts
-
-
-_UNKNOWN = Proposal(-1, nan, nan, nan, -1, nan)
-
-
-def _index(action: Action) -> int:
-    return int(action) if isinstance(action, int | np.integer) else -1

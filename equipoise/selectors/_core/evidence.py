@@ -43,7 +43,7 @@ class Params(NamedTuple):
 
 @dataclass(slots=True)
 class Account:
-    """One learner's row. A sum and its carry make one compensated total; "booked" means over the resolved prefix."""
+    """One learner's row. A sum and its carry make one compensated total; `booked_` means over the resolved prefix."""
 
     bound_kind: int
     bound_coefficient: float

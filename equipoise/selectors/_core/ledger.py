@@ -20,6 +20,7 @@ import numpy as np
 from equipoise.errors import UnknownDecision
 from equipoise.kernels.records import check_shapes
 from equipoise.learner import Proposals
+from equipoise.selectors._core.proposals import blank_proposals
 from equipoise.types import State
 
 
@@ -171,7 +172,7 @@ class Ledger:
             **{
                 name: np.array([getattr(entry, field) for entry in entries], t) for name, (field, t) in _COLUMNS.items()
             },
-            "booked": np.array([id(entry) not in waiting for entry in entries], np.bool_),
+            "credited": np.array([id(entry) not in waiting for entry in entries], np.bool_),
             "last_tickets": np.array(self._last_tickets, np.int64),
         }
 
@@ -192,7 +193,7 @@ class Ledger:
     def check_state(self, state: State) -> None:
         """Raise if `state` cannot have returned this."""
         n_rounds = state["learners"].size if "learners" in state else 0
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys((*_COLUMNS, "booked"), (n_rounds,))
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys((*_COLUMNS, "credited"), (n_rounds,))
         if self._keeps_proposals:
             shapes |= dict.fromkeys(("epochs", "observed"), (n_rounds,))
             shapes |= {f"proposals.{name}": (n_rounds, len(self._queues)) for name in _PROPOSALS}
@@ -215,18 +216,12 @@ class Ledger:
                         *(tuple(state[f"proposals.{name}"][row].tolist()) for name in _PROPOSALS)
                     )
             self._rounds.append(entry)
-            if not state["booked"][row]:
+            if not state["credited"][row]:
                 self._queues[entry.learner].append(entry)
             if isnan(entry.reward) and not entry.withdrawn:
                 self._open[entry.learner, entry.ticket] = entry
         self.stale = set(range(len(self._queues)))
         self._recount = set(self.stale)
-
-
-def blank_proposals(n_learners: int) -> Proposals:
-    """Proposals of a round in which no learner was asked."""
-    none, unknown = (-1,) * n_learners, (nan,) * n_learners
-    return Proposals(none, none, unknown, unknown, unknown, unknown)
 
 
 _COLUMNS: dict[str, tuple[str, type[np.generic]]] = {  # column of the saved state: field of the entry, type
