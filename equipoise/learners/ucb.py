@@ -14,11 +14,6 @@ round with a probability that depends on t; here the width of an arm depends on 
 sub-Gaussian factor and holds at all rounds simultaneously, with delta / (2 arms) for each side of each arm.
 A play of weight w counts w times: the mean is sum w r / sum w, and as sum w (r - mu) has the variance process sigma^2
 sum w^2 for weights known before their reward, the width is D(sum w^2) / sum w.
-
->>> learner = UCB(3)
->>> learner.learn(None, learner.decide(None).action, reward=1.0)
->>> learner.decide(None).action
-1
 """
 
 from __future__ import annotations
@@ -130,6 +125,13 @@ class UCB(FiniteLearner[Params, Memory], Ranged):
         Interval (low, high) that contains all expected rewards. Default: (0, 1).
     name
         Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
+    >>> learner = UCB(3)
+    >>> learner.learn(None, learner.decide(None).action, reward=1.0)
+    >>> learner.decide(None).action
+    1
     """
 
     noise: float = setting(default=0.5, check=positive)
