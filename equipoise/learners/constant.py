@@ -50,6 +50,11 @@ class Constant(FeaturelessLearner[Params, Memory]):
         Index of the action to play, from 0.
     name
         Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
+    >>> Constant(2).decide(None).action
+    2
     """
 
     action: int = setting(check=partial(count, least=0, most=MAX_ACTIONS - 1), kw_only=False)

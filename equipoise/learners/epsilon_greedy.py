@@ -8,9 +8,6 @@ other with epsilon / K; the proposal reports these probabilities.
 Reference: Sutton and Barto (2018), "Reinforcement learning: an introduction", section 2.4, "A simple bandit algorithm".
 Departure: estimates start at infinity instead of 0, so that every arm is tried. A play of weight w counts w times in
 the mean.
-
->>> EpsilonGreedy(4, epsilon=0.2, seed=3).decide(None)
-Proposal(action=0, lower=-inf, regret=nan, probability=0.8500000000000001, greedy=0, value=nan)
 """
 
 from __future__ import annotations
@@ -83,6 +80,11 @@ class EpsilonGreedy(FiniteLearner[Params, Memory], Seeded[Params, Memory]):
         Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
     name
         Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
+    >>> EpsilonGreedy(4, epsilon=0.2, seed=3).decide(None)
+    Proposal(action=0, lower=-inf, regret=nan, probability=0.8500000000000001, greedy=0, value=nan)
     """
 
     epsilon: float = setting(check=fraction)

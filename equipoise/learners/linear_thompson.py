@@ -90,13 +90,13 @@ def _draw(ridge: Ridge, spread: float, rng: np.random.Generator) -> Array:
 
 @native(best_action_for)
 def _best_action_for(parameter: Array, rows: Array) -> int:
-    best, greatest = 0, -np.inf
+    best, best_value = 0, -np.inf
     for k in range(len(rows)):
         value = 0.0
         for i in range(len(parameter)):
             value += parameter[i] * rows[k, i]
-        if value > greatest:
-            best, greatest = k, value
+        if value > best_value:
+            best, best_value = k, value
     return best
 
 
@@ -128,6 +128,14 @@ class LinearThompson(Seeded[Params, Ridge], RangedEllipsoidLearner[Params, Ridge
         Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
     name
         Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
+    >>> learner = LinearThompson(2, scale=0.1, seed=3)
+    >>> for t in range(100):
+    ...     learner.learn([[1.0, 0.0], [0.0, 1.0]], action=t % 2, reward=float(t % 2))
+    >>> learner.decide([[1.0, 0.0], [0.0, 1.0]]).action
+    1
     """
 
     accepts = frozenset({"off_policy", "weight"})

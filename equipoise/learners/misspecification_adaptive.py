@@ -99,12 +99,12 @@ def tsallis_weights(losses: Array, learning_rate: float, weights: Array) -> None
     Newton's method for the x < min losses at which they sum to 1. The sum is convex and increasing in x and at least 1
     at the start, so the steps decrease x and never overshoot the root.
     """
-    least = losses.min()
+    min_loss = losses.min()
     distance = 2.0 / learning_rate  # of x from the smallest loss
     for _ in range(100):
         total = slope = 0.0
         for m in range(len(losses)):
-            gap = losses[m] - least + distance
+            gap = losses[m] - min_loss + distance
             weights[m] = 4.0 / (learning_rate * gap) ** 2
             total += weights[m]
             slope += 2.0 * weights[m] / gap

@@ -7,10 +7,6 @@ rewards: nothing is learned and nothing is random.
 
 Symbols: f is c n^s ("power"), c sqrt(n ln_+(n/s)) ("sqrt-log") or c sqrt(n) + s n ("linear-sqrt"), c `coefficient` and
 s `shape`, as in `equipoise.bounds`.
-
->>> learner = Scheduled("power", 1.0, 0.5, gap=0.4)
->>> [round(learner.regret(n), 1) for n in (1, 4, 100)]
-[0.4, 1.6, 10.0]
 """
 
 from __future__ import annotations
@@ -80,6 +76,12 @@ class Scheduled(FeaturelessLearner[Params, Memory]):
         Regret of a play of the second action, positive. Default: 0.4.
     name
         Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
+    >>> learner = Scheduled("power", 1.0, 0.5, gap=0.4)
+    >>> [round(learner.regret(n), 1) for n in (1, 4, 100)]
+    [0.4, 1.6, 10.0]
     """
 
     family: str = setting(check=partial(one_of, options=FAMILIES), kw_only=False)

@@ -64,12 +64,12 @@ def learning_rate(params: Params, ridge: Ridge, n_actions: int) -> float:
 def inverse_gap_weights(means: Array, best: int, rate: float, low: float, high: float) -> Array:
     """The probability of each action, given its predictions (clipped to [low, high]), the best action and gamma."""
     n_actions = len(means)
-    greatest = min(max(float(means[best]), low), high)
+    best_mean = min(max(float(means[best]), low), high)
     probabilities = np.empty(n_actions)
     remaining = 1.0
     for k in range(n_actions):
         if k != best:
-            gap = greatest - min(max(float(means[k]), low), high)
+            gap = best_mean - min(max(float(means[k]), low), high)
             probabilities[k] = 1.0 / (n_actions + rate * gap)
             remaining -= probabilities[k]
     probabilities[best] = remaining

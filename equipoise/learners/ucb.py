@@ -14,11 +14,6 @@ round with a probability that depends on t; here the width of an arm depends on 
 sub-Gaussian factor and holds at all rounds simultaneously, with delta / (2 arms) for each side of each arm.
 A play of weight w counts w times: the mean is sum w r / sum w, and as sum w (r - mu) has the variance process sigma^2
 sum w^2 for weights known before their reward, the width is D(sum w^2) / sum w.
-
->>> learner = UCB(3)
->>> learner.learn(None, learner.decide(None).action, reward=1.0)
->>> learner.decide(None).action
-1
 """
 
 from __future__ import annotations
@@ -82,11 +77,11 @@ def estimates(params: Params, memory: Memory, n_actions: int, action: int) -> tu
 def _estimates(params: Params, memory: Memory, n_actions: int, action: int) -> tuple[int, float]:
     if memory.plays[action] == 0:
         return action, (params.low + params.high) / 2.0
-    best, greatest = 0, -inf
+    best, best_value = 0, -inf
     for k in range(n_actions):
         mean_reward = memory.reward_sums[k] / memory.weight_sums[k]
-        if mean_reward > greatest:
-            best, greatest = k, mean_reward
+        if mean_reward > best_value:
+            best, best_value = k, mean_reward
     return best, memory.reward_sums[action] / memory.weight_sums[action]
 
 
@@ -130,6 +125,13 @@ class UCB(FiniteLearner[Params, Memory], Ranged):
         Interval (low, high) that contains all expected rewards. Default: (0, 1).
     name
         Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
+    >>> learner = UCB(3)
+    >>> learner.learn(None, learner.decide(None).action, reward=1.0)
+    >>> learner.decide(None).action
+    1
     """
 
     noise: float = setting(default=0.5, check=positive)

@@ -98,7 +98,7 @@ class AdversarialBandit(LinearBandit):
         kind = type(self.adversary).__name__
         self.name = f"{kind} contexts(d*={self.d_star} of {self.d_max}, K={self.n_actions})"
         bandit = self.params
-        self.params = Params(bandit, bandit.theta, self.adversary.rule(), new_history())  # type: ignore[assignment]  # of its own kernels
+        self.params = Params(bandit, bandit.theta, self.adversary.rule(), new_history())  # type: ignore[assignment]  # for its own kernels
 
     def record(self, learner: int, action: Action, reward: float) -> None:
         """End a round: tell the adversary which learner played."""

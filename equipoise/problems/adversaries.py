@@ -8,7 +8,7 @@ comparability of rounds changes.
 
 `Switching` alternates between rich and poor blocks. `Predicting` makes rounds poor for chosen learners, as far as it
 can predict the next learner. `Punishing` alternates between rich and poor rounds as learners are eliminated. `Hiding`
-hides the features of the learner that was played most recently and most often.
+hides the features of the learner that was played most often in recent rounds.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Punishing:
 
 @dataclass(frozen=True)
 class Hiding:
-    """Hides features 2..d, where d is the number of features of the learner played most often of late.
+    """Hides features 2..d, where d is the number of features of the learner played most often in recent rounds.
 
     Nothing is hidden if that learner uses all features that affect rewards.
 
@@ -229,9 +229,9 @@ def _scales(scales: Sequence[float]) -> Array:
     return np.array([fraction(f"scales[{k}]", scale) for k, scale in enumerate(factors)])
 
 
-def _check_list(name: str, value: object, least: int, most: int) -> list[Plain]:
-    if isinstance(value, str | bytes) or not isinstance(value, Sequence) or not least <= len(value) <= most:
-        raise InvalidArgument(f"{name} is {value!r:.80}, but must be a list of {least} to {most} numbers")
+def _check_list(name: str, value: object, min_length: int, max_length: int) -> list[Plain]:
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence) or not min_length <= len(value) <= max_length:
+        raise InvalidArgument(f"{name} is {value!r:.80}, but must be a list of {min_length} to {max_length} numbers")
     return list(value)
 
 

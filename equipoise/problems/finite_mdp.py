@@ -200,11 +200,11 @@ class FiniteMDP(Configured):
 
     def _max_return(self) -> float:
         """The largest return that has positive probability under some policy; H if all rewards are 0."""
-        greatest = np.zeros(self.n_states)
+        max_returns = np.zeros(self.n_states)
         for step in reversed(range(self.horizon)):
-            later = np.where(self.transitions[step] > 0.0, greatest, 0.0).max(-1)
-            greatest = ((self.rewards[step] > 0.0) + later).max(-1)
-        return float(greatest[self.start > 0.0].max()) or float(self.horizon)
+            later = np.where(self.transitions[step] > 0.0, max_returns, 0.0).max(-1)
+            max_returns = ((self.rewards[step] > 0.0) + later).max(-1)
+        return float(max_returns[self.start > 0.0].max()) or float(self.horizon)
 
     def _solve(self) -> Table:
         """Fill in the optimal values and return an optimal policy."""

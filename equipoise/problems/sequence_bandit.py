@@ -61,7 +61,7 @@ class SequenceBandit(TableBandit):
     def _set_up(self) -> None:
         super()._set_up()
         table, table_means = self.params
-        self.params = Params(table, table_means, np.zeros(1, np.int64))  # type: ignore[assignment]  # of its own kernels
+        self.params = Params(table, table_means, np.zeros(1, np.int64))  # type: ignore[assignment]  # for its own kernels
 
     def record(self, learner: int, action: Action, reward: float) -> None:
         """End a round: move to the next action set."""

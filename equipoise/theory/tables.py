@@ -235,15 +235,15 @@ The two summary tables of the paper on regret bound balancing and elimination, f
 {chosen}: of M learners B are misspecified and have the smallest bounds (d_i = 1), the others have d_i = d. Rewards lie
 in [0, 1], contexts are random. [Theory](theory.md) says what was checked and corrected.
 
-*Best alone* is the bound of the best learner, *guaranteed* what is proved of the selector with explicit constants,
-*printed* the paper's form with D(T) for c sqrt(T ln(M ln T/delta)), where it has constants; in the second table the
-printed form of powers is what stands in its O(...), and the lesser of both tables' guarantees is shown. A number above
-T says nothing, since no regret is larger than T: it is in *italics*. `python -m tools.pages guarantees --set M=8 --set
-T=[1000000]` writes this page for other numbers.
+*Best alone* is the bound of the best learner, *guaranteed* the proved bound of the selector with explicit constants,
+*printed* the paper's form with D(T) for c sqrt(T ln(M ln T/delta)), if it has constants; in the second table the
+printed form of powers is the expression in its O(...), and the smaller of both tables' guarantees is shown. A number
+above T is vacuous, as no regret is larger than T, and is in *italics*. `python -m tools.pages guarantees --set M=8
+--set T=[1000000]` writes this page for other numbers.
 """)
     for title, label, rows in (
-        ("Whatever the misspecified learners do", "tab:summary_worst_case", WORST_CASE),
-        (f"If each misspecified learner loses {settings['gap']} per play", "tab:summary_gap_bounds", GAPS),
+        ("For arbitrary misspecified learners", "tab:summary_worst_case", WORST_CASE),
+        (f"If each misspecified learner has regret {settings['gap']} per play", "tab:summary_gap_bounds", GAPS),
     ):
         yield f"## {title}\n\nThe paper's table `{label}`.\n"
         head = " | ".join(f"T = {case.rounds:,}: best alone, guaranteed, printed" for case in cases)

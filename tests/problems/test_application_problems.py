@@ -180,7 +180,7 @@ def test_attributes_are_relevant_up_to_the_last_that_matters(weights: list[int],
         ([0.1, 0.5], [[0.1, 0.1], [0.0, 0.0]], r"give expected rewards from -0.1 to 0.5"),
         ("ab", [[0.0], [0.0]], "biases is 'ab', but must be an array of numbers"),
         ([0.5, 0.5], [0.0, 0.0], r"weights has shape \(2,\), but must have 2 axes"),
-        ([0.5, float("nan")], [[0.0], [0.0]], "biases has entries that are not finite"),
+        ([0.5, float("nan")], [[0.0], [0.0]], "biases has invalid entries, but all must be finite"),
     ],
 )
 def test_a_disjoint_bandit_refuses(biases: Any, weights: Any, message: str) -> None:

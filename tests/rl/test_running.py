@@ -304,6 +304,6 @@ def test_learners_of_unknown_or_different_horizons_need_one_to_be_named() -> Non
             assert isinstance(action, rl.Trajectory)
 
     portfolio = Portfolio([Walk()], BalancedElimination([Power(1.0)], reward_range=(0.0, 4.0)))
-    with pytest.raises(InvalidArgument, match=r"horizons \[\], but run\(\) needs a single one or horizon="):
+    with pytest.raises(InvalidArgument, match=r"horizons \[\], but must have a single one unless run"):
         rl.run(Corridor(), portfolio, 1)
     assert rl.run(Corridor(), portfolio, 3, horizon=4).returns == pytest.approx([3.6] * 3)

@@ -8,9 +8,9 @@ loss D_h of its policy from step h on, where b_h is the bonus of the action take
 regret of an episode is at most the expectation of X = sum_h min(H - h + 1, 2 b_h) along its own trajectory. With S(n)
 the sum of the realized X over n episodes and B = H (H + 1) / 2 their largest possible value, each of
     S(n) + 0.85 B sqrt(n (ln ln 2n + 0.72 ln(5.2 / alpha))) and (x S(n) + B ln(1 / alpha)) / (1 - exp(-x)), x = 1/2,
-bounds the sum of the expectations for all n at once with probability 1 - alpha: the first is a stitched Hoeffding
-boundary, the second follows from exp(-x y) <= 1 - (1 - exp(-x)) y on [0, 1]. The smaller of the two is used, each with
-half of alpha. X is not clipped at H: the expectation of a clipped X may be less than the regret.
+bounds the sum of the expectations simultaneously for all n with probability 1 - alpha: the first is a stitched
+Hoeffding boundary, the second follows from exp(-x y) <= 1 - (1 - exp(-x)) y on [0, 1]. The smaller of the two is used,
+each with half of alpha. X is not clipped at H: the expectation of a clipped X may be less than the regret.
 
 With a bias of at most iota in one backup, 2 b_h becomes 2 b_h + 2 iota and every H - h + 1 grows by the factor 1 +
 iota.

@@ -49,8 +49,8 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
     def _set_up(self) -> None:
         super()._set_up()
         if self.regularization < MIN_REGULARIZATION * self.action_bound**2:
-            least = f"{MIN_REGULARIZATION:g} * action_bound^2 = {MIN_REGULARIZATION * self.action_bound**2:g}"
-            raise InvalidArgument(f"regularization is {self.regularization!r}, but must be at least {least}")
+            minimum = f"{MIN_REGULARIZATION:g} * action_bound^2 = {MIN_REGULARIZATION * self.action_bound**2:g}"
+            raise InvalidArgument(f"regularization is {self.regularization!r}, but must be at least {minimum}")
         self._max_squared_norm = (self.action_bound * NORM_TOLERANCE) ** 2
 
     def default_name(self) -> str:

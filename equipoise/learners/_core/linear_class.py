@@ -109,11 +109,11 @@ def proof_size(model_class: LinearClass) -> float:
         model_class.noise * sqrt(2 * log(1 / model_class.delta))
         + sqrt(model_class.regularization) * model_class.norm_bound
     )
-    greatest = min(
+    norm_ratio = min(
         _half_width(model_class) / min(1.0, min_radius), model_class.action_bound / sqrt(model_class.regularization)
     )
     spread = model_class.noise**2 * model_class.dim + model_class.regularization * model_class.norm_bound**2
-    return model_class.dim * spread * (1 + greatest**2)
+    return model_class.dim * spread * (1 + norm_ratio**2)
 
 
 def text_size(model_class: LinearClass) -> float:
@@ -147,8 +147,8 @@ def well_spaced(sizes: Sequence[float]) -> list[bool]:
     >>> well_spaced([1.0, 3.0, 4.0, 7.0, 8.0])
     [True, False, True, False, True]
     """
-    kept, least = [False] * len(sizes), float("inf")
+    kept, smallest_kept = [False] * len(sizes), float("inf")
     for i in reversed(range(len(sizes))):
-        if 2 * sizes[i] <= least:
-            kept[i], least = True, sizes[i]
+        if 2 * sizes[i] <= smallest_kept:
+            kept[i], smallest_kept = True, sizes[i]
     return kept

@@ -312,11 +312,11 @@ def _squared_length(rows: Array, k: int) -> float:
 
 @native(most_optimistic)
 def _most_optimistic(means: Array, squared_norms: Array, radius: float) -> tuple[int, int]:
-    best, greatest, greedy, greatest_mean = 0, -np.inf, 0, -np.inf
+    best, best_index, greedy, best_mean = 0, -np.inf, 0, -np.inf
     for k in range(len(means)):
         index = means[k] + radius * sqrt(squared_norms[k])
-        if index > greatest:
-            best, greatest = k, index
-        if means[k] > greatest_mean:
-            greedy, greatest_mean = k, means[k]
+        if index > best_index:
+            best, best_index = k, index
+        if means[k] > best_mean:
+            greedy, best_mean = k, means[k]
     return best, greedy

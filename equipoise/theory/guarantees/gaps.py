@@ -104,8 +104,8 @@ def power_gap_guarantee(
         for c, gap in zip(coefficients, gaps, strict=True):
             if gap is not None:
                 ratio = power_ratio(c, best, exponent)
-                most = power_plays(c, best, exponent, gap=gap, gap_exponent=gap_exponent, per_root=per_root)
-                n = min(most - 1, rounds)
+                n_plays = power_plays(c, best, exponent, gap=gap, gap_exponent=gap_exponent, per_root=per_root)
+                n = min(n_plays - 1, rounds)
                 total += width + (c + best * ratio ** (1 - exponent)) * n**exponent
                 total += 2 * (1 + sqrt(ratio)) * per_root * sqrt(n)
         guarantees.append(total)

@@ -84,8 +84,8 @@ def elliptical_potential(log_determinant: float, cap: float = 1.0) -> float:
     >>> round(elliptical_potential(10.0), 3)
     14.427
     """
-    most = positive("cap", cap)
-    return most / log1p(most) * non_negative("log_determinant", log_determinant)
+    b = positive("cap", cap)
+    return b / log1p(b) * non_negative("log_determinant", log_determinant)
 
 
 def random_potential(log_determinant: float, cap: float, chance: float, rounds: int, delta: float) -> float:

@@ -69,8 +69,8 @@ def printed_general_guarantee(n_learners: int, passed: Sequence[Passed], deviati
     >>> printed_general_guarantee(2, [Passed(100, 10.0, 100, 5.0)], 1.0)
     59.0
     """
-    greatest = max((row.best_bound for row in passed), default=0.0)
-    total = count("n_learners", n_learners) * (greatest + 2)
+    max_bound = max((row.best_bound for row in passed), default=0.0)
+    total = count("n_learners", n_learners) * (max_bound + 2)
     for row in passed:
         ratio = row.plays / row.best_plays
         total += ratio * row.best_bound + 2 * deviation * (1 + sqrt(ratio)) * sqrt(row.plays)
@@ -130,14 +130,14 @@ def _rooted(
     check_pool(coefficients, well_specified)
     check_terms(rounds, radius, width)
     n_learners = len(coefficients)
-    wrong = [c for c, true in zip(coefficients, well_specified, strict=True) if not true]
+    misspecified = [c for c, true in zip(coefficients, well_specified, strict=True) if not true]
     guarantees: list[float] = []
     for best, true in zip(coefficients, well_specified, strict=True):
         if true:
-            ratio = sum(power_ratio(c, best, exponent) for c in wrong)
-            extra = ratio ** (1 - exponent) if wrong else 0.0
+            ratio = sum(power_ratio(c, best, exponent) for c in misspecified)
+            extra = ratio ** (1 - exponent) if misspecified else 0.0
             learning = (n_learners + extra) * best * growth
-            guarantees.append(learning + 2 * n_learners * width + 2 * (sqrt(len(wrong)) + sqrt(ratio)) * radius)
+            guarantees.append(learning + 2 * n_learners * width + 2 * (sqrt(len(misspecified)) + sqrt(ratio)) * radius)
     return min(guarantees)
 
 
@@ -159,18 +159,18 @@ def linear_sqrt_guarantee(
     """
     check_pool([1 + non_negative(f"slopes[{i}]", slope) for i, slope in enumerate(slopes)], well_specified)
     check_terms(rounds, radius, width)
-    wrong = [slope for slope, true in zip(slopes, well_specified, strict=True) if not true]
+    misspecified = [slope for slope, true in zip(slopes, well_specified, strict=True) if not true]
     guarantees = [float("inf")]
     for slope, true in zip(slopes, well_specified, strict=True):
-        if not true or any(other > slope for other in wrong):
+        if not true or any(other > slope for other in misspecified):
             continue
         bound = min(coefficient * sqrt(rounds) + slope * rounds, width * rounds)
-        guarantee = (len(slopes) - len(wrong)) * (bound + width)
-        if wrong:
+        guarantee = (len(slopes) - len(misspecified)) * (bound + width)
+        if misspecified:
             shared = {"width": width, "per_root": radius / sqrt(rounds)}
             # Terms in n_i and sqrt(n_i) are largest for equal plays: B times one learner with T/B plays.
-            share = rounds / len(wrong)
-            guarantee += len(wrong) * (width + linear_sqrt_survivor(slope, coefficient, share, bound, **shared))
+            share = rounds / len(misspecified)
+            guarantee += len(misspecified) * (width + linear_sqrt_survivor(slope, coefficient, share, bound, **shared))
         guarantees.append(guarantee)
     return min(guarantees)
 
@@ -195,7 +195,14 @@ def linear_sqrt_survivor(
 
 
 def printed_power_guarantee(
-    best_size: float, constant: float, exponent: float, n_learners: int, n_wrong: int, *, rounds: int, radius: float
+    best_size: float,
+    constant: float,
+    exponent: float,
+    n_learners: int,
+    n_wrong: int,
+    *,
+    rounds: int,
+    radius: float,
 ) -> float:
     """thm:poly_reg as printed, for bounds d_i C n^beta with d_i >= 1, C >= 1 and width 1; its constants are too small.
 
