@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from importlib.util import find_spec
-from typing import Self
+from typing import Any, Self
+
+from equipoise._deprecated import renamed_attribute
 
 
 class EquipoiseError(Exception):
@@ -89,3 +91,7 @@ class UnreadableFile(EquipoiseError):  # noqa: N818
 
 class StoreConflict(EquipoiseError):  # noqa: N818
     """A folder or file holds something else than what is to be written there."""
+
+
+def __getattr__(name: str) -> Any:
+    return renamed_attribute(__name__, name)

@@ -19,13 +19,13 @@ to the learner; those of the package give the squared error of the round the wei
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Sequence
 from math import inf, nan
 from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
+from equipoise._deprecated import provided_as_offers
 from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.types import Action, Config, Context, Outcome, State
 
@@ -222,6 +222,22 @@ def part_name(part: object) -> str:
     return str(getattr(part, "name", type(part).__name__))
 
 
+def unique_names(names: Sequence[str]) -> tuple[str, ...]:
+    """The names, with a number after each one that has occurred before.
+
+    >>> unique_names(["UCB", "OFUL", "UCB"])
+    ('UCB', 'OFUL', 'UCB (2)')
+    """
+    unique: list[str] = []
+    for i, name in enumerate(names):
+        candidate, n = name, 1
+        while candidate in unique or (n > 1 and candidate in names[i:]):
+            n += 1
+            candidate = f"{name} ({n})"
+        unique.append(candidate)
+    return tuple(unique)
+
+
 def accepts(learner: object) -> frozenset[str]:
     """What a learner accepts beside rounds that it played, each counting once."""
     accepted: frozenset[str] = getattr(learner, "accepts", frozenset())
@@ -239,11 +255,5 @@ def provides(learner: object) -> frozenset[str]:
         provided: frozenset[str] = learner.provides
         return provided
     if hasattr(learner, "offers"):
-        warnings.warn(
-            f"{type(learner).__name__}.offers is deprecated and will not be read by equipoise 0.3: call it provides",
-            DeprecationWarning,
-            stacklevel=3,
-        )
-        offered: frozenset[str] = learner.offers
-        return offered
+        return provided_as_offers(learner)
     return frozenset()

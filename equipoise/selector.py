@@ -116,7 +116,7 @@ class SelectorTraits:
     classes: tuple[ModelClass, ...] | None = None  # the nested classes that it was made for
     per_learner: tuple[str, ...] = ("bounds",)  # settings with one entry for each learner
     readmits: bool = False  # whether a learner that is not active may become so again
-    left_out: tuple[int, ...] = ()  # learners that are never played
+    excluded: tuple[int, ...] = ()  # learners that are never played
     compilable: bool = False  # whether its kernels can be compiled as it is set
 
     def check_reward(self, reward: float) -> float:

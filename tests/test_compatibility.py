@@ -123,7 +123,7 @@ def selector_for(name: str, learner: str, bound: str) -> Any:
     cls, needs = SELECTORS[name], SELECTORS_NEED[name]
     others: dict[str, Any] = {"best": 0} if name == "Oracle" else {}
     if cls in (Corral, StochasticCorral, StochasticEXP3P, TsallisCorral, UCBC):
-        others["horizon"] = 100
+        others["rounds"] = 100
     if "nested" in needs:
         stated = "nested" in LEARNERS_HAVE[learner]
         return cls([linear_class(MAKERS[learner]()) if stated else LinearClass("other", 2)] * 2, **others)
@@ -184,31 +184,31 @@ def test_the_page_is_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert (tmp_path / "docs" / "compatibility.md").read_text(encoding="utf-8") == page()
 
 
-@pytest.mark.parametrize("make", [lambda: Corral(2, horizon=50), lambda: StochasticCorral(2, horizon=50)])
+@pytest.mark.parametrize("make", [lambda: Corral(2, rounds=50), lambda: StochasticCorral(2, rounds=50)])
 def test_sharing_is_refused_where_learners_are_told_in_another_way(make: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"share_data is True, but (Corral|Stochastic corral) tells each learner"):
         Portfolio([OFUL(2), OFUL(3)], make(), share_data=True)
 
 
 def test_copies_must_be_copies() -> None:
-    Portfolio([UCB(2), UCB(2, name="twin"), OFUL(2), OFUL(2)], UCBC([Power(1.0)] * 2, horizon=9, copies=2))
+    Portfolio([UCB(2), UCB(2, name="twin"), OFUL(2), OFUL(2)], UCBC([Power(1.0)] * 2, rounds=9, copies=2))
     with pytest.raises(
         IncompatibleLearner, match=r"UCB-C needs 2 copies of every learner, but 'OFUL\(d=3\)' \(learner 3\)"
     ):
-        Portfolio([UCB(2), UCB(2), OFUL(2), OFUL(3)], UCBC([Power(1.0)] * 2, horizon=9, copies=2))
+        Portfolio([UCB(2), UCB(2), OFUL(2), OFUL(3)], UCBC([Power(1.0)] * 2, rounds=9, copies=2))
 
 
 def test_tapes_are_refused_with_the_reason() -> None:
     problem = KArmedBandit([0.2, 0.5])
     reasons = {
-        cls: why_not_tapes(problem, cls(2, horizon=9), False) for cls in (Corral, TsallisCorral, StochasticCorral)
+        cls: why_not_tapes(problem, cls(2, rounds=9), False) for cls in (Corral, TsallisCorral, StochasticCorral)
     }
     assert reasons == {
-        Corral: "Corral tells learners importance-weighted rewards",
-        TsallisCorral: "Tsallis corral tells learners importance-weighted rewards",
+        Corral: "Corral gives learners importance-weighted rewards",
+        TsallisCorral: "Tsallis corral gives learners importance-weighted rewards",
         StochasticCorral: "Stochastic corral plays earlier policies of its learners",
     }
-    assert why_not_tapes(problem, UCBC([Power(1.0)], horizon=9), False) is None
+    assert why_not_tapes(problem, UCBC([Power(1.0)], rounds=9), False) is None
 
 
 class Told:
@@ -232,7 +232,7 @@ class Told:
 @pytest.mark.parametrize("cls", [Corral, TsallisCorral])
 def test_every_learner_is_told_of_every_round_with_its_weight(cls: Any) -> None:
     learners = [Told(i) for i in range(3)]
-    selector = cls(3, horizon=60)
+    selector = cls(3, rounds=60)
     portfolio = Portfolio(learners, selector, seed=4)
     for t in range(60):
         decision = portfolio.decide(t)
@@ -246,7 +246,7 @@ def test_every_learner_is_told_of_every_round_with_its_weight(cls: Any) -> None:
 
 def test_a_learner_that_fails_is_told_again_and_nobody_twice() -> None:
     learners = [Told(i) for i in range(3)]
-    portfolio = Portfolio(learners, Corral(3, horizon=60), seed=4)
+    portfolio = Portfolio(learners, Corral(3, rounds=60), seed=4)
     decision = portfolio.decide(None)
     learners[2].failures = 1
     with pytest.raises(RuntimeError):
@@ -276,7 +276,7 @@ def test_second_rounds_play_a_stored_policy_and_teach_nobody(cls: Any) -> None:
     """Against a store of all policies: the number that is drawn names the policy that plays."""
     problem, rng = LinearBandit(6, 3, 4), np.random.default_rng(2)
     learners: list[Any] = [OFUL(2), OFUL(5), EpsilonGreedy(4, epsilon=0.3)]
-    selector = cls(3, horizon=300)
+    selector = cls(3, rounds=300)
     portfolio = Portfolio(learners, selector, seed=9)
     policies: list[list[Any]] = [[], [], []]
     replayed = 0
@@ -302,7 +302,7 @@ def test_second_rounds_play_a_stored_policy_and_teach_nobody(cls: Any) -> None:
 
 
 def test_a_kept_policy_that_fails_to_decide_leaves_the_learner_and_the_round_as_they_were() -> None:
-    portfolio = Portfolio([OFUL(2), OFUL(3)], StochasticCorral(2, horizon=100), seed=1)
+    portfolio = Portfolio([OFUL(2), OFUL(3)], StochasticCorral(2, rounds=100), seed=1)
     context = np.eye(3) * 0.5
     for _ in range(7):
         portfolio.learn(portfolio.decide(context), 0.5)
@@ -316,7 +316,7 @@ def test_a_withdrawn_round_leaves_the_policy_that_was_kept_before_it() -> None:
     """Every first round is withdrawn once before it counts; the store of all policies says what must play."""
     problem, rng = LinearBandit(6, 3, 4), np.random.default_rng(2)
     learners = [OFUL(2), OFUL(5)]
-    selector = WatchedCorral(2, horizon=200)
+    selector = WatchedCorral(2, rounds=200)
     portfolio = Portfolio(learners, selector, seed=9)
     policies: list[list[Any]] = [[], []]
     for _ in range(200):
@@ -339,11 +339,11 @@ def test_a_withdrawn_round_leaves_the_policy_that_was_kept_before_it() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Corral(2, horizon=200),
-        lambda: TsallisCorral(2, horizon=200),
-        lambda: StochasticCorral(2, horizon=200),
-        lambda: StochasticEXP3P(2, horizon=200),
-        lambda: UCBC([Power(1.0)], horizon=200, copies=2),
+        lambda: Corral(2, rounds=200),
+        lambda: TsallisCorral(2, rounds=200),
+        lambda: StochasticCorral(2, rounds=200),
+        lambda: StochasticEXP3P(2, rounds=200),
+        lambda: UCBC([Power(1.0)], rounds=200, copies=2),
     ],
 )
 def test_a_saved_portfolio_goes_on_as_if_nothing_had_happened(make: Any, tmp_path: Path) -> None:
@@ -375,7 +375,7 @@ def test_all_learners_propose_where_one_of_them_may_be_told_it_did_not_play() ->
             asked.append(self.number)
             return Proposal(self.number)
 
-    portfolio = Portfolio([Asked(0), Asked(1)], Corral(2, horizon=10))
+    portfolio = Portfolio([Asked(0), Asked(1)], Corral(2, rounds=10))
     portfolio.decide(None)
     assert sorted(asked) == [0, 1]
 

@@ -29,7 +29,7 @@ MAX_LINES = 400
 # From the ground up: rows of modules and folders, the longest name that fits a module being its own. A module may
 # import what stands in its own row or in a row above it, at any depth of its functions, never what stands below it.
 RINGS = (
-    ("errors", "types"),
+    ("errors", "types", "_deprecated"),
     ("settings", "kernels"),
     ("bounds", "confidence", "learner", "problem", "storage.files", "storage.archive"),
     ("certificates",),

@@ -237,7 +237,7 @@ BOUNDS = [Power(1.0), Power(0.5), Power(0.5)]
 SHARP = {
     "bernstein": records(BalancedElimination(BOUNDS, radius="bernstein")),
     "bernstein, fixed": records(BalancedElimination(BOUNDS, radius="bernstein", contexts="fixed")),
-    "realised": records(RealizedBalancing(3, bounds=BOUNDS, slack=1.0, floor=2.0)),
+    "realized": records(RealizedBalancing(3, bounds=BOUNDS, slack=1.0, floor=2.0)),
 }
 
 
@@ -246,7 +246,7 @@ def test_records_with_sharper_radii_prove_themselves(name: str) -> None:
     for record in SHARP[name]:
         assert (record["version"], record["shares"]) == (
             2,
-            {"bernstein": 5, "bernstein, fixed": 4, "realised": 3}[name],
+            {"bernstein": 5, "bernstein, fixed": 4, "realized": 3}[name],
         )
         assert verify_record(json.loads(json.dumps(record))) == []
 

@@ -1,10 +1,10 @@
-"""The proof in a record of an epoch's end, under adversarial contexts.
+"""The proof in the record of an epoch's end, under adversarial contexts.
 
 If all learners of an epoch of t rounds were well specified, the optima of its rounds would add up to at most
-U + R + D(t): rewards, what the played learners said their plays lose at most, and the radius of the reward noise. A
-witness whose own lower bounds on its proposals, in the same rounds, add up to more shows that they are not; the learner
-of smallest class is then misspecified, since every class contains those before it. This module writes and checks that
-part of a record; `certificates` has the rest.
+U + R + D(t): the rewards, the regret bounds that the chosen learners gave for their plays, and the radius of the reward
+noise. If the lower bounds of a witness on its proposals in the same rounds add up to more, some learner is
+misspecified, and then so is the one with the smallest class, since every class contains those before it. This module
+writes and checks that part of a record; `records` has the rest.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL", Algorithms 2 and 3.
@@ -60,27 +60,33 @@ def proof(end: EpochEnd, learner_names: Sequence[str]) -> Record:
 
 
 def describe(record: Mapping[str, Plain]) -> str:
-    """The record as one sentence, with the numbers of its inequality."""
+    """The record as one sentence, with the numbers of the inequality."""
     learner, epoch, witness = record["learner"], record["epoch"], record["witness"]
     places = digits(epoch["mean_upper"], witness["mean_lower"])
+    rounds, total = f"{epoch['rounds']:,}", "{reward_sum:,.1f} + {regret_bound:,.1f} + {radius:,.1f}".format(**epoch)
     return (
-        f"In round {record['round']:,} of seed {record['seed']}, {learner['name']} was dropped: were all learners well "
-        f"specified, the best expected reward in the {epoch['rounds']:,} rounds of the epoch would on average be at "
-        f"most ({epoch['reward_sum']:,.1f} + {epoch['regret_bound']:,.1f} + {epoch['radius']:,.1f}) / "
-        f"{epoch['rounds']:,} = {epoch['mean_upper']:.{places}f}, but by the lower bounds of {witness['name']} it is "
-        f"at least {witness['lower_sum']:,.1f} / {epoch['rounds']:,} = {witness['mean_lower']:.{places}f}."
+        f"In round {record['round']:,} of seed {record['seed']}, {learner['name']} was eliminated with confidence "
+        f"{1 - record['delta']:.4g}: if all learners were well specified, the best expected reward in the {rounds} "
+        f"rounds of the epoch would on average be at most ({total}) / {rounds} = {epoch['mean_upper']:.{places}f}, "
+        f"but by the lower bounds of {witness['name']} it is at least {witness['lower_sum']:,.1f} / {rounds} = "
+        f"{witness['mean_lower']:.{places}f}."
     )
 
 
 def range_faults(record: Mapping[str, Plain]) -> list[str]:
-    """Fields out of their range."""
-    dropped, witness, rounds = record["learner"]["index"], record["witness"]["index"], record["epoch"]["rounds"]
+    """Fields that are out of range."""
+    eliminated, witness, rounds = record["learner"]["index"], record["witness"]["index"], record["epoch"]["rounds"]
     return rule_faults(
         [
             ("radius", record["radius"], record["radius"] == "stitched", "stitched"),
             ("contexts", record["contexts"], record["contexts"] == "adversarial", "adversarial"),
-            ("learner.index", dropped, dropped < record["n_learners"] - 1, "less than that of the last learner"),
-            ("witness.index", witness, witness >= dropped, "at least learner.index: those before have been dropped"),
+            ("learner.index", eliminated, eliminated < record["n_learners"] - 1, "less than that of the last learner"),
+            (
+                "witness.index",
+                witness,
+                witness >= eliminated,
+                "at least learner.index: earlier learners are eliminated",
+            ),
             ("epoch.rounds", rounds, 1 <= rounds <= record["round"], f"from 1 to round = {record['round']}"),
         ]
     )
@@ -97,7 +103,7 @@ def mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
         radius = radius_sum(rule, n)
         mean_upper, mean_lower = (rewards + regrets + radius) / n, lowers / n
     except (ArithmeticError, ValueError):
-        return ["its radius cannot be computed from its settings"]
+        return ["the radius cannot be computed from the settings in the record"]
     faults = recomputed_faults(
         [
             ("alpha", record["alpha"], alpha, alpha),

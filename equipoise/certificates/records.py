@@ -1,17 +1,17 @@
-"""Elimination certificates as records that prove themselves.
+"""Records of eliminations, which can be verified without the run.
 
-A selector drops learner i when, with witness j, (U_i + R_i + D(n_i)) / n_i < (U_j - D(n_j)) / n_j: if the bound R_i
-were true, the best expected reward would lie below what j has shown to be attainable. The record holds everything both
-sides are computed from, so anybody can recompute the verdict without the run; its digest betrays a changed record, and
-a change that is sealed anew still has to satisfy the mathematics. `epoch_ends` has the other kind of proof, that of
-selection under adversarial contexts.
+A selector eliminates learner i when, for a witness j, (U_i + R_i + D(n_i)) / n_i < (U_j - D(n_j)) / n_j: if the bound
+R_i held, the best expected reward would be below what j has shown to be attainable. A record holds everything that both
+sides are computed from, so that anyone can recompute them. Its digest reveals a change; a record that was changed and
+given a new digest still has to satisfy the inequality. `epoch_ends` has the other kind of proof, for selection under
+adversarial contexts.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL", Algorithm 1 (the elimination test) and its lemma on mu*.
 Symbols: n plays, U reward_sum, R regret_bound, D radius (all totals), M n_learners, V spread, alpha = delta /
 (shares (M + 1)).
-A record has version 2 where a side of the radius has a sharper form: it then says how many `shares` alpha has, and for
-both learners the spread of their rewards. All others have version 1, in which shares is 2.
+A record has version 2 if one side of the radius is sharper than the other: it then has `shares`, and the spread of the
+rewards of both learners. All other records have version 1, in which shares is 2.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TWO_SIDED = 2  # shares of a radius that is used on both sides
 
 @runtime_checkable
 class Provable(Protocol):
-    """A selector that states everything its eliminations are computed from, so that others can recompute them."""
+    """A selector that exposes everything its eliminations are computed from, so that others can recompute them."""
 
     @property
     def n_learners(self) -> int: ...
@@ -95,8 +95,11 @@ def elimination_record(
     learner_names: Sequence[str],
     instance: str = "",
 ) -> Record:
-    """The elimination as plain data: one line of `eliminations.jsonl`. `selector` is the one that eliminated,
-    `instance` that of the problem where an experiment has several."""
+    """The elimination as plain data, as in one line of `eliminations.jsonl`.
+
+    `selector` is the one that eliminated the learner; `instance` names the problem instance if an experiment has
+    several.
+    """
     low, high = selector.reward_range
     if isinstance(elimination, EpochEnd):
         proof = epoch_ends.proof(elimination, learner_names)
@@ -149,16 +152,16 @@ def _proof(elimination: Elimination, learner_names: Sequence[str], shares: int) 
 
 
 def verify_record(record: object) -> list[str]:
-    """What is wrong with a record, in sentences; empty if it proves the elimination.
+    """What is wrong with a record, in sentences; empty if the record proves the elimination.
 
     Everything is recomputed from the record alone.
     """
     if not isinstance(record, Mapping):
-        return ["the record is no JSON object"]
+        return ["the record is not a JSON object"]
     if whole(record.get("version")) and record["version"] not in VERSIONS:
         return [f"version is {record['version']}, but only {' and '.join(map(str, VERSIONS))} are known"]
-    of_epoch, sharper = "epoch" in record, record.get("version") == 2
-    sides = epoch_ends.SIDES if of_epoch else _SHARPER_SIDES if sharper else _SIDES
+    is_epoch_end, sharper = "epoch" in record, record.get("version") == 2
+    sides = epoch_ends.SIDES if is_epoch_end else _SHARPER_SIDES if sharper else _SIDES
     optional = ({"instance": text} if "instance" in record else {}) | ({"shares": whole} if sharper else {})
     faults = shape_faults("", record, _FIELDS | optional | dict.fromkeys(sides, mapping))
     for side, fields in sides.items():
@@ -169,41 +172,42 @@ def verify_record(record: object) -> list[str]:
     if digest(record) != record["digest"]:
         faults.append("digest does not match the record: it was changed after it was written")
     faults += _common_faults(record)
-    if of_epoch:
+    if is_epoch_end:
         return faults + epoch_ends.range_faults(record) + epoch_ends.mathematical_faults(record)
     return faults + _range_faults(record) + _mathematical_faults(record)
 
 
 def verify_file(path: str | Path) -> tuple[int, list[str]]:
-    """The number of records in a file of eliminations, one a line, and what is wrong with them."""
+    """The number of records in a file of eliminations, one per line, and what is wrong with them."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UnreadableFile(f"{str(path)!r} cannot be read: {reason}") from error
     faults = []
-    for place, line in enumerate(lines, start=1):
+    for line_number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
-            faults.append(f"line {place}: no valid JSON")
+            faults.append(f"line {line_number}: not valid JSON")
             continue
-        faults += [f"line {place}: {fault}" for fault in verify_record(record)]
+        faults += [f"line {line_number}: {fault}" for fault in verify_record(record)]
     return len(lines), faults
 
 
 def describe_elimination(record: Mapping[str, Plain]) -> str:
-    """The record as one sentence, with the numbers of its inequality."""
+    """The record as one sentence, with the numbers of the inequality."""
     if record.get("epoch") is not None:
         return epoch_ends.describe(record)
     learner, witness = record["learner"], record["witness"]
     places = digits(learner["mean_upper"], witness["mean_lower"])
+    total = "{reward_sum:,.1f} + {regret_bound:,.1f} + {radius:,.1f}".format(**learner)
     return (
-        f"In round {record['round']:,} of seed {record['seed']}, {learner['name']} was dropped: had it kept its bound "
-        f"of {learner['regret_bound']:,.1f} on the regret of its {learner['plays']:,} plays, the best expected reward "
-        f"would be at most ({learner['reward_sum']:,.1f} + {learner['regret_bound']:,.1f} + {learner['radius']:,.1f}) "
-        f"/ {learner['plays']:,} = {learner['mean_upper']:.{places}f}, but {witness['name']} shows that it is at "
-        f"least ({witness['reward_sum']:,.1f} − {witness['radius']:,.1f}) / {witness['plays']:,} = "
+        f"In round {record['round']:,} of seed {record['seed']}, {learner['name']} was eliminated with confidence "
+        f"{1 - record['delta']:.4g}: if its bound of {learner['regret_bound']:,.1f} on the regret of its "
+        f"{learner['plays']:,} plays held, the best expected reward would be at most ({total}) / {learner['plays']:,} "
+        f"= {learner['mean_upper']:.{places}f}, but {witness['name']} shows that it is at least "
+        f"({witness['reward_sum']:,.1f} − {witness['radius']:,.1f}) / {witness['plays']:,} = "
         f"{witness['mean_lower']:.{places}f}."
     )
 
@@ -238,7 +242,12 @@ def _common_faults(record: Mapping[str, Plain]) -> list[str]:
         ("seed", record["seed"], record["seed"] >= 0, "at least 0"),
         ("delta", record["delta"], 0 < record["delta"] < 1, "in (0, 1)"),
         ("n_learners", n_learners, n_learners >= 2, "at least 2"),
-        ("radius_scale", record["radius_scale"], record["radius_scale"] >= 1, "at least 1, or nothing is proved"),
+        (
+            "radius_scale",
+            record["radius_scale"],
+            record["radius_scale"] >= 1,
+            "at least 1: a narrowed radius proves nothing",
+        ),
         ("reward_range", record["reward_range"], low < high, "a pair (low, high) with low < high"),
         ("noise", record["noise"], record["noise"] is None or record["noise"] > 0, "positive or null"),
     ]
@@ -260,7 +269,7 @@ def _range_faults(record: Mapping[str, Plain]) -> list[str]:
             *spreads,
             ("radius", record["radius"], record["radius"] in RADII, f"one of {', '.join(RADII)}"),
             ("contexts", record["contexts"], record["contexts"] in ("random", "fixed"), "random or fixed"),
-            ("witness.index", witness["index"], witness["index"] != learner["index"], "another than learner.index"),
+            ("witness.index", witness["index"], witness["index"] != learner["index"], "different from learner.index"),
             ("learner.plays", learner["plays"], learner["plays"] >= 1, "at least 1"),
             ("witness.plays", witness["plays"], witness["plays"] >= 1, "at least 1"),
         ]
@@ -274,7 +283,7 @@ def _mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
     shares = record.get("shares", TWO_SIDED)
     separate_lower = shares != TWO_SIDED
     if shares != radius_shares(record["radius"], record["contexts"], separate_lower):
-        return [f"shares is {shares}, but that is not what its radius uses"]
+        return [f"shares is {shares}, but its radius uses another number"]
     try:
         alpha = radius_alpha(record["n_learners"], record["delta"], shares)
         rule = make_radius(
@@ -292,7 +301,7 @@ def _mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
         mean_upper = (learner["reward_sum"] + bound + radius) / n
         mean_lower = (witness["reward_sum"] - witness_radius) / witness_n
     except (InvalidArgument, ArithmeticError, ValueError):
-        return ["its radius cannot be computed from its settings"]
+        return ["the radius cannot be computed from the settings in the record"]
     faults = recomputed_faults(
         [
             ("alpha", record["alpha"], alpha, alpha),
@@ -305,7 +314,7 @@ def _mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
     if not mean_upper < mean_lower:
         faults.append(f"nothing is disproved: the upper mean {mean_upper!r} is not below the lower mean {mean_lower!r}")
     if n + witness_n > record["round"]:
-        faults.append(f"round is {record['round']}, but the two learners have made {n + witness_n} plays by then")
+        faults.append(f"round is {record['round']}, but the two learners had {n + witness_n} plays by then")
     faults += regret_faults("learner.regret_bound", bound, low, high, n)
     if record["noise"] is None:
         faults += sum_faults("learner.reward_sum", learner["reward_sum"], low, high, n, "rewards")

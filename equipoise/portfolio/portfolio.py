@@ -15,18 +15,19 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import isnan, nan
+from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any, Self
 from weakref import WeakValueDictionary
 
 import numpy as np
 
+from equipoise._deprecated import with_old_methods
 from equipoise.certificates import AnyElimination, Certificate, Standing
 from equipoise.compatibility import check_compatible, check_learners, check_selector, check_sharing
 from equipoise.errors import InvalidArgument, UnknownDecision
 from equipoise.kernels.streams import LEARNERS, SELECTOR, open_stream, seek
-from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal
+from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal, unique_names
 from equipoise.portfolio.decisions import Decision, copy_if_mutable
 from equipoise.portfolio.snapshots import KeptPolicies
 from equipoise.portfolio.tickets import Ticket
@@ -41,6 +42,7 @@ logger = logging.getLogger("equipoise")
 _HOLDERS: WeakValueDictionary[int, Portfolio] = WeakValueDictionary()
 
 
+@with_old_methods
 class Portfolio:
     """Learners and the selector that plays them against each other; unless given, the recommended one,
     `RealizedBalancing`, for rewards in [0, 1].
@@ -74,6 +76,7 @@ class Portfolio:
         self.learners: tuple[Any, ...] = tuple(learners)  # as they were given, with all that their classes have
         self._selector = selector
         self._adapted = [AdaptedLearner(learner) for learner in self.learners]
+        self.learner_names = unique_names([learner.name for learner in self._adapted])
         check_compatible(selector, self.learners)
         self.seed = count("seed", seed, least=0, most=2**64 - 1)
         if not isinstance(share_data, bool):
@@ -154,7 +157,7 @@ class Portfolio:
                 if j in self._queues:
                     self._queues[j].append(ticket)
         self._next_id = id_ + 1
-        return Decision(id_, action, i, self._adapted[i].name, choice.probability * proposal.probability)
+        return Decision(id_, action, i, self.learner_names[i], choice.probability * proposal.probability)
 
     def learn(
         self, decision: Decision | int, reward: float, outcome: Outcome = None, regret: float | None = None
@@ -182,7 +185,7 @@ class Portfolio:
         if ticket is None:
             raise UnknownDecision(self._why_closed(id_))
         if ticket.taught:
-            name = self._adapted[min(ticket.taught)].name
+            name = self.learner_names[min(ticket.taught)]
             raise InvalidArgument(f"decision {id_} has been learned from by {name!r}, so it cannot be withdrawn")
         eliminations = self._selector.withdraw(ticket.choice)
         del self._open[ticket.id]
@@ -206,18 +209,15 @@ class Portfolio:
         return self._selector.standing()
 
     def describe(self) -> str:
-        """Certificate and standing as sentences."""
-        certificate = self.certificate()
-        names = [learner.name for learner in self._adapted]
-        lines = [certificate.describe(names)]
-        for row, proved in zip(self.standing(), certificate.learner_regret_lowers, strict=True):
-            lost = f" It has lost at least {proved:.4g}." if certificate.valid and proved > 0 else ""
-            lines.append(row.describe(names[row.learner]) + lost)
-        return "\n".join(lines)
+        """Certificate and standing in sentences, one line for the certificate and one for each learner."""
+        certificate, names = self.certificate(), self.learner_names
+        reward_range = self._traits.reward_range or (-inf, inf)
+        rows = [row.describe(names[row.learner], certificate, reward_range) for row in self.standing()]
+        return "\n".join([certificate.describe(names), *rows])
 
     def to_json(self) -> Config:
         """Certificate and standing as plain data."""
-        rows = [{"name": self._adapted[row.learner].name, **row.to_json()} for row in self.standing()]
+        rows = [{"name": self.learner_names[row.learner], **row.to_json()} for row in self.standing()]
         return {"certificate": self.certificate().to_json(), "standing": rows}
 
     @property

@@ -1,6 +1,6 @@
-"""Reinforcement learning: the finite decision processes as gymnasium environments, and portfolios on any environment.
+"""Reinforcement learning: finite decision processes as gymnasium environments, and portfolios in any environment.
 
-Importing this module imports gymnasium; learners and problems of finite processes live in `equipoise.learners` and
+Importing this module imports gymnasium. Learners and problems for finite processes are in `equipoise.learners` and
 `equipoise.problems`.
 """
 

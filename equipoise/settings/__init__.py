@@ -5,6 +5,7 @@ constructor. `setting` gives a field its default, its check (from `equipoise.set
 and a value that returns the value in its proper type or raises) and, where the value is not plain data, how to write it
 to a file and read it back. Constructor, `config`, `from_config`, `clone`, `repr` and equality follow from the fields.
 A setting whose argument has the name of a method is kept under another one, and `alias` is the argument's.
+A renamed setting names its former argument in `deprecated`; the constructor and the attribute accept it with a warning.
 
 >>> from equipoise.settings.checks import count, positive
 >>> @configurable
@@ -24,6 +25,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any, Protocol, Self, TypeVar, dataclass_transform
@@ -31,7 +33,7 @@ from typing import Any, Protocol, Self, TypeVar, dataclass_transform
 import numpy as np
 from numpy.typing import ArrayLike
 
-from equipoise.errors import UnknownSetting
+from equipoise.errors import InvalidArgument, UnknownSetting
 from equipoise.types import Array, Config, Plain
 
 T = TypeVar("T")
@@ -54,9 +56,10 @@ def setting(
     decode: Callable[[Plain], Any] | None = None,
     kw_only: bool = True,
     alias: str | None = None,
+    deprecated: str | None = None,
 ) -> Any:
     """A setting; without a default it must be given. `encode` and `decode` lead to plain data and back."""
-    rules = {"check": check, "encode": encode or _plain, "decode": decode, "alias": alias}
+    rules = {"check": check, "encode": encode or _plain, "decode": decode, "alias": alias, "deprecated": deprecated}
     return dataclasses.field(default=default, kw_only=kw_only, metadata=rules)
 
 
@@ -66,9 +69,13 @@ def configurable(cls: type[T]) -> type[T]:
     made = dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
     construct: Any = made.__init__
     known = {_argument(each): each.name for each in settings_of(made)}
+    renamed = former_names(made)
 
     @functools.wraps(construct)
     def construct_known(self: Any, *arguments: Any, **settings: Any) -> None:
+        for former in renamed.keys() & settings.keys():
+            _warn_deprecated(former, renamed[former])
+        settings = with_current_names(made, settings)
         for name in settings:
             if name not in known:
                 raise UnknownSetting(f"setting of {type(self).__name__}", name, known)
@@ -76,10 +83,41 @@ def configurable(cls: type[T]) -> type[T]:
 
     arguments = {name: argument for argument, name in known.items()}
     signature = inspect.signature(construct)
-    renamed = [each.replace(name=arguments.get(each.name, each.name)) for each in signature.parameters.values()]
-    construct_known.__signature__ = signature.replace(parameters=renamed)  # type: ignore[attr-defined]
+    parameters = [each.replace(name=arguments.get(each.name, each.name)) for each in signature.parameters.values()]
+    construct_known.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     made.__init__ = construct_known  # type: ignore[method-assign]
+    for former, current in renamed.items():
+        setattr(made, former, _deprecated_attribute(former, current))
     return made
+
+
+def former_names(cls: type[Any]) -> dict[str, str]:
+    """The deprecated arguments of a configurable class, with the current name of each."""
+    return {each.metadata["deprecated"]: _argument(each) for each in settings_of(cls) if each.metadata["deprecated"]}
+
+
+def with_current_names(cls: type[Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with deprecated names replaced by current ones."""
+    renamed = former_names(cls)
+    for former in renamed.keys() & settings.keys():
+        if renamed[former] in settings:
+            raise InvalidArgument(
+                f"{former} is {settings[former]!r}, but must not be given together with {renamed[former]}"
+            )
+    return {renamed.get(name, name): value for name, value in settings.items()}
+
+
+def _deprecated_attribute(former: str, current: str) -> property:
+    def read(self: Any) -> Any:
+        _warn_deprecated(former, current)
+        return getattr(self, current)
+
+    return property(read, doc=f"Deprecated: the former name of `{current}`.")
+
+
+def _warn_deprecated(former: str, current: str) -> None:
+    message = f"{former} is deprecated and will be removed in equipoise 0.3: use {current}"
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 
 def optional(check: Check) -> Check:
@@ -108,10 +146,11 @@ class Configured:
     def from_config(cls, config: Mapping[str, Plain]) -> Self:
         """The object that `config` describes, in its initial state."""
         known = {_argument(each): each.metadata["decode"] for each in settings_of(cls)}
-        for name in config:
+        current = with_current_names(cls, config)
+        for name in current:
             if name not in known:
                 raise UnknownSetting(f"setting of {cls.__name__}", name, known)
-        live = {name: value if known[name] is None else known[name](value) for name, value in config.items()}
+        live = {name: value if known[name] is None else known[name](value) for name, value in current.items()}
         return cls(**live)
 
     def clone(self) -> Self:

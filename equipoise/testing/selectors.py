@@ -95,7 +95,7 @@ def choices_are_well_formed_and_their_tickets_unique(subject: Subject) -> None:
 def every_learner_is_played(subject: Subject) -> None:
     selector = subject.make()
     play(subject, selector)
-    unplayed = [row.learner for row in selector.standing() if row.plays == 0 and row.learner not in left_out(selector)]
+    unplayed = [row.learner for row in selector.standing() if row.plays == 0 and row.learner not in excluded(selector)]
     require(not unplayed, f"learners {unplayed} had no play in {N_ROUNDS} rounds")
 
 
@@ -115,7 +115,7 @@ def plays_add_up_to_the_rounds(subject: Subject) -> None:
 
 def the_active_set_never_empties_and_never_grows(subject: Subject) -> None:
     selector = subject.make()
-    everybody = active = tuple(i for i in range(n_learners(selector)) if i not in left_out(selector))
+    everybody = active = tuple(i for i in range(n_learners(selector)) if i not in excluded(selector))
     require(tuple(selector.active) == everybody, f"active is {selector.active} at the start, not {everybody}")
     gone: list[int] = []
     for t in range(N_ROUNDS):
@@ -282,7 +282,7 @@ def instances_share_nothing(subject: Subject) -> None:
 
 def standing_is_complete(subject: Subject) -> None:
     selector = subject.make()
-    everybody = sorted([*selector.active, *left_out(selector)])
+    everybody = sorted([*selector.active, *excluded(selector)])
     for t in range(2 * N_ROUNDS):
         rows = selector.standing()
         order = [row.learner for row in rows]
@@ -345,9 +345,9 @@ def memory_does_not_grow_with_resolved_rounds(subject: Subject) -> None:
     require(growth < 1.0, f"it grew by {growth:.1f} bytes a round")
 
 
-def left_out(selector: Selector) -> tuple[int, ...]:
+def excluded(selector: Selector) -> tuple[int, ...]:
     """The learners that a selector says it never plays."""
-    return traits_of(selector).left_out
+    return traits_of(selector).excluded
 
 
 def can_be_rebuilt(selector: Selector) -> bool:
@@ -362,7 +362,7 @@ def can_be_rebuilt(selector: Selector) -> bool:
 def can_be_rebuilt_in_another_order(selector: Selector) -> bool:
     traits = traits_of(selector)
     # A selector that leaves learners out, or whose learners stand as copies, knows them by their places.
-    if traits.randomized or traits.left_out or traits.copies > 1 or not can_be_rebuilt(selector):
+    if traits.randomized or traits.excluded or traits.copies > 1 or not can_be_rebuilt(selector):
         return False
     # Two learners with one and the same closed form are tied forever.
     bounds = [json.dumps(bound) for bound in selector.config().get("bounds") or () if bound != {"bound": "Observed"}]

@@ -10,7 +10,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import NATIVE
 from equipoise.learners import LinearThompson
 from equipoise.learners import linear_thompson as module
-from equipoise.learners._core.ridge import open_scratch
+from equipoise.learners._core.ridge import new_scratch
 from equipoise.learners.linear_thompson import draw
 from equipoise.types import Array
 
@@ -145,16 +145,16 @@ def test_better_actions_are_played_more_often_as_data_come_in() -> None:
 @pytest.mark.parametrize("dim", [1, 5])
 def test_native_twins_agree_with_the_interpreted_kernels(dim: int) -> None:
     learner, _, _ = taught(dim)
-    memory = learner.memory._replace(scratch=open_scratch(dim, 6))
+    memory = learner.memory._replace(scratch=new_scratch(dim, 6))
     rng = np.random.default_rng(37)
     for seed in range(50):
         interpreted = draw(memory, 0.4, np.random.default_rng(seed))
         native = NATIVE[draw](memory, 0.4, np.random.default_rng(seed))
         np.testing.assert_allclose(native, interpreted, rtol=1e-9)
         actions = unit_rows(rng, 6, 5)
-        assert NATIVE[module.best_for](interpreted, actions) == module.best_for(interpreted, actions)
+        assert NATIVE[module.best_action_for](interpreted, actions) == module.best_action_for(interpreted, actions)
     tied = np.zeros((3, 5))
-    assert NATIVE[module.best_for](interpreted, tied) == module.best_for(interpreted, tied) == 0
+    assert NATIVE[module.best_action_for](interpreted, tied) == module.best_action_for(interpreted, tied) == 0
 
 
 def test_own_stream_belongs_to_the_seed_and_moves_on() -> None:

@@ -55,7 +55,7 @@ def test_problem_and_learner_refuse_what_would_not_be_exact() -> None:
         GapBandit(poor=0.1)
     with pytest.raises(InvalidArgument, match=r"poor is 0.9, but must be at most rich = 0.5"):
         GapBandit(rich=0.5, poor=0.9)
-    with pytest.raises(InvalidArgument, match=r"context is .*, but must be one that `observe` gave"):
+    with pytest.raises(InvalidArgument, match=r"context is .*, but must be returned by `observe`"):
         GapBandit().means([[0.3], [0.3]])
     with pytest.raises(InvalidArgument, match=r"family is 'cubic', but must be one of power"):
         Scheduled("cubic", 1.0, 1.0)

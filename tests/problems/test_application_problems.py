@@ -159,8 +159,8 @@ def test_fewer_columns_are_the_first_of_all() -> None:
     assert problem.columns_for(UCB(2)) == 4
     draw, params = problem.kernels.draw, problem.params
     for seed in range(20):
-        actions, means = draw(params, problem.room(), rng_of(seed))
-        some, their_means = draw(params, problem.room(4), rng_of(seed))
+        actions, means = draw(params, problem.workspace(), rng_of(seed))
+        some, their_means = draw(params, problem.workspace(4), rng_of(seed))
         assert np.array_equal(some, actions[:, :4])
         assert their_means == pytest.approx(means, abs=1e-15)
 

@@ -172,7 +172,7 @@ class ChangesTheContext(Sound):
 
 class HandsOutItsTable(Stored):
     def observe(self, rng):
-        return self.kernels.draw(self.params, self.room(), rng)[0]
+        return self.kernels.draw(self.params, self.workspace(), rng)[0]
 
 
 class GoesOnWhenAsked(SequenceBandit):
@@ -204,7 +204,7 @@ class PaysForOtherActions(Sound):
     kernels = Kernels(lambda *arguments: tuple(part[::-1] for part in linear_bandit.draw(*arguments)), Sound.kernels[1])
 
     def observe(self, rng):
-        return linear_bandit.draw(self.params, self.room(), rng)[0]
+        return linear_bandit.draw(self.params, self.workspace(), rng)[0]
 
 
 OFFENDERS: list[tuple[Any, str]] = [
@@ -239,20 +239,20 @@ def test_the_suite_catches_the_offender(offender: Any, sentence: str) -> None:
 COMPILED = "what is compiled draws the same"
 
 
-def another_number(params: Any, room: Any, rng: np.random.Generator) -> Any:
-    actions, means = linear_bandit.draw(params, room, rng)
+def another_number(params: Any, workspace: Any, rng: np.random.Generator) -> Any:
+    actions, means = linear_bandit.draw(params, workspace, rng)
     means[0] += 1e-9
     return actions, means
 
 
-def one_draw_more(params: Any, room: Any, rng: np.random.Generator) -> Any:
-    drawn = linear_bandit.draw(params, room, rng)
+def one_draw_more(params: Any, workspace: Any, rng: np.random.Generator) -> Any:
+    drawn = linear_bandit.draw(params, workspace, rng)
     rng.random()
     return drawn
 
 
-def another_order(params: Any, room: Any, rng: np.random.Generator) -> Any:
-    actions, means = linear_bandit.draw(params, room, rng)
+def another_order(params: Any, workspace: Any, rng: np.random.Generator) -> Any:
+    actions, means = linear_bandit.draw(params, workspace, rng)
     return actions[::-1].copy(), means
 
 

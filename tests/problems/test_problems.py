@@ -92,9 +92,9 @@ def test_the_first_half_of_the_signal_is_shrunk() -> None:
 def rounds_with_columns(problem: LinearBandit, params: Params, n_columns: int, seed: int) -> np.ndarray:
     """The first row of many rounds of which only `n_columns` columns are drawn."""
     rows = np.empty((N_DRAWS, n_columns))
-    room = problem.room(n_columns)
+    workspace = problem.workspace(n_columns)
     for n in range(N_DRAWS):
-        rows[n] = draw(params, room, rng_of(seed + n))[0][0]
+        rows[n] = draw(params, workspace, rng_of(seed + n))[0][0]
     return rows
 
 
@@ -242,8 +242,8 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: KArmedBandit([0.5]), "means has 1 entries, but must have at least 2"),
     (lambda: KArmedBandit([0.5, 1.5]), "means[1] is 1.5, but must lie in [0, 1]"),
     (lambda: KArmedBandit([0.5, float("nan")]), "means[1] is nan, but must be a finite number of magnitude at most"),
-    (lambda: KArmedBandit(3), "means is 3, but must have one expected reward per action"),
-    (lambda: KArmedBandit("ab"), "means is 'ab', but must have one expected reward per action"),
+    (lambda: KArmedBandit(3), "means is 3, but must be a list of expected rewards, one per action"),
+    (lambda: KArmedBandit("ab"), "means is 'ab', but must be a list of expected rewards, one per action"),
     (lambda: SMALL.gap(ROWS, 3), "action is 3, but must be a whole number from 0 to 2"),
     (lambda: SMALL.respond(ROWS, -1, rng_of(0)), "action is -1, but must be a whole number from 0 to 2"),
     (lambda: SMALL.gap(ROWS, 0.5), "action is 0.5, but must be a whole number from 0 to 2"),

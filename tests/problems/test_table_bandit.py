@@ -58,8 +58,14 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: TableBandit(np.empty((0, 3, 2)), THETA), "features has shape (0, 3, 2), but must have at least 1 set"),
     (lambda: TableBandit([[[0.1, 0.2]]], THETA), "features has shape (1, 1, 2), but must have at least 1 set of 2"),
     (lambda: TableBandit(FEATURES, [0.5]), "theta has 1 entries, but must have one for each of 2 features"),
-    (lambda: TableBandit([[[np.nan], [0.0]]], [1.0]), "features has entries that are not finite or above 1e+100"),
-    (lambda: TableBandit(FEATURES, [np.inf, 0.0]), "theta has entries that are not finite or above 1e+100"),
+    (
+        lambda: TableBandit([[[np.nan], [0.0]]], [1.0]),
+        "features has invalid entries, but all must be finite and at most 1e+100",
+    ),
+    (
+        lambda: TableBandit(FEATURES, [np.inf, 0.0]),
+        "theta has invalid entries, but all must be finite and at most 1e+100",
+    ),
     (
         lambda: TableBandit(FEATURES, [0.3, 1.5]),
         "features[0] has expected rewards from 0.3 to 1.5, but they must lie in [0, 1]",

@@ -47,7 +47,7 @@ def play_sharp_world(params: Params, state: State, regrets: Any, coins: Any, gen
         reward = 1.0 if coins[t] < lowers[i] else 0.0
         regret += 0.7 - lowers[i]
         nested.open_play(params, state, i)
-        nested.book(params, state, i, reward, regrets[i], probability)
+        nested.credit(params, state, i, reward, regrets[i], probability)
         epoch_balancing.close_round(params, state, i, reward, regrets[i], proposals)
         if t < 100 or t % 10 == 0:
             exceeded |= epochs.certify(params, state)[3] < regret - 1e-9

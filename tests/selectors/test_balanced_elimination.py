@@ -311,7 +311,7 @@ def pending_run() -> tuple[BalancedElimination, Choice, Choice, Choice]:
     return selector, silent, selector.choose(), credited
 
 
-UNKNOWN = "is not open: never chosen, withdrawn, or its reward already booked"
+UNKNOWN = "is not open: never chosen, withdrawn, or already credited"
 MISUSES: list[tuple[Callable[[BalancedElimination, Choice, Choice, Choice], Any], type[EquipoiseError], str]] = [
     (lambda s, _, o, c: s.credit(c, 0.5, 0.25), UnknownDecision, f"play 1 of learner 0 {UNKNOWN}"),
     (lambda s, _, o, c: s.withdraw(c), UnknownDecision, f"play 1 of learner 0 {UNKNOWN}"),

@@ -33,6 +33,13 @@ def test_selector_keeps_the_contract(
     assert {name.replace(" ", "_") for name in proved} == {check.__name__ for check in CHECKS} - left_out
 
 
+@pytest.mark.parametrize("cls", SELECTORS.values())
+def test_docstring_lists_the_parameters(cls: type[Any]) -> None:
+    _, _, section = (inspect.getdoc(cls) or "").partition("Parameters\n----------\n")
+    documented = [line for line in section.splitlines() if line and not line.startswith(" ")]
+    assert documented == list(inspect.signature(cls).parameters)
+
+
 def test_the_suite_sees_eliminations() -> None:
     """So that the checks about them are not empty."""
     selector = Sound()

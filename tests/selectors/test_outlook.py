@@ -75,10 +75,11 @@ def test_portfolio_says_it_in_words_and_json() -> None:
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     outlook = data["certificate"]["next_elimination"]
     assert (
-        f"At the present means Constant(0) would be dropped, on the evidence of good, after {outlook['plays']}" in words
+        f"If mean rewards stay as they are, Constant(0) would be eliminated on the evidence of good after "
+        f"{outlook['plays']} more plays" in words
     )
     assert f"in about {outlook['rounds']} rounds" in words
-    assert "good: 75 plays, mean reward 0.8; the best expected reward is at least" in words
+    assert "good: 75 plays, mean reward 0.8. With confidence 0.95, the best expected reward is at least" in words
     while len(portfolio.selector.active) == 2:
         decision = portfolio.decide(None)
         portfolio.learn(decision, (0.2, 0.8)[decision.action])
@@ -87,9 +88,9 @@ def test_portfolio_says_it_in_words_and_json() -> None:
         portfolio.learn(decision, 0.8)
     waiting = portfolio.decide(None)
     words = portfolio.describe()
-    assert "At the present means" not in words
-    assert "dropped, mean reward 0.2" in words and "(1 without a reward)" in words
-    assert "It has lost at least" in words
+    assert "If mean rewards stay" not in words
+    assert "eliminated, mean reward 0.2" in words and "(1 without a reward)" in words
+    assert "its own regret is at least" in words
     assert portfolio.certificate().learner_regret_lowers[0] > 0
     portfolio.learn(waiting, 0.8)
 
@@ -100,4 +101,4 @@ def test_voided_certificates_say_nothing_of_losses() -> None:
         decision = portfolio.decide(None)
         portfolio.learn(decision, (0.2, 0.8)[decision.action])
     assert portfolio.describe().startswith("No statement")
-    assert "lost" not in portfolio.describe()
+    assert "regret" not in portfolio.describe()

@@ -1,4 +1,4 @@
-"""Realised balancing against a slow reference on random streams of events, and its proposition at every choice."""
+"""Realized balancing against a slow reference on random streams of events, and its proposition at every choice."""
 
 import math
 from typing import Any, NamedTuple

@@ -123,7 +123,7 @@ def play_world(
 @compiled
 def resolve(rules: Params, books: State, truth: Truth, i: int, reward: float, gap: float) -> None:
     truth.regrets[i] += gap
-    balanced_elimination.book(rules, books, i, reward, gap, 1.0)
+    balanced_elimination.credit(rules, books, i, reward, gap, 1.0)
 
 
 @compiled
@@ -245,15 +245,15 @@ def test_a_certificate_says_in_words_what_it_claims_and_when_it_claims_nothing()
             certificate = selector.certificate()
             assert certificate.valid and certificate.consistent
             assert certificate.describe() == (
-                "With confidence 0.95, and if some active learner keeps its bound, "
+                "With confidence 0.95, if the bound of some active learner holds, "
                 f"the best expected reward lies in [{certificate.optimum_lower:.4g}, 1] "
-                f"and the regret of 200 rounds is at least 0 and at most {certificate.regret_upper:.4g}."
+                f"and the total regret of 200 rounds is at least 0 and at most {certificate.regret_upper:.4g}."
             )
         selector.credit(selector.choose(), 1.0 if t < 200 else 0.0)
     assert selector.certificate().describe() == (
-        "With confidence 0.95, no learner that is still active keeps its bound; the rewards contradict all of them."
+        "With confidence 0.95, the bounds of all active learners are false: the rewards contradict them."
     )
     assert selector.certificate().regret_upper == 1000, "all that the range of rewards allows"
     assert narrowed.certificate().describe() == (
-        "No statement: the radius was narrowed by hand (radius_scale below 1), which voids every certificate."
+        "No statement: radius_scale is below 1, and a narrowed radius proves nothing."
     )

@@ -126,7 +126,7 @@ def test_learners_that_lack_what_the_selector_needs_are_refused() -> None:
     with pytest.raises(
         IncompatibleLearner, match="Corral needs learners that accept importance weights, but 'First' does not"
     ):
-        simulate(PROBLEM, [First(), UCB(3)], Corral(2, horizon=100), rounds=100)
+        simulate(PROBLEM, [First(), UCB(3)], Corral(2, rounds=100), rounds=100)
 
 
 def test_what_cannot_be_sent_to_another_process_is_refused() -> None:

@@ -23,8 +23,8 @@ from equipoise.learners import Constant
 from equipoise.problems import KArmedBandit
 from equipoise.simulation import cache, compiler, rounds, sources
 from equipoise.simulation.binding import Binding, Function
+from equipoise.simulation.loops import Groups, alone
 from equipoise.simulation.parts import open_run
-from equipoise.simulation.worlds import Groups, alone
 from tests.conftest import INTERPRETED
 
 CONFIG: Any = numba.config
@@ -110,8 +110,8 @@ def test_an_edited_kernel_is_compiled_anew(tmp_path: Path) -> None:
 
 
 @kernel
-def draw_two(params: Any, room: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    return room.actions, params.means
+def draw_two(params: Any, workspace: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+    return workspace.actions, params.means
 
 
 @pytest.fixture
@@ -121,15 +121,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def constant_binding() -> Binding:
-    names: dict[str, Function | bool] = {"select": rounds.select_sole, "settle": rounds.write_row}
+    names: dict[str, Function | bool] = {"select": rounds.select_only_learner, "deliver": rounds.write_row}
     return Groups([Constant(1)]).bind(KArmedBandit([0.5, 0.7]), names)
 
 
 def play(driver: Any) -> float:
     """The total reward of fifty rounds."""
-    world = alone(KArmedBandit([0.5, 0.7]), Constant(1), 0, np.empty((0, 3))).world
+    components = alone(KArmedBandit([0.5, 0.7]), Constant(1), 0, np.empty((0, 3))).components
     run = open_run(0, np.array([50]), 1)
-    assert driver(world, run, 50) == -1
+    assert driver(components, run, 50) == -1
     return float(run.progress.reward[0])
 
 
@@ -202,10 +202,10 @@ def test_a_folder_that_is_not_private_is_refused(
     folder: Path, fault: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     reasons = {
-        "writable": "others can write to it",
-        "foreign": "it belongs to somebody else",
+        "writable": "other users can write to it",
+        "foreign": "it belongs to another user",
         "file": "File exists",
-        "link": "it is no folder",
+        "link": "it is not a folder",
         "unmakable": "Not a directory",
     }
     match fault:
@@ -248,7 +248,7 @@ def test_machine_code_is_kept_nowhere_else(folder: Path, tmp_path: Path, monkeyp
 @pytest.mark.compiled
 def test_a_kernel_without_a_file_is_compiled_in_memory(folder: Path) -> None:
     binding = constant_binding()
-    inner = kernel(lambda params, room, rng: (room.actions, params.means))
+    inner = kernel(lambda params, workspace, rng: (workspace.actions, params.means))
     for draw in (inner, partial(draw_two)):
         names = tuple((name, draw if name == "draw" else value) for name, value in binding.names)
         assert cache.find_entry(binding._replace(names=names), compiler.versions()) is None

@@ -43,10 +43,10 @@ RIVALS: dict[str, Callable[[], Any]] = {
     "Uniform": partial(Uniform, 3),
     "GreedyMean": partial(GreedyMean, 3),
     "UCB1": partial(UCB1, 3),
-    "EXP3": partial(EXP3, 3, horizon=ROUNDS),
+    "EXP3": partial(EXP3, 3, rounds=ROUNDS),
     "Oracle": partial(Oracle, 3, best=1),
-    "UCBC": partial(UCBC, BOUNDS, horizon=ROUNDS),
-    "UCBC of copies": partial(UCBC, BOUNDS[:1], horizon=ROUNDS, copies=3),
+    "UCBC": partial(UCBC, BOUNDS, rounds=ROUNDS),
+    "UCBC of copies": partial(UCBC, BOUNDS[:1], rounds=ROUNDS, copies=3),
 }
 
 

@@ -38,8 +38,8 @@ from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.compiler import compiled
 from equipoise.simulation.joint import run_jointly, run_portfolio
+from equipoise.simulation.loops import can_compile, native_memory
 from equipoise.simulation.tapes import Tapes, run_on_tapes, why_not_tapes
-from equipoise.simulation.worlds import can_compile, native_memory
 from tests.simulation.plain import Plain
 
 ROUNDS = 10_000
@@ -104,13 +104,13 @@ def test_a_row_is_the_same_however_far_and_whenever_it_is_drawn() -> None:
 
 
 def test_the_columns_of_a_truncated_draw_are_those_of_the_whole() -> None:
-    problem, whole = LinearBandit(32, 8, 10), LinearBandit(32, 8, 10).room()
+    problem, whole = LinearBandit(32, 8, 10), LinearBandit(32, 8, 10).workspace()
     problem.kernels.draw(problem.params, whole, np.random.default_rng(1))
     for n_columns in (8, 16, 32):
-        room = problem.room(n_columns)
-        problem.kernels.draw(problem.params, room, np.random.default_rng(1))
-        np.testing.assert_allclose(room.actions, whole.actions[:, :n_columns], rtol=1e-13)
-        np.testing.assert_array_equal(room.means, whole.means)
+        workspace = problem.workspace(n_columns)
+        problem.kernels.draw(problem.params, workspace, np.random.default_rng(1))
+        np.testing.assert_allclose(workspace.actions, whole.actions[:, :n_columns], rtol=1e-13)
+        np.testing.assert_array_equal(workspace.means, whole.means)
 
 
 @pytest.mark.compiled

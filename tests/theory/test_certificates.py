@@ -174,15 +174,15 @@ def test_equal_sides_disprove_nothing() -> None:
         ({"seed": 1.0}, "seed is 1.0, but must be a whole number"),
         ({"delta": "0.05"}, "delta is '0.05', but must be a finite number"),
         ({"delta": math.nan}, "delta is nan, but must be a finite number"),
-        ({"selector": ""}, "selector is '', but must be a text that is not empty"),
+        ({"selector": ""}, "selector is '', but must be a nonempty string"),
         ({"radius": "narrow"}, "radius is 'narrow', but must be one of stitched, paper"),
         ({"contexts": "odd"}, "contexts is 'odd', but must be random or fixed"),
         ({"reward_range": [1.0, 0.0]}, "reward_range is [1.0, 0.0], but must be a pair (low, high) with low < high"),
         ({"reward_range": [0.0]}, "reward_range is [0.0], but must be a pair of finite numbers"),
         ({"noise": -1.0}, "noise is -1.0, but must be positive or null"),
         ({"learner": 3}, "learner is 3, but must be an object"),
-        ({"extra": 1}, "extra is no field of a record"),
-        ({"round": 3}, "round is 3, but the two learners have made"),
+        ({"extra": 1}, "extra is not a field of a record"),
+        ({"round": 3}, "round is 3, but the two learners had"),
     ],
 )
 def test_each_rule_says_what_is_wrong(change: dict[str, Any], fault: str) -> None:
@@ -195,10 +195,10 @@ def test_each_rule_says_what_is_wrong(change: dict[str, Any], fault: str) -> Non
 @pytest.mark.parametrize(
     ("side", "change", "fault"),
     [
-        ("witness", {"index": 1}, "witness.index is 1, but must be another than learner.index"),
+        ("witness", {"index": 1}, "witness.index is 1, but must be different from learner.index"),
         ("learner", {"index": 7}, "learner.index is 7, but must be from 0 to n_learners − 1 = 2"),
         ("learner", {"plays": 0}, "learner.plays is 0, but must be at least 1"),
-        ("learner", {"plays": 2**2000}, "its radius cannot be computed from its settings"),
+        ("learner", {"plays": 2**2000}, "the radius cannot be computed from the settings in the record"),
         ("learner", {"regret_bound": -1.0}, "learner.regret_bound is -1.0, but"),
         ("learner", {"reward_sum": -1.0}, "learner.reward_sum is -1.0, but"),
         ("learner", {"regret_bound": 10**400}, "learner.regret_bound is 1000"),
@@ -213,7 +213,7 @@ def test_each_rule_about_a_side_says_what_is_wrong(side: str, change: dict[str, 
 
 def test_a_narrowed_radius_proves_nothing() -> None:
     (first, _) = eliminated_records(radius_scale=0.5)
-    assert verify_record(first) == ["radius_scale is 0.5, but must be at least 1, or nothing is proved"]
+    assert verify_record(first) == ["radius_scale is 0.5, but must be at least 1: a narrowed radius proves nothing"]
 
 
 @pytest.mark.parametrize("record", [None, 3, "x", [], {}, {"version": 1}])
@@ -240,7 +240,9 @@ def test_any_value_in_any_place_is_judged_without_an_exception(record: dict[str,
 def test_words_hold_the_numbers_of_the_inequality() -> None:
     record = RECORDS[0]
     words = describe_elimination(record)
-    assert words.startswith(f"In round {record['round']:,} of seed 0, {record['learner']['name']} was dropped")
+    assert words.startswith(
+        f"In round {record['round']:,} of seed 0, {record['learner']['name']} was eliminated with confidence"
+    )
     assert f"= {record['learner']['mean_upper']:.4f}, but good shows" in words
     assert words.endswith(f"= {record['witness']['mean_lower']:.4f}.")
     assert words.count(". ") == 0
@@ -263,8 +265,8 @@ def test_a_file_is_verified_line_by_line(tmp_path: Path) -> None:
     assert n_records == 4
     assert faults == [
         "line 2: digest does not match the record: it was changed after it was written",
-        "line 3: no valid JSON",
-        "line 4: no valid JSON",
+        "line 3: not valid JSON",
+        "line 4: not valid JSON",
     ]
     path.write_text("", encoding="utf-8")
     assert verify_file(path) == (0, [])

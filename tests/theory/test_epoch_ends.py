@@ -81,14 +81,14 @@ FORGERIES: list[tuple[tuple[str, ...], Any, str]] = [
     (("epoch", "rounds"), 0, "epoch.rounds is 0, but must be from 1 to round"),
     (("epoch", "rounds"), 10**6, "epoch.rounds is 1000000, but must be from 1 to round"),
     (("epoch", "regret_bound"), -5.0, "epoch.regret_bound is -5.0, but"),
-    (("epoch", "radius"), 0.0, "epoch.radius is 0.0, but recomputed it is"),
+    (("epoch", "radius"), 0.0, "epoch.radius is 0.0, but the recomputed value is"),
     (("witness", "lower_sum"), 1e6, "lower bounds in [0.0, 1.0] cannot add up to it"),
     (("witness", "lower_sum"), 0.0, "nothing is disproved"),
     (("witness", "index"), 7, "witness.index is 7, but must be from 0 to n_learners"),
     (("learner", "index"), 2, "learner.index is 2, but must be less than that of the last learner"),
     (("contexts",), "random", "contexts is 'random', but must be adversarial"),
     (("radius",), "paper", "radius is 'paper', but must be stitched"),
-    (("radius_scale",), 0.5, "radius_scale is 0.5, but must be at least 1, or nothing is proved"),
+    (("radius_scale",), 0.5, "radius_scale is 0.5, but must be at least 1: a narrowed radius proves nothing"),
     (("delta",), 0.5, "alpha is"),
     (("reward_range",), [1.0, 0.0], "reward_range is [1.0, 0.0], but must be a pair"),
 ]
@@ -116,9 +116,10 @@ def test_no_resealed_sum_proves_what_is_not_so(record: dict[str, Any], share: fl
 def test_the_record_in_words() -> None:
     record = RECORDS[0]
     epoch, witness = record["epoch"], record["witness"]
+    total = f"{epoch['reward_sum']:.1f} + {epoch['regret_bound']:.1f} + {epoch['radius']:.1f}"
     assert describe_elimination(record) == (
-        f"In round {record['round']} of seed 3, two was dropped: were all learners well specified, the best expected "
-        f"reward in the {epoch['rounds']} rounds of the epoch would on average be at most ({epoch['reward_sum']:.1f} + "
-        f"{epoch['regret_bound']:.1f} + {epoch['radius']:.1f}) / {epoch['rounds']} = {epoch['mean_upper']:.4f}, but by "
-        f"the lower bounds of four it is at least {witness['lower_sum']:.1f} / {epoch['rounds']} = 0.8000."
+        f"In round {record['round']} of seed 3, two was eliminated with confidence 0.95: if all learners were well "
+        f"specified, the best expected reward in the {epoch['rounds']} rounds of the epoch would on average be at "
+        f"most ({total}) / {epoch['rounds']} = {epoch['mean_upper']:.4f}, but by the lower bounds of four it is at "
+        f"least {witness['lower_sum']:.1f} / {epoch['rounds']} = 0.8000."
     )

@@ -37,7 +37,7 @@ from tools.bench.scale import Scale, Shape
 N_SETS = 200
 NOISE = 0.1
 MAX_SHRINKAGE = 0.1
-NEXT_TO_NOTHING = 1e-12
+TINY_NOISE = 1e-12
 ENGINE = "equipoise, simulator"
 
 Measured = tuple[float, float]  # seconds, average regret
@@ -84,7 +84,7 @@ def make_rounds(problem: TableBandit, n_rounds: int, seed: int) -> Rounds:
 
 
 def make_learner(dim: int) -> OFUL:
-    return OFUL(dim, noise=NEXT_TO_NOTHING, norm_bound=WIDTH / sqrt(RIDGE), regularization=RIDGE)
+    return OFUL(dim, noise=TINY_NOISE, norm_bound=WIDTH / sqrt(RIDGE), regularization=RIDGE)
 
 
 def simulate(problem: TableBandit, rounds: Rounds, seed: int) -> Measured:

@@ -85,7 +85,7 @@ CONTROLS: dict[str, Callable[[int, int], Iterator[Seen]]] = {
 
 @kernel
 def credit_mixed(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
-    evidence.book(params, state, i, reward, regret)
+    evidence.credit(params, state, i, reward, regret)
     best_lower = -inf
     for j in range(len(state.accounts)):
         account = state.accounts[j]
@@ -118,4 +118,4 @@ class Peeking(BalancedElimination):
     """Chooses after it has observed the context."""
 
     name = "Context leaked"
-    kernels: ClassVar[Kernels] = Kernels(choose_by_context, balanced_elimination.book)
+    kernels: ClassVar[Kernels] = Kernels(choose_by_context, balanced_elimination.credit)

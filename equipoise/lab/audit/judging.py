@@ -65,7 +65,7 @@ def evaluate(
         n_dropped = max(n_dropped, len(eliminated))
         yield Seen("declared", 0.0, float(len(exceeded)), bool(exceeded))
     yield Seen("dropped", 0.0, float(n_dropped), n_dropped > 0)
-    if facts.vouched[-1]:
+    if facts.supported[-1]:
         broken = bool(facts.uncertified[0] > regret * 1e-12 + 1e-9)
         yield Seen("certificate", float(facts.certified[-1]), regret, broken)
     if late or not any(kept):

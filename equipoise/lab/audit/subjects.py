@@ -188,7 +188,7 @@ def _scheduled(task: Task) -> Outcome:
 
 
 def _ratio(task: Task, label: str, late: int, facts: list[Facts], row: int) -> Ratio:
-    pairs = [(float(found.certified[row]), float(found.regret[row])) for found in facts if found.vouched[row]]
+    pairs = [(float(found.certified[row]), float(found.regret[row])) for found in facts if found.supported[row]]
     shares = [certified / regret for certified, regret in pairs if regret > 0]
     rounds = (task.rounds // 4, task.rounds)[row]
     certified, true = (median(pair[k] for pair in pairs) if pairs else nan for k in range(2))

@@ -19,7 +19,7 @@ from equipoise.learners import OFUL
 from equipoise.learners._core.base import KernelLearner, Kernels
 from equipoise.learners._core.ridge import Scratch, ellipsoid_radius, update_offered
 from equipoise.learners.oful import Params, decide
-from equipoise.problems.base import numbers
+from equipoise.problems.base import check_array
 from equipoise.settings import Numbers, configurable, setting
 from equipoise.types import Action, Array, Context, Integers
 
@@ -64,7 +64,7 @@ def update_ratio(params: Params, memory: Memory) -> None:
 class TrackedOFUL(OFUL):
     """OFUL on `truth` = theta*, with the settings of `OFUL`."""
 
-    truth: Numbers = setting(check=partial(numbers, ndim=1), encode=np.ndarray.tolist, kw_only=False)
+    truth: Numbers = setting(check=partial(check_array, ndim=1), encode=np.ndarray.tolist, kw_only=False)
     dim: int = field(init=False)  # that of theta*
 
     accepts = frozenset({"off_policy"})

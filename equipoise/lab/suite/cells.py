@@ -28,11 +28,11 @@ from equipoise.learner import Learner
 from equipoise.problem import FullProblem
 from equipoise.selector import Selector
 from equipoise.simulation.joint import run_jointly
+from equipoise.simulation.loops import can_compile
 from equipoise.simulation.parts import Curves, open_curves
 from equipoise.simulation.sources import code_digest
 from equipoise.simulation.tape_files import load_tapes, save_tapes
 from equipoise.simulation.tapes import Tapes, why_not_tapes
-from equipoise.simulation.worlds import can_compile
 from equipoise.storage.files import digest
 
 LEARNERS = "learners"  # stands for a selector's label in the row of all learners alone

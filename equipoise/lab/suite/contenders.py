@@ -73,7 +73,7 @@ def _without_bounds(name: str, **constants: Plain) -> Builder:
 
 
 def _with_rounds(name: str) -> Builder:
-    return lambda setup, rounds: SELECTORS[name](len(setup.learners), horizon=rounds, **_settings(setup))
+    return lambda setup, rounds: SELECTORS[name](len(setup.learners), rounds=rounds, **_settings(setup))
 
 
 def _in_range(setup: InstanceSetup, name: str) -> Config:
@@ -86,12 +86,12 @@ def _in_range(setup: InstanceSetup, name: str) -> Config:
 
 def _with_weights(name: str, **constants: Plain) -> Builder:
     return lambda setup, rounds: SELECTORS[name](
-        len(setup.learners), horizon=rounds, **_in_range(setup, name), **constants
+        len(setup.learners), rounds=rounds, **_in_range(setup, name), **constants
     )
 
 
 def _ucbc(setup: InstanceSetup, rounds: int) -> Selector:
-    selector: Selector = SELECTORS["UCBC"](setup.scaled, horizon=rounds, **_in_range(setup, "UCBC"))
+    selector: Selector = SELECTORS["UCBC"](setup.scaled, rounds=rounds, **_in_range(setup, "UCBC"))
     return selector
 
 

@@ -126,12 +126,12 @@ def _gather(names: Sequence[str], rounds: Mapping[str, int], n_seeds: int, log: 
         return [log.rows[key] for key in keys if key in log.rows]
 
     alone = {name: np.array([row["regrets"] for row in rows_of(name, LEARNERS, False)]) for name in names}
-    worlds = {name: INSTANCES[name].set_up(0, rounds[name]) for name in names}
+    setups = {name: INSTANCES[name].set_up(0, rounds[name]) for name in names}
     scores: dict[str, Scores] = {}
     gathered: dict[str, dict[tuple[str, str], list[Row]]] = {}
     for table in TABLES:
         shared = table == "shared"
-        within = [name for name in names if worlds[name].can_share or not shared]
+        within = [name for name in names if setups[name].can_share or not shared]
         selectors: dict[str, dict[str, Array]] = {}
         gathered[table] = {}
         for label in CONTENDERS:
@@ -142,8 +142,8 @@ def _gather(names: Sequence[str], rounds: Mapping[str, int], n_seeds: int, log: 
                     name: np.array([row["regret"] for row in rows], float) for name, rows in found.items()
                 }
                 gathered[table] |= {(label, name): rows for name, rows in found.items()}
-        floors = {name: floor(rounds[name], worlds[name].width) for name in within}
+        floors = {name: floor(rounds[name], setups[name].width) for name in within}
         if within:
             scores[table] = with_oracle(Scores({name: alone[name] for name in within}, selectors, floors))
-    learners = {name: tuple(learner.name for learner in worlds[name].learners) for name in names}
+    learners = {name: tuple(learner.name for learner in setups[name].learners) for name in names}
     return Outcome(tuple(names), rounds, n_seeds, learners, scores, gathered)
