@@ -182,7 +182,7 @@ def test_report_has_a_table_for_each_instance(tmp_path: Path) -> None:
         assert page.count(f"<h3>{instance}</h3>") == 3  # result, plays, certificates
         for row in [*overview(results.summary, instance), *plays(results.summary, instance)]:
             assert all(cell in page for cell in row.cells)
-    assert page.count("Unknown to the learners: size* = 0.6") == len(INSTANCES)
+    assert page.count("<p>Unknown to the learners: size* = 0.6") == len(INSTANCES)
     assert overview(results.summary, "calm")[0].cells != overview(results.summary, "wild")[0].cells
 
 

@@ -6,8 +6,8 @@ tie. The expected reward 0.5 + 0.5 cos(angle) shrink is then linear in the featu
 vector for all, and also linear in x with one parameter vector per action: libraries of either kind see a problem that
 they can solve. P_0 is the identity: the first action is the context.
 
-Everyone plays mean + WIDTH * norm with ridge RIDGE, so that whoever does the same job has the same regret. OFUL's
-radius is held at WIDTH by a noise factor next to nothing, which saves no work: its logarithm and root are computed all
+All contenders play mean + WIDTH * norm with ridge RIDGE, so that equal decisions have equal regret. OFUL's
+radius is held at WIDTH by a tiny noise factor, which saves no work: its logarithm and root are computed all
 the same.
 """
 

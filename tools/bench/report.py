@@ -26,7 +26,7 @@ CONTEST = (
     "action sets a round, expected rewards linear in the features, Gaussian noise of {noise}. Action k of a set is a "
     "fixed linear image of the set's context, so that libraries with one model for all actions and libraries with a "
     "model per action both see a linear problem; the latter have K times as many parameters to learn, and more regret. "
-    "Confidence width {width} and ridge {ridge:g} for all: whoever does the same job has the same regret. Features are "
+    "Confidence width {width} and ridge {ridge:g} for all, so that equal decisions have equal regret. Features are "
     "handed over in the form each library wants, converted before the clock starts. This package and the plain loops "
     "take turns; the libraries follow, each in a process of its own. Regret is the average of a round."
 )

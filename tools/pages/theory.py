@@ -73,7 +73,7 @@ def read_audit(path: Path) -> Config:
 def _lines(audit: Mapping[str, Plain], rows: Sequence[Growth]) -> Iterator[str]:
     yield "# Theory, checked\n"
     yield f"{fill(INTRODUCTION, 120)}\n"
-    outcome = "no claim was rejected" if audit["passed"] else "**some claim was rejected: see the audit**"
+    outcome = "no claim was rejected" if audit["passed"] else "**the audit failed: see its report**"
     n_checks = sum(row["runs"] for row in audit["findings"])
     counted = f"{n_checks:,} checks of a claim in a run, over {len(audit['subjects'])} subjects"
     numbers = {name: audit[name] for name in ("confidence", "late_rounds", "late_episodes")}

@@ -42,7 +42,7 @@ class Curve:
     instance: str = ""  # of the problem; empty where the experiment has one
     seconds: float = 0.0  # of a single thread, compilation excluded
     violated: bool = False  # whether a certificate was below the true regret; selectors only
-    well_specified: bool | None = None  # whether what the learner presumes is true, where that is known
+    well_specified: bool | None = None  # whether the learner's assumptions hold, where known
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

@@ -156,7 +156,7 @@ _ALL = (
     _from_experiment(
         NESTED,
         "nested-small",
-        "Few features matter: all learners are right, and whoever plays several pays for learning several times.",
+        "Few features matter: all learners are well specified, and playing several means learning several times.",
         "tuning",
         **_SMALL,
         d_star=2,
@@ -208,7 +208,7 @@ _ALL = (
     _from_experiment(
         MISSPECIFICATION,
         "misspecified-far",
-        "Rewards far from linear: too little doubt loses for ever.",
+        "Rewards far from linear: a learner that assumes too small an error keeps losing.",
         "report",
         instance="far from linear",
         **_EVERY_OTHER,

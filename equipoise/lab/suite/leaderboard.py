@@ -3,8 +3,8 @@
 price = mean regret of the selector / max(least mean regret of a learner alone, w sqrt(T) / 4), per instance. Selectors
 are ranked by the geometric mean over instances. All selectors see the same seeds, so they are compared seed by seed:
 intervals come from drawing seeds with replacement, the same draws for every selector and instance, and the ratio of two
-selectors is computed within each draw. A selector that is not compatible with all instances is compared with the
-leader on those that it is compatible with, and placed by that ratio.
+selectors is computed within each draw. A selector that is not compatible with all instances is compared with the leader
+on those that it is compatible with, and ranked by that ratio.
 """
 
 from __future__ import annotations

@@ -135,8 +135,8 @@ def _gather(names: Sequence[str], rounds: Mapping[str, int], n_seeds: int, log: 
         selectors: dict[str, dict[str, Array]] = {}
         gathered[table] = {}
         for label in CONTENDERS:
-            entitled = [name for name in within if way_of(name, rounds[name], label, shared)]
-            found = {name: rows_of(name, label, shared) for name in entitled}
+            compatible = [name for name in within if way_of(name, rounds[name], label, shared)]
+            found = {name: rows_of(name, label, shared) for name in compatible}
             if found and all(len(rows) == n_seeds for rows in found.values()):
                 selectors[label] = {
                     name: np.array([row["regret"] for row in rows], float) for name, rows in found.items()
