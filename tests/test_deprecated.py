@@ -27,7 +27,7 @@ def test_a_renamed_attribute_warns_and_is_the_new_one(module: str, old: str, new
 
 def test_the_old_error_catches_the_new_one() -> None:
     with pytest.warns(DeprecationWarning, match="use equipoise.errors.IncompatibleLearner"):
-        from equipoise.errors import NotEntitled  # type: ignore[attr-defined]
+        from equipoise.errors import NotEntitled
     with pytest.raises(NotEntitled):
         raise errors.IncompatibleLearner("so")
 
