@@ -1,7 +1,8 @@
 """Online model selection for contextual bandits and reinforcement learning.
 
-You have several learning algorithms, or several settings of one, and do not know which fits your problem. A `Portfolio`
-runs them on live traffic, moves the traffic to the best one, and can prove at any time what the search has cost.
+If you have several learning algorithms, or one algorithm with several settings, and do not know which one fits your
+problem, a `Portfolio` runs them on live traffic, moves the traffic to the best one, and proves at any time how much
+regret the search has cost at most.
 """
 
 from __future__ import annotations

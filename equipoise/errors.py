@@ -1,4 +1,4 @@
-"""The errors that equipoise raises. Each message names the argument, its value and the rule it broke."""
+"""The errors that equipoise raises. Each message names the argument, its value and the rule it violates."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from equipoise._deprecated import renamed_attribute
 
 
 class EquipoiseError(Exception):
-    """Everything that equipoise raises on purpose."""
+    """Base class of all errors that equipoise raises."""
 
 
 class InvalidArgument(EquipoiseError, ValueError):  # noqa: N818 - reads better at the raise
-    """An argument is outside its range; nothing was changed."""
+    """An argument is invalid; nothing was changed."""
 
 
 class IncompatibleLearner(InvalidArgument):
-    """A selector was combined with a learner that does not offer what it needs."""
+    """A learner does not provide what the selector needs."""
 
 
 class UnknownName(EquipoiseError, LookupError):  # noqa: N818
-    """A name that no registry knows; the message lists near names."""
+    """An unknown name; the message suggests similar names."""
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
         self._arguments = what, name, names
-        near = difflib.get_close_matches(name, names, n=3) or names
-        hint = f"did you mean {', '.join(near)}?" if near else "none is known"
+        similar = difflib.get_close_matches(name, names, n=3) or names
+        hint = f"did you mean {', '.join(similar)}?" if similar else "none is known"
         super().__init__(f"{what} {name!r} is unknown; {hint}")
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, str, list[str]]]:
-        """For errors of other processes."""
+        """So that the error can be pickled and raised in another process."""
         return type(self), self._arguments
 
 
 class UnknownSetting(UnknownName, TypeError):  # noqa: N818
-    """An argument that a constructor does not have; the message lists near names."""
+    """An argument that a constructor does not have; the message suggests similar names."""
 
 
 class UnknownDecision(EquipoiseError, LookupError):  # noqa: N818
-    """A ticket that was never given out, or whose reward is already booked."""
+    """A decision that was never made, or that already has its reward."""
 
 
 class MissingExtra(EquipoiseError, ImportError):  # noqa: N818
-    """Something needs a package that a plain install does not bring."""
+    """A feature needs a package that is installed only with an extra."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         self._arguments = what, package, extra
@@ -69,7 +69,7 @@ EXTRAS = {
 
 
 def explain_missing(error: ModuleNotFoundError, what: str = "this") -> MissingExtra | None:
-    """What to install, if the missing package belongs to an extra."""
+    """The error that says what to install, if the missing package belongs to an extra."""
     package = (error.name or "").partition(".")[0]
     return MissingExtra(what, package, EXTRAS[package]) if package in EXTRAS else None
 
@@ -86,11 +86,11 @@ def require(what: str, *packages: str) -> None:
 
 
 class UnreadableFile(EquipoiseError):  # noqa: N818
-    """A file is truncated, altered, or of a version this release does not know."""
+    """A file is truncated, was modified, or has a version that this release cannot read."""
 
 
 class StoreConflict(EquipoiseError):  # noqa: N818
-    """A folder or file holds something else than what is to be written there."""
+    """A folder or file contains something other than what is to be written or read."""
 
 
 def __getattr__(name: str) -> Any:

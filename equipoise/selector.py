@@ -1,8 +1,8 @@
 """The contract of a selector: the rule that picks which learner plays, without seeing the context.
 
-The confidence statements need the choice to be independent of the round's context given the past, so `choose` takes no
-context. A play is open from `choose` until its reward is credited or the round is withdrawn; rewards may come late, in
-any order, or never.
+Confidence statements require that the choice is independent of the round's context given the past, so `choose` takes
+no context. A play is open from `choose` until its reward is credited or the round is withdrawn. Rewards may arrive
+late, in any order, or never.
 """
 
 from __future__ import annotations
@@ -24,32 +24,48 @@ NEEDS = frozenset({"bounds", "actions", "lower", "weight", "snapshots", "nested"
 
 
 class Choice(NamedTuple):
-    """Which learner plays; the ticket under which its reward is credited."""
+    """The learner that plays a round, and the key under which its reward is credited.
+
+    Parameters
+    ----------
+    learner
+        Index of the learner.
+    play
+        Number of this play among the learner's plays, from 1.
+    probability
+        Probability with which the learner was chosen.
+    snapshot
+        Number of a saved policy of the learner that plays instead of the current one.
+    teach
+        Whether the learner learns from this round.
+    keep
+        Number under which the policy that plays this round is saved.
+    """
 
     learner: int
-    play: int  # this learner's play number, from 1
+    play: int
     probability: float
-    snapshot: int | None = None  # play an earlier policy of this learner: the kept one, which has this number
-    teach: bool = True  # whether the learner learns from this round
-    keep: int | None = None  # keep the policy that plays this round, under this number
+    snapshot: int | None = None
+    teach: bool = True
+    keep: int | None = None
 
 
 class Selector(Protocol):
-    """A rule that picks learners. Everything it knows comes through these calls, so it can be rebuilt from a log.
+    """A rule that chooses learners. All it knows comes through these calls, so it can be rebuilt from a log.
 
-    These members are required; `config`, `state`, `restore` and `from_config` only of a selector that is to be saved.
-    What else a selector may have, and what for:
-    - `name`: what people see; the class name unless given.
-    - `traits`: what it says of itself, a `SelectorTraits`; the defaults of that class unless given.
-    - `check_credit(choice, reward, regret=None)`: reward and regret as floats, nan for a regret that is not known;
-      raises what `credit` would and changes nothing. A portfolio calls it before any learner learns, so that a reward
-      that is refused changes nothing. Without it a reward has to be finite and within the traits' range.
-    - `eliminations`: all that it has eliminated so far, in order; what simulations report.
+    These members are required, except that `config`, `state`, `restore` and `from_config` are needed only for saving.
+    Optional members:
+    - `name`: the name shown in tables and figures; by default the class name.
+    - `traits`: its properties, a `SelectorTraits`; by default the defaults of that class.
+    - `check_credit(choice, reward, regret=None)`: reward and regret as floats, nan for an unknown regret; raises what
+      `credit` would and changes nothing. A portfolio calls it before any learner learns, so that an invalid reward
+      changes nothing. Without it, a reward must be finite and in the range of the traits.
+    - `eliminations`: all eliminations so far, in order, as reported by simulations.
     """
 
     @property
     def needs(self) -> frozenset[str]:
-        """Of {"bounds", "actions", "lower", "weight", "snapshots", "nested"}; see `equipoise.compatibility`."""
+        """Subset of {"bounds", "actions", "lower", "weight", "snapshots", "nested"}; see `equipoise.compatibility`."""
         ...
 
     @property
@@ -58,27 +74,27 @@ class Selector(Protocol):
         ...
 
     def choose(self, rng: np.random.Generator | None = None) -> Choice:
-        """The learner that plays this round, chosen without seeing the context; opens a play."""
+        """Choose the learner that plays this round, without seeing the context; opens a play."""
         ...
 
     def replay(self, choice: Choice) -> None:
-        """Open this given play without drawing: recovery from a log."""
+        """Open a given play without drawing random numbers, to rebuild the selector from a log."""
         ...
 
     def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
-        """What the chosen learner proposed; with need "actions", what every active learner did."""
+        """Receive the proposal of the chosen learner or, with need "actions", of every active learner."""
         ...
 
     def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[AnyElimination, ...]:
-        """Book the reward of a play, in any order and however late; returns the eliminations that it brought."""
+        """Credit the reward of a play, in any order and however late; returns the resulting eliminations."""
         ...
 
     def withdraw(self, choice: Choice) -> tuple[AnyElimination, ...]:
-        """The round did not happen: strike its play; returns the eliminations that it brought."""
+        """Remove the play of a round that did not happen; returns the resulting eliminations."""
         ...
 
     def standing(self) -> list[Standing]:
-        """How every learner stands."""
+        """How every learner is doing, one row per learner."""
         ...
 
     def certificate(self) -> Certificate:
@@ -94,7 +110,7 @@ class Selector(Protocol):
         ...
 
     def restore(self, state: State) -> None:
-        """Take on a state that `state` returned."""
+        """Replace the current state by one that `state` returned."""
         ...
 
     @classmethod
@@ -105,22 +121,48 @@ class Selector(Protocol):
 
 @dataclass(frozen=True)
 class SelectorTraits:
-    """What a selector says of itself beside its needs; the defaults suit a selector that says nothing."""
+    """Properties of a selector besides its needs.
 
-    n_learners: int | None = None  # that it was made for; None if it takes any number
-    randomized: bool = True  # whether choosing draws random numbers
-    reward_range: tuple[float, float] | None = None  # that rewards, or under noise expected rewards, have to lie in
-    noise: float | None = None  # sub-Gaussian factor of unbounded rewards, None where rewards keep to the range
-    observed: tuple[int, ...] = ()  # the learners whose bound is `Observed`
-    copies: int = 1  # how many equal learners in a row stand for one
-    classes: tuple[ModelClass, ...] | None = None  # the nested classes that it was made for
-    per_learner: tuple[str, ...] = ("bounds",)  # settings with one entry for each learner
-    readmits: bool = False  # whether a learner that is not active may become so again
-    excluded: tuple[int, ...] = ()  # learners that are never played
-    compilable: bool = False  # whether its kernels can be compiled as it is set
+    Parameters
+    ----------
+    n_learners
+        Number of learners that it was created for; None for any number.
+    randomized
+        Whether choosing draws random numbers.
+    reward_range
+        Range of the rewards or, with `noise`, of the expected rewards; None for any finite reward.
+    noise
+        Sub-Gaussian factor of unbounded rewards; None if rewards are in the range.
+    observed
+        The learners whose bound is `Observed`.
+    copies
+        Number of consecutive equal learners that count as copies of one.
+    classes
+        The nested model classes that it was created for.
+    per_learner
+        Settings with one entry for each learner.
+    readmits
+        Whether an inactive learner may become active again.
+    excluded
+        Learners that are never played.
+    compilable
+        Whether its kernels can be compiled with its settings.
+    """
+
+    n_learners: int | None = None
+    randomized: bool = True
+    reward_range: tuple[float, float] | None = None
+    noise: float | None = None
+    observed: tuple[int, ...] = ()
+    copies: int = 1
+    classes: tuple[ModelClass, ...] | None = None
+    per_learner: tuple[str, ...] = ("bounds",)
+    readmits: bool = False
+    excluded: tuple[int, ...] = ()
+    compilable: bool = False
 
     def check_reward(self, reward: float) -> float:
-        """The reward as a float, or the reason why it cannot be booked."""
+        """The reward as a float; raises an error if it is invalid."""
         number = real("reward", reward)
         if self.reward_range is not None and self.noise is None:
             low, high = self.reward_range
@@ -130,17 +172,17 @@ class SelectorTraits:
 
 
 def traits_of(selector: object) -> SelectorTraits:
-    """What a selector says of itself, or the defaults if it says nothing."""
+    """The traits of a selector, or the defaults if it has none."""
     return getattr(selector, "traits", None) or SelectorTraits()
 
 
 def eliminations_of(selector: object) -> tuple[AnyElimination, ...]:
-    """All that a selector has eliminated so far; nothing if it does not say."""
+    """All eliminations of a selector so far; empty if it does not list them."""
     return tuple(getattr(selector, "eliminations", ()))
 
 
 def check_credit(selector: Selector, choice: Choice, reward: float, regret: float | None) -> tuple[float, float]:
-    """Reward and regret as `credit` will take them, nan for a regret that is not known; changes nothing."""
+    """Reward and regret as floats, nan for an unknown regret; raises an error if they are invalid."""
     check = getattr(selector, "check_credit", None)
     if check is None:
         return traits_of(selector).check_reward(reward), nan if regret is None else real("regret", regret)

@@ -186,7 +186,9 @@ def test_the_page_is_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("make", [lambda: Corral(2, rounds=50), lambda: StochasticCorral(2, rounds=50)])
 def test_sharing_is_refused_where_learners_are_told_in_another_way(make: Any) -> None:
-    with pytest.raises(InvalidArgument, match=r"share_data is True, but (Corral|Stochastic corral) tells each learner"):
+    with pytest.raises(
+        InvalidArgument, match=r"share_data is True, but (Corral|Stochastic corral) decides itself what each learner"
+    ):
         Portfolio([OFUL(2), OFUL(3)], make(), share_data=True)
 
 
@@ -382,6 +384,7 @@ def test_all_learners_propose_where_one_of_them_may_be_told_it_did_not_play() ->
 
 def test_the_need_for_nested_classes_names_selector_and_learner() -> None:
     with pytest.raises(
-        IncompatibleLearner, match=r"Epoch balancing needs learners of nested classes: learner 'UCB' has no model_class"
+        IncompatibleLearner,
+        match=r"Epoch balancing needs learners with nested model classes: learner 'UCB' has no model_class",
     ):
         Portfolio([UCB(2), UCB(2)], EpochBalancing([LinearClass("a", 2), LinearClass("b", 4)]))

@@ -98,21 +98,21 @@ class Silent:
     [
         (
             lambda: build([UCB(2)], Chooser()),
-            "selector is a Chooser without observe, credit, withdraw, standing, certificate, but must have all that "
-            "equipoise.Selector has",
+            "selector is a Chooser without observe, credit, withdraw, standing, certificate, but must have all "
+            "members of equipoise.Selector",
         ),
         (
             lambda: build([UCB(2)], UCB1),
-            "selector is the class UCB1, but must be an object: write UCB1(...)",
+            "selector is the class UCB1, but must be an instance: write UCB1(...)",
         ),
         (
             lambda: build([UCB(2)], [UCB1(1)]),
             "selector is a list without needs, active, choose, observe, credit, withdraw, standing, certificate, but "
-            "must have all that equipoise.Selector has",
+            "must have all members of equipoise.Selector",
         ),
         (
             lambda: build([UCB(2), OFUL], UCB1(2)),
-            "learners has the class OFUL, but must have objects: write OFUL(...)",
+            "learners has the class OFUL, but must have instances: write OFUL(...)",
         ),
         (
             lambda: build([Silent()], UCB1(1)),

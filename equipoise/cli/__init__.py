@@ -1,7 +1,7 @@
 """The command line, one file per command.
 
-Whatever a command needs beyond its arguments is imported when it runs, so that help comes fast. Wrong input gives one
-line on stderr and exit code 2; a verification that fails exits with 1, an interruption with 130.
+Commands import what they need when they run, so that help is fast. Invalid input gives one line on stderr and exit code
+2; a failed verification has exit code 1, an interruption 130.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from equipoise.errors import EquipoiseError, MissingExtra, explain_missing
 if TYPE_CHECKING:
     import typer
 
-INTERRUPTED = 130  # also what Typer makes of an interruption
+INTERRUPTED = 130  # the code that Typer uses too
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command and exit with its code."""
+    """Run a command and exit with its exit code."""
     try:
         code = _run(arguments)
     except EquipoiseError as error:
-        code = _complain(str(error))
+        code = _print_error(str(error))
     except KeyboardInterrupt:
         code = INTERRUPTED
     except ModuleNotFoundError as error:
         missing = explain_missing(error)
         if missing is None:
             raise
-        code = _complain(str(missing))
+        code = _print_error(str(missing))
     if code == INTERRUPTED:
-        _complain("interrupted; what is finished is kept, and the same command goes on from there")
+        _print_error("interrupted; finished work is kept, and the same command continues from there")
     sys.exit(code)
 
 
@@ -54,15 +54,15 @@ def _run(arguments: Sequence[str] | None) -> int | None:
     except typer.Abort:
         return INTERRUPTED
     except Exception as error:
-        # Wrong usage. Its class lives in another package in some versions of Typer, but always explains itself.
+        # A usage error. Its class is in another package in some versions of Typer.
         if not hasattr(error, "format_message"):
             raise
-        if error.format_message():  # empty where the help was shown instead
-            _complain(error.format_message())
+        if error.format_message():  # empty if the help was shown instead
+            _print_error(error.format_message())
         return 2
     return code
 
 
-def _complain(message: str) -> int:
+def _print_error(message: str) -> int:
     print(f"equipoise: {' '.join(message.split())}", file=sys.stderr)
     return 2

@@ -1,4 +1,4 @@
-"""The application that all commands belong to, and what they share."""
+"""The application, and what its commands share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ app = typer.Typer(
 )
 
 
-def complain(message: str) -> None:
+def print_error(message: str) -> None:
     typer.echo(f"equipoise: {' '.join(message.split())}", err=True)
 
 
@@ -40,29 +40,30 @@ def _options(
     pass
 
 
-def parts_of(words: str | None) -> list[str] | None:
-    return None if words is None else [part.strip() for part in words.split(",")]
+def split_names(text: str | None) -> list[str] | None:
+    """Names that are separated by commas."""
+    return None if text is None else [name.strip() for name in text.split(",")]
 
 
-def parse_settings(words: Sequence[str]) -> Config:
-    """Settings from KEY=VALUE; a value is JSON if it reads as such, else text.
+def parse_settings(arguments: Sequence[str]) -> Config:
+    """Settings from KEY=VALUE; a value that is not valid JSON is a string.
 
     >>> parse_settings(["d_star=8", "noise=gaussian", "share_data=true"])
     {'d_star': 8, 'noise': 'gaussian', 'share_data': True}
     """
-    parsed: Config = {}
-    for word in words:
-        key, equals, value = word.partition("=")
+    settings: Config = {}
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
         if not equals or not key:
-            raise InvalidArgument(f"--set is {word!r}, but must have the form KEY=VALUE")
-        if key in parsed:
+            raise InvalidArgument(f"--set is {argument!r}, but must have the form KEY=VALUE")
+        if key in settings:
             raise InvalidArgument(f"--set gives {key!r} twice, but must give it once")
         try:
-            parsed[key] = json.loads(value, parse_constant=_refuse_constant)
+            settings[key] = json.loads(value, parse_constant=_refuse_constant)
         except ValueError:
-            parsed[key] = value
-    return parsed
+            settings[key] = value
+    return settings
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(name)  # NaN and infinities are no JSON
+    raise ValueError(name)  # NaN and infinities are not JSON

@@ -1,4 +1,4 @@
-"""`equipoise audit`: theory against simulation."""
+"""`equipoise audit`: check theorems by simulation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli.app import app, complain
+from equipoise.cli.app import app, print_error
 from equipoise.cli.terminal import print_table, progress_bar
 from equipoise.errors import require
 
@@ -16,28 +16,28 @@ COLUMNS = ("claim", "", "subjects", "violated", "largest share", "result")
 
 @app.command()
 def audit(
-    quick: Annotated[bool, typer.Option("--quick", help="Few runs of few subjects, in seconds.")] = False,
-    jobs: Annotated[int | None, typer.Option(help="Number of processes.", show_default="one per core")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Only a few short runs.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Number of parallel processes.", show_default="one per core")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("results/audit"),
 ) -> None:
-    """Check what theory promises against simulation, where the truth is known; exits with 1 if a claim fails."""
+    """Check the theorems in simulations whose true regret is known. Exits with code 1 if one is violated."""
     require("equipoise audit", "numba", "scipy", "polars", "matplotlib")
     from equipoise.lab.audit.command import run as run_audit
     from equipoise.lab.audit.report import describe_controls, describe_outcome, publish, summary_rows
 
     with progress_bar() as progress:
-        found = run_audit(quick=quick, jobs=jobs, progress=progress)
-    rows = list(summary_rows(found))
+        result = run_audit(quick=quick, jobs=jobs, progress=progress)
+    rows = list(summary_rows(result))
     styles = ["" if row[-1] == "holds" else "bold red" for row in rows]
     print_table(COLUMNS, rows, styles=styles, justify="left")
-    for row in found.broken:
+    for row in result.broken:
         low, high = row.interval
-        complain(f"{row.subject}: {row.claim}: {row.violations} of {row.runs} runs, [{low:.3f}, {high:.3f}]")
-    typer.echo("\nControls, each of which must be caught:")
-    for words in describe_controls(found):
-        typer.echo(f"  {words}")
-    typer.echo(f"\n{describe_outcome(found)}\n\nWritten:")
-    for path in publish(found, out):
+        print_error(f"{row.subject}: {row.claim}: {row.violations} of {row.runs} runs, [{low:.3f}, {high:.3f}]")
+    typer.echo("\nNegative controls, each of which must be detected:")
+    for line in describe_controls(result):
+        typer.echo(f"  {line}")
+    typer.echo(f"\n{describe_outcome(result)}\n\nWritten:")
+    for path in publish(result, out):
         typer.echo(f"  {path}")
-    if not found.passed:
+    if not result.passed:
         raise typer.Exit(1)

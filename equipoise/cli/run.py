@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.cli.app import app, parse_settings, parts_of
+from equipoise.cli.app import app, parse_settings, split_names
 from equipoise.cli.terminal import print_results, progress_bar
 from equipoise.errors import UnknownName, require
 from equipoise.types import Plain
@@ -20,19 +20,20 @@ if TYPE_CHECKING:
 
 @app.command()
 def run(
-    name: Annotated[str, typer.Argument(help="Name of the experiment; see `equipoise list experiments`.")],
-    rounds: Annotated[int | None, typer.Option(help="Number of rounds.", show_default="the experiment's")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Number of seeds.", show_default="the experiment's")] = None,
+    name: Annotated[str, typer.Argument(help="Name of the experiment, as in `equipoise list experiments`.")],
+    rounds: Annotated[int | None, typer.Option(help="Number of rounds.", show_default="as in the experiment")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds.", show_default="as in the experiment")] = None,
     selectors: Annotated[
-        str | None, typer.Option(help="Selectors, separated by commas.", show_default="all of the experiment")
+        str | None, typer.Option(help="Names of selectors, separated by commas.", show_default="all of the experiment")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Number of processes.", show_default="one per core")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Number of parallel processes.", show_default="one per core")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.", show_default="results/NAME")] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the experiment. May be repeated."),
     ] = None,
 ) -> None:
-    """Run an experiment, or go on with one, and write results, figure and report."""
+    """Run an experiment, or continue one that was interrupted, and write its results, figure and report."""
     require("equipoise run", "numba", "scipy", "polars", "matplotlib")
     from equipoise.lab.experiments import EXPERIMENTS
 
@@ -41,7 +42,7 @@ def run(
     arguments = {
         "rounds": rounds,
         "seeds": seeds,
-        "selectors": parts_of(selectors),
+        "selectors": split_names(selectors),
         "jobs": jobs,
         "out": out or Path("results") / name,
         "overrides": parse_settings(settings or []),

@@ -1,4 +1,4 @@
-"""What commands show on the terminal: a bar while they work, tables and paths at the end."""
+"""Terminal output of commands: a progress bar, tables and paths."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, float], None]]:
-    """A function that tells what is going on and the share of the whole finished since it was last called."""
+    """Yields a function that reports the current step and the share of the work done since its last call."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -85,7 +85,7 @@ def print_table(
     justify: Literal["left", "right"] = "right",
     caption: str = "",
 ) -> None:
-    """Columns after the first are justified; no cell is cut, however narrow the terminal or wherever output goes."""
+    """Print a table without cutting cells, however narrow the terminal; `justify` is for columns after the first."""
     from rich.console import Console
     from rich.markup import escape
     from rich.measure import Measurement

@@ -1,4 +1,4 @@
-"""Numerics that compile: the mark of a kernel, random streams, and rows of state. Needs no compiler itself."""
+"""Code that can be compiled: kernel decorators, random streams and rows of state. Needs no compiler itself."""
 
 from equipoise.kernels.marks import dispatched, kernel, native
 

@@ -1,8 +1,8 @@
-"""State that is rows of objects in plain Python, records of arrays in compiled code, and columns in files.
+"""State as rows of objects in plain Python, as structured arrays in compiled code, and as columns in files.
 
-Kernels read and write `rows[i].field`, which works on a list of slotted dataclass objects (the fastest thing to touch
-one by one in Python) and on a structured array alike (one pointer in machine code, where a tuple of twenty arrays would
-cost more than the arithmetic). A state is a NamedTuple of such rows and of states that it contains.
+Kernels read and write `rows[i].field`, which works both on a list of slotted dataclass objects (fastest to access in
+Python) and on a structured array (one pointer in machine code, where a tuple of twenty arrays would cost more than the
+arithmetic). A state is a NamedTuple of such rows and of nested states.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from equipoise.errors import InvalidArgument
 from equipoise.types import AnyArray
 
 _CODES = {"int": "i8", "float": "f8", "bool": "?"}
-Rows: TypeAlias = Sequence[Any]  # dataclass objects, or the records of an array
+Rows: TypeAlias = Sequence[Any]  # dataclass objects, or records of a structured array
 S = TypeVar("S", bound=NamedTuple)
 
 
 def as_records(rows: Rows) -> AnyArray:
-    """A structured array with the contents of the rows, all of one dataclass with int, float and bool fields."""
+    """The rows as a structured array; all are objects of one dataclass with int, float and bool fields."""
     columns = fields(rows[0])
     dtype = np.dtype([(field.name, _CODES[str(field.type)]) for field in columns])
     records = np.array([tuple(getattr(row, field.name) for field in columns) for row in rows], dtype)
-    return records.view(np.recarray)  # whose rows have their fields as attributes in plain Python too
+    return records.view(np.recarray)  # so that fields are attributes in plain Python too
 
 
 def load_records(rows: Rows, records: AnyArray) -> None:
-    """Copy the contents of a structured array into the rows."""
+    """Copy a structured array into the rows."""
     for row, record in zip(rows, records.tolist(), strict=True):
         for field, value in zip(fields(row), record, strict=True):
             setattr(row, field.name, value)
 
 
 def state_records(state: S) -> S:
-    """The same state with a structured array in place of each list of rows: a copy for compiled code."""
+    """A copy of the state for compiled code, with a structured array for each list of rows."""
     return state._make(as_records(part) if isinstance(part, list) else state_records(part) for part in state)
 
 
 def load_state(state: NamedTuple, records: NamedTuple) -> None:
-    """Copy into the rows of a state what `state_records` made of it and compiled code has worked on."""
+    """Copy records from `state_records`, as changed by compiled code, back into the state."""
     for (_, rows), (_, array) in zip(_leaves(state), _leaves(records), strict=True):
         load_records(rows, array)
 
 
 def state_columns(state: NamedTuple) -> dict[str, AnyArray]:
-    """The state as plain arrays, one per field of its rows, named by the path that leads there."""
+    """The state as plain arrays, one for each field of its rows, named by their paths."""
     columns: dict[str, AnyArray] = {}
     for path, rows in _leaves(state):
         records = as_records(rows)
@@ -57,7 +57,7 @@ def state_columns(state: NamedTuple) -> dict[str, AnyArray]:
 
 
 def load_columns(state: NamedTuple, columns: Mapping[str, AnyArray]) -> None:
-    """Take on what `state_columns` returned and `check_columns` has passed."""
+    """Copy columns from `state_columns`, checked by `check_columns`, into the state."""
     for path, rows in _leaves(state):
         for field in fields(rows[0]):
             for row, value in zip(rows, columns[f"{path}.{field.name}"].tolist(), strict=True):
@@ -65,13 +65,13 @@ def load_columns(state: NamedTuple, columns: Mapping[str, AnyArray]) -> None:
 
 
 def check_columns(state: NamedTuple, columns: Mapping[str, AnyArray]) -> None:
-    """Refuse columns that `state_columns` cannot have made of this state."""
+    """Raise an error if the columns do not fit this state."""
     for path, rows in _leaves(state):
         check_shapes(columns, {f"{path}.{field.name}": (len(rows),) for field in fields(rows[0])})
 
 
 def check_shapes(state: Mapping[str, AnyArray], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse a state that lacks one of these entries or has it in another shape."""
+    """Raise an error if an entry of the state is missing or has another shape."""
     for name, expected in shapes.items():
         shape = state[name].shape if name in state else None
         if shape != expected:
@@ -79,7 +79,7 @@ def check_shapes(state: Mapping[str, AnyArray], shapes: Mapping[str, tuple[int, 
 
 
 def _leaves(state: NamedTuple, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """All rows of a state, each with the path that leads there."""
+    """All rows of a state with their paths."""
     for name, part in state._asdict().items():
         if isinstance(part, list | np.ndarray):
             yield f"{prefix}{name}", part

@@ -1,12 +1,12 @@
-"""Random streams that can be entered at any round: Philox keyed by (seed, lane), its counter set to the round.
+"""Random streams that can start at any round: Philox with key (seed, lane) and the round as its counter.
 
 Philox is counter based, so the numbers of round t do not depend on how many were drawn before it. A run can therefore
 be resumed, extended, retried or split over processes without saving any generator state.
 Reference: Salmon, Moraes, Dror and Shaw (2011), "Parallel random numbers: as easy as 1, 2, 3".
 
-Building a generator per round would cost more than the round itself, so one generator is moved by writing to its
-counter in place. NumPy publishes the address of that state but not its layout; `open_stream` checks the layout against
-NumPy's own account of the state and refuses to go on if it ever changes.
+Creating a generator for each round would cost more than the round itself, so one generator is moved by writing to its
+counter. NumPy exposes the address of this state but not its layout; `open_stream` checks the layout against the state
+that NumPy reports and raises an error if it is different.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from equipoise.errors import EquipoiseError
 from equipoise.kernels.marks import kernel
 
-# Who draws: each lane is an independent stream. Learner i draws from LEARNERS + i, and on tapes its problem from
-# CONTEXTS + i and REWARDS + i.
+# Each lane is an independent stream. Learner i draws from LEARNERS + i and, on tapes, its problem from CONTEXTS + i and
+# REWARDS + i.
 INSTANCE = 1
 SELECTOR = 2
 CONTEXTS = 1 << 20
@@ -30,7 +30,7 @@ LEARNERS = 3 << 20
 
 
 class Stream(NamedTuple):
-    """A generator and views of the state that places it."""
+    """A generator and views of the state that determines its position."""
 
     generator: np.random.Generator
     key: NDArray[np.uint64]  # (seed, lane)
@@ -39,12 +39,12 @@ class Stream(NamedTuple):
     half_used: NDArray[np.int32]  # whether a 32-bit half word is left over
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy gets a generator of its own: copied views would no longer move the copied generator.
+        # A copy needs a new generator: copied views would not refer to the copied generator.
         return open_stream, (int(self.key[0]),)
 
 
 def open_stream(seed: int) -> Stream:
-    """A stream of `seed`, placed at lane 0 and round 0."""
+    """A stream with this seed, at lane 0 and round 0."""
     generator = np.random.Generator(np.random.Philox(key=np.array([seed, 0], np.uint64)))
     address = generator.bit_generator.ctypes.state_address
     counter_address, key_address = (ctypes.c_uint64 * 2).from_address(address)
@@ -62,7 +62,7 @@ def open_stream(seed: int) -> Stream:
 
 @kernel
 def seek(stream: Stream, lane: int, round_: int) -> None:
-    """Place the stream at the first number of a round of a lane."""
+    """Move the stream to the first number of a round of a lane."""
     stream.key[1] = lane
     stream.counter[0] = 0
     stream.counter[1] = 0
@@ -73,7 +73,7 @@ def seek(stream: Stream, lane: int, round_: int) -> None:
 
 
 def generator_at(seed: int, lane: int, round_: int = 0) -> np.random.Generator:
-    """A generator of its own, placed at a round of a lane: for work outside the round loop."""
+    """A new generator at a round of a lane, for use outside the round loop."""
     key, counter = np.array([seed, lane], np.uint64), np.array([0, 0, 0, round_], np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=counter))
 
@@ -88,7 +88,9 @@ def _check_layout(stream: Stream, seed: int) -> None:
     as_expected = stream.buffered[0] == before["buffer_pos"] and stream.half_used[0] == before["has_uint32"] == 1
     seek(stream, 5, 7)
     after = stream.generator.bit_generator.state
-    placed = {"counter": [0, 0, 0, 7], "key": [seed, 5]}
-    moved = {name: [int(word) for word in after["state"][name]] for name in placed}
-    if not as_expected or moved != placed or after["buffer_pos"] != 4 or after["has_uint32"] != 0:
-        raise EquipoiseError(f"NumPy {np.__version__} keeps the state of Philox in another layout than equipoise knows")
+    expected = {"counter": [0, 0, 0, 7], "key": [seed, 5]}
+    actual = {name: [int(word) for word in after["state"][name]] for name in expected}
+    if not as_expected or actual != expected or after["buffer_pos"] != 4 or after["has_uint32"] != 0:
+        raise EquipoiseError(
+            f"NumPy {np.__version__} stores the state of Philox in a layout that equipoise does not support"
+        )

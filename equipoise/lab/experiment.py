@@ -37,7 +37,7 @@ class Setup:
         for what, part in parts.items():
             if isinstance(part, type):
                 name = part.__name__
-                raise InvalidArgument(f"{what} is the class {name}, but must be an object: write {name}(...)")
+                raise InvalidArgument(f"{what} is the class {name}, but must be an instance: write {name}(...)")
 
     @property
     def reward_width(self) -> float:

@@ -1,4 +1,4 @@
-"""A portfolio: learners and a selector, held together by decisions that are tickets."""
+"""A portfolio: several learners and the selector that chooses among them."""
 
 from equipoise.portfolio.decisions import Decision
 from equipoise.portfolio.portfolio import Portfolio

@@ -1,4 +1,4 @@
-"""Decisions: what a portfolio hands out, and copies of what it was given."""
+"""Decisions of a portfolio, and copies of its inputs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,31 @@ T = TypeVar("T")
 
 
 class Decision(NamedTuple):
-    """What to do now, and the ticket under which its reward is learned."""
+    """An action to take, and the key under which its reward is learned.
+
+    Attributes
+    ----------
+    id
+        Number of the decision, from 1.
+    action
+        The action to take.
+    learner
+        Index of the learner that proposed the action.
+    learner_name
+        Name of that learner, unique in the portfolio.
+    probability
+        Probability that this learner was chosen and that it chose this action; nan if unknown.
+    """
 
     id: int
     action: Action
-    learner: int  # index of the learner that proposed the action
+    learner: int
     learner_name: str
-    probability: float  # with which this learner was chosen and picked this action; nan if the learner cannot tell
+    probability: float
 
 
 def copy_if_mutable(value: T) -> T:
-    """What the caller may change before the reward comes, as it is now."""
+    """A copy, if the caller could change the value before its reward arrives."""
     if isinstance(value, np.ndarray):
         return value.copy()
     return deepcopy(value) if isinstance(value, COPIED) else value

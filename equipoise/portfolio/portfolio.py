@@ -1,11 +1,11 @@
-"""A portfolio: learners and a selector, held together by decisions that are tickets.
+"""A portfolio: several learners and the selector that chooses among them.
 
-`decide` lets the selector pick a learner before it sees the context, asks that learner for an action and hands out a
-decision; `learn` takes the decision (or just its id) back with the reward, in any order and however late. A failure in
-the middle of a round leaves everything as it was with the ticket still open, and a retry teaches nobody twice.
+`decide` lets the selector choose a learner without seeing the context, asks that learner for an action and returns a
+decision. `learn` takes the decision (or just its id) with its reward, in any order and however late. If a learner
+raises an error during `learn`, the decision stays open, and a second call teaches no learner twice.
 
 Learners whose bound is `Observed` learn in the order of their plays unless delays are declared independent of the
-rewards: if bad rewards come later than good ones, learning at once would bias what the bound is built on.
+rewards: if bad rewards arrive later than good ones, learning at once would bias the data that the bound is built on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from functools import partial
 from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any, Self
-from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -28,32 +27,51 @@ from equipoise.compatibility import check_compatible, check_learners, check_sele
 from equipoise.errors import InvalidArgument, UnknownDecision
 from equipoise.kernels.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal, unique_names
+from equipoise.portfolio.claims import claim
 from equipoise.portfolio.decisions import Decision, copy_if_mutable
-from equipoise.portfolio.snapshots import KeptPolicies
+from equipoise.portfolio.snapshots import SavedPolicies
 from equipoise.portfolio.tickets import Ticket
 from equipoise.selector import Selector, check_credit, traits_of
-from equipoise.settings.checks import count, one_of
+from equipoise.settings.checks import boolean, count, one_of
 from equipoise.storage.parts import describe_part, read_part, rebuild_learners, rebuild_selector, write_part
 from equipoise.types import Config, Context, Outcome, Plain
 
 logger = logging.getLogger("equipoise")
 
-# Which portfolio holds a selector, by the selector's identity: two that share one would book into the same state.
-_HOLDERS: WeakValueDictionary[int, Portfolio] = WeakValueDictionary()
-
 
 @with_old_methods
 class Portfolio:
-    """Learners and the selector that plays them against each other; unless given, the recommended one,
-    `RealizedBalancing`, for rewards in [0, 1].
+    """Several learners and the selector that chooses among them.
 
-    `share_data` teaches every learner that accepts off-policy data from every round. A decision without a reward after
-    `deadline` further decisions is booked with `default_reward`; all statements are then about booked rewards, and a
-    reward that comes later still is logged and ignored (each such decision costs one remembered number). `delays` is
-    "any", or "independent" if when a reward arrives says nothing about its value given context and action.
+    Not safe for concurrent use: calls on one portfolio must not overlap, so use one lock if threads share it. Different
+    portfolios are independent. Decisions are plain values and may be passed between threads and processes.
 
-    Not safe for concurrent use: calls on one portfolio must not overlap, so guard it with one lock if threads share it;
-    different portfolios are independent. Decisions are plain values and may be passed between threads and processes.
+    Parameters
+    ----------
+    learners
+        The learners, at least `decide` and `learn` each; see `equipoise.Learner`.
+    selector
+        The rule that chooses among them; by default the recommended one, `RealizedBalancing`, for rewards in [0, 1].
+    seed
+        Seed of all random numbers that are drawn by learners and selector.
+    share_data
+        Whether every learner that accepts off-policy data learns from every round.
+    deadline
+        Number of later decisions after which a decision without a reward gets `default_reward`. All statements are
+        then about rewards with these defaults. A reward that arrives even later is logged and ignored.
+    default_reward
+        The reward of decisions past their deadline; must be given together with `deadline`.
+    delays
+        "any", or "independent" if the arrival time of a reward is independent of its value given context and action.
+
+    Examples
+    --------
+    >>> from equipoise.learners import UCB
+    >>> portfolio = Portfolio([UCB(3, width=0.1), UCB(3, width=1.0)])
+    >>> decision = portfolio.decide(None)
+    >>> portfolio.learn(decision, reward=1.0)
+    >>> portfolio.pending
+    ()
     """
 
     def __init__(
@@ -73,15 +91,13 @@ class Portfolio:
 
             selector = RealizedBalancing(len(learners))
         check_selector(selector)
-        self.learners: tuple[Any, ...] = tuple(learners)  # as they were given, with all that their classes have
+        self.learners: tuple[Any, ...] = tuple(learners)  # the given objects
         self._selector = selector
         self._adapted = [AdaptedLearner(learner) for learner in self.learners]
         self.learner_names = unique_names([learner.name for learner in self._adapted])
         check_compatible(selector, self.learners)
         self.seed = count("seed", seed, least=0, most=2**64 - 1)
-        if not isinstance(share_data, bool):
-            raise InvalidArgument(f"share_data is {share_data!r}, but must be True or False")
-        self.share_data = share_data
+        self.share_data = boolean("share_data", share_data)
         self._sharing = set(check_sharing(selector, self.learners)) if share_data else set()
         self.delays = one_of("delays", delays, ("any", "independent"))
         self._traits = traits_of(selector)
@@ -94,37 +110,31 @@ class Portfolio:
         self._observed = frozenset(self._traits.observed)
         self._weighted = "weight" in selector.needs
         self._all_proposals = self._weighted or "actions" in selector.needs
-        self._kept = KeptPolicies()
+        self._policies = SavedPolicies()
         self._stream = open_stream(self.seed)
         self._next_id = 1
         self._open: dict[int, Ticket] = {}
         self._defaulted: set[int] = set()
         self._queues: dict[int, deque[Ticket]] = {i: deque() for i in self._observed if delays == "any"}
         self._callbacks: list[Callable[[Any], None]] = []
-        self._hold_selector()
-
-    def _hold_selector(self) -> None:
-        holder = _HOLDERS.setdefault(id(self._selector), self)
-        if holder is not self:
-            name = type(self._selector).__name__
-            raise InvalidArgument(f"selector is a {name} of another portfolio, but every portfolio needs its own")
+        claim(self._selector, self)
 
     def __getstate__(self) -> dict[str, object]:
-        # What a copy does is no business of those who listen to the original.
+        # Callbacks belong to the original: a copy must not call them.
         return {**self.__dict__, "_callbacks": []}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
-        self._hold_selector()
+        claim(self._selector, self)
 
     def decide(self, context: Context) -> Decision:
-        """Let a learner act in this context.
+        """Choose a learner and return its action in this context.
 
-        Arrays, lists, tuples and dicts are copied; a context of another kind must not change until its reward is in.
-        Decisions past their deadline are booked first, whether or not this one succeeds.
+        Arrays, lists, tuples and dicts are copied; a context of another type must not change before its reward is
+        learned. Decisions past their deadline get their default reward first, even if this call then fails.
         """
         if self.deadline is not None and self.default_reward is not None:
-            self._book_defaults(self.deadline, self.default_reward)
+            self._apply_defaults(self.deadline, self.default_reward)
         id_, selector, context = self._next_id, self._selector, copy_if_mutable(context)
         if self._traits.randomized:
             seek(self._stream, SELECTOR, id_)
@@ -135,7 +145,7 @@ class Portfolio:
                 proposal = self._propose(i, context, id_)
             else:
                 propose = partial(self._propose, i, context, id_)
-                proposal = self._kept.play(i, choice.snapshot, self._adapted[i], propose)
+                proposal = self._policies.play(i, choice.snapshot, self._adapted[i], propose)
             proposals = {i: proposal}
             if self._all_proposals:
                 proposals |= {j: self._propose(j, context, id_) for j in selector.active if j != i}
@@ -150,7 +160,7 @@ class Portfolio:
         if self._weighted:
             ticket.others = {j: copy_if_mutable(other.action) for j, other in proposals.items() if j != i}
         elif choice.keep is not None:
-            self._kept.keep(i, choice.keep, self._adapted[i])
+            self._policies.keep(i, choice.keep, self._adapted[i])
         self._open[id_] = ticket
         if self._queues:
             for j in self._learners_to_teach(ticket):
@@ -162,23 +172,25 @@ class Portfolio:
     def learn(
         self, decision: Decision | int, reward: float, outcome: Outcome = None, regret: float | None = None
     ) -> None:
-        """Book the reward of a decision; `outcome` stands for the action where more than it is learned from.
+        """Learn from the reward of a decision.
 
-        If a learner raises, its error passes through and the decision stays open: call again with the same reward.
+        Learners learn from `outcome` instead of the action if there is more to learn from (the trajectory of an
+        episode). `regret` is what the play adds to the learner's observed regret bound, if that is known only now. If a
+        learner raises an error, it is passed on and the decision stays open: call again with the same reward.
         """
         id_ = decision.id if isinstance(decision, Decision) else decision
         ticket = self._open.get(id_) if type(id_) is int else self._find(id_)
         if ticket is None:
             self._ignore_late(id_, reward)
             return
-        kept = None if outcome is None else copy_if_mutable(outcome)
-        self._announce(self._resolve(ticket, *check_credit(self._selector, ticket.choice, reward, regret), kept))
+        copied = None if outcome is None else copy_if_mutable(outcome)
+        self._announce(self._resolve(ticket, *check_credit(self._selector, ticket.choice, reward, regret), copied))
 
     def withdraw(self, decision: Decision | int) -> None:
-        """Take back an open decision whose round did not happen: its play does not count and nobody learns from it.
+        """Withdraw an open decision whose round did not happen: its play does not count and no learner learns from it.
 
-        Its id is not given out again. If a learner raises over a later round that waited for this one, the decision is
-        withdrawn all the same, and the lesson is tried again with the learner's next.
+        Its id is not used again. If a learner raises an error while learning from a later round that waited for this
+        one, the decision is withdrawn nevertheless, and the learner gets that round again with its next one.
         """
         id_ = decision.id if isinstance(decision, Decision) else decision
         ticket = self._find(id_)
@@ -186,7 +198,7 @@ class Portfolio:
             raise UnknownDecision(self._why_closed(id_))
         if ticket.taught:
             name = self.learner_names[min(ticket.taught)]
-            raise InvalidArgument(f"decision {id_} has been learned from by {name!r}, so it cannot be withdrawn")
+            raise InvalidArgument(f"decision {id_} has been learned by {name!r}, so it cannot be withdrawn")
         eliminations = self._selector.withdraw(ticket.choice)
         del self._open[ticket.id]
         waiting = [i for i, queue in self._queues.items() if ticket in queue]
@@ -200,12 +212,12 @@ class Portfolio:
             self._announce(eliminations)
 
     def certificate(self) -> Certificate:
-        """What the rewards so far prove, with confidence 1 - delta - the learners' own deltas."""
-        claims = [self._adapted[i].delta for i in sorted(self._observed)]
-        return replace(self._selector.certificate(), learners_delta=float(sum(claims)))
+        """What the rewards so far prove, with confidence 1 - delta - the deltas of the learners."""
+        deltas = [self._adapted[i].delta for i in sorted(self._observed)]
+        return replace(self._selector.certificate(), learners_delta=float(sum(deltas)))
 
     def standing(self) -> list[Standing]:
-        """How every learner stands."""
+        """How every learner is doing, one row per learner."""
         return self._selector.standing()
 
     def describe(self) -> str:
@@ -222,7 +234,7 @@ class Portfolio:
 
     @property
     def selector(self) -> Any:
-        """The selector as it was given, with all that its class has."""
+        """The given selector."""
         return self._selector
 
     @property
@@ -231,23 +243,23 @@ class Portfolio:
         return tuple(self._open)
 
     def on_elimination(self, callback: Callable[[Any], None]) -> None:
-        """Call `callback` with every elimination, once the round that brought it is booked."""
+        """Call `callback` with every elimination, after the round that caused it is credited."""
         if not callable(callback):
-            raise InvalidArgument(f"callback is {callback!r}, but must be a function of an Elimination")
+            raise InvalidArgument(f"callback is {callback!r}, but must be callable with an Elimination")
         self._callbacks.append(callback)
 
     def save(self, path: str | Path) -> None:
-        """Write everything to a file, open decisions and all; a crash or a full disk leaves the old file as it was."""
+        """Write everything to a file, including open decisions; if that fails, an old file remains unchanged."""
         write_part(path, "portfolio", self.state())
 
     @classmethod
     def load(
         cls, path: str | Path, learners: Sequence[MinimalLearner] | None = None, selector: Selector | None = None
     ) -> Self:
-        """Read a saved portfolio; it goes on exactly as the saved one would have.
+        """Read a saved portfolio; it continues exactly as the saved one would have.
 
-        Classes of the package are built again from the file. Others cannot be: pass learners (all of them, in order)
-        or the selector, newly made with the same settings; they are compared with what was saved.
+        Registered classes are created from the file. For other classes, pass all learners in order, or the selector,
+        created with the same settings; they are compared with what was saved.
         """
         return cls.from_state(read_part(path, "portfolio"), learners, selector)
 
@@ -258,14 +270,14 @@ class Portfolio:
         learners: Sequence[MinimalLearner] | None = None,
         selector: Selector | None = None,
     ) -> Self:
-        """The portfolio that `state` described; classes of your own are passed as in `load`."""
+        """The portfolio that `state` returned; `learners` and `selector` are as in `load`."""
         rebuilt = rebuild_learners(state["learners"], learners), rebuild_selector(state["selector"], selector)
         portfolio = cls(*rebuilt, **state["settings"])
         portfolio._restore(state)
         return portfolio
 
     def state(self) -> Config:
-        """Everything as plain data: settings, what was learned, open decisions."""
+        """Everything as plain data: settings, learned state, open decisions."""
         tickets = {ticket.id: ticket for queue in self._queues.values() for ticket in queue} | self._open
         return {
             "learners": [describe_part(learner) for learner in self.learners],
@@ -280,7 +292,7 @@ class Portfolio:
             "next_id": self._next_id,
             "defaulted": sorted(self._defaulted),
             "sharing": sorted(self._sharing),
-            "kept": self._kept.state(),
+            "kept": self._policies.state(),
             "tickets": [
                 {**ticket.to_row(), "open": ticket.id in self._open}
                 for ticket in sorted(tickets.values(), key=lambda ticket: ticket.id)
@@ -295,7 +307,7 @@ class Portfolio:
         self._next_id = saved["next_id"]
         self._defaulted = set(saved["defaulted"])
         self._sharing = set(saved["sharing"])
-        self._kept.restore(saved.get("kept", []))
+        self._policies.restore(saved.get("kept", []))
         tickets = {row["id"]: Ticket.from_row(row) for row in saved["tickets"]}
         self._open = {row["id"]: tickets[row["id"]] for row in saved["tickets"] if row["open"]}
         for i, ids in saved["queues"]:
@@ -308,7 +320,7 @@ class Portfolio:
         return learner.decide(context, self._stream.generator)
 
     def _find(self, id_: object) -> Ticket | None:
-        """The open ticket under an id of any kind; numbers of NumPy are as good as plain ones."""
+        """The open ticket with this id, a Python or NumPy integer; None if there is none."""
         if isinstance(id_, bool) or not isinstance(id_, int | np.integer):
             raise InvalidArgument(f"decision is {id_!r:.80}, but must be a Decision or its id")
         return self._open.get(int(id_))
@@ -318,16 +330,16 @@ class Portfolio:
             raise UnknownDecision(self._why_closed(id_))
         self._traits.check_reward(reward)
         self._defaulted.remove(id_)
-        logger.info("reward of decision %d came after its deadline and is ignored", id_)
+        logger.info("reward of decision %d arrived after its deadline and is ignored", id_)
 
     def _why_closed(self, id_: int) -> str:
-        given_out = 0 < id_ < self._next_id
-        return f"decision {id_} {'already has its reward or was withdrawn' if given_out else 'was never given out'}"
+        exists = 0 < id_ < self._next_id
+        return f"decision {id_} {'already has its reward or was withdrawn' if exists else 'was never made'}"
 
     def _resolve(
         self, ticket: Ticket, reward: float, regret: float, outcome: Outcome = None
     ) -> tuple[AnyElimination, ...]:
-        """Teach, book and close a decision, all of it checked; returns the eliminations it brought."""
+        """Teach the learners, credit the selector and close the decision; returns the resulting eliminations."""
         ticket.reward, ticket.outcome = reward, outcome
         try:
             for i in self._learners_to_teach(ticket):
@@ -359,25 +371,25 @@ class Portfolio:
     def _teach(self, i: int, ticket: Ticket) -> None:
         ticket.teach(i, self.learners[i], self._weighted)
 
-    def _book_defaults(self, deadline: int, default_reward: float) -> None:
+    def _apply_defaults(self, deadline: int, default_reward: float) -> None:
         while self._open:
             oldest = next(iter(self._open.values()))
             if oldest.id > self._next_id - 1 - deadline:
                 return
-            regret = self._regret_of_lost(oldest)
-            new = self._resolve(oldest, *check_credit(self._selector, oldest.choice, default_reward, regret))
+            regret = self._default_regret(oldest)
+            eliminations = self._resolve(oldest, *check_credit(self._selector, oldest.choice, default_reward, regret))
             self._defaulted.add(oldest.id)
-            self._announce(new)
+            self._announce(eliminations)
 
-    def _regret_of_lost(self, ticket: Ticket) -> float | None:
-        """What a lost round cost at most where nobody has said: the full width."""
+    def _default_regret(self, ticket: Ticket) -> float | None:
+        """The regret of a round without a reward, if unknown: the width of the reward range."""
         if ticket.choice.learner not in self._observed or not isnan(ticket.regret):
             return None
         low, high = self._traits.reward_range or (0.0, 1.0)
         return high - low
 
     def _retire(self, eliminations: Sequence[AnyElimination]) -> None:
-        """An eliminated learner never plays again: it still learns from its own open rounds, but from nobody else's."""
+        """An eliminated learner never plays again; it still learns from its own open rounds, but not from others'."""
         for i in (elimination.learner.index for elimination in eliminations):
             self._sharing.discard(i)
             if i in self._queues:

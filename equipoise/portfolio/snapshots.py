@@ -1,8 +1,8 @@
-"""Policies of learners that are kept to be played again, as the arrays of their states, under numbers.
+"""Saved policies of learners: their states as arrays, each under a number, to be played again.
 
-A kept policy plays by lending its state to the learner for one decision. The learner itself is as before, whether or
-not the decision succeeds. Whoever plays a number is done with the others of that learner; one more waits beside it
-only until then, in case that the round in which it was kept is withdrawn.
+A saved policy plays by restoring its state in the learner for one decision. Afterwards the learner has its own state
+again, whether or not the decision succeeded. Playing a number discards the other saved policies of that learner. Until
+then the previous one is kept too, in case the round in which the new one was saved is withdrawn.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from equipoise.learner import AdaptedLearner, Proposal
 from equipoise.types import State
 
 
-class KeptPolicies:
-    """The kept policies of all learners."""
+class SavedPolicies:
+    """The saved policies of all learners."""
 
     def __init__(self) -> None:
         self._states: dict[int, dict[int, State]] = {}  # by learner and number
 
     def keep(self, i: int, number: int, learner: AdaptedLearner) -> None:
-        """Keep the policy that learner i has now."""
+        """Save the current policy of learner i."""
         self._states.setdefault(i, {})[number] = learner.state()
 
     def play(self, i: int, number: int, learner: AdaptedLearner, decide: Callable[[], Proposal]) -> Proposal:
-        """What `decide` returns with a kept policy of learner i."""
+        """What `decide` returns with a saved policy of learner i."""
         policy = self._states[i][number]
         own = learner.state()
         learner.restore(policy)

@@ -1,4 +1,4 @@
-"""Tickets: what a portfolio remembers of a decision until everybody has learned from it."""
+"""Tickets: what a portfolio stores about a decision until all learners have learned from it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from equipoise.types import Action, Config, Context, Outcome, Plain
 
 
 class Ticket:
-    """An open decision. `reward` is nan until it is known, `taught` holds the learners that learned from it."""
+    """An open decision. `reward` is nan until it is known; `taught` has the learners that have learned from it."""
 
     __slots__ = ("action", "choice", "context", "id", "others", "outcome", "regret", "reward", "taught")
 
@@ -22,21 +22,21 @@ class Ticket:
         self.choice = choice
         self.context = context
         self.action = action
-        self.regret = regret  # as proposed; nan where the learner did not say
-        self.others: dict[int, Action] = {}  # what those proposed who are told, with weight 0, that they did not play
+        self.regret = regret  # as proposed; nan if unknown
+        self.others: dict[int, Action] = {}  # proposals of learners that did not play, which they learn with weight 0
         self.outcome: Outcome = None
         self.reward = nan
         self.taught: set[int] = set()
 
     def teach(self, i: int, learner: MinimalLearner, weighted: bool) -> None:
-        """Let learner i learn from the round, once; `weighted` if lessons count by how likely it was to play."""
+        """Let learner i learn from the round, once; `weighted` if rounds have importance weights."""
         if i in self.taught:
             return
-        learned = self.action if self.outcome is None else self.outcome
+        outcome = self.action if self.outcome is None else self.outcome
         if not weighted:
-            learner.learn(self.context, learned, self.reward)
+            learner.learn(self.context, outcome, self.reward)
         elif i == self.choice.learner:
-            learner.learn(self.context, learned, self.reward, 1.0 / self.choice.probability)
+            learner.learn(self.context, outcome, self.reward, 1.0 / self.choice.probability)
         else:
             learner.learn(self.context, self.others[i], 0.0, 0.0)
         self.taught.add(i)
@@ -50,7 +50,7 @@ class Ticket:
             "action": self.action,
             "others": sorted(self.others.items()),
             "regret": self.regret,
-            # A trajectory is saved as the plain tuple that learners take as well.
+            # A trajectory is saved as a plain tuple, which learners accept too.
             "outcome": tuple(self.outcome) if isinstance(self.outcome, tuple) else self.outcome,
             "reward": self.reward,
             "taught": sorted(self.taught),

@@ -1,11 +1,11 @@
 """Settings of learners, selectors and problems, each declared once as a field of its class.
 
-A class marked with `configurable` is a dataclass: its annotations, inherited ones included, are the arguments of its
-constructor. `setting` gives a field its default, its check (from `equipoise.settings.checks`, or any function of a name
-and a value that returns the value in its proper type or raises) and, where the value is not plain data, how to write it
-to a file and read it back. Constructor, `config`, `from_config`, `clone`, `repr` and equality follow from the fields.
-A setting whose argument has the name of a method is kept under another one, and `alias` is the argument's.
-A renamed setting names its former argument in `deprecated`; the constructor and the attribute accept it with a warning.
+A class decorated with `configurable` is a dataclass: its annotated fields, including inherited ones, are the arguments
+of its constructor. `setting` gives a field its default, its check (from `equipoise.settings.checks`, or any function of
+a name and a value that returns the value in its proper type or raises an error) and, if the value is not plain data,
+how to convert it to and from plain data. Constructor, `config`, `from_config`, `clone`, `repr` and equality follow from
+the fields. If the name of an argument is also that of a method, the field has another name and `alias` is the argument.
+A renamed setting has its former argument in `deprecated`, which still works, with a warning.
 
 >>> from equipoise.settings.checks import count, positive
 >>> @configurable
@@ -41,7 +41,7 @@ Check = Callable[[str, Any], Any]
 
 
 class Numbers(Protocol):
-    """The type of a setting that is given as anything like an array and kept as an array, for type checkers."""
+    """For type checkers: a setting that is given as anything array-like and stored as an array."""
 
     def __get__(self, instance: object, owner: object) -> Array: ...
 
@@ -58,37 +58,37 @@ def setting(
     alias: str | None = None,
     deprecated: str | None = None,
 ) -> Any:
-    """A setting; without a default it must be given. `encode` and `decode` lead to plain data and back."""
+    """A setting; required if it has no default. `encode` and `decode` convert to and from plain data."""
     rules = {"check": check, "encode": encode or _plain, "decode": decode, "alias": alias, "deprecated": deprecated}
     return dataclasses.field(default=default, kw_only=kw_only, metadata=rules)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(setting,))
 def configurable(cls: type[T]) -> type[T]:
-    """Make the annotated fields of a class, which are settings, the arguments of its constructor."""
-    made = dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
-    construct: Any = made.__init__
-    known = {_argument(each): each.name for each in settings_of(made)}
-    renamed = former_names(made)
+    """Make the annotated fields of a class, its settings, the arguments of its constructor."""
+    data_class = dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
+    dataclass_init: Any = data_class.__init__
+    field_names = {_argument(field): field.name for field in settings_of(data_class)}
+    renamed = former_names(data_class)
 
-    @functools.wraps(construct)
-    def construct_known(self: Any, *arguments: Any, **settings: Any) -> None:
+    @functools.wraps(dataclass_init)
+    def init(self: Any, *args: Any, **settings: Any) -> None:
         for former in renamed.keys() & settings.keys():
             _warn_deprecated(former, renamed[former])
-        settings = with_current_names(made, settings)
+        settings = with_current_names(data_class, settings)
         for name in settings:
-            if name not in known:
-                raise UnknownSetting(f"setting of {type(self).__name__}", name, known)
-        construct(self, *arguments, **{known[name]: value for name, value in settings.items()})
+            if name not in field_names:
+                raise UnknownSetting(f"setting of {type(self).__name__}", name, field_names)
+        dataclass_init(self, *args, **{field_names[name]: value for name, value in settings.items()})
 
-    arguments = {name: argument for argument, name in known.items()}
-    signature = inspect.signature(construct)
+    arguments = {name: argument for argument, name in field_names.items()}
+    signature = inspect.signature(dataclass_init)
     parameters = [each.replace(name=arguments.get(each.name, each.name)) for each in signature.parameters.values()]
-    construct_known.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    made.__init__ = construct_known  # type: ignore[method-assign]
+    init.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    data_class.__init__ = init  # type: ignore[method-assign]
     for former, current in renamed.items():
-        setattr(made, former, _deprecated_attribute(former, current))
-    return made
+        setattr(data_class, former, _deprecated_attribute(former, current))
+    return data_class
 
 
 def former_names(cls: type[Any]) -> dict[str, str]:
@@ -121,12 +121,12 @@ def _warn_deprecated(former: str, current: str) -> None:
 
 
 def optional(check: Check) -> Check:
-    """The same check for a setting that may be None."""
+    """The check of a setting that may also be None."""
     return lambda name, value: None if value is None else check(name, value)
 
 
 class Configured:
-    """What every configurable class has in common. `_set_up` is called once all settings are checked."""
+    """Base of all configurable classes. `_set_up` is called after all settings have been checked."""
 
     def __post_init__(self) -> None:
         for each in settings_of(type(self)):
@@ -136,7 +136,7 @@ class Configured:
         self._set_up()
 
     def _set_up(self) -> None:
-        """Build whatever follows from the settings."""
+        """Initialize everything that is derived from the settings."""
 
     def config(self) -> Config:
         """The constructor's arguments, as plain data."""
@@ -144,41 +144,40 @@ class Configured:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Plain]) -> Self:
-        """The object that `config` describes, in its initial state."""
-        known = {_argument(each): each.metadata["decode"] for each in settings_of(cls)}
+        """A new object with the settings in `config`."""
+        decoders = {_argument(field): field.metadata["decode"] for field in settings_of(cls)}
         current = with_current_names(cls, config)
         for name in current:
-            if name not in known:
-                raise UnknownSetting(f"setting of {cls.__name__}", name, known)
-        live = {name: value if known[name] is None else known[name](value) for name, value in current.items()}
-        return cls(**live)
+            if name not in decoders:
+                raise UnknownSetting(f"setting of {cls.__name__}", name, decoders)
+        return cls(**{name: decoders[name](value) if decoders[name] else value for name, value in current.items()})
 
     def clone(self) -> Self:
-        """An object of the same settings, in its initial state."""
+        """A new object with the same settings, in its initial state."""
         return type(self)(**{_argument(each): getattr(self, each.name) for each in settings_of(type(self))})
 
     def __repr__(self) -> str:
-        shown = []
-        for each in settings_of(type(self)):
-            value = getattr(self, each.name)
-            if not each.kw_only:
-                shown.append(repr(value))
-            elif not equal_data(value, self._default_of(each)):
-                shown.append(f"{_argument(each)}={value!r}")
-        return f"{type(self).__name__}({', '.join(shown)})"
+        arguments = []
+        for field in settings_of(type(self)):
+            value = getattr(self, field.name)
+            if not field.kw_only:
+                arguments.append(repr(value))
+            elif not equal_data(value, self._default_of(field)):
+                arguments.append(f"{_argument(field)}={value!r}")
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
     def _default_of(self, each: Field[Any]) -> object:
-        """What a setting is if it is not given; a class in which that follows from other settings says so here."""
+        """The default of a setting; override it if the default depends on other settings."""
         return each.default
 
     def __eq__(self, other: object) -> bool:
-        """Equal are objects of one class, of the same settings and, if they learn, of the same state."""
+        """Objects are equal if they have the same class, the same settings and, if they learn, the same state."""
         if type(self) is not type(other) or not isinstance(other, Configured):
             return NotImplemented
         mine, theirs = self.config(), other.config()
         return equal_data(mine, theirs) and equal_data(_state_of(self), _state_of(other))
 
-    __hash__ = None  # type: ignore[assignment]  # what learns changes, and so does what it equals
+    __hash__ = None  # type: ignore[assignment]  # mutable
 
 
 def settings_of(cls: type[Any]) -> tuple[Field[Any], ...]:
@@ -187,7 +186,7 @@ def settings_of(cls: type[Any]) -> tuple[Field[Any], ...]:
 
 
 def _argument(each: Field[Any]) -> str:
-    """What the constructor calls a setting."""
+    """The name of a setting as an argument of the constructor."""
     return each.metadata["alias"] or each.name
 
 
@@ -200,7 +199,7 @@ def _plain(value: Any) -> Plain:
 
 
 def equal_data(one: Any, other: Any) -> bool:
-    """Equality that looks into arrays, and by which nan equals nan."""
+    """Equality of plain data that compares arrays by value and dtype, and in which nan equals nan."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         first, second = np.asarray(one), np.asarray(other)
         return first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()

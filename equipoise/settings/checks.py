@@ -1,4 +1,4 @@
-"""Checks at the edge of the package: each returns the value in its proper type or says what is wrong with it."""
+"""Checks of arguments: each returns the value in its proper type or raises an error that names the argument."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from equipoise.errors import InvalidArgument
 
-LARGEST, SMALLEST = 1e100, 1e-100  # squares of larger and of smaller magnitudes leave the floating-point range
-FINEST = 1e-9  # a narrower interval, relative to its ends, would drown in the rounding of sums over 1e8 rounds
+LARGEST, SMALLEST = 1e100, 1e-100  # squares of larger or smaller magnitudes overflow or underflow
+FINEST = 1e-9  # a narrower interval, relative to its ends, is lost in the rounding of sums over 1e8 rounds
 
 
 def real(name: str, value: Any) -> float:
-    """A finite float of sane magnitude."""
+    """A finite float of reasonable magnitude."""
     if type(value) is float and -LARGEST <= value <= LARGEST:
         return value
     if isinstance(value, str | bytes | bytearray):
@@ -61,7 +61,7 @@ def fraction(name: str, value: Any) -> float:
 
 
 def count(name: str, value: Any, least: int = 1, most: int = 2**62) -> int:
-    """A whole number in [least, most]; floats with a fractional part and booleans are refused."""
+    """A whole number in [least, most]; floats and booleans are rejected."""
     try:
         number = None if isinstance(value, bool) else index(value)
     except TypeError:
@@ -84,6 +84,12 @@ def interval(name: str, value: Any) -> tuple[float, float]:
     return low, high
 
 
+def boolean(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidArgument(f"{name} is {value!r}, but must be True or False")
+    return value
+
+
 def one_of(name: str, value: Any, options: Sequence[str]) -> str:
     if value not in options:
         raise InvalidArgument(f"{name} is {value!r}, but must be one of {', '.join(options)}")
@@ -91,7 +97,7 @@ def one_of(name: str, value: Any, options: Sequence[str]) -> str:
 
 
 def text(name: str, value: Any) -> str:
-    """A string that is not empty."""
+    """A nonempty string."""
     if not isinstance(value, str) or not value:
-        raise InvalidArgument(f"{name} is {value!r}, but must be a string that is not empty")
+        raise InvalidArgument(f"{name} is {value!r}, but must be a nonempty string")
     return value

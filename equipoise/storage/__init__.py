@@ -1,1 +1,1 @@
-"""Files: how parts are written, read, and brought up to date from older releases."""
+"""Files: writing and reading learners, selectors and portfolios, and files of older releases."""

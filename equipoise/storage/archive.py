@@ -2,8 +2,8 @@
 
 Layout: the line `equipoise archive 1`, the SHA-256 of everything after it as a line, the header's length as a line, the
 header (JSON), the arrays one after the other. Values may be None, booleans, numbers, strings, lists, tuples, dicts with
-string keys and arrays of numbers; everything comes back as it was, bit for bit, scalars of NumPy as the Python numbers
-they are equal to. Subclasses of the containers would come back as something else and are refused.
+string keys and arrays of numbers. Everything is restored exactly, except that NumPy scalars become Python numbers.
+Subclasses of the containers are rejected, since their class would be lost.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes, path: Path) -> Any:
-    """The value of an archive; `path` is named in the message if it is damaged."""
+    """The value of an archive; `path` is for the error message if it is damaged."""
     first, _, rest = data.partition(b"\n")
     digest, _, content = rest.partition(b"\n")
     name, _, version = first.decode("ascii", "replace").rpartition(" ")
@@ -43,7 +43,7 @@ def unpack(data: bytes, path: Path) -> Any:
     if version != str(VERSION):
         raise UnreadableFile(f"{path} has version {version}, but this release reads version {VERSION}")
     if hashlib.sha256(content).hexdigest().encode() != digest:
-        raise UnreadableFile(f"{path} is truncated or was altered: its digest does not match its content")
+        raise UnreadableFile(f"{path} is truncated or was modified: its digest does not match its content")
     length, _, content = content.partition(b"\n")
     header = json.loads(content[: int(length)])
     offset, arrays = int(length), []
@@ -74,8 +74,8 @@ def _encode(value: Any, arrays: list[NDArray[Any]], where: str) -> Any:
         case dict() if type(value) is dict and all(isinstance(key, str) for key in value):
             return {"dict": {key: _encode(item, arrays, f"{where}[{key!r}]") for key, item in value.items()}}
     raise InvalidArgument(
-        f"{where} is a {type(value).__name__}, but only numbers, strings, arrays of numbers, lists, tuples and dicts "
-        "with string keys can be saved"
+        f"{where} is a {type(value).__name__}, but must be a number, a string, an array of numbers, or a list, tuple "
+        "or dict with string keys of these"
     )
 
 
@@ -95,5 +95,5 @@ def _decode(body: Any, arrays: list[NDArray[Any]]) -> Any:
 
 
 def _fortran(array: NDArray[Any]) -> bool:
-    # Matrix products of the two memory orders may round differently, and a resumed run has to repeat every bit.
+    # Matrix products may round differently in the two memory orders, and a resumed run must repeat every bit.
     return array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous

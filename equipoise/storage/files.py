@@ -1,7 +1,7 @@
-"""How files are written and sealed: whole or not at all, and with a digest that betrays any change.
+"""Atomic writing of files, and digests that reveal changes.
 
-A file is written under a temporary name in its own folder, forced to disk and moved over the old one in a single step,
-so that whoever reads it, or a crash at any moment, finds either the old content or the new.
+A file is written under a temporary name in the same folder, flushed to disk and renamed over the old one, so that at
+any moment, even after a crash, the file has either the old or the new content.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from equipoise.errors import EquipoiseError, UnreadableFile
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
-    """Make `data` the content of `path`; on failure the file stays as it was and nothing is left over."""
-    target = Path(os.path.realpath(path))  # a link stays a link: what it points to is written
+    """Replace the content of `path` by `data`; on failure the old content remains and no other file is left."""
+    target = Path(os.path.realpath(path))  # follow a link: its target is written
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
     try:
         with temporary.open("xb") as file:
@@ -29,11 +29,13 @@ def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException as error:
-        with contextlib.suppress(OSError):  # clearing up must not hide the error that made it necessary
+        with contextlib.suppress(OSError):  # must not hide the original error
             temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
             reason = error.strerror or str(error)
-            raise EquipoiseError(f"{os.fspath(path)!r} could not be written: {reason}; it is as it was") from error
+            raise EquipoiseError(
+                f"{os.fspath(path)!r} could not be written: {reason}; its old content remains"
+            ) from error
         raise
 
 
@@ -46,11 +48,11 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def canonical_json(data: Any) -> bytes:
-    """The one JSON text of plain data: keys sorted, no spaces. Raises ValueError on nan and infinities."""
+    """Canonical JSON of plain data: sorted keys, no spaces. Raises ValueError on nan and infinities."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "surrogatepass")
 
 
 def digest(data: Mapping[str, Any]) -> str:
-    """SHA-256, in hexadecimal, of the canonical JSON of `data` without its own "digest"."""
+    """SHA-256, in hexadecimal, of the canonical JSON of `data` without its key "digest"."""
     return hashlib.sha256(canonical_json({key: data[key] for key in data if key != "digest"})).hexdigest()

@@ -1,6 +1,6 @@
-"""What changed in saved files since a release, as steps that are applied to their content before anything is built.
+"""Migrations of saved files: what changed since a release, applied to the content of a file when it is read.
 
-Each step takes class name, settings and state as a file of that release has them and returns them as they are now.
+Each function takes class name, settings and state as in a file of that release and returns them in the current form.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 
 from equipoise.types import Config, State
 
-# Selectors with params or state of their own: those of `evidence` are inside since 0.2.
+# Selectors whose state has contained that of `evidence`, under this prefix, since 0.2.
 NESTED_SINCE_0_2 = frozenset(
     {
         "AdversarialElimination",
@@ -35,7 +35,7 @@ ROUNDS_SINCE_0_2 = frozenset({"Corral", "EXP3", "StochasticCorral", "StochasticE
 
 
 def selector_state_0_1(class_name: str, config: Config, state: State) -> tuple[str, Config, State]:
-    """A selector of the package as release 0.1 saved it; one of another class is returned as it is."""
+    """A selector as saved by release 0.1; other classes are returned unchanged."""
     if class_name == "StochasticCorral":
         class_name, config = _one_class_per_rule(config)
         state = {**state, "policies.previous": state["policies.kept"].copy()}
@@ -53,7 +53,7 @@ def selector_state_0_1(class_name: str, config: Config, state: State) -> tuple[s
 
 
 def _one_class_per_rule(config: Config) -> tuple[str, Config]:
-    """`master` chose between CORRAL and EXP3.P, and only the second has a floor."""
+    """In 0.1, `master` chose between CORRAL and EXP3.P; only the latter has a floor."""
     settings = {name: value for name, value in config.items() if name != "master"}
     if config.get("master") == "exp3p":
         return "StochasticEXP3P", settings
@@ -61,14 +61,14 @@ def _one_class_per_rule(config: Config) -> tuple[str, Config]:
 
 
 def _with_proposals(state: State) -> State:
-    """With each open round, numbers were kept in one row: the epoch, every learner's lower bound, its regret."""
-    rest = {name: array for name, array in state.items() if name != "ledger.notes"}
+    """In 0.1, each open round was one row of numbers: the epoch, and the lower bound and regret of every learner."""
+    unchanged = {name: array for name, array in state.items() if name != "ledger.notes"}
     notes, learners = state["ledger.notes"], state["ledger.learners"]
     n_learners = len(state["ledger.last_tickets"])
     lowers, regrets = notes[:, 1 : 1 + n_learners], notes[:, 1 + n_learners :]
     nobody, unknown = np.full(lowers.shape, -1, np.int64), np.full(lowers.shape, np.nan)
     return {
-        **rest,
+        **unchanged,
         "ledger.epochs": notes[:, 0].astype(np.int64),
         "ledger.observed": ~np.isnan(lowers[np.arange(len(notes)), learners]),
         "ledger.proposals.actions": nobody,
@@ -81,7 +81,7 @@ def _with_proposals(state: State) -> State:
 
 
 def portfolio_0_1(saved: Config) -> Config:
-    """A portfolio as release 0.1 saved it."""
+    """A portfolio as saved by release 0.1."""
     selector = saved["selector"]
     if selector["ours"]:
         names = ("class", "config", "state")

@@ -1,10 +1,10 @@
-"""How learners, selectors and portfolios are describe_part in a file and built again from it.
+"""Saving and loading of learners, selectors and portfolios.
 
-Registered classes, those of the package and of installed packages, are rebuilt from their name and settings. Any other
-class is never imported from a file: the user passes a new object, and its class name and settings are compared with
-what was saved.
+Registered classes, those of equipoise and of installed packages, are rebuilt from their name and settings. Other
+classes are never imported because of a file: the user passes a new object, and its class name and settings are compared
+with those in the file.
 
-A learner or a selector that is used without a portfolio, in a loop of one's own, is saved and loaded here too:
+A learner or selector that is used without a portfolio can be saved too:
 
 >>> from equipoise.selectors import UCB1
 >>> selector = UCB1(2)
@@ -36,7 +36,7 @@ VERSION = 2
 
 @runtime_checkable
 class Savable(Protocol):
-    """What can be saved: a learner or selector that tells what it learned and can take it on again."""
+    """A learner or selector whose state can be saved and restored."""
 
     def state(self) -> State: ...
 
@@ -47,32 +47,32 @@ Part = TypeVar("Part")
 
 
 def save(part: Savable, path: str | Path) -> None:
-    """Write a learner or selector that stands alone to a file, with all that it has learned and its open plays."""
+    """Write a learner or selector to a file, with its settings and its state."""
     write_part(path, "part", describe_part(part))
 
 
 def load(path: str | Path, part: Savable | None = None) -> Any:
-    """Read what `save` wrote; it goes on exactly as the saved one would have.
+    """Read what `save` wrote; the result continues exactly as the saved object would have.
 
-    A class of the package is built again from the file. For any other pass a new object with the same settings.
+    Registered classes are created from the file. For another class, pass a new object with the same settings as `part`.
     """
     saved = read_part(path, "part")
-    everything = {**registered_classes("learners"), **registered_classes("selectors")}
-    loaded = _rebuild(saved, everything, "part") if part is None else _check_matches(part, saved)
+    classes = {**registered_classes("learners"), **registered_classes("selectors")}
+    loaded = _rebuild(saved, classes, "part") if part is None else _check_matches(part, saved)
     loaded.restore(saved["state"])
     return loaded
 
 
 def write_part(path: str | Path, kind: str, content: Config) -> None:
-    """Write an archive of one thing; a crash or a full disk leaves an old file as it was."""
+    """Write an archive; if that fails, an old file remains unchanged."""
     write_atomic(path, pack({"version": VERSION, kind: content}))
 
 
 def read_part(path: str | Path, kind: str) -> Config:
-    """What `write_part` wrote, in the present form whatever release wrote it."""
+    """What `write_part` of this or an older release wrote, in the current form."""
     content = unpack(read_bytes(path), Path(path))
     if not isinstance(content, dict) or kind not in content:
-        raise UnreadableFile(f"{path} holds no {kind}")
+        raise UnreadableFile(f"{path} contains no {kind}")
     version = content.get("version", 1)  # release 0.1 wrote none
     if version > VERSION:
         raise UnreadableFile(f"{path} has version {version}, but this release reads versions up to {VERSION}")
@@ -89,11 +89,11 @@ def describe_part(part: object) -> Config:
 
 
 def fingerprint(part: object) -> Config:
-    """What has to be the same in an object that takes on a saved state."""
+    """What must be equal in an object that is restored from a saved state."""
     cls = type(part)
     config = part.config() if isinstance(part, _Configured) else {}
-    known = cls in (registered_classes(kind).get(cls.__name__) for kind in ("learners", "selectors"))
-    return {"class": cls.__name__, "ours": known, "config": config}
+    is_registered = cls in (registered_classes(kind).get(cls.__name__) for kind in ("learners", "selectors"))
+    return {"class": cls.__name__, "ours": is_registered, "config": config}
 
 
 @runtime_checkable
@@ -102,7 +102,7 @@ class _Configured(Protocol):
 
 
 def rebuild_learners(saved: Sequence[Config], given: Sequence[MinimalLearner] | None) -> Sequence[MinimalLearner]:
-    """The learners of a file, or the given ones if they are what was saved."""
+    """The learners of a file, or the given ones if they match it."""
     if given is None:
         return [_rebuild(row, registered_classes("learners"), "learners") for row in saved]
     if len(given) != len(saved):
@@ -111,7 +111,7 @@ def rebuild_learners(saved: Sequence[Config], given: Sequence[MinimalLearner] | 
 
 
 def rebuild_selector(saved: Config, given: Selector | None) -> Selector:
-    """The selector of a file, or the given one if it is what was saved."""
+    """The selector of a file, or the given one if it matches it."""
     if given is None:
         rebuilt: Selector = _rebuild(saved, registered_classes("selectors"), "selector")
         return rebuilt
@@ -120,7 +120,7 @@ def rebuild_selector(saved: Config, given: Selector | None) -> Selector:
 
 
 def context_to_plain(context: Context, decision: int) -> Plain:
-    """A context as data that an archive can hold."""
+    """A context as data that can be saved."""
     from equipoise.learners import Ball
 
     if isinstance(context, Ball):
@@ -142,14 +142,16 @@ def _rebuild(row: Config, registry: Mapping[str, type[Any]], argument: str) -> A
         cls = registry[row["class"]]
         return cls.from_config(row["config"]) if hasattr(cls, "from_config") else cls(**row["config"])
     except EquipoiseError as error:
-        raise StoreConflict(f"{row['name']!r} cannot be built from the file ({error}): pass {argument}=...") from error
+        raise StoreConflict(
+            f"{row['name']!r} cannot be created from the file ({error}): pass {argument}=..."
+        ) from error
 
 
 def _check_matches(part: Part, row: Config) -> Part:
     own, saved = fingerprint(part), {key: row[key] for key in ("class", "ours", "config")}
     if not equal_data(own, saved):
         raise StoreConflict(
-            f"{part_name(part)!r} is a {own['class']} with {own['config']}, but the saved one a {saved['class']} "
-            f"with {saved['config']}"
+            f"{part_name(part)!r} is a {own['class']} with {own['config']}, but must be a {saved['class']} "
+            f"with {saved['config']}, as in the file"
         )
     return part

@@ -1,4 +1,4 @@
-"""Classes by name: those of the package, and those that installed packages add through entry points.
+"""Classes by name: those of equipoise, and those that installed packages register by entry points.
 
 A package adds classes under the groups `equipoise.learners`, `equipoise.selectors` and `equipoise.problems`, each under
 the name of its class:
@@ -6,8 +6,8 @@ the name of its class:
     [project.entry-points."equipoise.learners"]
     MyLearner = "my_package.learners:MyLearner"
 
-They are listed by `equipoise list`, and files that hold them load without passing objects. An entry point that cannot
-be imported is left out and reported by name; everything else goes on.
+They are listed by `equipoise list`, and files that contain them load without passing objects. An entry point that
+cannot be imported is ignored and reported by name.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ KINDS = ("learners", "selectors", "problems")
 
 
 class Plugins(NamedTuple):
-    """What installed packages add to one kind."""
+    """The classes of one kind that installed packages register."""
 
     classes: dict[str, type[Any]]
-    faults: tuple[str, ...]  # entry points that were left out, and why
+    faults: tuple[str, ...]  # entry points that are ignored, and why
 
 
 def registered_classes(kind: str) -> Mapping[str, type[Any]]:
-    """All classes of a kind by name: the package's own and those of installed packages."""
+    """All classes of a kind by name: those of equipoise and of installed packages."""
     _log_faults(kind)
-    return {**own_classes(kind), **plugins(kind).classes}
+    return {**builtin_classes(kind), **plugins(kind).classes}
 
 
-def own_classes(kind: str) -> Mapping[str, type[Any]]:
-    """The package's own classes of a kind."""
+def builtin_classes(kind: str) -> Mapping[str, type[Any]]:
+    """The classes of equipoise of a kind."""
     if kind not in KINDS:
         raise UnknownName("kind", kind, KINDS)
     classes: Mapping[str, type[Any]] = getattr(import_module(f"equipoise.{kind}"), kind.upper())
@@ -51,29 +51,29 @@ def own_classes(kind: str) -> Mapping[str, type[Any]]:
 
 @cache
 def plugins(kind: str) -> Plugins:
-    """What installed packages add to a kind; looked up once per process."""
-    from importlib.metadata import entry_points  # takes longer to import than all of the core
+    """The classes of a kind that installed packages register; looked up once per process."""
+    from importlib.metadata import entry_points  # slow to import
 
     classes: dict[str, type[Any]] = {}
     faults = []
     for point in entry_points(group=f"equipoise.{kind}"):
-        fault = _add(point, classes, own_classes(kind))
+        fault = _add(point, classes, builtin_classes(kind))
         if fault is not None:
-            faults.append(f"entry point {point.name!r} of equipoise.{kind} ({point.value}) is left out: {fault}")
+            faults.append(f"entry point {point.name!r} of equipoise.{kind} ({point.value}) is ignored: {fault}")
     return Plugins(classes, tuple(faults))
 
 
 @cache
 def _log_faults(kind: str) -> None:
-    """Once per process; `equipoise list` shows them itself."""
+    """Log the faults of entry points, once per process; `equipoise list` prints them itself."""
     for fault in plugins(kind).faults:
         logger.warning(fault)
 
 
-def _add(point: EntryPoint, classes: dict[str, type[Any]], own: Mapping[str, type[Any]]) -> str | None:
-    """Add the class of an entry point, or say why it cannot be added."""
-    if point.name in own:
-        return "equipoise has a class of that name itself"
+def _add(point: EntryPoint, classes: dict[str, type[Any]], builtin: Mapping[str, type[Any]]) -> str | None:
+    """Add the class of an entry point; returns why that is not possible, or None."""
+    if point.name in builtin:
+        return "equipoise has a class of that name"
     if point.name in classes:
         return "another package has a class of that name"
     try:

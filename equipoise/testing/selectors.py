@@ -1,8 +1,7 @@
-"""The contract of a selector as a set of checks: for the selectors of this package and for your own.
+"""Checks that every selector must pass, yours included.
 
-Each check is a function whose name is the sentence it proves; `check_selector` returns the sentences that it has
-proved. The checks play against made-up learners: learner i earns its own rewards and reports its own regret, which
-depend on i and on its play number alone, and the even learners are far better than the odd ones.
+Each check is a function whose name says what it checks. The checks use the simulated learners of
+`equipoise.testing.simulated`.
 
 >>> from equipoise.bounds import Power
 >>> from equipoise.selectors import BalancedElimination
@@ -26,8 +25,8 @@ from equipoise.certificates import AnyElimination
 from equipoise.compatibility import NEEDS
 from equipoise.errors import EquipoiseError
 from equipoise.selector import Selector, traits_of
-from equipoise.testing.checks import REFUSALS, always, require_refusal, run_checks
-from equipoise.testing.learners import generator, require, require_plain, require_same_arrays, size_in_bytes
+from equipoise.testing.checks import ERRORS, always, generator, require, require_error, run_checks, size_in_bytes
+from equipoise.testing.learners import require_plain, require_same_arrays
 from equipoise.testing.simulated import (
     N_ROUNDS,
     Subject,
@@ -52,17 +51,24 @@ ABSURD = (nan, inf, -inf, 1e155, None, "1")
 
 
 def check_selector(factory: Callable[[], Selector]) -> list[str]:
-    """Prove what holds for every selector, or raise an AssertionError that says which check failed and how.
+    """Run all checks of a selector; raises an AssertionError that names the first check that fails, and why.
 
-    `factory` makes a fresh selector of at least two learners, each time with the same settings. Returns the names of
-    the checks that were run.
+    Parameters
+    ----------
+    factory
+        Returns a new selector for at least two learners, each time with the same settings.
+
+    Returns
+    -------
+    list of str
+        The names of the checks that were run.
     """
     return run_checks(CHECKS, Subject(factory, tuple(range(1000))), factory)
 
 
 def declares_only_known_needs(subject: Subject) -> None:
     needs = set(subject.make().needs)
-    require(needs <= NEEDS.keys(), f"needs is {sorted(needs)}, but only {sorted(NEEDS)} mean anything")
+    require(needs <= NEEDS.keys(), f"needs is {sorted(needs)}, but only {sorted(NEEDS)} have a meaning")
 
 
 def choosing_takes_no_context(subject: Subject) -> None:
@@ -72,7 +78,7 @@ def choosing_takes_no_context(subject: Subject) -> None:
     require(named == ["rng"] and optional, f"choose() takes {named}, but may take nothing but an optional rng")
 
 
-def chooses_before_anything_was_booked(subject: Subject) -> None:
+def chooses_before_any_reward(subject: Subject) -> None:
     selector = subject.make()
     for t in range(2 * n_learners(selector)):
         open_round(subject, selector, t)
@@ -115,20 +121,21 @@ def plays_add_up_to_the_rounds(subject: Subject) -> None:
 
 def the_active_set_never_empties_and_never_grows(subject: Subject) -> None:
     selector = subject.make()
-    everybody = active = tuple(i for i in range(n_learners(selector)) if i not in excluded(selector))
-    require(tuple(selector.active) == everybody, f"active is {selector.active} at the start, not {everybody}")
-    gone: list[int] = []
+    everyone = active = tuple(i for i in range(n_learners(selector)) if i not in excluded(selector))
+    require(tuple(selector.active) == everyone, f"active is {selector.active} at the start, not {everyone}")
+    eliminated: list[int] = []
     for t in range(N_ROUNDS):
-        gone += [dropped.learner.index for dropped in credit(subject, selector, open_round(subject, selector, t))]
+        eliminations = credit(subject, selector, open_round(subject, selector, t))
+        eliminated += [elimination.learner.index for elimination in eliminations]
         now = tuple(selector.active)
-        require(len(now) > 0, f"nobody is active after round {t + 1}")
+        require(len(now) > 0, f"no learner is active after round {t + 1}")
         if traits_of(selector).readmits:
-            require(set(now) <= set(everybody), f"active is {now} after round {t + 1}, but only {everybody} may be")
+            require(set(now) <= set(everyone), f"active is {now} after round {t + 1}, but only {everyone} may be")
             continue
         require(set(now) <= set(active), f"active grew from {active} to {now} in round {t + 1}")
         active = now
-        told = sorted([*gone, *active]) == list(everybody)
-        require(told, f"learners {active} are active and {gone} eliminated after round {t + 1}")
+        complete = sorted([*eliminated, *active]) == list(everyone)
+        require(complete, f"learners {active} are active and {eliminated} eliminated after round {t + 1}")
 
 
 def every_elimination_carries_its_proof(subject: Subject) -> None:
@@ -139,21 +146,21 @@ def every_elimination_carries_its_proof(subject: Subject) -> None:
     for elimination in eliminations:
         learner, witness = elimination.learner, elimination.witness
         proved = learner.mean_upper < witness.mean_lower
-        require(proved, f"{learner} was eliminated although its mean upper is not below the mean lower of {witness}")
+        require(proved, f"{learner} was eliminated, but its mean_upper is not below the mean_lower of {witness}")
         require(1 <= elimination.round <= N_ROUNDS, f"round is {elimination.round}, but {N_ROUNDS} were played")
 
 
 def unknown_and_repeated_tickets_are_refused_and_change_nothing(subject: Subject) -> None:
     selector = subject.make()
     play(subject, selector)
-    booked, withdrawn = open_round(subject, selector, N_ROUNDS), open_round(subject, selector, N_ROUNDS + 1)
-    credit(subject, selector, booked)
+    credited, withdrawn = open_round(subject, selector, N_ROUNDS), open_round(subject, selector, N_ROUNDS + 1)
+    credit(subject, selector, credited)
     selector.withdraw(withdrawn)
     before = state_of(selector)
-    strange = {"booked": booked, "withdrawn": withdrawn, "never given out": booked._replace(play=10**6)}
-    for what, choice in [*strange.items(), ("of nobody", booked._replace(learner=10**6))]:
-        require_refusal(partial(selector.credit, choice, reward_range(selector)[0]), f"the reward of a play {what}")
-        require_refusal(partial(selector.withdraw, choice), f"withdrawing a play {what}")
+    invalid = {"credited": credited, "withdrawn": withdrawn, "never opened": credited._replace(play=10**6)}
+    for what, choice in [*invalid.items(), ("of no learner", credited._replace(learner=10**6))]:
+        require_error(partial(selector.credit, choice, reward_range(selector)[0]), f"the reward of a play {what}")
+        require_error(partial(selector.withdraw, choice), f"withdrawing a play {what}")
     require_same_arrays(before, selector.state(), "after refusing tickets")
 
 
@@ -165,7 +172,7 @@ def bad_rewards_are_refused_and_change_nothing(subject: Subject) -> None:
     low, high = reward_range(selector)
     outside = (low - 0.01 * (high - low), high + 0.01 * (high - low)) if traits_of(selector).noise is None else ()
     for bad in (*ABSURD, *outside):
-        require_refusal(partial(selector.credit, choice, bad), f"a reward of {bad!r}")
+        require_error(partial(selector.credit, choice, bad), f"a reward of {bad!r}")
     require_same_arrays(before, selector.state(), "after refusing rewards")
     credit(subject, selector, choice)
 
@@ -251,16 +258,16 @@ def states_that_do_not_fit_are_refused_and_change_nothing(subject: Subject) -> N
     before = state_of(other)
     for name, array in state.items():
         rest = {key: value for key, value in state.items() if key != name}
-        require_refusal(partial(other.restore, rest), f"a state without {name!r}")
+        require_error(partial(other.restore, rest), f"a state without {name!r}")
         misfit = {**state, name: np.zeros((*array.shape, 2), array.dtype)}
-        require_refusal(partial(other.restore, misfit), f"a state whose {name!r} has another shape")
+        require_error(partial(other.restore, misfit), f"a state whose {name!r} has another shape")
     require_same_arrays(before, other.state(), "after refusing states")
 
 
 def the_same_seed_gives_the_same_run(subject: Subject) -> None:
     one, other = subject.make(), subject.make()
     for t in range(N_ROUNDS):
-        # With a generator and without: then a selector draws from a stream of its own.
+        # Without a generator a selector draws from its own stream.
         rngs = [None, None] if t % 2 else [generator(t, 3), generator(t, 3)]
         choices = [selector.choose(rng) for selector, rng in zip((one, other), rngs, strict=True)]
         require(choices[0] == choices[1], f"two equal selectors chose {choices[0]} and {choices[1]} in round {t + 1}")
@@ -270,10 +277,10 @@ def the_same_seed_gives_the_same_run(subject: Subject) -> None:
 
 
 def instances_share_nothing(subject: Subject) -> None:
-    bystander = subject.make()
-    before, standing = state_of(bystander), as_text(bystander.standing())
+    unused = subject.make()
+    before, standing = state_of(unused), as_text(unused.standing())
     play(subject, subject.make())
-    fresh: dict[str, Callable[[], Selector]] = {"an instance": lambda: bystander, "a new instance": subject.make}
+    fresh: dict[str, Callable[[], Selector]] = {"an instance": lambda: unused, "a new instance": subject.make}
     for who, find in fresh.items():
         selector = find()
         require_same_arrays(before, selector.state(), f"of {who} after another one played")
@@ -282,11 +289,11 @@ def instances_share_nothing(subject: Subject) -> None:
 
 def standing_is_complete(subject: Subject) -> None:
     selector = subject.make()
-    everybody = sorted([*selector.active, *excluded(selector)])
+    everyone = sorted([*selector.active, *excluded(selector)])
     for t in range(2 * N_ROUNDS):
         rows = selector.standing()
         order = [row.learner for row in rows]
-        require(order == everybody, f"standing has rows of learners {order}, not {everybody}")
+        require(order == everyone, f"standing has rows of learners {order}, not {everyone}")
         for row in rows:
             require_sound_row(row, row.learner in selector.active)
         choice = open_round(subject, selector, t)
@@ -302,8 +309,8 @@ def the_certificate_is_well_formed_or_refused_with_a_reason(subject: Subject) ->
             credit(subject, selector, choice)
         try:
             certificate = selector.certificate()
-        except EquipoiseError as refusal:
-            require(bool(str(refusal)), "the certificate was refused without a reason")
+        except EquipoiseError as error:
+            require(bool(str(error)), "the certificate was refused without a reason")
         else:
             require_sound_certificate(selector, certificate, t + 1, min(t + 1, N_ROUNDS // 2))
 
@@ -327,13 +334,13 @@ def reordering_learners_changes_no_more_than_how_ties_break(subject: Subject) ->
     play(subject, selector)
     play(mirrored, reordered)
     plays = [row.plays for row in selector.standing()]
-    turned = [row.plays for row in reordered.standing()][::-1]
-    # Learners without bounds that do equally well take turns forever, so the round may end between two turns.
+    mirrored_plays = [row.plays for row in reordered.standing()][::-1]
+    # Without bounds, equally good learners alternate, so the run may end between two of their turns.
     slack = 0 if config.get("bounds") else 1
-    same = all(abs(one - other) <= slack for one, other in zip(plays, turned, strict=True))
-    require(same, f"learners had {plays} plays, but {turned} when their order was reversed")
-    active = [row.active for row in selector.standing()]
-    require(active == [row.active for row in reordered.standing()][::-1], "others were eliminated in reversed order")
+    same = all(abs(one - other) <= slack for one, other in zip(plays, mirrored_plays, strict=True))
+    require(same, f"learners had {plays} plays, but {mirrored_plays} when their order was reversed")
+    same = [row.active for row in selector.standing()] == [row.active for row in reordered.standing()][::-1]
+    require(same, "other learners were eliminated when the order was reversed")
 
 
 def memory_does_not_grow_with_resolved_rounds(subject: Subject) -> None:
@@ -342,7 +349,7 @@ def memory_does_not_grow_with_resolved_rounds(subject: Subject) -> None:
     before = size_in_bytes(selector)
     play(subject, selector, N_ROUNDS_FOR_MEMORY, 2 * N_ROUNDS_FOR_MEMORY)
     growth = (size_in_bytes(selector) - before) / N_ROUNDS_FOR_MEMORY
-    require(growth < 1.0, f"it grew by {growth:.1f} bytes a round")
+    require(growth < 1.0, f"it grew by {growth:.1f} bytes per round")
 
 
 def excluded(selector: Selector) -> tuple[int, ...]:
@@ -351,20 +358,20 @@ def excluded(selector: Selector) -> tuple[int, ...]:
 
 
 def can_be_rebuilt(selector: Selector) -> bool:
-    """Not so where a setting is a function of the user's own."""
+    """False if a setting is a function."""
     try:
         type(selector).from_config(selector.config())
-    except REFUSALS:
+    except ERRORS:
         return False
     return True
 
 
 def can_be_rebuilt_in_another_order(selector: Selector) -> bool:
     traits = traits_of(selector)
-    # A selector that leaves learners out, or whose learners stand as copies, knows them by their places.
+    # If learners are left out, or are copies of each other, their order matters.
     if traits.randomized or traits.excluded or traits.copies > 1 or not can_be_rebuilt(selector):
         return False
-    # Two learners with one and the same closed form are tied forever.
+    # Learners with equal closed forms are always tied.
     bounds = [json.dumps(bound) for bound in selector.config().get("bounds") or () if bound != {"bound": "Observed"}]
     return len(set(bounds)) == len(bounds)
 
@@ -373,7 +380,7 @@ def can_be_rebuilt_in_another_order(selector: Selector) -> bool:
 CHECKS: dict[Callable[[Subject], None], Callable[[Selector], bool]] = {
     declares_only_known_needs: always,
     choosing_takes_no_context: always,
-    chooses_before_anything_was_booked: always,
+    chooses_before_any_reward: always,
     choices_are_well_formed_and_their_tickets_unique: always,
     every_learner_is_played: always,
     plays_add_up_to_the_rounds: always,

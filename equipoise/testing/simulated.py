@@ -1,7 +1,7 @@
-"""A made-up subject in which the contract suite lets selectors play, and what it asks of what they show.
+"""Simulated learners for the checks of selectors, and checks of standings and certificates.
 
-Learner i earns its own rewards and reports its own regret, which depend on i and on its play number alone; the even
-learners are far better than the odd ones.
+The rewards and regrets of learner i depend only on i and on the number of its play. Learners with even numbers are far
+better than those with odd numbers.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 from equipoise.certificates import AnyElimination, Certificate, Standing
 from equipoise.learner import Proposal
 from equipoise.selector import Choice, Selector, traits_of
-from equipoise.testing.learners import generator, require
+from equipoise.testing.checks import generator, require
 from equipoise.types import State
 
 N_ROUNDS = 200
 
 
 class Subject(NamedTuple):
-    """What is checked: fresh selectors, all made alike, and which made-up learner stands at which index."""
+    """What is checked: a factory of equal selectors, and the simulated learner at each index."""
 
     make: Callable[[], Selector]
     places: tuple[int, ...]
@@ -33,7 +33,7 @@ class Subject(NamedTuple):
         return self.lower(selector, choice.learner) + (high - low) * more
 
     def lower(self, selector: Selector, learner: int) -> float:
-        """What every reward of the learner exceeds."""
+        """A lower bound on every reward of the learner."""
         low, high = reward_range(selector)
         return low + (high - low) * (0.8 if self.places[learner] % 2 == 0 else 0.0)
 
@@ -50,6 +50,11 @@ def reward_range(selector: Selector) -> tuple[float, float]:
     return traits_of(selector).reward_range or (0.0, 1.0)
 
 
+def left_out(selector: Selector) -> tuple[int, ...]:
+    """The learners that the selector never plays."""
+    return traits_of(selector).excluded
+
+
 def open_round(subject: Subject, selector: Selector, t: int) -> Choice:
     choice: Choice = selector.choose(generator(t, 3))
     observe(subject, selector, choice)
@@ -57,7 +62,7 @@ def open_round(subject: Subject, selector: Selector, t: int) -> Choice:
 
 
 def observe(subject: Subject, selector: Selector, choice: Choice) -> None:
-    """Tell the selector what was proposed: by the chosen learner, and by every active one if it asks for that."""
+    """Pass the proposals of the chosen learner, or of all active ones if the selector needs them."""
     asked = {choice.learner, *(selector.active if "actions" in selector.needs else ())}
     regret = subject.regret(selector, choice)
     proposals = {i: Proposal(0, lower=subject.lower(selector, i), regret=regret) for i in sorted(asked)}
@@ -71,7 +76,7 @@ def credit(subject: Subject, selector: Selector, choice: Choice) -> tuple[AnyEli
 
 
 def play(subject: Subject, selector: Selector, start: int = 0, stop: int = N_ROUNDS) -> list[Choice]:
-    """Rounds whose rewards come at once."""
+    """Play rounds whose rewards arrive at once."""
     choices = []
     for t in range(start, stop):
         choices.append(open_round(subject, selector, t))
@@ -80,7 +85,7 @@ def play(subject: Subject, selector: Selector, start: int = 0, stop: int = N_ROU
 
 
 def pending_run(subject: Subject) -> Selector:
-    """A selector in mid-run: some plays have no reward, and rewards of later plays wait behind them."""
+    """A selector in the middle of a run: some plays have no reward, though later ones do."""
     selector = subject.make()
     for t in range(N_ROUNDS):
         choice = open_round(subject, selector, t)
@@ -90,7 +95,7 @@ def pending_run(subject: Subject) -> Selector:
 
 
 def finish(subject: Subject, selector: Selector) -> tuple[list[Choice], list[AnyElimination]]:
-    """More rounds, in which rewards come two rounds late; what was chosen and who was eliminated."""
+    """Play more rounds, whose rewards arrive two rounds late; returns choices and eliminations."""
     choices: list[Choice] = []
     eliminations: list[AnyElimination] = []
     for t in range(N_ROUNDS, 2 * N_ROUNDS):
@@ -105,7 +110,7 @@ def state_of(selector: Selector) -> State:
 
 
 def as_text(rows: Iterable[Standing]) -> list[str]:
-    """As text, in which nan is equal to itself."""
+    """As text, so that nan equals nan."""
     return [str(row) for row in rows]
 
 
@@ -115,18 +120,18 @@ def same_number(one: float, other: float) -> bool:
 
 def require_sound_row(row: Standing, active: bool) -> None:
     require(0 <= row.pending <= row.plays, f"{row} has more pending plays than plays")
-    require(row.active == active, f"{row} does not agree with active")
+    require(row.active == active, f"{row} contradicts active")
     means = (row.mean_reward, row.mean_radius, row.mean_bound, row.mean_lower, row.mean_upper)
     if row.pending == row.plays:
         require(all(map(isnan, means)), f"{row} has means without a resolved play")
         return
     require(not isnan(row.mean_reward), f"{row} has resolved plays but no mean reward")
     lower, upper = row.mean_reward - row.mean_radius, row.mean_reward + row.mean_radius + row.mean_bound
-    # A side of its own may be sharper than the two-sided radius that is shown.
-    sharp = same_number(row.mean_lower, lower) or row.mean_lower > lower
-    require(sharp, f"{row} has a mean_lower below mean_reward - mean_radius")
-    sharp = same_number(row.mean_upper, upper) or row.mean_upper < upper
-    require(sharp, f"{row} has a mean_upper above the sum of its parts")
+    # A separate radius of one side may be narrower than `mean_radius`.
+    valid = same_number(row.mean_lower, lower) or row.mean_lower > lower
+    require(valid, f"{row} has a mean_lower below mean_reward - mean_radius")
+    valid = same_number(row.mean_upper, upper) or row.mean_upper < upper
+    require(valid, f"{row} has a mean_upper above the sum of its parts")
 
 
 def require_sound_certificate(selector: Selector, certificate: Certificate, rounds: int, resolved: int) -> None:
@@ -139,9 +144,9 @@ def require_sound_certificate(selector: Selector, certificate: Certificate, roun
     require(ordered, f"the optimum lies in {optimum}, which is empty, but consistent is True")
     regrets = certificate.regret_lower, certificate.regret_upper
     possible = all(0.0 <= regret <= (high - low) * rounds * (1 + 1e-12) for regret in regrets)
-    require(possible, f"the regret lies in {regrets}, but {rounds} rounds cannot cost that")
+    require(possible, f"the regret lies in {regrets}, but {rounds} rounds cannot have that regret")
     proved = certificate.learner_regret_lowers
     sound = len(proved) == n_learners(selector) and all(isfinite(regret) and regret >= 0.0 for regret in proved)
     require(sound, f"learner_regret_lowers is {proved}, not one number per learner, each at least 0")
     require(0.0 < certificate.delta < 1.0, f"delta is {certificate.delta}, not in (0, 1)")
-    require(bool(certificate.describe()), "the certificate has no words")
+    require(bool(certificate.describe()), "describe() of the certificate returns nothing")

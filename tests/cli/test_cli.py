@@ -155,7 +155,7 @@ def test_progress_adds_up_to_the_whole(simulated: list[int], tmp_path: Path) -> 
         (["walk"], "No such command 'walk'"),
         (["list", "arms"], "kind 'arms' is unknown; did you mean"),
         (["verify", "nowhere.jsonl"], "'nowhere.jsonl' cannot be read: No such file or directory"),
-        (["verify", "."], "'eliminations.jsonl' cannot be read: No such file or directory"),
+        (["verify", "."], "'.' has no eliminations.jsonl, so it is not the folder of a finished run"),
     ],
 )
 def test_wrong_input_gets_one_line_and_exit_code_2(
@@ -191,7 +191,7 @@ def test_an_interruption_gets_one_line_and_keeps_what_is_finished(
         patch.setattr(runner, "simulate_seed", interrupted)
         code, out, err = run_made_up(equipoise)
     assert (code, out) == (130, "")
-    assert err.startswith("equipoise: interrupted; what is finished is kept")
+    assert err.startswith("equipoise: interrupted; finished work is kept")
     assert err.count("\n") == 1
     assert run_made_up(equipoise)[0] == 0
     assert simulated == [0, 1]
@@ -249,13 +249,16 @@ def test_list_shows_everything_registered(equipoise: Run, simulated: list[int]) 
 def test_verify_accepts_a_run_and_its_file(equipoise: Run, tmp_path: Path) -> None:
     finished_run(tmp_path / "run")
     for path in ("run", "run/eliminations.jsonl"):
-        expected = "run/eliminations.jsonl: all 3 eliminations proved by their records\n"
+        expected = (
+            "run/eliminations.jsonl: verified all 3 eliminations: digests match, and the recomputed inequalities hold\n"
+        )
         assert equipoise("verify", path) == (0, expected, "")
 
 
 def test_verify_has_nothing_to_say_about_an_empty_file(equipoise: Run, tmp_path: Path) -> None:
     finished_run(tmp_path / "run", eliminate=False)
-    assert equipoise("verify", "run") == (0, "run/eliminations.jsonl: no eliminations to verify\n", "")
+    expected = "run/eliminations.jsonl: no learner was eliminated, so there is nothing to verify\n"
+    assert equipoise("verify", "run") == (0, expected, "")
 
 
 def test_verify_rejects_an_altered_record_with_exit_code_1(equipoise: Run, tmp_path: Path) -> None:

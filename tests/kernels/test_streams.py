@@ -88,5 +88,5 @@ def test_two_streams_share_nothing() -> None:
 def test_another_layout_of_the_generator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     view = np.ctypeslib.as_array
     monkeypatch.setattr(np.ctypeslib, "as_array", lambda cells: view(cells).copy())  # cells that place nothing
-    with pytest.raises(EquipoiseError, match=r"^NumPy [\d.]+ keeps the state of Philox in another layout"):
+    with pytest.raises(EquipoiseError, match=r"^NumPy [\d.]+ stores the state of Philox in a layout"):
         open_stream(0)

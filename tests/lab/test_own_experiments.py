@@ -50,7 +50,7 @@ def test_an_experiment_that_cannot_be_sent_is_one_line(tmp_path: Path) -> None:
     ],
 )
 def test_a_class_in_place_of_an_object_is_one_line(parts: tuple[Any, ...], what: str) -> None:
-    with pytest.raises(InvalidArgument, match=rf"^{what}, but must be an object: write {what.split()[-1]}\(...\)$"):
+    with pytest.raises(InvalidArgument, match=rf"^{what}, but must be an instance: write {what.split()[-1]}\(...\)$"):
         Setup(*parts)
 
 

@@ -22,28 +22,28 @@ from equipoise.learners import (
     SquareCB,
 )
 from equipoise.problems.finite_mdp import one_hot
-from equipoise.testing.learners import ContextSource, offered_actions
+from equipoise.testing.learners import ContextSource, random_actions
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES
 
 # Every registered class with settings that differ from the defaults where there are any, and the contexts it takes.
 SUBJECTS: list[tuple[type[Any], dict[str, Any], ContextSource]] = [
-    (OFUL, {"dim": 5, "noise": 0.3, "scale": 0.5, "misspecification": 0.01, "name": "mine"}, offered_actions),
+    (OFUL, {"dim": 5, "noise": 0.3, "scale": 0.5, "misspecification": 0.01, "name": "mine"}, random_actions),
     (OFUL, {"dim": 3, "action_bound": 2.0, "reward_range": (-1.0, 1.0)}, lambda rng: Ball(4, 1.5)),
-    (UCB, {"arms": 6, "noise": 0.4, "delta": 0.1}, offered_actions),
+    (UCB, {"arms": 6, "noise": 0.4, "delta": 0.1}, random_actions),
     (UCB, {"arms": 6, "scale": 0.3}, lambda rng: None),
-    (EpsilonGreedy, {"arms": 7, "epsilon": 0.3, "seed": 5}, offered_actions),
+    (EpsilonGreedy, {"arms": 7, "epsilon": 0.3, "seed": 5}, random_actions),
     (EpsilonGreedy, {"arms": 3, "epsilon": 1.0}, lambda rng: None),
-    (LinearThompson, {"dim": 4, "scale": 0.2, "regularization": 2.0, "seed": 5}, offered_actions),
-    (SquareCB, {"dim": 4, "scale": 3.0, "misspecification": 0.1, "seed": 5}, offered_actions),
-    (ModCB, {"dims": [2, 4, 7], "exploration": 0.2, "noise": 0.3, "seed": 5}, offered_actions),
-    (OSOM, {"arms": 6, "dim": 5, "delta": 0.1}, offered_actions),
-    (ALBNorm, {"dim": 5, "arms": 6, "first_epoch": 10, "norm_bound": 4.0}, offered_actions),
-    (ALBNorm, {"dim": 3, "first_epoch": 7, "reward_range": (-1.0, 1.0)}, offered_actions),
-    (ALBDim, {"dim": 5, "first_phase": 16, "seed": 5}, offered_actions),
-    (MisspecificationAdaptive, {"dim": 5, "arms": 6, "rounds": 500, "seed": 5}, offered_actions),
-    (Scheduled, {"family": "power", "coefficient": 2.0, "shape": 0.5, "gap": 0.3}, offered_actions),
+    (LinearThompson, {"dim": 4, "scale": 0.2, "regularization": 2.0, "seed": 5}, random_actions),
+    (SquareCB, {"dim": 4, "scale": 3.0, "misspecification": 0.1, "seed": 5}, random_actions),
+    (ModCB, {"dims": [2, 4, 7], "exploration": 0.2, "noise": 0.3, "seed": 5}, random_actions),
+    (OSOM, {"arms": 6, "dim": 5, "delta": 0.1}, random_actions),
+    (ALBNorm, {"dim": 5, "arms": 6, "first_epoch": 10, "norm_bound": 4.0}, random_actions),
+    (ALBNorm, {"dim": 3, "first_epoch": 7, "reward_range": (-1.0, 1.0)}, random_actions),
+    (ALBDim, {"dim": 5, "first_phase": 16, "seed": 5}, random_actions),
+    (MisspecificationAdaptive, {"dim": 5, "arms": 6, "rounds": 500, "seed": 5}, random_actions),
+    (Scheduled, {"family": "power", "coefficient": 2.0, "shape": 0.5, "gap": 0.3}, random_actions),
     (Scheduled, {"family": "linear-sqrt", "coefficient": 1.0, "shape": 0.1}, lambda rng: None),
-    (Constant, {"action": 1}, offered_actions),
+    (Constant, {"action": 1}, random_actions),
     (Constant, {"action": 3}, lambda rng: None),
 ]
 

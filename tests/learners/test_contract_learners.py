@@ -20,7 +20,7 @@ from equipoise.learners import (
 )
 from equipoise.settings import configurable, setting
 from equipoise.testing import check_learner
-from equipoise.testing.learners import CHECKS, ContextSource, offered_actions
+from equipoise.testing.learners import CHECKS, ContextSource, random_actions
 from tests.episodes import random_trajectory, start_state
 from tests.learners.subjects import EPISODIC, SUBJECTS
 
@@ -33,7 +33,7 @@ def test_learner_keeps_the_contract(cls: type[Any], settings: dict[str, Any], co
     proved = check_learner(lambda: cls(**settings), contexts)
     left_out = {check.__name__ for check in CHECKS} - {name.replace(" ", "_") for name in proved}
     for_matrices = {"bad_contexts_are_refused_and_change_nothing", "bad_actions_are_refused_and_change_nothing"}
-    assert left_out == (set() if contexts is offered_actions else for_matrices)
+    assert left_out == (set() if contexts is random_actions else for_matrices)
 
 
 @pytest.mark.slow

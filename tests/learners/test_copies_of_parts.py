@@ -12,7 +12,7 @@ from equipoise.lab.experiments.tracked_oful import TrackedOFUL
 from equipoise.learners import OFUL, OSOM, UCB, SquareCB
 from equipoise.problems import LinearBandit
 from equipoise.rl import FeatureLSVI, LinearMDP
-from equipoise.testing.learners import offered_actions
+from equipoise.testing.learners import random_actions
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES, random_trajectory, start_state
 from tests.learners import subjects as learner_subjects
 from tests.problems import subjects as problem_subjects
@@ -34,7 +34,7 @@ def entry(state: int, action: int) -> np.ndarray:
 LEARNERS = [
     *((cls, settings, contexts, action_itself) for cls, settings, contexts in learner_subjects.SUBJECTS),
     *((cls, settings, start_state, random_trajectory) for cls, settings in learner_subjects.EPISODIC),
-    (TrackedOFUL, {"truth": [0.5, 0.2, 0.1]}, offered_actions, action_itself),
+    (TrackedOFUL, {"truth": [0.5, 0.2, 0.1]}, random_actions, action_itself),
 ]
 SIZES: dict[str, Any] = {"dim": N_STATES * N_ACTIONS, "n_actions": N_ACTIONS, "horizon": HORIZON, "episodes": 90}
 

@@ -306,8 +306,8 @@ def test_bad_lesson_is_refused_and_changes_nothing(arguments: tuple, message: st
         ({"scale": 1e155}, "scale is 1e+155, but must be a finite number of magnitude at most 1e+100"),
         ({"misspecification": -0.1}, "misspecification is -0.1, but must not be negative"),
         ({"reward_range": (1.0, 1.0)}, "reward_range is (1.0, 1.0), but must have low < high"),
-        ({"name": ""}, "name is '', but must be a string that is not empty"),
-        ({"name": 5}, "name is 5, but must be a string that is not empty"),
+        ({"name": ""}, "name is '', but must be a nonempty string"),
+        ({"name": 5}, "name is 5, but must be a nonempty string"),
     ],
 )
 def test_impossible_settings_are_refused(settings: dict, message: str) -> None:

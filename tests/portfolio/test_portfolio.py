@@ -111,7 +111,7 @@ def test_a_reward_that_never_comes_is_booked_by_default_and_ignored_if_it_comes_
     assert saved(portfolio) == before
     assert caplog.messages == []
     portfolio.learn(1, 1.0)
-    assert caplog.messages == ["reward of decision 1 came after its deadline and is ignored"]
+    assert caplog.messages == ["reward of decision 1 arrived after its deadline and is ignored"]
     assert portfolio.standing()[0] == row
     with pytest.raises(UnknownDecision, match=r"^decision 1 already has its reward or was withdrawn$"):
         portfolio.learn(1, 1.0)

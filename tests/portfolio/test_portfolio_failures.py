@@ -32,7 +32,7 @@ def test_a_ticket_that_was_never_given_out_is_refused(stranger: Any) -> None:
     portfolio.decide(None)
     before = saved(portfolio)
     id_ = stranger.id if isinstance(stranger, Decision) else stranger
-    with pytest.raises(UnknownDecision, match=rf"^decision {id_} was never given out$"):
+    with pytest.raises(UnknownDecision, match=rf"^decision {id_} was never made$"):
         portfolio.learn(stranger, 0.5)
     assert saved(portfolio) == before
 
@@ -196,12 +196,12 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: Portfolio([Mute()], BalancedElimination(BALANCED)),
         InvalidArgument,
-        "learners has 1 entries, but Balanced elimination was made for 2",
+        "learners has 1 entries, but Balanced elimination was created for 2",
     ),
     (
         lambda: Portfolio([TWIN, TWIN], BalancedElimination(BALANCED)),
         InvalidArgument,
-        "learners has one object twice, but every learner must be an object of its own",
+        "learners has one object twice, but must have different objects",
     ),
     (
         lambda: Portfolio([Mute(), ANYTHING], BalancedElimination(BALANCED)),
@@ -255,7 +255,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: recorders().on_elimination(None),  # type: ignore[arg-type]
         InvalidArgument,
-        "callback is None, but must be a function of an Elimination",
+        "callback is None, but must be callable with an Elimination",
     ),
 ]
 

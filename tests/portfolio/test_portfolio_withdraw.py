@@ -81,7 +81,7 @@ def test_a_withdrawn_decision_is_closed_for_good() -> None:
     for call in (lambda: portfolio.learn(decision, 0.5), lambda: portfolio.withdraw(decision)):
         with pytest.raises(UnknownDecision, match=r"^decision 1 already has its reward or was withdrawn$"):
             call()
-    with pytest.raises(UnknownDecision, match=r"^decision 7 was never given out$"):
+    with pytest.raises(UnknownDecision, match=r"^decision 7 was never made$"):
         portfolio.withdraw(7)
     with pytest.raises(InvalidArgument, match=r"^decision is 'x', but must be a Decision or its id$"):
         portfolio.withdraw("x")  # type: ignore[arg-type]
@@ -103,7 +103,7 @@ def test_a_round_that_somebody_learned_from_did_happen() -> None:
     with pytest.raises(RuntimeError, match="no luck in learn"):
         portfolio.learn(decision, 0.5)
     before = saved(portfolio)
-    with pytest.raises(InvalidArgument, match=r"^decision 1 has been learned from by 'Recorder\(0\)', so it"):
+    with pytest.raises(InvalidArgument, match=r"^decision 1 has been learned by 'Recorder\(0\)', so it"):
         portfolio.withdraw(decision)
     assert saved(portfolio) == before
     portfolio.learn(decision, 0.5)

@@ -20,7 +20,7 @@ from equipoise.problems import (
 )
 from equipoise.problems.base import Kernels
 from equipoise.testing import check_problem
-from equipoise.testing.problems import CHECKS, with_native_twins
+from equipoise.testing.problems import CHECKS, with_native_kernels
 from tests.problems.subjects import EPISODIC, SUBJECTS
 
 # Modules of the problems' folder that hold what several problems share.
@@ -271,9 +271,9 @@ def test_the_suite_catches_a_twin_that_differs(monkeypatch: pytest.MonkeyPatch, 
 def test_native_twins_are_put_in_place() -> None:
     """Of a kernel that calls others and of one that has a twin itself; the module keeps its own."""
     native = NATIVE[linear_bandit.shape_actions].__code__
-    inside = with_native_twins(linear_bandit.draw).__globals__["fill_actions"].__globals__
+    inside = with_native_kernels(linear_bandit.draw).__globals__["fill_actions"].__globals__
     assert inside["shape_actions"].__code__ is native
-    assert with_native_twins(linear_bandit.shape_actions).__code__ is native
+    assert with_native_kernels(linear_bandit.shape_actions).__code__ is native
     assert linear_bandit.draw.__globals__["shape_actions"] is linear_bandit.shape_actions
 
 

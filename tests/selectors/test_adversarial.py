@@ -283,7 +283,7 @@ def test_a_portfolio_refuses_learners_of_other_classes() -> None:
         Portfolio([OFUL(2), OFUL(8)], selector)
     with pytest.raises(IncompatibleLearner, match="learner 'UCB' has no model_class"):
         Portfolio([OFUL(2), UCB(4, name="UCB")], selector)
-    with pytest.raises(InvalidArgument, match="learners has 1 entries, but Adversarial elimination was made for 2"):
+    with pytest.raises(InvalidArgument, match="learners has 1 entries, but Adversarial elimination was created for 2"):
         Portfolio([OFUL(2)], selector)
 
 

@@ -324,7 +324,7 @@ class RemembersEverything(Sound):
 OFFENDERS: list[tuple[type[Any], str]] = [
     (NeedsTheUnknown, "declares only known needs"),
     (AsksForTheContext, "choosing takes no context"),
-    (ChoosesOnlyOnceSomethingIsBooked, "chooses before anything was booked"),
+    (ChoosesOnlyOnceSomethingIsBooked, "chooses before any reward"),
     (NumbersPlaysByRound, "choices are well formed and their tickets unique"),
     (ClaimsAnImpossibleProbability, "choices are well formed and their tickets unique"),
     (NeverPlaysTheLast, "every learner is played"),

@@ -17,7 +17,18 @@ from equipoise.compatibility import check_compatible
 from equipoise.errors import EquipoiseError, IncompatibleLearner, InvalidArgument, UnknownName
 from equipoise.selectors import BalancedElimination
 from equipoise.settings import checks as validation
-from equipoise.settings.checks import count, fraction, interval, non_negative, one_of, positive, probability, real, text
+from equipoise.settings.checks import (
+    boolean,
+    count,
+    fraction,
+    interval,
+    non_negative,
+    one_of,
+    positive,
+    probability,
+    real,
+    text,
+)
 
 BALANCED = [Power(0.5), Power(1.0)]
 
@@ -58,7 +69,8 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         "range is (1000000000.0, 1000000000.5), but must be wider than 1e-09 of its ends and 1e-100",
     ),
     (lambda: one_of("contexts", "none", ("random", "fixed")), "contexts is 'none', but must be one of random, fixed"),
-    (lambda: text("name", ""), "name is '', but must be a string that is not empty"),
+    (lambda: boolean("share_data", 1), "share_data is 1, but must be True or False"),
+    (lambda: text("name", ""), "name is '', but must be a nonempty string"),
     (lambda: BalancedElimination([]), "bounds is empty, but must have one bound per learner"),
     (lambda: BalancedElimination(5), "bounds is 5, but must have one bound per learner"),  # type: ignore[arg-type]
     (
@@ -80,7 +92,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: BalancedElimination(BALANCED, radius_scale=0), "radius_scale is 0, but must be positive, at least 1e-100"),
     (
         lambda: check_compatible(BalancedElimination(BALANCED), [Named()]),
-        "learners has 1 entries, but Balanced elimination was made for 2",
+        "learners has 1 entries, but Balanced elimination was created for 2",
     ),
 ]
 

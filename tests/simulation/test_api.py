@@ -111,7 +111,7 @@ def test_shared_data_runs_jointly() -> None:
         ({"learners": [3]}, r"learner is 3, but must have decide\(\)"),
         ({"learners": [UCB]}, "learner is the class UCB, but must be an object"),
         ({"learners": lambda seed: [None, None]}, r"learner is None, but must have decide\(\)"),
-        ({"learners": [UCB(3)]}, "learners has 1 entries, but Balanced elimination was made for 2"),
+        ({"learners": [UCB(3)]}, "learners has 1 entries, but Balanced elimination was created for 2"),
         ({"problem": "coins"}, r"problem is 'coins', but must have observe\(\)"),
         ({"problem": lambda seed: seed}, r"problem of seed 0 is 0, but must have observe\(\)"),
         ({"selector": BalancedElimination}, "selector is the class BalancedElimination, but must be an object"),

@@ -108,7 +108,7 @@ REFUSED: list[tuple[Any, str]] = [
 def test_what_would_come_back_as_something_else_is_refused(value: Any, message: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         pack(value)
-    rule = "only numbers, strings, arrays of numbers, lists, tuples and dicts with string keys can be saved"
+    rule = "must be a number, a string, an array of numbers, or a list, tuple or dict with string keys of these"
     assert str(caught.value) == f"{message}, but {rule}"
 
 
@@ -132,7 +132,7 @@ def test_every_truncation_and_every_addition_is_noticed() -> None:
     for length in range(len(ARCHIVE)):
         with pytest.raises(UnreadableFile, match=r"^some/file "):
             unpack(ARCHIVE[:length], FILE)
-    with pytest.raises(UnreadableFile, match=r"^some/file is truncated or was altered"):
+    with pytest.raises(UnreadableFile, match=r"^some/file is truncated or was modified"):
         unpack(ARCHIVE + b"\n", FILE)
 
 
@@ -143,7 +143,7 @@ def test_every_truncation_and_every_addition_is_noticed() -> None:
         (b"PK\x03\x04 something else", "some/file is not an equipoise file"),
         (b"\xff\xfe\n\n\n", "some/file is not an equipoise file"),
         (ARCHIVE.replace(b" 1\n", b" 2\n", 1), "some/file has version 2, but this release reads version 1"),
-        (ARCHIVE[:-1], "some/file is truncated or was altered: its digest does not match its content"),
+        (ARCHIVE[:-1], "some/file is truncated or was modified: its digest does not match its content"),
     ],
 )
 def test_damage_is_named(data: bytes, message: str) -> None:

@@ -49,7 +49,9 @@ def test_a_full_disk_leaves_the_old_file_and_names_it(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, step, fail)
-    with pytest.raises(EquipoiseError, match=r"file' could not be written: No space left on device; it is as it was"):
+    with pytest.raises(
+        EquipoiseError, match=r"file' could not be written: No space left on device; its old content remains"
+    ):
         write_atomic(path, b"new")
     assert path.read_bytes() == b"old"
     assert names(tmp_path) == ["file"]

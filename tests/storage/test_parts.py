@@ -175,11 +175,11 @@ CONFLICTS: list[tuple[Any, str]] = [
     (lambda: [Named(0)], "learners has 1 entries, but the saved portfolio has 2"),
     (
         lambda: [Other(0), OFUL(2)],
-        "'Recorder(0)' is a Other with {'number': 0, 'weights': array([1., 2.])}, but the saved",
+        "'Recorder(0)' is a Other with {'number': 0, 'weights': array([1., 2.])}, but must be a",
     ),
     (
         lambda: [Named(1), OFUL(2)],
-        "'Recorder(1)' is a Named with {'number': 1, 'weights': array([1., 2.])}, but the saved",
+        "'Recorder(1)' is a Named with {'number': 1, 'weights': array([1., 2.])}, but must be a",
     ),
     (
         lambda: [Named(0, (1.0, 3.0)), OFUL(2)],
@@ -214,7 +214,7 @@ def test_a_selector_with_a_function_of_the_users_own_is_passed_in(tmp_path: Path
     portfolio = save_named(tmp_path / "p", bounds())
     learners: list[Any] = [Named(0), OFUL(2)]
     with pytest.raises(
-        StoreConflict, match=r"^'Balanced elimination' cannot be built from the file \(custom bound 'root'"
+        StoreConflict, match=r"^'Balanced elimination' cannot be created from the file \(custom bound 'root'"
     ):
         Portfolio.load(tmp_path / "p", learners)
     with pytest.raises(
@@ -241,11 +241,11 @@ class Point(NamedTuple):
 @pytest.mark.parametrize(
     ("context", "action", "message"),
     [
-        ({1, 2}, 0, "['context of decision 2'] is a set, but only"),
-        (Point(1.0), 0, "['context of decision 2'] is a Point, but only"),
-        (np.array([None]), 0, "['context of decision 2'] is a ndarray, but only"),
-        ([1, {"a": object()}], 0, "['context of decision 2'][1]['a'] is a object, but only"),
-        (None, object(), "['action'] is a object, but only"),
+        ({1, 2}, 0, "['context of decision 2'] is a set, but must be a number"),
+        (Point(1.0), 0, "['context of decision 2'] is a Point, but must be a number"),
+        (np.array([None]), 0, "['context of decision 2'] is a ndarray, but must be a number"),
+        ([1, {"a": object()}], 0, "['context of decision 2'][1]['a'] is a object, but must be a number"),
+        (None, object(), "['action'] is a object, but must be a number"),
     ],
 )
 def test_an_open_decision_that_cannot_be_saved_is_named_and_the_file_is_as_it_was(
@@ -277,9 +277,9 @@ FILE = pack({"version": 2, "portfolio": SETTINGS["learning in order"].make().sta
         (b"", "is not an equipoise file"),
         (b"{}", "is not an equipoise file"),
         (FILE.replace(b" 1\n", b" 99\n", 1), "has version 99, but this release reads version 1"),
-        (FILE[: len(FILE) // 2], "is truncated or was altered: its digest does not match its content"),
-        (pack({"portfolios": 1}), "holds no portfolio"),
-        (pack([1, 2]), "holds no portfolio"),
+        (FILE[: len(FILE) // 2], "is truncated or was modified: its digest does not match its content"),
+        (pack({"portfolios": 1}), "contains no portfolio"),
+        (pack([1, 2]), "contains no portfolio"),
     ],
 )
 def test_what_is_no_saved_portfolio_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
@@ -342,7 +342,9 @@ def test_a_full_disk_leaves_the_old_file_and_the_portfolio_as_they_were(
             patch.setattr(Path, "open", lambda *arguments: Full(whole(*arguments)))
         else:
             patch.setattr(os, call, fail)
-        with pytest.raises(EquipoiseError, match="could not be written: No space left on device; it is as it was"):
+        with pytest.raises(
+            EquipoiseError, match="could not be written: No space left on device; its old content remains"
+        ):
             portfolio.save(tmp_path / "p")
     assert (tmp_path / "p").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["p"]

@@ -11,7 +11,7 @@ import pytest
 
 from equipoise import Portfolio, errors
 from equipoise.learners import LEARNERS
-from equipoise.storage.registry import KINDS, own_classes, registered_classes
+from equipoise.storage.registry import KINDS, builtin_classes, registered_classes
 
 ROOT = Path(__file__).resolve().parents[2]
 OUTSIDE = ROOT / "tests" / "outside"
@@ -172,9 +172,9 @@ def test_entry_points_that_do_not_work_are_reported_by_name_and_break_nothing(
 
 KEEPS = """
 import equipoise, logging
-from equipoise.storage.registry import own_classes, registered_classes
+from equipoise.storage.registry import builtin_classes, registered_classes
 logging.disable()
-assert registered_classes("learners").items() >= own_classes("learners").items()
+assert registered_classes("learners").items() >= builtin_classes("learners").items()
 assert registered_classes("learners")["UCB"] is equipoise.learners.UCB
 portfolio = equipoise.Portfolio([equipoise.learners.UCB(2), equipoise.learners.UCB(2)])
 portfolio.save("saved")
@@ -188,7 +188,7 @@ def test_a_package_cannot_take_the_name_of_a_class_of_the_package(faulty_site: P
 
 
 def test_a_kind_that_does_not_exist_is_refused() -> None:
-    assert own_classes("learners") is LEARNERS
-    assert all(registered_classes(kind).items() >= own_classes(kind).items() for kind in KINDS)
+    assert builtin_classes("learners") is LEARNERS
+    assert all(registered_classes(kind).items() >= builtin_classes(kind).items() for kind in KINDS)
     with pytest.raises(errors.UnknownName, match=r"^kind 'bounds' is unknown"):
         registered_classes("bounds")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli.app import complain
+from equipoise.cli.app import print_error
 from equipoise.cli.terminal import print_paths, print_table
 from equipoise.errors import InvalidArgument
 from tools.bench import machine
@@ -46,7 +46,7 @@ def bench(
         with Console(stderr=True).status("starting") as status:
             data = run_benchmark(QUICK if quick else FULL, yardstick=yardstick, python=python, progress=status.update)
     except KeyboardInterrupt:
-        complain("interrupted; nothing was written")
+        print_error("interrupted; nothing was written")
         raise typer.Exit(130) from None
     folder = Path("docs") if out is None and not quick else out
     print_benchmark(data, [] if folder is None else report.write(data, folder))
