@@ -198,6 +198,7 @@ def test_own_learner_drops_the_learner_that_cannot_tell_visitors_apart() -> None
     assert "With confidence 0.95" in shown
 
 
+@pytest.mark.slow
 def test_feature_selection_resumes_and_draws(tmp_path: Path) -> None:
     shown = run_example("feature_selection.py", "600", str(tmp_path / "new"))
     plays = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) plays", shown)]
@@ -205,6 +206,7 @@ def test_feature_selection_resumes_and_draws(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "feature_selection.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_frozen_lake_is_played_by_four_learners_and_drawn(tmp_path: Path) -> None:
     picture = tmp_path / "lake.png"
     printed = run_example("gymnasium_frozenlake.py", "--episodes", "150", "--picture", str(picture))

@@ -79,6 +79,7 @@ def test_a_spawned_process_goes_on_identically(name: str) -> None:
     assert elsewhere == go_on(portfolio)
 
 
+@pytest.mark.slow
 def test_joblib_goes_on_identically() -> None:
     portfolios = [in_mid_run("realized"), in_mid_run("drawn")]
     elsewhere = joblib.Parallel(n_jobs=2)(joblib.delayed(go_on)(portfolio) for portfolio in portfolios)

@@ -119,6 +119,7 @@ def scripts(draw: st.DrawFn) -> tuple[Both, list[Any]]:
     return both, [seed, n_steps, haste]
 
 
+@pytest.mark.slow
 @given(scripts())
 def test_learner_epoch_and_certificate_are_those_of_the_reference(script: tuple[Both, list[Any]]) -> None:
     """Lower bounds are often higher than rewards, so that epochs end; some lie outside the range and are cut, and so

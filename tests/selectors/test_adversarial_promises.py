@@ -142,6 +142,7 @@ def test_algorithm_1_drops_well_specified_learners_where_algorithm_3_does_not() 
     assert dropped["3"] == 0
 
 
+@pytest.mark.slow
 def test_the_bounds_given_to_algorithm_1_are_true_when_it_drops_well_specified_learners() -> None:
     """Their regret over their own plays stays below 4 sqrt(n) at every play."""
     pool, problem = learners(), bandit(Predicting([2, 3]))

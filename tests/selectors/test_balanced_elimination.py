@@ -164,6 +164,7 @@ def test_longer_runs_with_late_rewards_equal_the_reference(setting: Setting, see
     run.check_certificate()
 
 
+@pytest.mark.slow
 def test_the_streams_above_do_eliminate_learners() -> None:
     """Against a comparison of nothing with nothing: in worlds like those above several learners go."""
     gone: Counter[int] = Counter()
@@ -178,6 +179,7 @@ def test_the_streams_above_do_eliminate_learners() -> None:
     assert gone[2] >= 3
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(settings_of(), st.lists(EVENTS, max_size=60))
 def test_bounds_of_active_learners_never_differ_by_more_than_the_width(
@@ -255,6 +257,7 @@ def test_rewards_beyond_the_first_missing_one_wait() -> None:
     assert (selector.standing()[0].pending, selector.standing()[0].mean_reward) == (0, 2 / 3)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(settings_of(4), st.lists(EVENTS, max_size=40), st.lists(EVENTS, max_size=30))
 def test_a_restored_selector_continues_bit_by_bit(

@@ -45,6 +45,7 @@ def identical(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(VALUES)
 def test_everything_comes_back_as_it_was(value: Any) -> None:

@@ -133,6 +133,7 @@ def radius_of(n: int) -> float:
     return 1.2 * sqrt(n * (log(log(2 * n)) + 4.0))
 
 
+@pytest.mark.slow
 @given(
     st.lists(RATIOS, min_size=2, max_size=5),
     st.sampled_from(["power", "sqrt-log", "linear-sqrt"]),
