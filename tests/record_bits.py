@@ -125,13 +125,6 @@ def experiment_record(name: str, folder: Path) -> Record:
     }
 
 
-ADDED_SINCE = {"assumes_bounds"}  # entries of a certificate that release 0.1 did not have
-
-
-def without_additions(certificate: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in certificate.items() if key not in ADDED_SINCE}
-
-
 def portfolio_record(portfolio: Portfolio, decisions: list[tuple[int, Any, float]], digits: int | None) -> Record:
     """Decisions, standing and certificate apart, so that a difference says where it is; plays for the reader."""
     rows, certificate = portfolio.standing(), portfolio.certificate().to_json()
