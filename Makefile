@@ -5,6 +5,7 @@ ROUNDS ?= 100000
 SEEDS ?= 20
 OUT ?= results/demo
 TEST_JOBS ?= auto
+TESTS ?=
 LOCK_FLAGS ?=
 BENCH_FLAGS ?=
 SUITE_FLAGS ?=
@@ -24,7 +25,7 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint interpreted bounds bench suite audit lock clean
+.PHONY: help venv demo test quick lint interpreted bounds bench suite audit lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -33,7 +34,10 @@ demo: venv ## run the nested experiment; figure and report go to OUT (ROUNDS, SE
 	$(EQUIPOISE) run nested --rounds $(ROUNDS) --seeds $(SEEDS) --out $(OUT)
 
 test: lint ## lint, then run all tests and documented examples in parallel (TEST_JOBS)
-	$(RUN) pytest -n $(TEST_JOBS)
+	$(RUN) pytest -n $(TEST_JOBS) --dist loadgroup
+
+quick: lint ## lint, then run the tests that are fast and compile nothing (TESTS, such as TESTS=tests/learners)
+	$(RUN) pytest -n 2 -m "not (statistical or compiled or slow)" $(TESTS)
 
 audit: venv ## check what theory promises against simulation; report goes to results/audit (some minutes)
 	$(EQUIPOISE) audit $(AUDIT_FLAGS)

@@ -12,18 +12,18 @@ __version__ = "0.1.0"
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from equipoise import bounds, errors, learners, selectors
+from equipoise import bounds, errors
 from equipoise.certificates import Certificate, Elimination, EpochEnd, Standing
 from equipoise.learner import Learner, Proposal
-from equipoise.learners import Ball, LinearClass
 from equipoise.portfolio import Decision, Portfolio
 from equipoise.problem import Problem
 from equipoise.selector import Choice, Selector
 from equipoise.storage.parts import load, save
 
 if TYPE_CHECKING:
-    from equipoise import problems
+    from equipoise import learners, problems, selectors
     from equipoise.lab.runs.results import load_results
+    from equipoise.learners import Ball, LinearClass
     from equipoise.simulation.api import simulate
 
 __all__ = [
@@ -52,16 +52,21 @@ __all__ = [
 ]
 
 
+# Loaded on first access, so that a service loads only what it uses.
+_FOLDERS = ("learners", "problems", "selectors")
+_LAZY = {
+    "Ball": "equipoise.learners",
+    "LinearClass": "equipoise.learners",
+    "load_results": "equipoise.lab.runs.results",
+    "simulate": "equipoise.simulation.api",
+}
+
+
 def __getattr__(name: str) -> Any:
-    # Lazy, so that a service loads neither simulated problems nor the compiler.
-    if name == "problems":
-        return import_module("equipoise.problems")
-    if name == "load_results":
-        from equipoise.lab.runs.results import load_results
-
-        return load_results
-    if name == "simulate":
-        from equipoise.simulation.api import simulate
-
-        return simulate
+    if name in _FOLDERS:
+        return import_module(f"equipoise.{name}")
+    if name in _LAZY:
+        if name == "simulate":
+            errors.require("equipoise.simulate", "numba")
+        return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'equipoise' has no attribute {name!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import Any, Self
 
 from equipoise._deprecated import renamed_attribute
@@ -48,7 +49,12 @@ class MissingExtra(EquipoiseError, ImportError):  # noqa: N818
     """A feature needs a package that is installed only with an extra."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
+        self._arguments = what, package, extra
         super().__init__(f"{what} needs {package}, which is not installed: pip install 'equipoise[{extra}]'")
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str, str]]:
+        """So that the error can be pickled and raised in another process."""
+        return type(self), self._arguments
 
 
 EXTRAS = {
@@ -62,10 +68,21 @@ EXTRAS = {
 }
 
 
-def explain_missing(error: ModuleNotFoundError) -> MissingExtra | None:
+def explain_missing(error: ModuleNotFoundError, what: str = "this") -> MissingExtra | None:
     """The error that says what to install, if the missing package belongs to an extra."""
     package = (error.name or "").partition(".")[0]
-    return MissingExtra("this", package, EXTRAS[package]) if package in EXTRAS else None
+    return MissingExtra(what, package, EXTRAS[package]) if package in EXTRAS else None
+
+
+def require(what: str, *packages: str) -> None:
+    """Raise an error if a package is not installed, before any work is done."""
+    for package in packages:
+        try:
+            installed = find_spec(package) is not None
+        except ModuleNotFoundError:
+            installed = False
+        if not installed:
+            raise MissingExtra(what, package, EXTRAS[package])
 
 
 class UnreadableFile(EquipoiseError):  # noqa: N818

@@ -143,7 +143,7 @@ class SelectorTraits:
         Settings with one entry for each learner.
     readmits
         Whether an inactive learner may become active again.
-    left_out
+    excluded
         Learners that are never played.
     compilable
         Whether its kernels can be compiled with its settings.
@@ -158,7 +158,7 @@ class SelectorTraits:
     classes: tuple[ModelClass, ...] | None = None
     per_learner: tuple[str, ...] = ("bounds",)
     readmits: bool = False
-    left_out: tuple[int, ...] = ()
+    excluded: tuple[int, ...] = ()
     compilable: bool = False
 
     def check_reward(self, reward: float) -> float:

@@ -199,6 +199,17 @@ def test_no_two_modules_import_each_other() -> None:
     assert set(order) >= set(graph)
 
 
+def test_no_test_file_imports_another() -> None:
+    """What several test files share stands in a module without tests, so that each file can be run and read alone."""
+    found = {}
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        names = imports(ast.parse(path.read_text(encoding="utf-8")), module_name(path))
+        of_tests = [name for _, name in names if name.split(".")[0] == "tests"]
+        if offences := [name for name in of_tests if re.search(r"\.test_", name)]:
+            found[module_name(path)] = offences
+    assert found == {}
+
+
 def test_the_root_holds_few_modules() -> None:
     modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__"}
     assert len(modules) <= MAX_ROOT_MODULES, sorted(modules)

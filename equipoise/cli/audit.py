@@ -9,8 +9,9 @@ import typer
 
 from equipoise.cli.app import app, print_error
 from equipoise.cli.terminal import print_table, progress_bar
+from equipoise.errors import require
 
-COLUMNS = ("claim", "", "subjects", "violated", "largest share", "verdict")
+COLUMNS = ("claim", "", "subjects", "violated", "largest share", "result")
 
 
 @app.command()
@@ -20,8 +21,9 @@ def audit(
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("results/audit"),
 ) -> None:
     """Check the theorems in simulations whose true regret is known. Exits with code 1 if one is violated."""
+    require("equipoise audit", "numba", "scipy", "polars", "matplotlib")
     from equipoise.lab.audit.command import run as run_audit
-    from equipoise.lab.audit.report import control_words, publish, summary_rows, verdict_words
+    from equipoise.lab.audit.report import describe_controls, describe_outcome, publish, summary_rows
 
     with progress_bar() as progress:
         result = run_audit(quick=quick, jobs=jobs, progress=progress)
@@ -32,9 +34,9 @@ def audit(
         low, high = row.interval
         print_error(f"{row.subject}: {row.claim}: {row.violations} of {row.runs} runs, [{low:.3f}, {high:.3f}]")
     typer.echo("\nNegative controls, each of which must be detected:")
-    for line in control_words(result):
+    for line in describe_controls(result):
         typer.echo(f"  {line}")
-    typer.echo(f"\n{verdict_words(result)}\n\nWritten:")
+    typer.echo(f"\n{describe_outcome(result)}\n\nWritten:")
     for path in publish(result, out):
         typer.echo(f"  {path}")
     if not result.passed:

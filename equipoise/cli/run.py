@@ -10,7 +10,7 @@ import typer
 
 from equipoise.cli.app import app, parse_settings, split_names
 from equipoise.cli.terminal import print_results, progress_bar
-from equipoise.errors import UnknownName
+from equipoise.errors import UnknownName, require
 from equipoise.types import Plain
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def run(
     ] = None,
 ) -> None:
     """Run an experiment, or continue one that was interrupted, and write its results, figure and report."""
+    require("equipoise run", "numba", "scipy", "polars", "matplotlib")
     from equipoise.lab.experiments import EXPERIMENTS
 
     if name not in EXPERIMENTS:

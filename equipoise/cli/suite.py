@@ -9,6 +9,7 @@ import typer
 
 from equipoise.cli.app import app, split_names
 from equipoise.cli.terminal import print_suite, progress_bar
+from equipoise.errors import require
 
 
 @app.command()
@@ -32,6 +33,7 @@ def suite(
     ] = None,
 ) -> None:
     """Run all selectors on the same problem instances, or continue after an interruption, and write the leaderboard."""
+    require("equipoise suite", "numba", "scipy", "polars", "matplotlib")
     from equipoise.lab.suite.report import publish
     from equipoise.lab.suite.suite import run_suite
 

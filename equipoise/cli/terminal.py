@@ -61,11 +61,11 @@ def print_results(results: Results, paths: Sequence[Path]) -> None:
 
 
 def print_suite(outcome: Outcome, paths: Sequence[Path]) -> None:
-    from equipoise.lab.suite.report import in_short
+    from equipoise.lab.suite.report import describe_table
     from equipoise.lab.suite.tables import TITLES, leaders
 
     for name in outcome.scores:
-        typer.echo(f"\n{typer.style(TITLES[name], bold=True)}\n{in_short(outcome, name)}\n")
+        typer.echo(f"\n{typer.style(TITLES[name], bold=True)}\n{describe_table(outcome, name)}\n")
         (_, *head), *rows = leaders(outcome, name)
         print_table(["", *head], rows)
     print_paths(paths)

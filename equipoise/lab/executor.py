@@ -1,7 +1,7 @@
 """Runs independent tasks in this process, in local processes or on any executor of `concurrent.futures`.
 
 A task is one call of a function. Function and argument are sent to the worker, so both must be picklable for local
-processes: functions of a module, not lambdas. What a task computes depends on its argument alone, so results are the
+processes: functions of a module, not lambdas. The result of a task depends on its argument alone, so results are the
 same for any number of processes; only their order differs.
 """
 
@@ -25,16 +25,16 @@ from equipoise.settings.checks import count
 A = TypeVar("A")
 R = TypeVar("R")
 Jobs: TypeAlias = int | Executor  # number of local processes, or where else to run
-Report: TypeAlias = Callable[[str, float], None]  # (what is going on, amount of work finished since the last report)
+Report: TypeAlias = Callable[[str, float], None]  # (current work, amount finished since the last report)
 Work: TypeAlias = Callable[[A, Report], R]
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-POLL = 0.1  # seconds between looks at the reports of running tasks
+POLL = 0.1  # seconds between reads of the reports of running tasks
 _reports: SimpleQueue[tuple[str, float]] | None = None  # to the parent, in a process started here
 
 
 def silent(what: str, amount: float) -> None:
-    """A report that nobody wants."""
+    """Ignore reports."""
 
 
 def checked_jobs(jobs: Jobs | None) -> Jobs:
@@ -50,7 +50,7 @@ def run_tasks(
 ) -> Iterator[Iterator[tuple[A, R]]]:
     """An iterator over arguments and their results as they finish.
 
-    One job runs in this process. Leaving the context early, by an error or an interruption, cancels what is waiting
+    One job runs in this process. Leaving the context early, by an error or an interruption, cancels pending tasks
     and ends the local processes. Reports of local processes arrive while tasks run, those of other executors with the
     results. `what` names the work in messages.
     """
@@ -113,7 +113,7 @@ def _as_finished(
 
 
 def _perform(work: Work[A, R], argument: A) -> tuple[R, list[tuple[str, float]]]:
-    """Runs in the worker; gives the result and the reports that could not be sent at once."""
+    """Runs in the worker; returns the result and the reports that could not be sent immediately."""
     kept: list[tuple[str, float]] = []
     send = kept.append if _reports is None else _reports.put
     return work(argument, lambda what, amount: send((what, amount))), kept
@@ -138,10 +138,10 @@ def _one_thread_per_process() -> Iterator[None]:
 
 
 def _check_sendable(what: str, task: object) -> None:
-    """Refuse what another process could not load, in one line."""
+    """Raise an error if another process could not load the task."""
     try:
         data = bytes(ForkingPickler.dumps(task))
-    except Exception as error:  # whatever the parts raise
+    except Exception as error:  # pickling may raise anything
         raise InvalidArgument(
             f"{what} cannot be sent to another process ({' '.join(str(error).split())}): define its functions and "
             "classes at the top of a module, not inside functions or as lambdas, or use one job"

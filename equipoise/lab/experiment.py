@@ -18,16 +18,18 @@ from equipoise.types import Plain
 class Setup:
     """One seed of an experiment: fresh objects, ready to run.
 
-    `facts` and `well_specified` are what a simulation knows and no learner does; they are asked after every learner
-    has played alone over the whole horizon.
+    `facts` and `well_specified` are known to the simulation but not to the learners; they are called after every
+    learner has played alone for all rounds.
     """
 
     problem: FullProblem
     learners: tuple[MinimalLearner, ...]
     selectors: Mapping[str, Selector]  # by label
     shared: frozenset[str] = frozenset()  # labels of selectors under which learners learn from every round
-    facts: Callable[[], Mapping[str, float]] = dict  # by name, such as the true size of what learners presume
-    well_specified: Callable[[], Sequence[bool]] | None = None  # whether what each learner presumes is true
+    facts: Callable[[], Mapping[str, float]] = (
+        dict  # by name, such as the true value of a parameter that learners assume
+    )
+    well_specified: Callable[[], Sequence[bool]] | None = None  # whether each learner's assumptions hold
 
     def __post_init__(self) -> None:
         parts = {"problem": self.problem, **{f"learner {i}": learner for i, learner in enumerate(self.learners)}}
@@ -39,26 +41,28 @@ class Setup:
 
     @property
     def reward_width(self) -> float:
-        """From the least to the greatest expected reward."""
+        """From the smallest to the largest expected reward."""
         low, high = self.problem.reward_range
         return float(high - low)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A named experiment. `build` makes one seed from complete settings, in which "instance" names the instance of the
-    problem where an experiment has several. To run in several processes, `build` must be a function of a module."""
+    """A named experiment.
+
+    `build` makes one seed from complete settings, in which "instance" names the instance of the problem where an
+    experiment has several. To run in several processes, `build` must be defined at the top of a module.
+    """
 
     name: str
     title: str
     section: str  # of the paper
-    claim: str  # what the paper says will be seen
+    claim: str  # what the paper predicts
     defaults: Mapping[str, Plain]  # plain data; has "rounds" and "seeds"
     selectors: tuple[str, ...]  # labels of the variants
     build: Callable[[Mapping[str, Plain], int], Setup]
     instances: tuple[str, ...] = ("",)
-    setting: str = ""  # problem, learners and bounds, for the page of the documentation
-    remarks: str = ""  # what the figures of the page show, and where theory is vacuous
+    setting: str = ""  # problem, learners and bounds, for the documentation; no measured results
 
     def set_up(self, settings: Mapping[str, Plain], seed: int, instance: str = "") -> Setup:
         """One seed of one instance."""

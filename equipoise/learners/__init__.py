@@ -1,4 +1,4 @@
-"""Learners, one algorithm per file. The registry is what the contract suite and the command line enumerate."""
+"""Learners, one algorithm per file. `LEARNERS` is the registry used by the contract suite and the command line."""
 
 from __future__ import annotations
 

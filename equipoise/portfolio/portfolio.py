@@ -32,7 +32,6 @@ from equipoise.portfolio.decisions import Decision, copy_if_mutable
 from equipoise.portfolio.snapshots import SavedPolicies
 from equipoise.portfolio.tickets import Ticket
 from equipoise.selector import Selector, check_credit, traits_of
-from equipoise.selectors import RealizedBalancing
 from equipoise.settings.checks import boolean, count, one_of
 from equipoise.storage.parts import describe_part, read_part, rebuild_learners, rebuild_selector, write_part
 from equipoise.types import Config, Context, Outcome, Plain
@@ -44,8 +43,8 @@ logger = logging.getLogger("equipoise")
 class Portfolio:
     """Several learners and the selector that chooses among them.
 
-    Not safe for concurrent use: calls on one portfolio must not overlap, so use one lock if threads share it. Different
-    portfolios are independent. Decisions are plain values and may be passed between threads and processes.
+    Calls on one portfolio must not overlap, so use a lock if threads share it. Different portfolios are independent.
+    Decisions are plain values and may be passed between threads and processes.
 
     Parameters
     ----------
@@ -68,11 +67,9 @@ class Portfolio:
     Examples
     --------
     >>> from equipoise.learners import UCB
-    >>> portfolio = Portfolio([UCB(3, width=0.1), UCB(3, width=1.0)])
+    >>> portfolio = Portfolio([UCB(3, scale=0.1), UCB(3, scale=1.0)])
     >>> decision = portfolio.decide(None)
     >>> portfolio.learn(decision, reward=1.0)
-    >>> portfolio.pending
-    ()
     """
 
     def __init__(
@@ -88,6 +85,8 @@ class Portfolio:
     ) -> None:
         check_learners(learners)
         if selector is None:
+            from equipoise.selectors import RealizedBalancing  # slow to import
+
             selector = RealizedBalancing(len(learners))
         check_selector(selector)
         self.learners: tuple[Any, ...] = tuple(learners)  # the given objects

@@ -5,6 +5,7 @@ of its constructor. `setting` gives a field its default, its check (from `equipo
 a name and a value that returns the value in its proper type or raises an error) and, if the value is not plain data,
 how to convert it to and from plain data. Constructor, `config`, `from_config`, `clone`, `repr` and equality follow from
 the fields. If the name of an argument is also that of a method, the field has another name and `alias` is the argument.
+If a setting was renamed, `deprecated` is its old argument, which constructor and attribute accept with a warning.
 
 >>> from equipoise.settings.checks import count, positive
 >>> @configurable
@@ -24,6 +25,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any, Protocol, Self, TypeVar, dataclass_transform
@@ -31,7 +33,7 @@ from typing import Any, Protocol, Self, TypeVar, dataclass_transform
 import numpy as np
 from numpy.typing import ArrayLike
 
-from equipoise.errors import UnknownSetting
+from equipoise.errors import InvalidArgument, UnknownSetting
 from equipoise.types import Array, Config, Plain
 
 T = TypeVar("T")
@@ -54,9 +56,10 @@ def setting(
     decode: Callable[[Plain], Any] | None = None,
     kw_only: bool = True,
     alias: str | None = None,
+    deprecated: str | None = None,
 ) -> Any:
     """A setting; required if it has no default. `encode` and `decode` convert to and from plain data."""
-    rules = {"check": check, "encode": encode or _plain, "decode": decode, "alias": alias}
+    rules = {"check": check, "encode": encode or _plain, "decode": decode, "alias": alias, "deprecated": deprecated}
     return dataclasses.field(default=default, kw_only=kw_only, metadata=rules)
 
 
@@ -66,9 +69,13 @@ def configurable(cls: type[T]) -> type[T]:
     data_class = dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
     dataclass_init: Any = data_class.__init__
     field_names = {_argument(field): field.name for field in settings_of(data_class)}
+    renamed = former_names(data_class)
 
     @functools.wraps(dataclass_init)
     def init(self: Any, *args: Any, **settings: Any) -> None:
+        for former in renamed.keys() & settings.keys():
+            _warn_deprecated(former, renamed[former])
+        settings = with_current_names(data_class, settings)
         for name in settings:
             if name not in field_names:
                 raise UnknownSetting(f"setting of {type(self).__name__}", name, field_names)
@@ -79,7 +86,38 @@ def configurable(cls: type[T]) -> type[T]:
     parameters = [each.replace(name=arguments.get(each.name, each.name)) for each in signature.parameters.values()]
     init.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     data_class.__init__ = init  # type: ignore[method-assign]
+    for former, current in renamed.items():
+        setattr(data_class, former, _deprecated_attribute(former, current))
     return data_class
+
+
+def former_names(cls: type[Any]) -> dict[str, str]:
+    """The deprecated arguments of a configurable class, with the current name of each."""
+    return {each.metadata["deprecated"]: _argument(each) for each in settings_of(cls) if each.metadata["deprecated"]}
+
+
+def with_current_names(cls: type[Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with deprecated names replaced by current ones."""
+    renamed = former_names(cls)
+    for former in renamed.keys() & settings.keys():
+        if renamed[former] in settings:
+            raise InvalidArgument(
+                f"{former} is {settings[former]!r}, but must not be given together with {renamed[former]}"
+            )
+    return {renamed.get(name, name): value for name, value in settings.items()}
+
+
+def _deprecated_attribute(former: str, current: str) -> property:
+    def read(self: Any) -> Any:
+        _warn_deprecated(former, current)
+        return getattr(self, current)
+
+    return property(read, doc=f"Deprecated: the former name of `{current}`.")
+
+
+def _warn_deprecated(former: str, current: str) -> None:
+    message = f"{former} is deprecated and will be removed in equipoise 0.3: use {current}"
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 
 def optional(check: Check) -> Check:
@@ -108,10 +146,11 @@ class Configured:
     def from_config(cls, config: Mapping[str, Plain]) -> Self:
         """A new object with the settings in `config`."""
         decoders = {_argument(field): field.metadata["decode"] for field in settings_of(cls)}
-        for name in config:
+        current = with_current_names(cls, config)
+        for name in current:
             if name not in decoders:
                 raise UnknownSetting(f"setting of {cls.__name__}", name, decoders)
-        return cls(**{name: decoders[name](value) if decoders[name] else value for name, value in config.items()})
+        return cls(**{name: decoders[name](value) if decoders[name] else value for name, value in current.items()})
 
     def clone(self) -> Self:
         """A new object with the same settings, in its initial state."""

@@ -1,4 +1,4 @@
-"""The compiled twins of `equipoise.kernels.normals`: SFC64 and the ziggurat written out, with the tables NumPy uses."""
+"""Native versions of `equipoise.kernels.normals`: SFC64 and the ziggurat method with NumPy's tables."""
 
 from __future__ import annotations
 

@@ -30,16 +30,22 @@ NESTED_SINCE_0_2 = frozenset(
     }
 )
 
+# Selectors that called the number of rounds their horizon until 0.2.
+ROUNDS_SINCE_0_2 = frozenset({"Corral", "EXP3", "StochasticCorral", "StochasticEXP3P", "TsallisCorral", "UCBC"})
+
 
 def selector_state_0_1(class_name: str, config: Config, state: State) -> tuple[str, Config, State]:
     """A selector as saved by release 0.1; other classes are returned unchanged."""
     if class_name == "StochasticCorral":
         class_name, config = _one_class_per_rule(config)
         state = {**state, "policies.previous": state["policies.kept"].copy()}
+    if class_name in ROUNDS_SINCE_0_2:
+        config = {"rounds" if name == "horizon" else name: value for name, value in config.items()}
     if class_name == "RealizedBalancing":
         config = {"bounds": None, **config}
     if class_name in ("EpochBalancing", "AdversarialElimination"):
         state = _with_proposals(state)
+    state = {"ledger.credited" if name == "ledger.booked" else name: array for name, array in state.items()}
     if class_name in NESTED_SINCE_0_2:
         inside = ("accounts.", "pool.")
         state = {f"evidence.{name}" if name.startswith(inside) else name: array for name, array in state.items()}

@@ -23,7 +23,6 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from equipoise.compatibility import check_selector
 from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
 from equipoise.learner import MinimalLearner, part_name
-from equipoise.learners import Ball
 from equipoise.selector import Selector
 from equipoise.settings import equal_data
 from equipoise.storage import migrations
@@ -122,12 +121,16 @@ def rebuild_selector(saved: Config, given: Selector | None) -> Selector:
 
 def context_to_plain(context: Context, decision: int) -> Plain:
     """A context as data that can be saved."""
+    from equipoise.learners import Ball
+
     if isinstance(context, Ball):
         return {"ball": (context.dim, context.radius)}
     return {f"context of decision {decision}": context}
 
 
 def context_from_plain(data: Mapping[str, Plain]) -> Context:
+    from equipoise.learners import Ball
+
     ((kind, value),) = data.items()
     return Ball(*value) if kind == "ball" else value
 

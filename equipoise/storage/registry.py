@@ -37,6 +37,7 @@ class Plugins(NamedTuple):
 
 def registered_classes(kind: str) -> Mapping[str, type[Any]]:
     """All classes of a kind by name: those of equipoise and of installed packages."""
+    _log_faults(kind)
     return {**builtin_classes(kind), **plugins(kind).classes}
 
 
@@ -58,16 +59,23 @@ def plugins(kind: str) -> Plugins:
     for point in entry_points(group=f"equipoise.{kind}"):
         fault = _add(point, classes, builtin_classes(kind))
         if fault is not None:
-            message = f"entry point {point.name!r} of equipoise.{kind} ({point.value}) is ignored: {fault}"
-            logger.warning(message)
-            faults.append(message)
+            faults.append(f"entry point {point.name!r} of equipoise.{kind} ({point.value}) is ignored: {fault}")
     return Plugins(classes, tuple(faults))
+
+
+@cache
+def _log_faults(kind: str) -> None:
+    """Log once per process; `equipoise list` prints them itself."""
+    for fault in plugins(kind).faults:
+        logger.warning(fault)
 
 
 def _add(point: EntryPoint, classes: dict[str, type[Any]], builtin: Mapping[str, type[Any]]) -> str | None:
     """Add the class of an entry point; returns why that is not possible, or None."""
     if point.name in builtin:
         return "equipoise has a class of that name"
+    if point.name in classes:
+        return "another package has a class of that name"
     try:
         cls = point.load()
     except Exception as error:  # a broken package must not break anything else

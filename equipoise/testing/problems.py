@@ -177,8 +177,8 @@ def what_is_compiled_draws_the_same(subject: Subject) -> None:
     for n_columns in sorted({problem.columns_for(SimpleNamespace(n_columns=n)) for n in range(problem.n_columns + 1)}):
         for t in range(N_ROUNDS):
             rngs = generator(t, 0), generator(t, 0)
-            one = interpreted(problem.params, problem.room(n_columns), rngs[0])
-            other = compiled(problem.params, problem.room(n_columns), rngs[1])
+            one = interpreted(problem.params, problem.workspace(n_columns), rngs[0])
+            other = compiled(problem.params, problem.workspace(n_columns), rngs[1])
             for what, expected, seen in zip(("actions", "expected rewards"), one, other, strict=True):
                 near = expected.shape == seen.shape and np.allclose(expected, seen, rtol=0.0, atol=1e-12)
                 require(near, f"{what} with {n_columns} columns are {expected}, but {seen} in the compiled version")
@@ -191,7 +191,7 @@ def the_learner_sees_the_actions_that_are_paid(subject: Subject) -> None:
     problem = subject.make()
     for t in range(N_ROUNDS):
         context = context_at(problem, t)
-        actions, means = problem.kernels.draw(problem.params, problem.room(), generator(t, 0))
+        actions, means = problem.kernels.draw(problem.params, problem.workspace(), generator(t, 0))
         require(equal(context, actions), f"observe() gives other actions than the kernel in round {t}")
         gaps = gaps_at(subject, problem, t)
         near = np.allclose(gaps, means.max() - means, rtol=0.0, atol=1e-12)

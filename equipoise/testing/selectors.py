@@ -32,8 +32,8 @@ from equipoise.testing.simulated import (
     Subject,
     as_text,
     credit,
+    excluded,
     finish,
-    left_out,
     n_learners,
     observe,
     open_round,
@@ -102,7 +102,7 @@ def choices_are_well_formed_and_their_tickets_unique(subject: Subject) -> None:
 def every_learner_is_played(subject: Subject) -> None:
     selector = subject.make()
     play(subject, selector)
-    unplayed = [row.learner for row in selector.standing() if row.plays == 0 and row.learner not in left_out(selector)]
+    unplayed = [row.learner for row in selector.standing() if row.plays == 0 and row.learner not in excluded(selector)]
     require(not unplayed, f"learners {unplayed} had no play in {N_ROUNDS} rounds")
 
 
@@ -122,7 +122,7 @@ def plays_add_up_to_the_rounds(subject: Subject) -> None:
 
 def the_active_set_never_empties_and_never_grows(subject: Subject) -> None:
     selector = subject.make()
-    everyone = active = tuple(i for i in range(n_learners(selector)) if i not in left_out(selector))
+    everyone = active = tuple(i for i in range(n_learners(selector)) if i not in excluded(selector))
     require(tuple(selector.active) == everyone, f"active is {selector.active} at the start, not {everyone}")
     eliminated: list[int] = []
     for t in range(N_ROUNDS):
@@ -290,7 +290,7 @@ def instances_share_nothing(subject: Subject) -> None:
 
 def standing_is_complete(subject: Subject) -> None:
     selector = subject.make()
-    everyone = sorted([*selector.active, *left_out(selector)])
+    everyone = sorted([*selector.active, *excluded(selector)])
     for t in range(2 * N_ROUNDS):
         rows = selector.standing()
         order = [row.learner for row in rows]
@@ -365,7 +365,7 @@ def can_be_rebuilt(selector: Selector) -> bool:
 def can_be_rebuilt_in_another_order(selector: Selector) -> bool:
     traits = traits_of(selector)
     # If learners are left out, or are copies of each other, their order matters.
-    if traits.randomized or traits.left_out or traits.copies > 1 or not can_be_rebuilt(selector):
+    if traits.randomized or traits.excluded or traits.copies > 1 or not can_be_rebuilt(selector):
         return False
     # Learners with equal closed forms are always tied.
     bounds = [json.dumps(bound) for bound in selector.config().get("bounds") or () if bound != {"bound": "Observed"}]

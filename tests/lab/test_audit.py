@@ -19,7 +19,7 @@ from equipoise.confidence import radius_sum
 from equipoise.lab.audit import command, report, subjects
 from equipoise.lab.audit.claims import CLAIMS, Finding, Seen, binomial_interval, findings
 from equipoise.lab.audit.controls import CONTROLS
-from equipoise.lab.audit.judging import judge
+from equipoise.lab.audit.judging import evaluate
 from equipoise.lab.audit.lemmas import LEMMAS
 from equipoise.lab.audit.pools import FAMILIES, GAP, make_pool
 from equipoise.lab.audit.subjects import Task
@@ -62,6 +62,7 @@ def tapes() -> Tapes:
     return Tapes(pool.problem, pool.learners, np.array([1500]), seed=4)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("late", [0, 30])
 @pytest.mark.parametrize("observed", [False, True], ids=["claimed", "observed"])
 def test_watched_facts_equal_those_of_a_slow_reference(tapes: Tapes, late: int, observed: bool) -> None:
@@ -143,6 +144,7 @@ def reference(tapes: Tapes, selector: BalancedElimination, optimum: float, late:
     return facts | {"kept": kept, "certified": certified, "regret": regrets, "regrets": sums}, selector
 
 
+@pytest.mark.compiled
 def test_watching_changes_nothing(tapes: Tapes) -> None:
     watched, driven = (BalancedElimination([Power(1.0)] * 3) for _ in range(2))
     facts, books = watch_on_tapes(tapes, watched, tapes.problem.optimum)
@@ -153,6 +155,7 @@ def test_watching_changes_nothing(tapes: Tapes) -> None:
     assert facts.passed_plays[1].tolist() == curves.plays[-1].tolist()  # it has passed every test
 
 
+@pytest.mark.compiled
 def test_optimum_is_stated_exact_or_estimated() -> None:
     pool = make_pool("n^(1/3)", gap=False)
     assert optimum_of(pool.problem, 0) == pytest.approx(0.5 * 1.0 + 0.5 * 0.4)
@@ -175,6 +178,7 @@ def test_pools_are_what_they_say(family: str) -> None:
         assert closed_form(pool.selector, pool.declared, 2000) is not None
 
 
+@pytest.mark.compiled
 def test_judge_sees_each_violation() -> None:
     """A run that kept everything, then the same with one fact changed at a time."""
     pool = make_pool("n^(1/2)", gap=True)
@@ -182,7 +186,7 @@ def test_judge_sees_each_violation() -> None:
     facts, books = watch_on_tapes(tapes, pool.selector, pool.problem.optimum)
 
     def broken(changed: Facts) -> set[str]:
-        rows = judge(pool.selector, changed, books.accounts, late=False, declared=pool.declared, gaps=pool.gaps)
+        rows = evaluate(pool.selector, changed, books.accounts, late=False, declared=pool.declared, gaps=pool.gaps)
         return {row.claim for row in rows if row.violated}
 
     assert broken(facts) == set()
@@ -204,7 +208,9 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.millions_of_rounds
+@pytest.mark.compiled
+@pytest.mark.xdist_group("audit")
+@pytest.mark.statistical
 def test_quick_audit_passes_and_every_control_is_caught(quick: Path) -> None:
     found = json.loads((quick / "audit.json").read_text())
     assert found["passed"] and found["quick"]
@@ -219,7 +225,9 @@ def test_quick_audit_passes_and_every_control_is_caught(quick: Path) -> None:
     assert all(row["ratio"] > 1 for row in found["certified_over_true"])
 
 
-@pytest.mark.millions_of_rounds
+@pytest.mark.compiled
+@pytest.mark.xdist_group("audit")
+@pytest.mark.statistical
 def test_page_of_the_audit_is_self_contained(quick: Path) -> None:
     page = (quick / "audit.html").read_text()
     assert "data:image/png;base64," in page
@@ -265,7 +273,7 @@ def test_findings_do_not_depend_on_the_number_of_processes(monkeypatch: pytest.M
     monkeypatch.setattr(command, "tasks", lemma_tasks)
     one, two = (command.run(jobs=jobs).to_json() for jobs in (1, 2))
     assert one == two
-    assert report.verdict_words(command.run(jobs=1)).startswith("All 3 findings agree")
+    assert report.describe_outcome(command.run(jobs=1)).startswith("All 3 findings agree")
 
 
 def test_a_full_audit_has_every_experiment_family_lemma_and_control() -> None:

@@ -11,6 +11,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.lab.experiments import EXPERIMENTS
 from equipoise.lab.runs.runner import run
 from tools.pages.experiments import write_page
+from tools.pages.findings import findings
 
 SMALL: dict[str, list[dict[str, Any]]] = {
     "linear-mdp": [{"n_states": 5, "n_actions": 2, "horizon": 2, "d_max": 4, "d_star": 3}],
@@ -21,12 +22,13 @@ SMALL: dict[str, list[dict[str, Any]]] = {
     ],
 }
 FLOORS = {
-    "exploration-bonus": "0.25 w √T (w the greatest return; river-swim: 23; combination-lock: 2)",
-    "linear-mdp": "0.25 w √T (w the greatest return; 4)",
+    "exploration-bonus": "0.25 w √T (w the largest return; river-swim: 23; combination-lock: 2)",
+    "linear-mdp": "0.25 w √T (w the largest return; 4)",
 }
 CASES = [(name, overrides) for name, variants in SMALL.items() for overrides in variants]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(("name", "overrides"), CASES)
 def test_experiment_runs_and_keeps_its_certificates(name: str, overrides: dict[str, Any], tmp_path: Path) -> None:
     results = run(EXPERIMENTS[name], out=tmp_path / "run", rounds=60, seeds=1, jobs=1, overrides=overrides)
@@ -38,12 +40,14 @@ def test_experiment_runs_and_keeps_its_certificates(name: str, overrides: dict[s
         assert sum(row["plays_mean"]) == 60 and row["certificate_violations"] == 0
     page, _ = write_page(EXPERIMENTS[name], results, tmp_path)
     words = " ".join(page.read_text(encoding="utf-8").split())
-    for part in (EXPERIMENTS[name].setting, EXPERIMENTS[name].remarks, FLOORS.get(name, "0.25 w √T (w the greatest")):
+    kept = findings(f"experiments/{name}.md", name)
+    for part in (EXPERIMENTS[name].setting, kept, FLOORS.get(name, "0.25 w √T (w the largest")):
         assert " ".join(part.split()) in words
 
 
+@pytest.mark.compiled
 def test_linear_mdp_drops_small_learners_and_no_other() -> None:
-    """One seed of the full experiment, scaled bound: d = 2 and d = 4 are out within 10,000 episodes, d >= 8 never."""
+    """One seed of the full experiment, scaled bound: d = 2 and 4 are eliminated in 10,000 episodes, d >= 8 never."""
     from equipoise.simulation.tapes import Tapes, run_on_tapes
 
     experiment = EXPERIMENTS["linear-mdp"]
@@ -72,6 +76,7 @@ def test_simulations_say_what_no_learner_is_told() -> None:
     assert facts["eps*"] == pytest.approx(0.3, abs=0.01) and facts["greatest norm over its bound"] > 0
 
 
+@pytest.mark.compiled
 def test_each_instance_is_priced_by_the_width_of_its_own_returns(tmp_path: Path) -> None:
     """At a horizon so short that all lose everything, the floor of 0.25 w sqrt(T) is below; w is 12 and 1."""
     experiment = EXPERIMENTS["exploration-bonus"]

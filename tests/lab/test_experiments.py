@@ -16,7 +16,7 @@ from equipoise.cli import main
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.streams import CONTEXTS, REWARDS, open_stream, seek
 from equipoise.lab.experiments import EXPERIMENTS, confidence
-from equipoise.lab.experiments.watched_oful import WatchedOFUL
+from equipoise.lab.experiments.tracked_oful import TrackedOFUL
 from equipoise.lab.report.report import publish
 from equipoise.lab.runs.results import Results, load_results, log_rounds
 from equipoise.lab.runs.runner import complete_settings, run
@@ -29,6 +29,10 @@ from equipoise.selectors import BalancedElimination
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.tapes import Tapes
 from tools.pages.experiments import guarantee, write_page
+from tools.pages.findings import findings
+
+# With the recorded experiments, whose compiled loops are the same.
+pytestmark = pytest.mark.xdist_group("experiments")
 
 NAMES = ("nested", "misspecification", "confidence", "ucb-width", "context-or-not")
 # Few learners: joint runs are compiled for each number of them, which takes longer than the runs.
@@ -56,6 +60,7 @@ def tiny_settings(name: str) -> dict[str, Any]:
     return complete_settings(EXPERIMENTS[name], rounds=ROUNDS, seeds=SEEDS, overrides=TINY.get(name, {}))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", NAMES)
 def test_every_experiment_runs_whole_and_writes_all_files(runs: dict[str, Results], name: str) -> None:
     results, experiment = runs[name], EXPERIMENTS[name]
@@ -78,6 +83,7 @@ def test_every_experiment_runs_whole_and_writes_all_files(runs: dict[str, Result
     assert ("instance" in results.curves.columns) == (len(experiment.instances) > 1)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", NAMES)
 def test_every_experiment_has_a_page_with_its_words_and_numbers(
     runs: dict[str, Results], name: str, tmp_path: Path
@@ -87,7 +93,7 @@ def test_every_experiment_has_a_page_with_its_words_and_numbers(
     text = page.read_text(encoding="utf-8")
     words = " ".join(text.split())
     assert picture.read_bytes().startswith(b"\x89PNG")
-    for part in (experiment.claim, experiment.section, experiment.setting, experiment.remarks):
+    for part in (experiment.claim, experiment.section, experiment.setting, findings(f"experiments/{name}.md", name)):
         assert " ".join(part.split()) in words
     assert f"equipoise run {name} --rounds {ROUNDS} --seeds {SEEDS}" in words
     assert f"]({picture.name})" in text
@@ -98,6 +104,7 @@ def test_every_experiment_has_a_page_with_its_words_and_numbers(
     assert {page.name, picture.name} == {path.name for path in tmp_path.iterdir()}
 
 
+@pytest.mark.compiled
 def test_shared_data_is_shared_by_the_selectors_that_are_to(runs: dict[str, Results]) -> None:
     """Same bounds, same seeds: with shared data, and without, run apart. A learner that learns from all rounds knows
     more, so the two differ; the tape of a learner alone does not."""
@@ -110,6 +117,7 @@ def test_shared_data_is_shared_by_the_selectors_that_are_to(runs: dict[str, Resu
         assert alone != shared
 
 
+@pytest.mark.compiled
 def test_results_do_not_depend_on_the_selectors_that_are_run(runs: dict[str, Results]) -> None:
     settings = {**tiny_settings("confidence"), "selectors": ["balanced-shared"]}
     alone = simulate_seed(EXPERIMENTS["confidence"], settings, 1, lambda what, rounds: None)
@@ -140,6 +148,7 @@ def reference_ratio(problem: LinearBandit, kappa: float, known: Mapping[str, flo
     return greatest
 
 
+@pytest.mark.compiled
 def test_kappa_star_is_that_of_an_independent_computation(runs: dict[str, Results]) -> None:
     settings, results = tiny_settings("confidence"), runs["confidence"]
     known = {"noise": 0.5, "norm_bound": 1.1, "regularization": settings["regularization"]}
@@ -157,37 +166,39 @@ def test_kappa_star_is_that_of_an_independent_computation(runs: dict[str, Result
         assert shares == pytest.approx(1 - wrong / SEEDS)
 
 
-def test_the_watched_learner_decides_as_oful_and_measures_its_ellipsoid() -> None:
+@pytest.mark.compiled
+def test_the_tracked_learner_decides_as_oful_and_measures_its_ellipsoid() -> None:
     problem = LinearBandit(4, 4, 6, noise="gaussian", noise_scale=0.3, seed=2)
     known: dict[str, Any] = {"noise": 0.5, "norm_bound": 1.1, "regularization": 0.5, "scale": 0.3}
     marks = np.array([ROUNDS + 1])
-    watched = WatchedOFUL(problem.params.theta, **known)
-    tapes = [Tapes(problem, [learner], marks, 5) for learner in (watched, OFUL(4, **known))]
+    tracked = TrackedOFUL(problem.params.theta, **known)
+    tapes = [Tapes(problem, [learner], marks, 5) for learner in (tracked, OFUL(4, **known))]
     for tape in tapes:
         tape.extend(0)
     np.testing.assert_allclose(tapes[0].rows, tapes[1].rows, rtol=1e-9, atol=1e-12)
     known.pop("scale")
-    assert watched.greatest_ratio == pytest.approx(reference_ratio(problem, 0.3, known, 0, 5), rel=1e-9)
+    assert tracked.largest_ratio == pytest.approx(reference_ratio(problem, 0.3, known, 0, 5), rel=1e-9)
 
 
-def test_the_watched_learner_measures_through_its_public_methods_too() -> None:
+def test_the_tracked_learner_measures_through_its_public_methods_too() -> None:
     """Before any play the ratio is that of the prior: sqrt(lambda) ||theta*|| / beta."""
     truth = np.array([0.6, 0.8])
-    learner = WatchedOFUL(truth, noise=0.5, norm_bound=2.0, regularization=0.25, delta=0.1)
-    assert learner.greatest_ratio == pytest.approx(0.5 / (0.5 * sqrt(2 * log(10)) + 1.0))
+    learner = TrackedOFUL(truth, noise=0.5, norm_bound=2.0, regularization=0.25, delta=0.1)
+    assert learner.largest_ratio == pytest.approx(0.5 / (0.5 * sqrt(2 * log(10)) + 1.0))
     learner.learn([[1.0, 0.0]], 0, 50.0)
     theta = np.array([50.0 / 1.25, 0.0])
     gram = np.diag([1.25, 0.25])
     beta = 0.5 * sqrt(log(1.25 / 0.25) + 2 * log(10)) + 1.0
-    assert learner.greatest_ratio == pytest.approx(sqrt((theta - truth) @ gram @ (theta - truth)) / beta)
+    assert learner.largest_ratio == pytest.approx(sqrt((theta - truth) @ gram @ (theta - truth)) / beta)
 
 
-def test_where_no_kappa_suffices_the_greatest_ratio_is_reported() -> None:
+def test_where_no_kappa_suffices_the_largest_ratio_is_reported() -> None:
     assert confidence.smallest_valid([1.0, 0.5, 0.25], [0.3, 0.3, 0.3]) == 0.5
     assert confidence.smallest_valid([1.0, 0.5], [0.2, 0.6]) == 1.0
     assert confidence.smallest_valid([1.0, 0.5], [1.3, 1.4]) == 1.3
 
 
+@pytest.mark.compiled
 def test_the_true_error_is_stated_and_decides_who_presumes_too_little(runs: dict[str, Results]) -> None:
     results = runs["misspecification"]
     for instance, error in (("exactly linear", 0.0), ("nearly linear", 0.05), ("far from linear", 0.2)):
@@ -197,6 +208,7 @@ def test_the_true_error_is_stated_and_decides_who_presumes_too_little(runs: dict
             assert row["well_specified_share"] == float(0.5**i / 2 >= error)
 
 
+@pytest.mark.compiled
 def test_learners_without_the_attribute_that_matters_presume_wrongly(runs: dict[str, Results]) -> None:
     results = runs["context-or-not"]
     shares = {
@@ -236,6 +248,7 @@ class Moving(LinearBandit):
     iid = False
 
 
+@pytest.mark.compiled
 def test_on_contexts_that_may_move_learners_alone_are_those_of_a_pool_of_one() -> None:
     """The runner's curves of learners alone against joint runs that hold the one learner only."""
     nested = EXPERIMENTS["nested"]
@@ -256,6 +269,7 @@ def test_on_contexts_that_may_move_learners_alone_are_those_of_a_pool_of_one() -
         assert curve.plays is not None and curve.plays[-1].sum() == ROUNDS
 
 
+@pytest.mark.compiled
 def test_the_guarantee_of_a_page_is_that_of_the_formula(runs: dict[str, Results]) -> None:
     """For UCB's quiet rewards all bounds are true: M c sqrt(T) + 2 M w for the least c = 2 width sqrt(K)."""
     results, experiment = runs["ucb-width"], EXPERIMENTS["ucb-width"]

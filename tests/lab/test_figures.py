@@ -1,11 +1,13 @@
 """The figure says what it must: structure and places are tested, not pixels."""
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +24,7 @@ from equipoise.lab.report.panels import (
     notes,
     play_shares,
     readable,
+    regret_scale,
     selector_style,
     short,
     spread,
@@ -86,13 +89,13 @@ def test_figure_says_what_it_shows(tmp_path: Path) -> None:
     figure = drawn(tmp_path)
     written = texts(figure)
     main = axes_of(figure, "regret")
-    assert main.get_xlabel() == "rounds"
-    assert main.get_ylabel() == "cumulative regret (expected reward lost)"
+    assert main.get_xlabel() == "Rounds"
+    assert main.get_ylabel().startswith("Regret: reward lost against\nalways acting best")
     assert ABOUT["title"] in written
-    assert "1,000 rounds, mean of 3 seeds, bands from 10 % to 90 % of seeds" in written
+    assert "Cumulative regret over 1,000 rounds, mean of 3 seeds, bands from the 10th to the 90th percentile" in written
     assert "× small: 3/3 seeds, round 999" in written
     assert "no learner eliminated" in written
-    assert {"certified at most", "true", "a learner is eliminated (median round)"} <= set(written)
+    assert {"certified upper bound", "true regret", "a learner is eliminated (median round)"} <= set(written)
     for name in (*LEARNERS, *SELECTORS):
         assert any(text.startswith(f"{name}  ") for text in written), name
     assert {axes.get_label() for axes in figure.axes} == {
@@ -104,7 +107,7 @@ def test_figure_says_what_it_shows(tmp_path: Path) -> None:
 
 def test_one_seed_has_no_band_and_says_so(tmp_path: Path) -> None:
     figure = drawn(tmp_path, seeds=1)
-    assert "1,000 rounds, 1 seed" in texts(figure)
+    assert "Cumulative regret over 1,000 rounds, 1 seed" in texts(figure)
     assert len(axes_of(figure, "regret").collections) == 0
 
 
@@ -125,7 +128,7 @@ def test_lines_are_means_and_selectors_are_thick(tmp_path: Path) -> None:
         assert (line.get_linewidth() > 2) == (curve.kind == "selector")
 
 
-def test_a_learner_has_one_colour_in_all_panels(tmp_path: Path) -> None:
+def test_a_learner_has_one_color_in_all_panels(tmp_path: Path) -> None:
     figure = drawn(tmp_path)
     lines = {line.get_label(): line.get_color() for line in axes_of(figure, "regret").get_lines()}
     for selector in SELECTORS:
@@ -134,9 +137,9 @@ def test_a_learner_has_one_colour_in_all_panels(tmp_path: Path) -> None:
         assert fills == [lines[name] for name in LEARNERS]
 
 
-def test_colours_never_run_out_and_differ() -> None:
+def test_colors_never_run_out_and_differ() -> None:
     for n in (1, len(COOL), len(COOL) + 1, 40):
-        assert len({mpl.colors.to_hex(colour) for colour in learner_colors(n)}) == n
+        assert len({mpl.colors.to_hex(color) for color in learner_colors(n)}) == n
     assert len({selector_style(k) for k in range(3 * len(WARM))}) == 3 * len(WARM)
     assert set(WARM).isdisjoint(COOL)
 
@@ -225,3 +228,18 @@ def test_long_numbers_on_axes_are_written_short() -> None:
         "2.5M",
         "10M",
     ]
+
+
+def test_regrets_far_apart_have_a_logarithmic_scale(tmp_path: Path) -> None:
+    near, far = regret_scale([10.0, 150.0]), regret_scale([10.0, 250.0])
+    assert (near.log, far.log) == (False, True)
+    assert near.fraction(0.0) == 0.0 and near.fraction(150.0) < 1.0
+    assert far.bottom < 10.0 and far.top > 250.0
+    assert [far.fraction(value) for value in (0.0, far.bottom, far.top, 2 * far.top)] == [0.0, 0.0, 1.0, 1.0]
+    assert regret_scale([]) == regret_scale([0.0]) == (0.0, 1.0, False)
+    results = finished_run(tmp_path)
+    low = pl.when(pl.col("curve") == LEARNERS[-1]).then(0.01).otherwise(1.0)
+    stretched = results.curves.with_columns(pl.col("regret") * low)
+    main = axes_of(regret_figure(replace(results, curves=stretched)), "regret")
+    assert main.get_yscale() == "log"
+    assert main.get_ylabel().endswith("(log scale)")

@@ -142,13 +142,15 @@ def test_every_shape_is_drawn_inside_the_page_without_overlap(tmp_path: Path, sh
             assert not boxes[a].overlaps(boxes[b])
 
 
-def test_figure_has_a_row_for_each_instance_and_marks_what_is_presumed_wrongly(tmp_path: Path) -> None:
+def test_figure_has_a_row_for_each_instance_and_marks_misspecified_learners(tmp_path: Path) -> None:
     figure = drawn(tmp_path)
     written = texts(figure)
-    assert {*INSTANCES, "what nobody is told: size* = 0.6 (median over seeds; 0.5 to 0.7)", "eliminates 1 of 3"} <= set(
-        written
-    )
-    assert "learner alone, presuming what is false" in written
+    assert {
+        *INSTANCES,
+        "Unknown to the learners: size* = 0.6 (median over seeds; 0.5 to 0.7)",
+        "eliminates 1 of 3",
+    } <= set(written)
+    assert "misspecified learner playing alone" in written
     labels = [axes.get_label() for axes in figure.axes]
     assert labels == [
         label
@@ -176,10 +178,10 @@ def test_report_has_a_table_for_each_instance(tmp_path: Path) -> None:
     publish(results)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     for instance in INSTANCES:
-        assert page.count(f"<h3>{instance}</h3>") == 3  # result, who played, certificates
+        assert page.count(f"<h3>{instance}</h3>") == 3  # result, plays, certificates
         for row in [*overview(results.summary, instance), *plays(results.summary, instance)]:
             assert all(cell in page for cell in row.cells)
-    assert page.count("What no learner is told: size* = 0.6") == len(INSTANCES)
+    assert page.count("Unknown to the learners: size* = 0.6") == len(INSTANCES)
     assert overview(results.summary, "calm")[0].cells != overview(results.summary, "wild")[0].cells
 
 

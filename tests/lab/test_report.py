@@ -94,7 +94,7 @@ def test_report_says_everything(run_folder: Path) -> None:
     assert "small was eliminated in 3 of 3 seeds, median round 999." in text
     assert describe_elimination(results.eliminations.to_dicts()[0]) in text
     assert "equipoise run made-up --rounds 1000 --seeds 3" in text
-    assert "The best selector, balanced-a , which had to find out while playing" in text
+    assert "The best selector, balanced-a , which learns online which learner to play" in text
 
 
 def test_figure_is_part_of_the_page_and_named(run_folder: Path) -> None:

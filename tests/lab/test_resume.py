@@ -13,7 +13,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-SETTINGS = ["--rounds", "800", "--seeds", "4", "--set", "d_max=8", "--set", "d_star=4"]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("resume")]  # one process makes the run that all compare with
+
+SETTINGS = ["--rounds", "400", "--seeds", "4", "--set", "d_max=8", "--set", "d_star=4"]
 # Compiling would take longer than these few rounds; interpreted and compiled runs make the same decisions.
 ENVIRONMENT = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
 

@@ -15,6 +15,8 @@ from equipoise.lab.suite.contenders import CONTENDERS, ORACLE
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.suite import QUICK_INSTANCES, QUICK_ROUNDS, QUICK_SEEDS
 
+pytestmark = pytest.mark.xdist_group("suite")
+
 SMALL = ("--instances", "ucb-width-noisy,slow-start", "--selectors", "ucb1,exp3")
 
 
@@ -36,7 +38,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, subp
     yield folder, suite("--jobs", "2", "--docs", str(folder / "docs"), folder=folder)
 
 
-def test_everyone_entitled_runs_everywhere(whole: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+@pytest.mark.slow
+def test_every_compatible_selector_runs_everywhere(whole: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
     folder, run = whole
     assert run.returncode == 0, run.stderr
     figures = json.loads((folder / "suite.json").read_text(encoding="utf-8"))
@@ -49,6 +52,7 @@ def test_everyone_entitled_runs_everywhere(whole: tuple[Path, subprocess.Complet
     assert all(value > 0 for table in (alone, shared) for row in table.values() for value in row.values())
 
 
+@pytest.mark.slow
 def test_files_agree_with_each_other(whole: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
     """Prices in suite.json follow from the log; report, page and terminal show the leader's."""
     folder, run = whole
@@ -71,6 +75,7 @@ def test_files_agree_with_each_other(whole: tuple[Path, subprocess.CompletedProc
     assert "http" not in report.replace("http://www.w3.org", "")
 
 
+@pytest.mark.slow
 def test_any_number_of_jobs_gives_the_same(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     for folder, jobs in ((one, "1"), (two, "2")):
@@ -79,6 +84,7 @@ def test_any_number_of_jobs_gives_the_same(tmp_path: Path) -> None:
     assert len(rows_in(one)) == 2 * QUICK_SEEDS * 3
 
 
+@pytest.mark.slow
 def test_only_what_lacks_is_computed_and_damaged_tapes_are_recorded_again(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     assert suite(*SMALL, "--jobs", "1", folder=folder).returncode == 0
@@ -103,6 +109,7 @@ def test_only_what_lacks_is_computed_and_damaged_tapes_are_recorded_again(tmp_pa
     assert changed == {tapes[0]}
 
 
+@pytest.mark.slow
 def test_a_second_selector_uses_the_tapes_of_the_first(tmp_path: Path) -> None:
     """And the tables show both."""
     folder = tmp_path / "out"

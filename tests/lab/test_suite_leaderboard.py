@@ -66,7 +66,7 @@ def test_leaderboard_agrees_with_plain_loops() -> None:
     found = {place.label: place for place in leaderboard(scores)}
     own = {"first": "abc", "second": "ab", "third": "abc"}
     means = {label: plain_log_mean(scores, label, names, everyone) for label, names in own.items()}
-    leader = min(("first", "third"), key=lambda label: means[label])  # the second is not entitled to everything
+    leader = min(("first", "third"), key=lambda label: means[label])  # the second is not compatible with all instances
     draws = np.random.default_rng(0).integers(N_SEEDS, size=(N_DRAWS, N_SEEDS))[:300].tolist()
     for label, names in own.items():
         place = found[label]

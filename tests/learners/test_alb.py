@@ -9,7 +9,7 @@ from scipy.stats import chisquare
 from equipoise.errors import InvalidArgument
 from equipoise.learners import ALBDim, ALBNorm
 from equipoise.learners._core.ball import farthest_point
-from equipoise.learners.alb_norm import greatest_norm
+from equipoise.learners.alb_norm import max_norm
 from equipoise.types import Array
 
 
@@ -62,8 +62,8 @@ def test_the_greatest_norm_is_never_below_the_exact_one() -> None:
             learner.learn(row[None, :], 0, float(rng.random()))
         ridge, radius = learner.memory.ridge, float(rng.uniform(0.1, 5.0))
         exact = float(np.linalg.norm(farthest_point(ridge.theta, ridge.factor, radius)))
-        assert exact <= greatest_norm(ridge, 0, radius) * (1 + 1e-12)
-        assert greatest_norm(ridge, 0, radius) < 2 * exact
+        assert exact <= max_norm(ridge, 0, radius) * (1 + 1e-12)
+        assert max_norm(ridge, 0, radius) < 2 * exact
 
 
 def final_norm_bound(seed: int, rounds: int, noise: float) -> float:

@@ -223,7 +223,7 @@ def test_impossible_balls_are_refused(arguments: tuple, message: str) -> None:
     ("ball", "action", "message"),
     [
         (Ball(2), [1.0, 0.0], "context has 2 dimensions, but must have at least dim = 3"),
-        (Ball(3, 1.1), [1.0, 0.0, 0.0], "context has radius 1.1, but action_bound is 1"),
+        (Ball(3, 1.1), [1.0, 0.0, 0.0], "context has radius 1.1, but must have at most action_bound = 1"),
         (Ball(3), 1, "action has shape (), but must be a vector of 3 numbers"),
         (Ball(3), "up", "action is 'up', but must be a vector of 3 numbers"),
         (Ball(3), [1.0, 0.0], "action has shape (2,), but must be a vector of 3 numbers"),

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equipoise.lab.experiments.watched_oful import WatchedOFUL
+from equipoise.lab.experiments.tracked_oful import TrackedOFUL
 from equipoise.learners import OFUL, OSOM, UCB, SquareCB
 from equipoise.problems import LinearBandit
 from equipoise.rl import FeatureLSVI, LinearMDP
 from equipoise.testing.learners import random_actions
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES, random_trajectory, start_state
-from tests.learners import test_contract_learners as test_contracts
-from tests.problems import test_contract_problems
+from tests.learners import subjects as learner_subjects
+from tests.problems import subjects as problem_subjects
 
 COPIERS: dict[str, Callable[[Any], Any]] = {
     "deepcopy": deepcopy,
@@ -32,9 +32,9 @@ def entry(state: int, action: int) -> np.ndarray:
 
 
 LEARNERS = [
-    *((cls, settings, contexts, action_itself) for cls, settings, contexts in test_contracts.SUBJECTS),
-    *((cls, settings, start_state, random_trajectory) for cls, settings in test_contracts.EPISODIC),
-    (WatchedOFUL, {"truth": [0.5, 0.2, 0.1]}, random_actions, action_itself),
+    *((cls, settings, contexts, action_itself) for cls, settings, contexts in learner_subjects.SUBJECTS),
+    *((cls, settings, start_state, random_trajectory) for cls, settings in learner_subjects.EPISODIC),
+    (TrackedOFUL, {"truth": [0.5, 0.2, 0.1]}, random_actions, action_itself),
 ]
 SIZES: dict[str, Any] = {"dim": N_STATES * N_ACTIONS, "n_actions": N_ACTIONS, "horizon": HORIZON, "episodes": 90}
 
@@ -82,7 +82,7 @@ def test_a_copy_of_a_learner_with_a_feature_map_goes_on_identically(copier: str)
     assert copy != learner
 
 
-PROBLEMS = [*test_contract_problems.SUBJECTS, *test_contract_problems.EPISODIC, (LinearMDP, {"seed": 3})]
+PROBLEMS = [*problem_subjects.SUBJECTS, *problem_subjects.EPISODIC, (LinearMDP, {"seed": 3})]
 
 
 def rounds_of(problem: Any, rounds: range) -> list[str]:

@@ -52,6 +52,7 @@ def brute_force(learner: Eleanor, start: int) -> float:
     return float(-differential_evolution(negative, limits, seed=0, maxiter=40, popsize=10, tol=1e-8).fun)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(5))
 def test_solver_reaches_brute_force_on_tiny_instances(block: int) -> None:
     """At least 99 % of the brute-force optimum on each of 100 instances."""
@@ -94,17 +95,17 @@ def test_a_pass_with_fixed_actions_is_optimal_among_random_points() -> None:
             later = (learner.features[range(4), policy[h]]) @ parameter
         return float(row @ parameter)
 
-    best = linear_value(program.maximiser(policy, row))
+    best = linear_value(program.maximizer(policy, row))
     points = rng.standard_normal((500, 2, 2))
     points /= np.linalg.norm(points, axis=-1, keepdims=True)
     assert all(linear_value(point) <= best + 1e-12 for point in points)
 
 
-def test_polish_never_loses_value() -> None:
+def test_refine_never_loses_value() -> None:
     learner, start = instance(5, dim=2)
     program = learner.program()
     for point in learner._starts():
-        value, polished = program.polish(start, point, 1e-4)
+        value, polished = program.refine(start, point, 1e-4)
         assert value >= program.values(point)[0][start] - 1e-12
         assert value == pytest.approx(program.values(polished)[0][start])
         assert np.linalg.norm(polished, axis=-1).max() <= 1 + 1e-9
@@ -133,7 +134,7 @@ def test_paper_bound_is_the_printed_formula() -> None:
     ("trajectory", "message"),
     [
         (Trajectory([0, 1, 2], [0, 0, 0], [0.0] * 3), "trajectory has 3 steps, but must have from 1 to horizon = 2"),
-        (Trajectory([1], [0], [0.0]), "trajectory starts in 1, but its context is 0"),
+        (Trajectory([1], [0], [0.0]), "trajectory starts in 1, but must start in its context 0"),
     ],
 )
 def test_bad_trajectories_are_refused(trajectory: Any, message: str) -> None:

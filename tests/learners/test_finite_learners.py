@@ -89,11 +89,13 @@ def p_value_of_misses(n_missed: int, n_runs: int) -> float:
     return float(binomtest(n_missed, n_runs, 0.1, alternative="greater").pvalue)
 
 
+@pytest.mark.statistical
 def test_ucb_intervals_hold_at_all_times() -> None:
     """delta = 0.1. If the claim is true, the test fails with probability at most 1e-6 (exact binomial test)."""
     assert p_value_of_misses(sum(interval_ever_missed(seed, scale=1.0) for seed in range(100)), 100) > 1e-6
 
 
+@pytest.mark.statistical
 def test_ucb_intervals_of_a_third_of_the_width_are_caught() -> None:
     """Negative control: the same test must reject."""
     assert p_value_of_misses(sum(interval_ever_missed(seed, scale=1 / 3) for seed in range(100)), 100) < 1e-6

@@ -10,7 +10,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import NATIVE
 from equipoise.learners import LinearThompson
 from equipoise.learners import linear_thompson as module
-from equipoise.learners._core.ridge import open_scratch
+from equipoise.learners._core.ridge import new_scratch
 from equipoise.learners.linear_thompson import draw
 from equipoise.types import Array
 
@@ -114,12 +114,14 @@ def statement_ever_broken(seed: int, noise: float) -> bool:
     return False
 
 
+@pytest.mark.statistical
 def test_statements_hold_with_their_probability() -> None:
     """delta = 0.1, 100 runs; fails with probability at most 1e-6 if the claim is true (exact binomial test)."""
     n_broken = sum(statement_ever_broken(seed, noise=0.5) for seed in range(100))
     assert binomtest(n_broken, 100, 0.1, alternative="greater").pvalue > 1e-6
 
 
+@pytest.mark.statistical
 def test_statements_for_understated_noise_are_caught() -> None:
     """Negative control: a fifth of the true noise declared, and the same test must reject."""
     n_broken = sum(statement_ever_broken(seed, noise=0.1) for seed in range(100))
@@ -143,16 +145,16 @@ def test_better_actions_are_played_more_often_as_data_come_in() -> None:
 @pytest.mark.parametrize("dim", [1, 5])
 def test_native_twins_agree_with_the_interpreted_kernels(dim: int) -> None:
     learner, _, _ = taught(dim)
-    memory = learner.memory._replace(scratch=open_scratch(dim, 6))
+    memory = learner.memory._replace(scratch=new_scratch(dim, 6))
     rng = np.random.default_rng(37)
     for seed in range(50):
         interpreted = draw(memory, 0.4, np.random.default_rng(seed))
         native = NATIVE[draw](memory, 0.4, np.random.default_rng(seed))
         np.testing.assert_allclose(native, interpreted, rtol=1e-9)
         actions = unit_rows(rng, 6, 5)
-        assert NATIVE[module.best_for](interpreted, actions) == module.best_for(interpreted, actions)
+        assert NATIVE[module.best_action_for](interpreted, actions) == module.best_action_for(interpreted, actions)
     tied = np.zeros((3, 5))
-    assert NATIVE[module.best_for](interpreted, tied) == module.best_for(interpreted, tied) == 0
+    assert NATIVE[module.best_action_for](interpreted, tied) == module.best_action_for(interpreted, tied) == 0
 
 
 def test_own_stream_belongs_to_the_seed_and_moves_on() -> None:

@@ -157,6 +157,8 @@ def greatest_rate(violations: int, runs: int) -> float:
     return float(binomtest(violations, runs).proportion_ci(0.998).high)
 
 
+@pytest.mark.compiled
+@pytest.mark.statistical
 @pytest.mark.parametrize(("bonus", "episodes"), [(1.0, 400), (0.1, 4000)])
 def test_observed_bound_holds(bonus: float, episodes: int) -> None:
     """The rate of violations is below delta with confidence 99.9 %; a learner of rate delta or more would pass with
@@ -165,15 +167,18 @@ def test_observed_bound_holds(bonus: float, episodes: int) -> None:
     assert greatest_rate(sum(violated(bonus, seed, episodes) for seed in range(N_RUNS)), N_RUNS) <= DELTA
 
 
+@pytest.mark.compiled
 def test_observed_bound_says_something_with_a_tenth_of_the_theoretical_bonus() -> None:
     for seed in range(5):
         problem = LinearMDP(4, 2, 3, 3, 3, seed=seed)
         learner = LSVI_UCB(problem.features, horizon=3, episodes=4000, bonus=0.1, delta=DELTA)
         Tapes(problem, [learner], log_rounds(4000), seed).curve(0)
-        bound = observed_bound(4000, float(learner.memory.width_sum[0]), learner.greatest_width, DELTA / 2)
+        bound = observed_bound(4000, float(learner.memory.width_sum[0]), learner.max_width, DELTA / 2)
         assert bound < 0.6 * 3 * 4000
 
 
+@pytest.mark.compiled
+@pytest.mark.statistical
 def test_observed_bound_fails_with_a_bonus_far_too_small() -> None:
     """Negative control for the test above: with a hundred-thousandth of the bonus the statements are often false. Were
     the rate of violations delta, more than 12 in 50 runs would come up with probability below 1e-5."""
@@ -186,12 +191,12 @@ def test_widths_are_what_the_theory_says() -> None:
     learner = LSVI_UCB(one_hot(2, 2), horizon=3, episodes=10, bonus=0.02)
     expected = np.minimum(2 * radius(learner, 1), [[3.0], [2.0], [1.0]])
     assert np.allclose(learner.memory.widths, np.broadcast_to(expected, (3, 2)))
-    assert learner.greatest_width == 6.0
+    assert learner.max_width == 6.0
     off = LSVI_UCB(one_hot(2, 2), horizon=3, episodes=10, bonus=0.02, misspecification=0.01)
     bias = 4 * 3 * 0.01
     expected = np.minimum(2 * radius(off, 1) + 2 * bias, (1 + bias) * np.array([[3.0], [2.0], [1.0]]))
     assert np.allclose(off.memory.widths, np.broadcast_to(expected, (3, 2)))
-    assert off.greatest_width == pytest.approx(6.0 * (1 + bias))
+    assert off.max_width == pytest.approx(6.0 * (1 + bias))
 
 
 def test_increments_add_up_to_the_observed_bound_and_never_fall() -> None:
@@ -215,6 +220,7 @@ def test_observed_bound_is_the_smaller_form_and_above_the_sum(n: int, width_sum:
     assert bound == pytest.approx(min(first, second)) and bound > width_sum
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("low_switching", [False, True])
 def test_compiled_tape_is_the_interpreted_one(low_switching: bool) -> None:
     class Plain:
@@ -287,14 +293,17 @@ def test_bad_settings_are_refused_with_a_reason(call: Any, message: str) -> None
     [
         (Trajectory([0, 1, 1], [0] * 3, [0.0] * 3), "trajectory has 3 steps, but must have from 1 to horizon = 2"),
         (Trajectory([], [], []), "trajectory has 0 steps, but must have from 1 to horizon = 2"),
-        (Trajectory([0], [0, 1], [0.0]), "trajectory has 1 states, 2 actions and 1 rewards, but needs as many of each"),
+        (
+            Trajectory([0], [0, 1], [0.0]),
+            "trajectory has 1 states, 2 actions and 1 rewards, but must have as many of each",
+        ),
         (Trajectory([0, 3], [0, 0], [0.0, 0.0]), "states of the trajectory has 3, but entries must lie from 0 to 2"),
         (Trajectory([0], [-1], [0.0]), "actions of the trajectory has -1, but entries must lie from 0 to 1"),
         (Trajectory([0], [0], [1.5]), "trajectory has a step of reward 1.5, but rewards of steps must lie in [0, 1]"),
         (Trajectory([0], [0], [float("nan")]), HUGE),
-        (Trajectory([1], [0], [0.0]), "trajectory starts in 1, but its context is 0"),
+        (Trajectory([1], [0], [0.0]), "trajectory starts in 1, but must start in its context 0"),
         (7, "trajectory is 7, but must be a Trajectory(states, actions, rewards)"),
-        ((1, 2, 3), "trajectory is (1, 2, 3), but must have three sequences"),
+        ((1, 2, 3), "trajectory is (1, 2, 3), but must be three sequences"),
     ],
 )
 def test_bad_trajectories_are_refused_and_nothing_is_learned(trajectory: Any, message: str) -> None:

@@ -144,8 +144,8 @@ def test_the_threshold_is_the_stated_one() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"dims": []}, r"dims is \[\], but must be a list of numbers of features"),
-        ({"dims": "24"}, r"dims is '24', but must be a list of numbers of features"),
+        ({"dims": []}, r"dims is \[\], but must be a nonempty list of numbers of features"),
+        ({"dims": "24"}, r"dims is '24', but must be a nonempty list of numbers of features"),
         ({"dims": [2, 2]}, r"dims is \[2, 2\], but must increase"),
         ({"dims": [2, 0]}, r"dims\[1\] is 0, but must be a whole number from 1"),
         ({"dims": [2], "exploration": 1.0}, r"exploration is 1.0, but must lie in \(0, 1\)"),

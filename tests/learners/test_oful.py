@@ -144,12 +144,14 @@ def p_value_of_misses(n_missed: int, n_runs: int, delta: float) -> float:
     return float(binomtest(n_missed, n_runs, delta, alternative="greater").pvalue)
 
 
+@pytest.mark.statistical
 def test_ellipsoid_contains_the_parameter_at_all_times() -> None:
     """delta = 0.1. If the claim is true, the test fails with probability at most 1e-6 (exact binomial test)."""
     n_missed = sum(ellipsoid_ever_missed(seed, declared_noise=0.5) for seed in range(200))
     assert p_value_of_misses(n_missed, 200, 0.1) > 1e-6
 
 
+@pytest.mark.statistical
 def test_ellipsoid_for_understated_noise_is_caught() -> None:
     """Negative control: a third of the true noise declared, and the same test must reject."""
     n_missed = sum(ellipsoid_ever_missed(seed, declared_noise=0.5 / 3) for seed in range(200))
@@ -179,16 +181,19 @@ def width_ever_broken_by_misspecification(seed: int, declared: float) -> bool:
     return False
 
 
+@pytest.mark.statistical
 def test_width_for_misspecified_rewards_holds() -> None:
     """Nothing is random in the claim here (no noise), so it must hold in every run."""
     assert not any(width_ever_broken_by_misspecification(seed, declared=0.3) for seed in range(10))
 
 
+@pytest.mark.statistical
 def test_width_that_ignores_misspecification_is_caught() -> None:
     """Negative control."""
     assert all(width_ever_broken_by_misspecification(seed, declared=0.0) for seed in range(10))
 
 
+@pytest.mark.statistical
 def test_statements_hold_on_a_linear_problem() -> None:
     """lower <= expected reward and regret <= the proposal's in all rounds of at least a 1 - delta share of runs.
 

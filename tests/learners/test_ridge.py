@@ -16,8 +16,8 @@ from equipoise.learners._core.ridge import (
     ellipsoid_radius,
     evaluate,
     most_optimistic,
-    open_ridge,
-    open_scratch,
+    new_ridge,
+    new_scratch,
     rank_one_offered,
     update,
 )
@@ -38,7 +38,7 @@ def direct_solve(rows: Array, rewards: Array, regularization: float) -> tuple:
 
 
 def updated(dim: int, regularization: float, rows: Array, rewards: Array) -> Ridge:
-    ridge = open_ridge(dim, regularization)
+    ridge = new_ridge(dim, regularization)
     for row, reward in zip(rows, rewards, strict=True):
         update(ridge, row, float(reward))
     return ridge
@@ -100,7 +100,7 @@ def test_squared_norms_stay_positive_where_an_inverse_would_have_turned_negative
     """A regularization this weak leaves an inverse, updated as such, with rounding errors far above 1/n."""
     rng = np.random.default_rng(2)
     row = unit_rows(rng, 1, 4)[0]
-    ridge, inverse = open_ridge(4, 1e-18), np.eye(4) * 1e18
+    ridge, inverse = new_ridge(4, 1e-18), np.eye(4) * 1e18
     for _ in range(50):
         update(ridge, row, 0.5)
         direction = inverse @ row
@@ -133,7 +133,7 @@ def use_native_twins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run_through_module(dim: int, actions: Array, rewards: Array) -> tuple[Ridge, list[tuple]]:
     """Decide by optimism and learn, calling every kernel through the module, so that twins are found."""
-    ridge = open_ridge(dim, 0.7)._replace(scratch=open_scratch(dim, actions.shape[1]))
+    ridge = new_ridge(dim, 0.7)._replace(scratch=new_scratch(dim, actions.shape[1]))
     seen: list[tuple] = []
     for offered, reward in zip(actions, rewards, strict=True):
         means, squared_norms = (numbers.copy() for numbers in ridge_module.evaluate(ridge, offered))

@@ -22,6 +22,7 @@ FAMILIES: list[tuple[tuple[str, float, float], Any]] = [
 ]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(("settings", "allowed"), FAMILIES, ids=[settings[0] for settings, _ in FAMILIES])
 def test_recorded_regret_is_the_greatest_multiple_of_the_gap_within_the_schedule(settings: Any, allowed: Any) -> None:
     learner, marks, gap = Scheduled(*settings, gap=0.4), np.arange(1, 3001), 0.4
@@ -34,6 +35,7 @@ def test_recorded_regret_is_the_greatest_multiple_of_the_gap_within_the_schedule
     assert set(np.round(losses, 9)) <= {0.0, gap}
 
 
+@pytest.mark.compiled
 def test_observed_bound_is_the_true_regret_and_the_candidate_bound_is_true() -> None:
     marks = np.array([2000])
     learners = [Scheduled("power", 1.0, 0.5), Scheduled("power", 3.0, 0.5)]
@@ -53,7 +55,7 @@ def test_problem_and_learner_refuse_what_would_not_be_exact() -> None:
         GapBandit(poor=0.1)
     with pytest.raises(InvalidArgument, match=r"poor is 0.9, but must be at most rich = 0.5"):
         GapBandit(rich=0.5, poor=0.9)
-    with pytest.raises(InvalidArgument, match=r"context is .*, but must be one that `observe` gave"):
+    with pytest.raises(InvalidArgument, match=r"context is .*, but must be returned by `observe`"):
         GapBandit().means([[0.3], [0.3]])
     with pytest.raises(InvalidArgument, match=r"family is 'cubic', but must be one of power"):
         Scheduled("cubic", 1.0, 1.0)

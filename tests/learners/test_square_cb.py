@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 from equipoise.errors import InvalidArgument
 from equipoise.learners import MisspecificationAdaptive, SquareCB
 from equipoise.learners.misspecification_adaptive import tsallis_weights
-from equipoise.learners.square_cb import inverse_gaps
+from equipoise.learners.square_cb import inverse_gap_weights
 from equipoise.problems import MisspecifiedLinearBandit
 from equipoise.types import Array
 
@@ -47,7 +47,7 @@ def weighted_solve(rows: Array, rewards: Array, weights: Array, regularization: 
     rate=st.floats(0.0, 1e6),
 )
 def test_inverse_gaps_are_a_distribution_that_favours_the_best(means: list[float], rate: float) -> None:
-    probabilities = inverse_gaps(np.array(means), int(np.argmax(means)), rate, 0.0, 1.0)
+    probabilities = inverse_gap_weights(np.array(means), int(np.argmax(means)), rate, 0.0, 1.0)
     clipped = np.clip(means, 0.0, 1.0)
     assert probabilities.sum() == pytest.approx(1.0, abs=1e-12)
     assert probabilities.min() > 0.0

@@ -75,6 +75,7 @@ def test_q_learning_is_the_printed_recursion(seed: int, bonus: float) -> None:
         learner.learn(start, episode, 0.0)
 
 
+@pytest.mark.compiled
 def test_ucbvi_finds_the_rich_end_of_the_river_and_the_printed_constant_takes_longer() -> None:
     """Fixed seed: what the last of 4,000 episodes lose, as a share of the optimum."""
     problem = RiverSwim(5, 15)
@@ -86,6 +87,7 @@ def test_ucbvi_finds_the_rich_end_of_the_river_and_the_printed_constant_takes_lo
     assert losses[0.01] < 0.1 < 0.9 < losses[7.0]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("cls", [UCBVI, QLearning])
 def test_compiled_tape_is_the_interpreted_one(cls: Any) -> None:
     class Plain:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from equipoise.errors import InvalidArgument
 from equipoise.learner import accepts
 from equipoise.learners import LEARNERS, OFUL, UCB, Constant, EpsilonGreedy, LinearThompson, QLearning
-from equipoise.learners._core.ridge import Ellipsoid, ellipsoid_radius, open_ridge, update
+from equipoise.learners._core.ridge import Ellipsoid, ellipsoid_radius, new_ridge, update
 from equipoise.learners._core.trajectory import Trajectory
 
 WEIGHTED: dict[str, Any] = {
@@ -60,7 +60,7 @@ def test_learner_without_weights_says_so() -> None:
     learner = QLearning(2, 2, horizon=1, episodes=10)
     assert "weight" not in accepts(learner)
     episode = Trajectory(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1))
-    with pytest.raises(InvalidArgument, match=r"weight is 2.0, but Q-learning\(c=1\) takes only weight 1"):
+    with pytest.raises(InvalidArgument, match=r"weight is 2.0, but must be 1 for Q-learning\(c=1\)"):
         learner.learn(0, episode, 0.5, 2.0)
 
 
@@ -70,7 +70,7 @@ def test_weighted_rows_are_weighted_least_squares(dim: int, n: int, seed: int) -
     rng = np.random.default_rng(seed)
     rows, rewards = rng.standard_normal((n, dim)), rng.standard_normal(n)
     weights = np.where(rng.random(n) < 0.3, 0.0, np.exp(rng.uniform(0.0, 6.0, n)))
-    ridge = open_ridge(dim, 0.7)
+    ridge = new_ridge(dim, 0.7)
     for row, reward, weight in zip(rows, rewards, weights, strict=True):
         update(ridge, row, float(reward), float(weight))
     sigma = 0.7 * np.eye(dim) + (rows.T * weights) @ rows
@@ -85,7 +85,7 @@ def test_weighted_rows_are_weighted_least_squares(dim: int, n: int, seed: int) -
 
 def test_ellipsoid_of_weighted_rows_follows_its_formula() -> None:
     """Greatest weight 5: level 3, so rho = 8 and a share delta / 12."""
-    ridge, row = open_ridge(1, 1.0), np.array([1.0])
+    ridge, row = new_ridge(1, 1.0), np.array([1.0])
     for weight in (1.0, 5.0, 2.0):
         update(ridge, row, 0.5, weight)
     expected = 0.5 * np.sqrt(8 * (np.log(9.0) + 2 * np.log(12 / 0.01))) + 0.3

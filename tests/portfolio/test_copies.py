@@ -23,8 +23,8 @@ PORTFOLIOS = {
     "realized": lambda: Portfolio([UCB(4), EpsilonGreedy(4, epsilon=0.1), OFUL(3)], RealizedBalancing(3)),
     "shared": lambda: Portfolio([OFUL(2), OFUL(3)], UCB1(2), share_data=True, deadline=40, default_reward=0.0),
     "drawn": lambda: Portfolio([UCB(4), EpsilonGreedy(4, epsilon=0.2)], EXP3(2)),
-    "weights": lambda: Portfolio([UCB(4), OFUL(3)], Corral(2, horizon=500)),
-    "snapshots": lambda: Portfolio([UCB(4), OFUL(3)], StochasticCorral(2, horizon=500)),
+    "weights": lambda: Portfolio([UCB(4), OFUL(3)], Corral(2, rounds=500)),
+    "snapshots": lambda: Portfolio([UCB(4), OFUL(3)], StochasticCorral(2, rounds=500)),
 }
 
 

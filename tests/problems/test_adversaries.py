@@ -105,7 +105,7 @@ def test_no_adversary_makes_a_true_class_false(adversary: Any, played: list[int]
     for t, learner in enumerate(played):
         context = problem.observe(np.random.default_rng(t))
         np.testing.assert_array_equal(context, twin.observe(np.random.default_rng(t)))
-        _, means = problem.kernels.draw(problem.params, problem.room(), np.random.default_rng(t))
+        _, means = problem.kernels.draw(problem.params, problem.workspace(), np.random.default_rng(t))
         np.testing.assert_allclose(means, context @ theta, atol=1e-12)
         assert means.min() >= -1e-9 and means.max() <= 1 + 1e-9
         assert np.linalg.norm(context, axis=1).max() <= 1 + 1e-9
@@ -134,7 +134,7 @@ def test_without_an_adversary_s_doing_contexts_are_those_of_the_linear_bandit() 
         ),
         (lambda: bandit(Hiding([2, 0])), "dims[1] is 0, but must be a whole number at least 1"),
         (lambda: bandit("Switching"), "adversary is 'Switching', but must be one of Switching, Predicting"),
-        (lambda: bandit({"adversary": "Hiding", "size": 3}), "but Hiding has other settings"),
+        (lambda: bandit({"adversary": "Hiding", "size": 3}), "but must have the settings of Hiding"),
         (lambda: bandit(Switching()).record(-1, 0, 0.5), "learner is -1, but must be a whole number at least 0"),
     ],
 )

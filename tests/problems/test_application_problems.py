@@ -83,6 +83,7 @@ def test_the_error_makes_the_near_menu_slope_the_other_way() -> None:
                 assert ((menu[pair] @ problem.theta).argmax() != means[pair].argmax()) == wrong
 
 
+@pytest.mark.statistical
 def test_both_menus_come_up_equally_often() -> None:
     problem, rng = MisspecifiedLinearBandit(3, 0.1), rng_of(0)
     near = sum(np.array_equal(problem.observe(rng), problem.params.table[0]) for _ in range(N_DRAWS))
@@ -140,6 +141,7 @@ def test_rewards_are_what_the_attributes_make_of_them(weights: list[list[float]]
     assert context @ problem.theta == pytest.approx(problem.means(context), abs=1e-12)
 
 
+@pytest.mark.statistical
 def test_attributes_are_fair_and_independent_coins() -> None:
     problem, rng = DisjointLinearBandit([0.5, 0.5], [[0.1] * 3, [0.0] * 3]), rng_of(1)
     signs = np.array([problem.observe(rng)[0].reshape(4, 2)[1:, 0] > 0 for _ in range(N_DRAWS)])
@@ -157,8 +159,8 @@ def test_fewer_columns_are_the_first_of_all() -> None:
     assert problem.columns_for(UCB(2)) == 4
     draw, params = problem.kernels.draw, problem.params
     for seed in range(20):
-        actions, means = draw(params, problem.room(), rng_of(seed))
-        some, their_means = draw(params, problem.room(4), rng_of(seed))
+        actions, means = draw(params, problem.workspace(), rng_of(seed))
+        some, their_means = draw(params, problem.workspace(4), rng_of(seed))
         assert np.array_equal(some, actions[:, :4])
         assert their_means == pytest.approx(means, abs=1e-15)
 

@@ -14,68 +14,22 @@ import equipoise.problems
 from equipoise.kernels.marks import NATIVE
 from equipoise.problems import (
     PROBLEMS,
-    AdversarialBandit,
-    CombinationLock,
-    DisjointLinearBandit,
-    GapBandit,
-    Hiding,
-    KArmedBandit,
     LinearBandit,
-    LinearMDP,
-    MisspecifiedLinearBandit,
-    Predicting,
-    Punishing,
-    RiverSwim,
     SequenceBandit,
-    Switching,
-    TableBandit,
     linear_bandit,
 )
 from equipoise.problems.base import Kernels
 from equipoise.testing import check_problem
 from equipoise.testing.problems import CHECKS, with_native_kernels
+from tests.problems.subjects import EPISODIC, SUBJECTS
 
 # Modules of the problems' folder that hold what several problems share.
 SHARED = {"adversaries", "base", "finite_mdp"}
-
-# Every registered class with settings that differ from the defaults.
-SUBJECTS: list[tuple[type[Any], dict[str, Any]]] = [
-    (LinearBandit, {"d_max": 6, "d_star": 3, "n_actions": 4, "seed": 5}),
-    (LinearBandit, {"d_max": 4, "d_star": 4, "contexts": "table", "table_size": 3, "noise": "uniform"}),
-    (LinearBandit, {"d_max": 3, "d_star": 2, "noise": "uniform", "noise_scale": 1.0}),
-    (LinearBandit, {"d_max": 5, "n_actions": 3, "d_star": 2, "contexts": "fixed", "noise": "gaussian"}),
-    (TableBandit, {"features": [[[1.0, 0.5], [0.2, 0.0]], [[0.0, 0.1], [0.3, 0.3]]], "theta": [0.5, 0.8]}),
-    (TableBandit, {"features": [[[0.5], [0.25], [0.0]]], "theta": [2.0], "noise": "gaussian", "noise_scale": 0.3}),
-    (SequenceBandit, {"features": [[[1.0, 0.5], [0.2, 0.0]], [[0.0, 0.1], [0.3, 0.3]]], "theta": [0.5, 0.8]}),
-    (AdversarialBandit, {"d_max": 6, "d_star": 3, "n_actions": 4, "adversary": Switching(3, (1.0, 0.4, 0.0))}),
-    (AdversarialBandit, {"d_max": 4, "d_star": 4, "seed": 2, "adversary": Predicting([1], 0.5, 4), "noise": "uniform"}),
-    (AdversarialBandit, {"d_max": 5, "d_star": 3, "adversary": Punishing([0.2, 1.0], 5), "noise": "gaussian"}),
-    (AdversarialBandit, {"d_max": 7, "d_star": 6, "n_actions": 3, "adversary": Hiding([2, 4, 7], 5)}),
-    (MisspecifiedLinearBandit, {"dim": 3, "misspecification": 0.2, "seed": 4}),
-    (MisspecifiedLinearBandit, {"dim": 2, "misspecification": 0.0, "noise": "uniform", "noise_scale": 0.5}),
-    (DisjointLinearBandit, {"biases": [0.5, 0.4, 0.1], "weights": [[0.2, 0.1], [-0.4, 0.0], [0.0, 0.1]]}),
-    (DisjointLinearBandit, {"biases": [0.3, 0.6], "weights": [[0.1, 0, 0], [0.2, 0, 0]], "noise": "gaussian"}),
-    (DisjointLinearBandit, {"biases": [0.0, 1.0], "weights": [[0.0], [0.0]], "noise": "uniform"}),
-    (GapBandit, {}),
-    (GapBandit, {"rich": 0.7, "poor": 0.5, "share": 0.2, "gap": 0.1, "noise": "gaussian"}),
-    (KArmedBandit, {"means": [0.1, 0.9, 0.4]}),
-    (KArmedBandit, {"means": [0.0, 1.0], "noise": "uniform", "noise_scale": 0.5}),
-    (KArmedBandit, {"means": [0.3, 0.2, 0.3], "noise": "gaussian", "noise_scale": 2.0}),
-]
 
 
 @pytest.mark.parametrize(("cls", "settings"), SUBJECTS)
 def test_problem_keeps_the_contract(cls: type[Any], settings: dict[str, Any]) -> None:
     assert len(check_problem(lambda: cls(**settings))) == len(CHECKS)
-
-
-# Those whose rounds are episodes: an action is a policy, and a context offers every policy.
-EPISODIC: list[tuple[type[Any], dict[str, Any]]] = [
-    (LinearMDP, {"n_states": 5, "n_actions": 3, "horizon": 3, "d_max": 6, "d_star": 4, "seed": 5}),
-    (LinearMDP, {"n_states": 4, "n_actions": 2, "horizon": 2, "d_max": 3, "d_star": 3, "misspecification": 0.3}),
-    (RiverSwim, {"n_states": 3, "horizon": 4}),
-    (CombinationLock, {"horizon": 3, "n_actions": 2, "consolation": 0.3, "slip": 0.2, "seed": 5}),
-]
 
 
 @pytest.mark.parametrize(("cls", "settings"), EPISODIC)
@@ -218,7 +172,7 @@ class ChangesTheContext(Sound):
 
 class HandsOutItsTable(Stored):
     def observe(self, rng):
-        return self.kernels.draw(self.params, self.room(), rng)[0]
+        return self.kernels.draw(self.params, self.workspace(), rng)[0]
 
 
 class GoesOnWhenAsked(SequenceBandit):
@@ -250,7 +204,7 @@ class PaysForOtherActions(Sound):
     kernels = Kernels(lambda *arguments: tuple(part[::-1] for part in linear_bandit.draw(*arguments)), Sound.kernels[1])
 
     def observe(self, rng):
-        return linear_bandit.draw(self.params, self.room(), rng)[0]
+        return linear_bandit.draw(self.params, self.workspace(), rng)[0]
 
 
 OFFENDERS: list[tuple[Any, str]] = [
@@ -285,20 +239,20 @@ def test_the_suite_catches_the_offender(offender: Any, sentence: str) -> None:
 COMPILED = "what is compiled draws the same"
 
 
-def another_number(params: Any, room: Any, rng: np.random.Generator) -> Any:
-    actions, means = linear_bandit.draw(params, room, rng)
+def another_number(params: Any, workspace: Any, rng: np.random.Generator) -> Any:
+    actions, means = linear_bandit.draw(params, workspace, rng)
     means[0] += 1e-9
     return actions, means
 
 
-def one_draw_more(params: Any, room: Any, rng: np.random.Generator) -> Any:
-    drawn = linear_bandit.draw(params, room, rng)
+def one_draw_more(params: Any, workspace: Any, rng: np.random.Generator) -> Any:
+    drawn = linear_bandit.draw(params, workspace, rng)
     rng.random()
     return drawn
 
 
-def another_order(params: Any, room: Any, rng: np.random.Generator) -> Any:
-    actions, means = linear_bandit.draw(params, room, rng)
+def another_order(params: Any, workspace: Any, rng: np.random.Generator) -> Any:
+    actions, means = linear_bandit.draw(params, workspace, rng)
     return actions[::-1].copy(), means
 
 

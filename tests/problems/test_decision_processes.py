@@ -147,7 +147,7 @@ def test_environment_and_problem_are_one_process() -> None:
             returns += reward
         assert done and not truncated
     assert abs(returns / 4000 - env.optimal_values[0].mean()) < 0.27
-    with pytest.raises(InvalidArgument, match=r"without an episode under way, but must come after reset\(\)"):
+    with pytest.raises(InvalidArgument, match=r"outside an episode, but must be called after reset\(\)"):
         env.step(0)
 
 
@@ -160,7 +160,7 @@ def test_environment_and_problem_are_one_process() -> None:
         (lambda: CombinationLock(slip=-0.1), "slip is -0.1, but must lie in [0, 1]"),
         (lambda: RiverSwim(3, 2).gap(0, [[0] * 3]), "policy has shape (1, 3), but must have (2, 3): steps and states"),
         (lambda: RiverSwim(3, 1).gap(0, [[0, 0, 2]]), "policy has 2, but entries must lie from 0 to 1"),
-        (lambda: RiverSwim(3, 1).gap(0, [[0, 0, 0.5]]), "policy is [[0, 0, 0.5]], but must be whole numbers"),
+        (lambda: RiverSwim(3, 1).gap(0, [[0, 0, 0.5]]), "policy is [[0, 0, 0.5]], but must be integers"),
         (lambda: RiverSwim(3, 1).optimal_value(3), "state is 3, but must be a whole number from 0 to 2"),
     ],
 )

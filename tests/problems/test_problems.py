@@ -92,12 +92,13 @@ def test_the_first_half_of_the_signal_is_shrunk() -> None:
 def rounds_with_columns(problem: LinearBandit, params: Params, n_columns: int, seed: int) -> np.ndarray:
     """The first row of many rounds of which only `n_columns` columns are drawn."""
     rows = np.empty((N_DRAWS, n_columns))
-    room = problem.room(n_columns)
+    workspace = problem.workspace(n_columns)
     for n in range(N_DRAWS):
-        rows[n] = draw(params, room, rng_of(seed + n))[0][0]
+        rows[n] = draw(params, workspace, rng_of(seed + n))[0][0]
     return rows
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("n_columns", [5, 8, 16])
 def test_columns_that_are_drawn_alone_have_the_law_they_have_among_all(n_columns: int) -> None:
     """d* = 4 of 16: signal and distractors are uniform directions in 3 and in 12 dimensions, however many columns of
@@ -126,6 +127,7 @@ def test_a_learner_needs_its_own_columns_and_those_of_the_signal() -> None:
     assert KArmedBandit([0.1, 0.2]).columns_for(UCB(2)) == 0
 
 
+@pytest.mark.statistical
 def test_contexts_of_a_table_come_up_equally_often() -> None:
     """Each of four action sets in a quarter of the rounds: exact binomial test, a share of 1e-6 for each."""
     problem = LinearBandit(4, 2, 3, contexts="table", table_size=4, seed=1)
@@ -167,6 +169,7 @@ BANDITS: list[Callable[..., Any]] = [
 ]
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("bandit", BANDITS)
 @pytest.mark.parametrize("action", [0, 1])
 def test_noise_has_the_documented_law(bandit: Callable[..., Any], action: int) -> None:
@@ -239,8 +242,8 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: KArmedBandit([0.5]), "means has 1 entries, but must have at least 2"),
     (lambda: KArmedBandit([0.5, 1.5]), "means[1] is 1.5, but must lie in [0, 1]"),
     (lambda: KArmedBandit([0.5, float("nan")]), "means[1] is nan, but must be a finite number of magnitude at most"),
-    (lambda: KArmedBandit(3), "means is 3, but must have one expected reward per action"),
-    (lambda: KArmedBandit("ab"), "means is 'ab', but must have one expected reward per action"),
+    (lambda: KArmedBandit(3), "means is 3, but must be a list of expected rewards, one per action"),
+    (lambda: KArmedBandit("ab"), "means is 'ab', but must be a list of expected rewards, one per action"),
     (lambda: SMALL.gap(ROWS, 3), "action is 3, but must be a whole number from 0 to 2"),
     (lambda: SMALL.respond(ROWS, -1, rng_of(0)), "action is -1, but must be a whole number from 0 to 2"),
     (lambda: SMALL.gap(ROWS, 0.5), "action is 0.5, but must be a whole number from 0 to 2"),

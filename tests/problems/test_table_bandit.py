@@ -31,6 +31,7 @@ def test_offered_actions_are_those_of_the_table_with_their_expected_rewards() ->
     assert (problem.n_actions, problem.n_columns, problem.name) == (3, 2, "TableBandit(3 sets, K=3, d=2)")
 
 
+@pytest.mark.statistical
 def test_sets_come_up_equally_often() -> None:
     """Exact binomial test for each of three sets; together they accuse a sound problem with probability 1e-6."""
     problem, rng = TableBandit(FEATURES, THETA), np.random.default_rng(1)
@@ -57,8 +58,14 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: TableBandit(np.empty((0, 3, 2)), THETA), "features has shape (0, 3, 2), but must have at least 1 set"),
     (lambda: TableBandit([[[0.1, 0.2]]], THETA), "features has shape (1, 1, 2), but must have at least 1 set of 2"),
     (lambda: TableBandit(FEATURES, [0.5]), "theta has 1 entries, but must have one for each of 2 features"),
-    (lambda: TableBandit([[[np.nan], [0.0]]], [1.0]), "features has entries that are not finite or above 1e+100"),
-    (lambda: TableBandit(FEATURES, [np.inf, 0.0]), "theta has entries that are not finite or above 1e+100"),
+    (
+        lambda: TableBandit([[[np.nan], [0.0]]], [1.0]),
+        "features has invalid entries, but all must be finite and at most 1e+100",
+    ),
+    (
+        lambda: TableBandit(FEATURES, [np.inf, 0.0]),
+        "theta has invalid entries, but all must be finite and at most 1e+100",
+    ),
     (
         lambda: TableBandit(FEATURES, [0.3, 1.5]),
         "features[0] has expected rewards from 0.3 to 1.5, but they must lie in [0, 1]",

@@ -151,7 +151,7 @@ def test_feature_learner_refuses_more_episodes_than_it_has_room_for() -> None:
     learner = rl.FeatureLSVI(corners, 4, 2, horizon=4, episodes=1)
     episode = rl.Trajectory([[0.5]], [0], [0.3])
     learner.learn([0.5], episode, 0.3)
-    with pytest.raises(InvalidArgument, match="has learned 1 episodes, but was made for episodes = 1"):
+    with pytest.raises(InvalidArgument, match="has learned 1 episodes, but must learn at most episodes = 1"):
         learner.learn([0.5], episode, 0.3)
 
 
@@ -180,7 +180,7 @@ BOX = gymnasium.spaces.Box(-1.0, 1.0, (1,))
         (
             Corridor(n_steps=5),
             on_features(),
-            "episode goes on after 4 steps, but must end within horizon = 4: limit it with gymnasium's TimeLimit",
+            "episode continues after 4 steps, but must end within horizon = 4: limit it with gymnasium's TimeLimit",
         ),
         (Corridor(pay=-1.0), on_features(), "but must lie in the declared return_range (0, 4)"),
         (Corridor(pay=20.0), on_features(), "but must lie in the declared return_range (0, 4)"),
@@ -188,17 +188,17 @@ BOX = gymnasium.spaces.Box(-1.0, 1.0, (1,))
         (
             Corridor(),
             tabular(rl.RiverSwim(3, 4), 9),
-            "but 'LSVI-UCB(d=6, c=0.02)' needs states 0 to 2",
+            "but must have states 0 to 2 for 'LSVI-UCB(d=6, c=0.02)'",
         ),
         (
             rl.RiverSwim(4, 4),
             tabular(rl.RiverSwim(3, 4), 9),
-            "env has 4 states, but 'LSVI-UCB(d=6, c=0.02)' was made for 3",
+            "env has 4 states, but must have 3 for 'LSVI-UCB(d=6, c=0.02)'",
         ),
         (
             rl.CombinationLock(3, 3),
             tabular(rl.CombinationLock(3, 2), 9),
-            "env has 3 actions, but 'LSVI-UCB(d=8, c=0.02)' was made for 2",
+            "env has 3 actions, but must have 2 for 'LSVI-UCB(d=8, c=0.02)'",
         ),
     ],
 )
@@ -229,7 +229,7 @@ def test_a_run_goes_on_after_a_refused_episode_as_if_it_had_never_begun() -> Non
         portfolio = on_features()
         rl.run(Corridor(), portfolio, 30, seed=0)
         if interrupted:
-            with pytest.raises(InvalidArgument, match="episode goes on after 4 steps"):
+            with pytest.raises(InvalidArgument, match="episode continues after 4 steps"):
                 rl.run(Corridor(n_steps=5), portfolio, 1)
         runs.append(rl.run(Corridor(), portfolio, 30, seed=1))
     assert all(np.array_equal(one, other, equal_nan=True) for one, other in zip(*runs, strict=True))
@@ -264,9 +264,7 @@ def test_a_portfolio_on_a_feature_map_is_saved_and_goes_on_exactly(low_switching
     portfolio = on_features(low_switching=low_switching)
     rl.run(Corridor(), portfolio, 40, seed=0)
     portfolio.save(tmp_path / "portfolio")
-    with pytest.raises(
-        StoreConflict, match=r"'c=0\.1' is a FeatureLSVI, which is not part of equipoise: pass learners="
-    ):
+    with pytest.raises(StoreConflict, match=r"'c=0\.1' is a FeatureLSVI, which is not registered: pass learners="):
         Portfolio.load(tmp_path / "portfolio")
     used = on_features(low_switching=low_switching).learners
     rl.run(Corridor(), Portfolio(used, BalancedElimination([Observed()] * 2, reward_range=(0.0, 4.0))), 60, seed=9)

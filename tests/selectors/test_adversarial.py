@@ -207,7 +207,7 @@ def test_the_filter_works_from_the_top() -> None:
     """z is proportional to d (d + 4): 5, 12, 21, 32, 45, 60 and 96; 96 keeps 45, which keeps 21, which keeps 5."""
     selector = AdversarialElimination(classes_of([1, 2, 3, 4, 5, 6, 8]))
     assert selector.active == (0, 2, 4, 6)
-    assert selector.left_out == (1, 3, 5)
+    assert selector.excluded == (1, 3, 5)
     weights = [1 / size for size in (5, 21, 45, 96)]
     expected = [0.0] * 7
     for i, weight in zip(selector.active, weights, strict=True):
@@ -277,7 +277,8 @@ def test_learners_it_cannot_select_among_are_refused_by_name(cls: Any, pool: lis
 def test_a_portfolio_refuses_learners_of_other_classes() -> None:
     selector = AdversarialElimination.for_learners([OFUL(2), OFUL(4)])
     with pytest.raises(
-        IncompatibleLearner, match=r"learner 'OFUL\(d=8\)' has dim = 8, but Adversarial elimination was made for 4"
+        IncompatibleLearner,
+        match=r"learner 'OFUL\(d=8\)' has dim = 8, but must have 4, for which Adversarial elimination was created",
     ):
         Portfolio([OFUL(2), OFUL(8)], selector)
     with pytest.raises(IncompatibleLearner, match="learner 'UCB' has no model_class"):
@@ -338,6 +339,7 @@ ADVERSARIES = {
 }
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("share_data", [False, True], ids=["own data", "shared data"])
 @pytest.mark.parametrize("name", ADVERSARIES)
 def test_the_compiled_run_is_that_of_a_portfolio(name: str, share_data: bool) -> None:

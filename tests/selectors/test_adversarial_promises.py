@@ -47,7 +47,7 @@ def play_sharp_world(params: Params, state: State, regrets: Any, coins: Any, gen
         reward = 1.0 if coins[t] < lowers[i] else 0.0
         regret += 0.7 - lowers[i]
         nested.open_play(params, state, i)
-        nested.book(params, state, i, reward, regrets[i], probability)
+        nested.credit(params, state, i, reward, regrets[i], probability)
         epoch_balancing.close_round(params, state, i, reward, regrets[i], proposals)
         if t < 100 or t % 10 == 0:
             exceeded |= epochs.certify(params, state)[3] < regret - 1e-9
@@ -65,7 +65,8 @@ def broken_in_the_sharp_world(regrets: tuple[float, float] = (0.2, 0.0), radius_
     return int(counts[0]), int(counts[1])
 
 
-@pytest.mark.millions_of_rounds
+@pytest.mark.compiled
+@pytest.mark.statistical
 def test_what_is_promised_with_probability_1_minus_delta_e_holds_without_any_other_slack() -> None:
     """delta_e = 0.2 / 4 for the test and as much for the certificate; a true claim is rejected with probability at
     most 1e-6."""
@@ -74,7 +75,8 @@ def test_what_is_promised_with_probability_1_minus_delta_e_holds_without_any_oth
     assert holds(exceeded, 1000, 0.05)
 
 
-@pytest.mark.millions_of_rounds
+@pytest.mark.compiled
+@pytest.mark.statistical
 def test_a_radius_a_third_as_wide_is_caught() -> None:
     """A negative control: the same check rejects both claims."""
     ended, exceeded = broken_in_the_sharp_world(radius_scale=1 / 3)
@@ -82,7 +84,8 @@ def test_a_radius_a_third_as_wide_is_caught() -> None:
     assert not holds(exceeded, 1000, 0.05)
 
 
-@pytest.mark.millions_of_rounds
+@pytest.mark.compiled
+@pytest.mark.statistical
 def test_learners_that_admit_half_their_regret_are_caught() -> None:
     """A negative control: then they are misspecified, and the epoch ends."""
     ended, _ = broken_in_the_sharp_world(regrets=(0.1, 0.0))
@@ -96,7 +99,8 @@ def end_of_epoch(problem: AdversarialBandit, pool: list[OFUL], rounds: int, seed
     return selector.ended is not None, bool(np.any(curves.certified < curves.regret * (1 - 1e-12)))
 
 
-@pytest.mark.millions_of_rounds
+@pytest.mark.compiled
+@pytest.mark.statistical
 def test_oful_with_enough_features_ends_its_epoch_in_at_most_a_delta_share_of_runs() -> None:
     """500 runs of 1,000 rounds, dims 4, 8, 16 with d* = 4; delta = 0.05 and 0.01 for each learner's ellipsoid."""
     runs = [end_of_epoch(bandit(Switching(3), seed, 4), learners((4, 8, 16)), 1000, seed) for seed in range(500)]
@@ -106,7 +110,8 @@ def test_oful_with_enough_features_ends_its_epoch_in_at_most_a_delta_share_of_ru
     assert holds(int(exceeded), 500, 0.05 + 3 * 0.01)
 
 
-@pytest.mark.millions_of_rounds
+@pytest.mark.compiled
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("adversary", "rounds", "share_data"), [(Hiding((2, 4, 8)), 15_000, False), (Switching(3), 12_000, True)]
 )
@@ -119,7 +124,8 @@ def test_an_epoch_with_too_few_features_ends(adversary: Any, rounds: int, share_
     assert ended >= 18
 
 
-@pytest.mark.millions_of_rounds
+@pytest.mark.compiled
+@pytest.mark.statistical
 def test_algorithm_1_drops_well_specified_learners_where_algorithm_3_does_not() -> None:
     """20 seeds of 6,000 rounds; dims 8 and 16 are well specified, and the adversary gives them the poor rounds.
 

@@ -136,6 +136,7 @@ def world(seed: int, n_learners: int = 3) -> tuple[Setting, np.random.Generator]
     return Setting(bounds[:n_learners], skills, {"delta": 0.3, "reward_range": (0.0, 1.0), "noise": None}), generator
 
 
+@pytest.mark.slow
 @settings(max_examples=2000)
 @given(settings_of(), st.lists(EVENTS, max_size=50))
 def test_every_event_has_the_effect_that_the_reference_says(setting: Setting, events: list[tuple[str, int]]) -> None:
@@ -145,6 +146,7 @@ def test_every_event_has_the_effect_that_the_reference_says(setting: Setting, ev
     run.check_certificate()
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(settings_of(4), st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 3, 20]))
 def test_longer_runs_with_late_rewards_equal_the_reference(setting: Setting, seed: int, longest_delay: int) -> None:
@@ -309,7 +311,7 @@ def pending_run() -> tuple[BalancedElimination, Choice, Choice, Choice]:
     return selector, silent, selector.choose(), credited
 
 
-UNKNOWN = "is not open: never chosen, withdrawn, or its reward already booked"
+UNKNOWN = "is not open: never chosen, withdrawn, or already credited"
 MISUSES: list[tuple[Callable[[BalancedElimination, Choice, Choice, Choice], Any], type[EquipoiseError], str]] = [
     (lambda s, _, o, c: s.credit(c, 0.5, 0.25), UnknownDecision, f"play 1 of learner 0 {UNKNOWN}"),
     (lambda s, _, o, c: s.withdraw(c), UnknownDecision, f"play 1 of learner 0 {UNKNOWN}"),

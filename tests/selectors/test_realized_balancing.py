@@ -1,4 +1,4 @@
-"""Realised balancing against a slow reference on random streams of events, and its proposition at every choice."""
+"""Realized balancing against a slow reference on random streams of events, and its proposition at every choice."""
 
 import math
 from typing import Any, NamedTuple
@@ -265,6 +265,7 @@ def test_wrong_settings_are_refused(arguments: dict[str, Any], message: str) -> 
     assert str(caught.value).startswith(message)
 
 
+@pytest.mark.compiled
 def test_compiled_runs_make_the_choices_of_interpreted_ones() -> None:
     """A narrowed radius makes learners drop out within the horizon, so that eliminations are compared too."""
     learners = [Constant(action) for action in range(3)]

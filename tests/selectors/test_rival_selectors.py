@@ -59,7 +59,7 @@ OWN_SETTINGS: dict[str, Callable[[int], st.SearchStrategy[dict[str, Any]]]] = {
     "D3RB": lambda _: st.fixed_dictionaries({"d_min": st.sampled_from([0.01, 0.25, 1.0])}),
     "ED2RB": lambda _: st.fixed_dictionaries({"d_min": st.sampled_from([0.01, 0.25, 1.0])}),
     "UCB1": lambda _: st.fixed_dictionaries({"exploration": st.sampled_from([0.25, 1.0, 4.0])}),
-    "EXP3": lambda _: st.fixed_dictionaries({"horizon": st.sampled_from([None, 50])}),
+    "EXP3": lambda _: st.fixed_dictionaries({"rounds": st.sampled_from([None, 50])}),
     "Oracle": lambda n: st.fixed_dictionaries({"best": st.integers(0, n - 1)}),
 }
 EVENTS = st.tuples(st.sampled_from(["choose"] * 4 + ["credit"] * 4 + ["withdraw"]), st.integers(0, 255))
@@ -181,8 +181,8 @@ def test_random_learners_are_drawn_with_the_stated_probabilities(selector: Any) 
 
 
 @given(st.lists(st.floats(0.0, 1.0), max_size=80), st.sampled_from([None, 100]), st.integers(1, 6))
-def test_exp3_stays_on_the_simplex(rewards: list[float], horizon: int | None, n_learners: int) -> None:
-    selector = EXP3(n_learners, horizon=horizon)
+def test_exp3_stays_on_the_simplex(rewards: list[float], rounds: int | None, n_learners: int) -> None:
+    selector = EXP3(n_learners, rounds=rounds)
     for reward in rewards:
         selector.credit(selector.choose(), reward)
         assert math.fsum(selector.probabilities) == pytest.approx(1.0, abs=1e-12)
@@ -191,7 +191,7 @@ def test_exp3_stays_on_the_simplex(rewards: list[float], horizon: int | None, n_
 
 def test_exp3_does_not_overflow_and_never_draws_what_has_no_weight() -> None:
     """A weight that underflows belongs to a learner that is never drawn, not even by the last of the numbers."""
-    selector = EXP3(2, horizon=1)
+    selector = EXP3(2, rounds=1)
     for loss in (1500.0, 0.0):
         selector.kernel_state.estimates[0 if loss else 1].loss_sum = loss
     assert selector.probabilities == (0.0, 1.0)
@@ -331,7 +331,7 @@ def test_explore_commit_exploit_listens_to_more_complex_learners_only() -> None:
 def test_the_oracle_plays_the_best_alone() -> None:
     selector = Oracle(4, best=2)
     assert play(selector, [0.1, 0.2, 0.3, 0.4], 20) == [2] * 20
-    assert (selector.active, selector.left_out) == ((2,), (0, 1, 3))
+    assert (selector.active, selector.excluded) == ((2,), (0, 1, 3))
 
 
 @given(st.integers(1, 5), st.lists(st.floats(0.0, 1.0), max_size=40), st.integers(0, 2**32))
@@ -361,7 +361,7 @@ def test_without_bounds_the_certificate_presumes_nothing(n_learners: int, reward
         (lambda: D3RB(2, d_min=0.0), "d_min is 0.0, but must be positive, at least 1e-100"),
         (lambda: ED2RB(2, d_min=-1.0), "d_min is -1.0, but must be positive, at least 1e-100"),
         (lambda: UCB1(2, exploration=0.0), "exploration is 0.0, but must be positive, at least 1e-100"),
-        (lambda: EXP3(2, horizon=0), "horizon is 0, but must be a whole number at least 1"),
+        (lambda: EXP3(2, rounds=0), "rounds is 0, but must be a whole number at least 1"),
         (lambda: EXP3(2, seed=-1), "seed is -1, but must be a whole number from 0 to 18446744073709551615"),
         (lambda: Oracle(2, best=2), "best is 2, but must be a whole number from 0 to 1"),
         (lambda: RegretBalancing([]), "bounds is empty, but must have one bound per learner"),

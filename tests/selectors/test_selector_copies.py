@@ -27,9 +27,9 @@ from equipoise.selectors import (
 )
 from equipoise.storage.archive import unpack
 from equipoise.storage.migrations import selector_state_0_1
-from tests.selectors.test_contract_selectors import CLASSES, SUBJECTS, UNSPACED
+from tests.selectors.subjects import CLASSES, SUBJECTS, UNSPACED
 
-RELEASE = Path(__file__).parent / "recorded" / "release-0.1.0" / "portfolios"
+RELEASE = Path(__file__).parents[1] / "recorded" / "release-0.1.0" / "portfolios"
 
 
 class Event(NamedTuple):
@@ -140,15 +140,15 @@ def test_what_cannot_be_replayed_is_refused_and_changes_nothing() -> None:
 
 @pytest.mark.parametrize("cls", [StochasticCorral, StochasticEXP3P])
 def test_a_stage_that_is_not_due_is_refused_and_changes_nothing(cls: Any) -> None:
-    selector = cls(2, horizon=100)
-    with pytest.raises(InvalidArgument, match="what is due is"):
+    selector = cls(2, rounds=100)
+    with pytest.raises(InvalidArgument, match="the next one must be"):
         selector.replay(Choice(0, 1, 1.0, snapshot=1, teach=False))
     with pytest.raises(InvalidArgument, match="keep=1"):
         selector.replay(Choice(0, 1, 0.5, keep=2))
     selector.replay(Choice(0, 1, 0.5, keep=1))
     before = selector.state()
     for choice in (Choice(0, 2, 0.5), Choice(0, 2, 1.0, snapshot=2, teach=False), Choice(1, 1, 1.0, 1, teach=False)):
-        with pytest.raises(InvalidArgument, match=r"what is due is Choice\(learner=0"):
+        with pytest.raises(InvalidArgument, match=r"the next one must be Choice\(learner=0"):
             selector.replay(choice)
     require_unchanged(selector, before)
     selector.replay(Choice(0, 2, 1.0, snapshot=1, teach=False))
@@ -158,7 +158,7 @@ def test_a_stage_that_is_not_due_is_refused_and_changes_nothing(cls: Any) -> Non
 @pytest.mark.parametrize("cls", [StochasticCorral, StochasticEXP3P])
 def test_a_policy_is_kept_under_its_number_and_forgotten_with_its_round(cls: Any) -> None:
     """However many rounds are taken back, newest first, and over saving: the numbers are as before them."""
-    selector = cls(3, horizon=200, seed=3)
+    selector = cls(3, rounds=200, seed=3)
     run(selector, 5, 40)
     numbers = [(row.taught, row.kept) for row in selector.kernel_state.policies]
     if selector.kernel_state.turn[0].learner >= 0:
@@ -188,10 +188,10 @@ def test_traits_say_what_others_read() -> None:
     assert BalancedElimination([Power(1.0)]).traits == SelectorTraits(
         n_learners=1, randomized=False, reward_range=(0.0, 1.0), compilable=True
     )
-    assert UCBC([Power(1.0)], horizon=9, copies=2).traits.copies == 2
-    assert Oracle(3, best=1).traits.left_out == (0, 2)
+    assert UCBC([Power(1.0)], rounds=9, copies=2).traits.copies == 2
+    assert Oracle(3, best=1).traits.excluded == (0, 2)
     assert EpochBalancing(CLASSES).traits.classes == tuple(CLASSES)
-    assert AdversarialElimination(UNSPACED).traits.left_out == (3,)
+    assert AdversarialElimination(UNSPACED).traits.excluded == (3,)
     assert [name for name, cls in SELECTORS.items() if cls.readmits] == ["DynamicBalancing"]
     assert SelectorTraits().n_learners is None
 
@@ -210,10 +210,10 @@ def test_selectors_of_release_0_1_are_migrated(path: Path) -> None:
 
 def test_the_rule_of_a_saved_stochastic_corral_is_a_class_of_its_own() -> None:
     state = {"policies.kept": np.array([1, 0])}
-    shared = {"n_learners": 2, "horizon": 9, "eta": 0.1}
-    name, config, migrated = selector_state_0_1("StochasticCorral", {**shared, "master": "exp3p", "floor": 0.2}, state)
+    saved, shared = ({"n_learners": 2, key: 9, "eta": 0.1} for key in ("horizon", "rounds"))
+    name, config, migrated = selector_state_0_1("StochasticCorral", {**saved, "master": "exp3p", "floor": 0.2}, state)
     assert (name, config) == ("StochasticEXP3P", {**shared, "floor": 0.2})
     assert migrated["policies.previous"].tolist() == [1, 0]
-    name, config, _ = selector_state_0_1("StochasticCorral", {**shared, "master": "corral", "floor": None}, state)
+    name, config, _ = selector_state_0_1("StochasticCorral", {**saved, "master": "corral", "floor": None}, state)
     assert (name, config) == ("StochasticCorral", shared)
     assert selector_state_0_1("Mine", {}, {}) == ("Mine", {}, {})

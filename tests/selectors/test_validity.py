@@ -123,7 +123,7 @@ def play_world(
 @compiled
 def resolve(rules: Params, books: State, truth: Truth, i: int, reward: float, gap: float) -> None:
     truth.regrets[i] += gap
-    balanced_elimination.book(rules, books, i, reward, gap, 1.0)
+    balanced_elimination.credit(rules, books, i, reward, gap, 1.0)
 
 
 @compiled
@@ -177,6 +177,7 @@ def holds(n_broken: int) -> bool:
     return bool(binomtest(n_broken, RUNS, DELTA, alternative="greater").pvalue >= FALSE_ALARM)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("late", [0, 30])
 @pytest.mark.parametrize("name", WORLDS)
 def test_compiled_runs_equal_those_of_the_public_class(name: str, late: int) -> None:
@@ -203,7 +204,8 @@ def test_compiled_runs_equal_those_of_the_public_class(name: str, late: int) -> 
             assert public[field].tobytes() == other[field].tobytes(), field
 
 
-@pytest.mark.millions_of_rounds
+@pytest.mark.compiled
+@pytest.mark.statistical
 @pytest.mark.parametrize("late", [0, LATE], ids=["at once", "zeros come late"])
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_claim_fails_in_at_most_a_delta_share_of_runs(name: str, late: int) -> None:
@@ -211,7 +213,8 @@ def test_every_claim_fails_in_at_most_a_delta_share_of_runs(name: str, late: int
     assert {claim: n for claim, n in zip(CLAIMS, counts, strict=True) if not holds(n)} == {}
 
 
-@pytest.mark.millions_of_rounds
+@pytest.mark.compiled
+@pytest.mark.statistical
 @pytest.mark.parametrize("name", WORLDS)
 def test_a_radius_a_third_as_wide_is_caught(name: str) -> None:
     """The negative control: the same check rejects every claim that has no other slack in this world."""
@@ -220,7 +223,8 @@ def test_a_radius_a_third_as_wide_is_caught(name: str) -> None:
     assert {CLAIMS[k]: counts[k] for k in world.sharp if holds(counts[k])} == {}
 
 
-@pytest.mark.millions_of_rounds
+@pytest.mark.compiled
+@pytest.mark.statistical
 def test_booking_rewards_as_they_arrive_is_caught() -> None:
     """The negative control of late rewards: zeros come late, so what has arrived looks better than it is."""
     counts = broken_runs(WORLDS["witness"], late=LATE, in_order=False)

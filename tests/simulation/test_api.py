@@ -42,6 +42,7 @@ def balanced() -> BalancedElimination:
     return BalancedElimination([Power(1.0), Power(0.5)])
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("joint", [False, True])
 def test_runs_are_those_of_the_simulator(joint: bool) -> None:
     result = simulate(PROBLEM, pool(), balanced(), rounds=300, seeds=[3, 5], joint=joint)
@@ -72,6 +73,7 @@ def test_parts_of_ones_own_run_in_one_process_and_in_two(problem: Coins) -> None
     assert own[0].counts.sum() == 0, "every seed works on copies"
 
 
+@pytest.mark.compiled
 def test_parts_made_for_a_seed_run_in_one_process_and_in_two() -> None:
     def run(jobs: int) -> equipoise.simulation.api.SimulationResult:
         selector = BalancedElimination([Observed(), Observed()])
@@ -83,6 +85,7 @@ def test_parts_made_for_a_seed_run_in_one_process_and_in_two() -> None:
     assert one.regret[0, -1] != one.regret[1, -1]
 
 
+@pytest.mark.compiled
 def test_shared_data_runs_jointly() -> None:
     shared = simulate(problem_of(0), learners_of(0), balanced(), rounds=50, share_data=True)
     alone = simulate(problem_of(0), learners_of(0), balanced(), rounds=50, joint=True)
@@ -123,7 +126,7 @@ def test_learners_that_lack_what_the_selector_needs_are_refused() -> None:
     with pytest.raises(
         IncompatibleLearner, match="Corral needs learners that accept importance weights, but 'First' does not"
     ):
-        simulate(PROBLEM, [First(), UCB(3)], Corral(2, horizon=100), rounds=100)
+        simulate(PROBLEM, [First(), UCB(3)], Corral(2, rounds=100), rounds=100)
 
 
 def test_what_cannot_be_sent_to_another_process_is_refused() -> None:
@@ -131,6 +134,7 @@ def test_what_cannot_be_sent_to_another_process_is_refused() -> None:
         simulate(lambda seed: PROBLEM, pool(), balanced(), rounds=10, seeds=2, jobs=2)
 
 
+@pytest.mark.compiled
 def test_a_portfolio_decides_as_the_joint_simulation() -> None:
     result = simulate(PROBLEM, pool(), balanced(), rounds=200, joint=True)
     portfolio = Portfolio(pool(), balanced(), seed=0)

@@ -13,13 +13,13 @@ from equipoise.kernels.records import state_columns
 from equipoise.lab.runs.results import log_rounds
 from equipoise.learners import OFUL, UCB, EpsilonGreedy, SquareCB
 from equipoise.learners._core.linear import learn
-from equipoise.learners._core.ridge import open_scratch
+from equipoise.learners._core.ridge import new_scratch
 from equipoise.problems import KArmedBandit
 from equipoise.selectors import Corral, StochasticCorral, StochasticEXP3P, TsallisCorral
 from equipoise.simulation.compiler import compiled
 from equipoise.simulation.joint import run_jointly, run_portfolio
+from equipoise.simulation.loops import grouped
 from equipoise.simulation.packing import arrays, pack
-from equipoise.simulation.worlds import grouped
 
 ROUNDS = 300
 
@@ -30,13 +30,14 @@ def greedy() -> tuple[Any, list[Any]]:
 
 
 CASES: dict[str, Any] = {
-    "corral": (greedy, lambda: Corral(4, horizon=ROUNDS)),
-    "tsallis": (greedy, lambda: TsallisCorral(4, horizon=ROUNDS)),
-    "stochastic": (greedy, lambda: StochasticCorral(4, horizon=ROUNDS)),
-    "exp3p": (greedy, lambda: StochasticEXP3P(4, horizon=ROUNDS)),
+    "corral": (greedy, lambda: Corral(4, rounds=ROUNDS)),
+    "tsallis": (greedy, lambda: TsallisCorral(4, rounds=ROUNDS)),
+    "stochastic": (greedy, lambda: StochasticCorral(4, rounds=ROUNDS)),
+    "exp3p": (greedy, lambda: StochasticEXP3P(4, rounds=ROUNDS)),
 }
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("case", CASES)
 def test_compiled_runs_are_those_of_a_portfolio(case: str) -> None:
     world, make = CASES[case]
@@ -59,11 +60,12 @@ def test_compiled_runs_are_those_of_a_portfolio(case: str) -> None:
         assert column == pytest.approx(theirs[name], rel=1e-8, abs=1e-12), name
 
 
+@pytest.mark.compiled
 def test_a_weighted_row_is_the_same_compiled_and_not() -> None:
     rng = np.random.default_rng(1)
     learners = OFUL(3), OFUL(3)
     fast = compiled(learn)
-    memory = learners[0].memory._replace(scratch=open_scratch(3, 4))
+    memory = learners[0].memory._replace(scratch=new_scratch(3, 4))
     for weight in (1.0, 30.0, 0.0, 2.5):
         actions, reward = rng.uniform(0.0, 0.5, (4, 3)), float(rng.random())
         fast(learners[0].params, memory, actions, 2, reward, weight)
@@ -76,7 +78,7 @@ def test_a_joint_run_refuses_what_a_portfolio_refuses() -> None:
     with pytest.raises(
         IncompatibleLearner, match=r"Corral needs learners that accept importance weights, but 'SquareCB"
     ):
-        run_jointly(KArmedBandit([0.2, 0.5]), [OFUL(2), SquareCB(2)], Corral(2, horizon=9), log_rounds(9), 0)
+        run_jointly(KArmedBandit([0.2, 0.5]), [OFUL(2), SquareCB(2)], Corral(2, rounds=9), log_rounds(9), 0)
 
 
 def test_learners_of_one_algorithm_are_grouped_apart_if_their_arrays_are_laid_out_differently() -> None:

@@ -23,8 +23,8 @@ from equipoise.learners import Constant
 from equipoise.problems import KArmedBandit
 from equipoise.simulation import cache, compiler, rounds, sources
 from equipoise.simulation.binding import Binding, Function
+from equipoise.simulation.loops import Groups, alone
 from equipoise.simulation.parts import open_run
-from equipoise.simulation.worlds import Groups, alone
 from tests.conftest import INTERPRETED
 
 CONFIG: Any = numba.config
@@ -53,6 +53,8 @@ print(json.dumps([compilations(), float(tapes.rows[0, :, 0].sum())]))
 """
 
 
+@pytest.mark.compiled
+@pytest.mark.slow
 def test_second_start_of_a_run_compiles_nothing(tmp_path: Path) -> None:
     counts = []
     for name in ("first", "second"):
@@ -80,6 +82,8 @@ def started_in(folder: Path, cached: Path, **environment: str) -> Callable[[], t
     return finish
 
 
+@pytest.mark.compiled
+@pytest.mark.slow
 def test_an_edited_kernel_is_compiled_anew(tmp_path: Path) -> None:
     """Whether the loop calls it, or it is a constant in a module that the loop imports; edits elsewhere do not count.
 
@@ -100,14 +104,14 @@ def test_an_edited_kernel_is_compiled_anew(tmp_path: Path) -> None:
     edit("problems/base.py", "return 1.0 if rng.random() < mean else 0.0", "return 0.5 if rng.random() < mean else 0.0")
     compiled, halved = play_in(tmp_path, cached)
     assert compiled > 0 and halved == rewards[0] / 2
-    edit("streams.py", "REWARDS = 2 << 20", "REWARDS = 5 << 20")
+    edit("kernels/streams.py", "REWARDS = 2 << 20", "REWARDS = 5 << 20")
     compiled, shifted = play_in(tmp_path, cached)
     assert compiled > 0 and shifted != halved
 
 
 @kernel
-def draw_two(params: Any, room: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    return room.actions, params.means
+def draw_two(params: Any, workspace: Any, rng: np.random.Generator) -> tuple[Any, Any]:
+    return workspace.actions, params.means
 
 
 @pytest.fixture
@@ -117,15 +121,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def constant_binding() -> Binding:
-    names: dict[str, Function | bool] = {"select": rounds.select_sole, "settle": rounds.write_row}
+    names: dict[str, Function | bool] = {"select": rounds.select_only_learner, "deliver": rounds.write_row}
     return Groups([Constant(1)]).bind(KArmedBandit([0.5, 0.7]), names)
 
 
 def play(driver: Any) -> float:
     """The total reward of fifty rounds."""
-    world = alone(KArmedBandit([0.5, 0.7]), Constant(1), 0, np.empty((0, 3))).world
+    components = alone(KArmedBandit([0.5, 0.7]), Constant(1), 0, np.empty((0, 3))).components
     run = open_run(0, np.array([50]), 1)
-    assert driver(world, run, 50) == -1
+    assert driver(components, run, 50) == -1
     return float(run.progress.reward[0])
 
 
@@ -133,6 +137,7 @@ def machine_code(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.nb[ic]"))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("damage", ["index", "data", "unnoticed", "sums", "source"])
 def test_a_damaged_file_is_made_anew(folder: Path, damage: str) -> None:
     binding = constant_binding()
@@ -191,15 +196,16 @@ def test_key_depends_on_switches_versions_and_python(folder: Path, monkeypatch: 
     assert key() in keys
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("fault", ["writable", "foreign", "file", "link", "unmakable"])
 def test_a_folder_that_is_not_private_is_refused(
     folder: Path, fault: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     reasons = {
-        "writable": "others can write to it",
-        "foreign": "it belongs to somebody else",
+        "writable": "other users can write to it",
+        "foreign": "it belongs to another user",
         "file": "File exists",
-        "link": "it is no folder",
+        "link": "it is not a folder",
         "unmakable": "Not a directory",
     }
     match fault:
@@ -224,12 +230,14 @@ def test_a_folder_that_is_not_private_is_refused(
     assert line.startswith("drivers are compiled at every start: the cache") and reasons[fault] in line
 
 
+@pytest.mark.compiled
 def test_files_are_private(folder: Path) -> None:
     play(compiler.Driver(constant_binding(), "drive"))
     assert folder.stat().st_mode & 0o777 == 0o700
     assert all(path.stat().st_mode & 0o777 == 0o700 for path in folder.iterdir())
 
 
+@pytest.mark.compiled
 def test_machine_code_is_kept_nowhere_else(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CONFIG, "CACHE_DIR", str(tmp_path / "elsewhere"))
     play(compiler.Driver(constant_binding(), "drive"))
@@ -237,9 +245,10 @@ def test_machine_code_is_kept_nowhere_else(folder: Path, tmp_path: Path, monkeyp
     assert str(tmp_path / "elsewhere") == CONFIG.CACHE_DIR
 
 
+@pytest.mark.compiled
 def test_a_kernel_without_a_file_is_compiled_in_memory(folder: Path) -> None:
     binding = constant_binding()
-    inner = kernel(lambda params, room, rng: (room.actions, params.means))
+    inner = kernel(lambda params, workspace, rng: (workspace.actions, params.means))
     for draw in (inner, partial(draw_two)):
         names = tuple((name, draw if name == "draw" else value) for name, value in binding.names)
         assert cache.find_entry(binding._replace(names=names), compiler.versions()) is None

@@ -28,7 +28,7 @@ from equipoise.selectors import (
     Uniform,
 )
 from equipoise.simulation.tapes import Tapes, run_on_tapes
-from tests.simulation.test_rounds import Plain
+from tests.simulation.plain import Plain
 
 ROUNDS = 2000
 BOUNDS = [Power(0.02), Power(0.04), Power(0.08)]
@@ -43,10 +43,10 @@ RIVALS: dict[str, Callable[[], Any]] = {
     "Uniform": partial(Uniform, 3),
     "GreedyMean": partial(GreedyMean, 3),
     "UCB1": partial(UCB1, 3),
-    "EXP3": partial(EXP3, 3, horizon=ROUNDS),
+    "EXP3": partial(EXP3, 3, rounds=ROUNDS),
     "Oracle": partial(Oracle, 3, best=1),
-    "UCBC": partial(UCBC, BOUNDS, horizon=ROUNDS),
-    "UCBC of copies": partial(UCBC, BOUNDS[:1], horizon=ROUNDS, copies=3),
+    "UCBC": partial(UCBC, BOUNDS, rounds=ROUNDS),
+    "UCBC of copies": partial(UCBC, BOUNDS[:1], rounds=ROUNDS, copies=3),
 }
 
 
@@ -57,6 +57,7 @@ def tapes() -> Tapes:
     return Tapes(problem, [Plain(Constant(action)) for action in range(3)], log_rounds(ROUNDS), seed=6)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", RIVALS)
 def test_a_compiled_rival_chooses_what_the_interpreted_one_chooses(name: str, tapes: Tapes) -> None:
     fast, slow = RIVALS[name](), RIVALS[name]()

@@ -38,8 +38,9 @@ from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.compiler import compiled
 from equipoise.simulation.joint import run_jointly, run_portfolio
+from equipoise.simulation.loops import can_compile, native_memory
 from equipoise.simulation.tapes import Tapes, run_on_tapes, why_not_tapes
-from equipoise.simulation.worlds import can_compile, native_memory
+from tests.simulation.plain import Plain
 
 ROUNDS = 10_000
 
@@ -71,24 +72,12 @@ def linear_problem(**settings: Any) -> LinearBandit:
     return LinearBandit(8, 4, 5, seed=1, **settings)
 
 
-class Plain:
-    """The same part without its kernels: a learner, problem or selector of a user's own."""
-
-    def __init__(self, part: Any, **changed: Any) -> None:
-        self._part = part
-        self.__dict__.update(changed)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "kernels":
-            raise AttributeError(name)
-        return getattr(self._part, name)
-
-
 def test_every_kernel_learner_is_compared() -> None:
     compared = {**KERNEL_LEARNERS, **SELECTING_LEARNERS}
     assert set(compared) == {name for name, cls in LEARNERS.items() if hasattr(cls, "kernels")}
 
 
+@pytest.mark.compiled
 def test_compiled_normal_numbers_are_numpys_bit_for_bit() -> None:
     stream, start, fill = open_stream(5), compiled(start_rows), compiled(fill_row)
     for round_ in range(300):
@@ -115,15 +104,16 @@ def test_a_row_is_the_same_however_far_and_whenever_it_is_drawn() -> None:
 
 
 def test_the_columns_of_a_truncated_draw_are_those_of_the_whole() -> None:
-    problem, whole = LinearBandit(32, 8, 10), LinearBandit(32, 8, 10).room()
+    problem, whole = LinearBandit(32, 8, 10), LinearBandit(32, 8, 10).workspace()
     problem.kernels.draw(problem.params, whole, np.random.default_rng(1))
     for n_columns in (8, 16, 32):
-        room = problem.room(n_columns)
-        problem.kernels.draw(problem.params, room, np.random.default_rng(1))
-        np.testing.assert_allclose(room.actions, whole.actions[:, :n_columns], rtol=1e-13)
-        np.testing.assert_array_equal(room.means, whole.means)
+        workspace = problem.workspace(n_columns)
+        problem.kernels.draw(problem.params, workspace, np.random.default_rng(1))
+        np.testing.assert_allclose(workspace.actions, whole.actions[:, :n_columns], rtol=1e-13)
+        np.testing.assert_array_equal(workspace.means, whole.means)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", KERNEL_LEARNERS)
 def test_a_compiled_tape_is_the_interpreted_one(name: str) -> None:
     """Rewards are decisions made visible: equal rewards and gaps over 10,000 plays mean equal decisions."""
@@ -138,6 +128,7 @@ def test_a_compiled_tape_is_the_interpreted_one(name: str) -> None:
     np.testing.assert_allclose(fast.curve(0), slow.curve(0), rtol=1e-9)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", SELECTING_LEARNERS)
 def test_compiled_kernels_of_a_learner_that_selects_do_what_the_interpreted_ones_do(name: str) -> None:
     """Round by round on the same contexts, random numbers and rewards; at the end the states agree."""
@@ -162,6 +153,7 @@ def test_compiled_kernels_of_a_learner_that_selects_do_what_the_interpreted_ones
     assert model is None or (seen[model] > begun[model]).all()
 
 
+@pytest.mark.compiled
 def test_a_learner_with_regressions_inside_it_can_be_recorded() -> None:
     """Where all rounds offer the same actions a single regression is kept up to date in place; those inside are not."""
     problem, marks, made = linear_problem(contexts="fixed"), log_rounds(1000), SELECTING_LEARNERS["ALBDim"]
@@ -169,6 +161,7 @@ def test_a_learner_with_regressions_inside_it_can_be_recorded() -> None:
     np.testing.assert_allclose(fast.curve(0), slow.curve(0), rtol=1e-9)
 
 
+@pytest.mark.compiled
 def test_a_tape_extended_in_pieces_is_the_tape_recorded_at_once() -> None:
     marks = log_rounds(3 * 4096 + 5)
     pieces, whole = (Tapes(linear_problem(), [KERNEL_LEARNERS["OFUL"]()], marks, seed=3) for _ in range(2))
@@ -177,6 +170,7 @@ def test_a_tape_extended_in_pieces_is_the_tape_recorded_at_once() -> None:
     np.testing.assert_array_equal(pieces.curve(0), whole.curve(0))
 
 
+@pytest.mark.compiled
 def test_a_driver_leaves_the_ownership_of_arrays_as_it_was() -> None:
     """Drivers do not count references; a count that went down would free arrays in use."""
     problem, learner = LinearBandit(8, 4), OFUL(4)
@@ -191,6 +185,7 @@ def test_a_driver_leaves_the_ownership_of_arrays_as_it_was() -> None:
     assert learner.memory.updates[0] == 500
 
 
+@pytest.mark.compiled
 def test_equal_learners_have_different_tapes() -> None:
     tapes = Tapes(linear_problem(), [KERNEL_LEARNERS["OFUL"](), KERNEL_LEARNERS["OFUL"]()], log_rounds(2000), seed=4)
     tapes.extend(0)
@@ -198,6 +193,7 @@ def test_equal_learners_have_different_tapes() -> None:
     assert (tapes.rows[0, :2000, 0] != tapes.rows[1, :2000, 0]).any()
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("bounds", [[Power(0.5), Power(1.0), Power(2.0)], [Power(0.02), Observed(), Observed()]])
 def test_a_compiled_selector_on_tapes_chooses_what_the_interpreted_one_chooses(bounds: list[Any]) -> None:
     """A narrowed radius makes learners drop out within the horizon, so eliminations are compared too."""
@@ -213,6 +209,7 @@ def test_a_compiled_selector_on_tapes_chooses_what_the_interpreted_one_chooses(b
     assert len(fast.eliminations) > 0
 
 
+@pytest.mark.compiled
 def test_a_custom_bound_runs_interpreted() -> None:
     selector = BalancedElimination([Custom(lambda n: n**0.5, "root"), Power(1.0)])
     assert not can_compile(selector)
@@ -226,6 +223,7 @@ def root_and_power() -> BalancedElimination:
     return BalancedElimination([Power(1.0), Power(1.0)])
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("share_data", [False, True], ids=["own data", "shared data"])
 @pytest.mark.parametrize("contexts", ["fresh", "table", "fixed"])
 def test_the_compiled_joint_run_makes_the_decisions_of_a_portfolio(contexts: str, share_data: bool) -> None:
@@ -248,6 +246,7 @@ def test_the_compiled_joint_run_makes_the_decisions_of_a_portfolio(contexts: str
     assert [event.round for event in fast.eliminations] == [event.round for event in slow.eliminations]
 
 
+@pytest.mark.compiled
 def test_the_joint_run_works_without_features() -> None:
     problem, marks = KArmedBandit([0.2, 0.5, 0.8]), log_rounds(3000)
     runs = []
@@ -262,6 +261,8 @@ def test_the_joint_run_works_without_features() -> None:
     np.testing.assert_allclose(runs[0].regret, runs[1].regret, atol=1e-9)
 
 
+@pytest.mark.compiled
+@pytest.mark.statistical
 def test_tapes_and_joint_runs_agree_in_distribution() -> None:
     """Final regrets of 300 runs each way; a rank test at level 1e-4 with fixed seeds.
 
@@ -282,6 +283,8 @@ def test_tapes_and_joint_runs_agree_in_distribution() -> None:
     assert float(mannwhitneyu(np.array(samples[0]), np.array(samples[1])).pvalue) > 1e-4
 
 
+@pytest.mark.compiled
+@pytest.mark.statistical
 def test_the_comparison_of_distributions_would_notice_another_law() -> None:
     """Negative control: the same rank test tells another exploration width apart."""
     marks, samples = log_rounds(400), []
@@ -304,6 +307,7 @@ class Stubborn:
         pass
 
 
+@pytest.mark.compiled
 def test_a_learner_of_the_users_own_runs_beside_compiled_ones() -> None:
     problem, marks = KArmedBandit([0.1, 0.9]), log_rounds(500)
     selector = BalancedElimination([Power(1.0), Power(1.0)])

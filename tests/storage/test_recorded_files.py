@@ -74,6 +74,7 @@ def test_the_kept_run_loads() -> None:
     assert {"balanced-scaled"} <= set(results.eliminations["selector"])
 
 
+@pytest.mark.compiled
 @pytest.mark.skipif(INTERPRETED, reason="recorded as compiled; the last digits of plain Python may differ")
 def test_the_kept_run_is_extended_by_a_seed(tmp_path: Path) -> None:
     """The release that wrote the folder keeps its seeds byte for byte. Another one computes them again, since it may

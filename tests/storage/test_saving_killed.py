@@ -36,6 +36,7 @@ def start_saving(path: Path, *arguments: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(program, cwd=Path(__file__).resolve().parents[2])
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_the_file_always_loads_and_resumes(tmp_path: Path) -> None:
     """A process saves after each of 100 rounds; it is killed again and again and goes on from what is on disk."""
     contents, path = undisturbed_saves(), tmp_path / "p"

@@ -85,9 +85,9 @@ def test_linear_sqrt_guarantee_needs_the_greatest_slope_among_the_wrong(slopes: 
 @pytest.mark.parametrize("promise", [power_guarantee, linear_sqrt_guarantee])
 def test_guarantees_refuse_what_they_do_not_cover(promise: Any) -> None:
     second = 0.5
-    with pytest.raises(InvalidArgument, match="well_specified has no True, but the guarantee needs a learner"):
+    with pytest.raises(InvalidArgument, match="well_specified has no True, but must have at least one"):
         promise([1.0, 2.0], second, [False, False], rounds=10, radius=1.0)
-    with pytest.raises(InvalidArgument, match="well_specified has 1 entries, but there are 2 bounds"):
+    with pytest.raises(InvalidArgument, match="well_specified has 1 entries, but must have 2, one per bound"):
         promise([1.0, 2.0], second, [True], rounds=10, radius=1.0)
 
 
@@ -313,14 +313,14 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: power_guarantee([-1.0], 0.5, [True], rounds=9, radius=1.0), "coefficients[0] is -1.0, but must be pos"),
     (lambda: power_guarantee([1.0], 0.5, [True], rounds=0, radius=1.0), "rounds is 0, but must be a whole number"),
     (lambda: sqrt_log_guarantee([1.0], 0.9, [True], rounds=9, radius=1.0), "bound_delta is 0.9, but must be at most"),
-    (lambda: general_guarantee([], [], radius_of), "kept_bounds is empty, but the guarantee needs"),
+    (lambda: general_guarantee([], [], radius_of), "kept_bounds is empty, but must have an entry"),
     (lambda: power_plays(1.0, 1.0, 0.5, gap=0.1, gap_exponent=0.5, per_root=1.0), "gap_exponent is 0.5, but must lie"),
     (lambda: power_plays(1.0, 1.0, 0.5, gap=0.0, per_root=1.0), "gap is 0.0, but must be positive"),
     (lambda: guarantees.printed_power_guarantee(0.5, 1.0, 0.5, 2, 1, rounds=9, radius=1.0), "sizes[0] is 0.5, but mu"),
     (lambda: guarantees.most_plays(10, 1.5, 2, 0.1), "chance is 1.5, but must lie in (0, 1]"),
     (lambda: guarantees.ellipsoid_radius(1.0, noise=1.0, norm_bound=1.0, delta=1.0), "delta is 1.0, but must lie in"),
     (lambda: guarantees.adversarial_guarantee([], 0, rounds=9, delta=0.1), "classes is empty, but must have one"),
-    (lambda: tables.page({"d": 0.5}), "d is 0.5, but must be at least 1: so the theorems are printed"),
+    (lambda: tables.page({"d": 0.5}), "d is 0.5, but must be at least 1, as in the printed theorems"),
     (lambda: tables.page({"B": 5}), "B is 5, but must be a whole number from 0 to 4"),
 ]
 

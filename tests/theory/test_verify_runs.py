@@ -13,8 +13,10 @@ from equipoise.certificates.records import elimination_record, verify_record
 from equipoise.cli import main
 from equipoise.lab.audit.pools import make_pool
 from equipoise.simulation.tapes import Tapes, run_on_tapes
-from tests.theory.test_certificates import altered
-from tests.theory.test_epoch_ends import RECORDS as ENDS
+from tests.theory.alterations import altered
+from tests.theory.ended_epochs import RECORDS as ENDS
+
+pytestmark = [pytest.mark.compiled, pytest.mark.xdist_group("verify")]
 
 
 @pytest.fixture(scope="module")

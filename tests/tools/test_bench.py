@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equipoise.cli import main
+from equipoise.errors import InvalidArgument
 from equipoise.simulation.tapes import Tapes
 from tools.bench import feature_maps, linucb, machine, peer_process, peers, report
+from tools.bench.command import bench
 from tools.bench.contest import RIDGE, WIDTH, Rounds, average_regret, load, play, save
 from tools.bench.samples import Benchmark, Line
 from tools.bench.scale import QUICK, Shape
@@ -38,6 +39,7 @@ def arrays(rounds: Rounds) -> tuple[Any, Any, Any]:
     return rounds.table[rounds.sets], rounds.means[rounds.sets], rounds.noise
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("shape", SHAPES)
 def test_simulator_learner_portfolio_and_loops_make_the_same_decisions(shape: Shape) -> None:
     problem, rounds = instance(shape)
@@ -225,21 +227,17 @@ def test_the_command_starts_over_with_one_thread(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv(name, "2")
     monkeypatch.setattr(os, "execve", execve)
     with pytest.raises(StartedOver) as started:
-        main(["bench", "--quick", "--yardstick", "loop.py", "--out", "there"])
-    words = ["bench", "--quick", "--peers", ".venv-bench/bin/python", "--yardstick", "loop.py", "--out", "there"]
-    assert started.value.args == (["-m", "equipoise.cli", *words], machine.ONE_THREAD)
+        bench(quick=True, yardstick=Path("loop.py"), out=Path("there"))
+    words = ["--quick", "--peers", ".venv-bench/bin/python", "--yardstick", "loop.py", "--out", "there"]
+    assert started.value.args == (["-m", "tools.bench", *words], machine.ONE_THREAD)
     assert not machine.has_one_thread()
 
 
-def test_a_yardstick_that_is_no_file_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_yardstick_that_is_no_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in machine.ONE_THREAD.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(SystemExit) as stopped:
-        main(["bench", "--quick", "--yardstick", "nowhere.py"])
-    assert stopped.value.code == 2
-    assert capsys.readouterr().err == "equipoise: --yardstick is 'nowhere.py', but must be a Python file\n"
+    with pytest.raises(InvalidArgument, match=r"^--yardstick is 'nowhere.py', but must be a Python file$"):
+        bench(quick=True, yardstick=Path("nowhere.py"))
 
 
 def test_ratios_are_to_the_simulator() -> None:
@@ -267,18 +265,19 @@ def test_ratios_are_to_the_simulator() -> None:
     assert report.left_out(data) == ["gone: not installed"]
 
 
+@pytest.mark.slow
 def test_quick_run_writes_every_part(tmp_path: Path) -> None:
     """Uncompiled, as only the structure is looked at."""
     yardstick = tmp_path / "outside.py"
     yardstick.write_text("def measure(dim, arms, rounds, repeats):\n    return 1.0, dim / arms\n")
     out = tmp_path / "written"
-    words = ["bench", "--quick", "--peers", sys.executable, "--yardstick", str(yardstick), "--out", str(out)]
+    words = ["--quick", "--peers", sys.executable, "--yardstick", str(yardstick), "--out", str(out)]
     run = subprocess.run(
-        [sys.executable, "-m", "equipoise.cli", *words],
+        [sys.executable, "-m", "tools.bench", *words],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
         text=True,
-        cwd=tmp_path,
+        cwd=ROOT,
     )
     assert run.returncode == 0, run.stderr
     data = json.loads((out / "benchmarks.json").read_text(encoding="utf-8"))

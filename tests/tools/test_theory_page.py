@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equipoise.cli import main
 from equipoise.errors import UnreadableFile
 from equipoise.lab.audit import growth
 from equipoise.lab.audit.claims import CLAIMS
 from equipoise.lab.audit.growth import Growth
 from equipoise.theory.statements import STATEMENTS
 from tools.pages import theory as theory_page
+from tools.pages.command import write_pages
+from tools.pages.findings import findings
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "theory.md"
 
@@ -96,6 +97,9 @@ def test_page_is_written_from_an_audit_and_growth(tmp_path: Path) -> None:
     assert re.search(r"`theorem::main_adversarial`.*\| 8 of 200 \(0.070\)", text)
     assert "| nested | `a` | 10, 40 | 9 | 2,000, 2,000 | 50.0, 50.0 | 40.0, 40.0 | –, – |" in text
     assert "bound halved: by declared" in text
+    for name in ("constants", "growth"):
+        assert findings("theory.md", name) in text
+        assert len(findings("theory.md", name)) > 200
     assert "| n^(1/2) | no | 0.500 [0.490, 0.510] | 0.500 | yes |" in text
     assert "| n^(1/2) | yes | 0.500 [0.490, 0.510] | 0.600 | no, slower |" in text
 
@@ -108,14 +112,13 @@ def test_command_writes_the_pages_of_theory_from_what_is_there(
     (results / "audit" / "audit.json").write_text(json.dumps(AUDIT))
     rows = [Growth("n^(1/2)", gap, [1.0, 2.0, 3.0], 0.5, 0.4, 0.6, 0.5) for gap in (False, True)]
     growth.save(rows, results / "growth.json")
-    with pytest.raises(SystemExit) as stopped:
-        main(["docs", "theory", "guarantees", "--set", "M=3", "--results", str(results), "--out", str(out)])
-    assert not stopped.value.code
+    write_pages(["theory", "guarantees"], results=results, out=out, settings=["M=3"])
     written = [Path(line).name for line in capsys.readouterr().out.split()]
     assert written == ["theory.md", "growth.png", "guarantees.md"]
     assert "M = 3" in (tmp_path / "docs" / "guarantees.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.compiled
 def test_growth_is_kept_and_measured(tmp_path: Path) -> None:
     """Small horizons; the exponents of the page are measured with large ones."""
     rows = growth.measure(7, 11, seeds=1)
@@ -125,7 +128,7 @@ def test_growth_is_kept_and_measured(tmp_path: Path) -> None:
     growth.save(rows, tmp_path / "new" / "growth.json")
     assert growth.load(tmp_path / "new" / "growth.json") == rows
     (tmp_path / "old.json").write_text('{"version": 0}')
-    with pytest.raises(UnreadableFile, match="has version 0, but only 1 is known"):
+    with pytest.raises(UnreadableFile, match="has version 0, but must have version 1"):
         growth.load(tmp_path / "old.json")
 
 
@@ -133,8 +136,8 @@ def test_only_full_audits_make_the_page(tmp_path: Path) -> None:
     file = tmp_path / "audit.json"
     for content in ('{"version": 2, "quick": true}', '{"version": 1, "quick": false}'):
         file.write_text(content)
-        with pytest.raises(UnreadableFile, match="is no full audit of version 2"):
+        with pytest.raises(UnreadableFile, match="is not a full audit of version 2"):
             theory_page.read_audit(file)
     file.write_text("nothing")
-    with pytest.raises(UnreadableFile, match="holds no JSON"):
+    with pytest.raises(UnreadableFile, match="does not hold JSON"):
         theory_page.read_audit(file)

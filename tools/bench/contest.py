@@ -34,16 +34,16 @@ class Rounds(NamedTuple):
 
 
 class Contender(Protocol):
-    """A library, wrapped so that all of them are called alike."""
+    """The common interface of all libraries."""
 
     def prepare(self, actions: Array) -> Context:
-        """An action set in the form that this library wants; not timed."""
+        """An action set in the format of this library; not timed."""
 
     def decide(self, context: Context) -> int:
         """The chosen action."""
 
     def learn(self, context: Context, action: int, reward: float) -> None:
-        """Take in the reward of the action that was just chosen."""
+        """Learn from the reward of the action that was just chosen."""
 
 
 def play(rounds: Rounds, contender: Contender) -> tuple[float, Integers]:
@@ -79,10 +79,10 @@ def load(path: Path) -> Rounds:
 
 
 def load_module(path: Path) -> ModuleType:
-    """A Python file that belongs to no package."""
+    """Load a Python file that is not part of a package."""
     spec = importlib.util.spec_from_file_location(f"bench_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path.name} is no Python file")
+        raise ImportError(f"{path.name} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

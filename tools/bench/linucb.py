@@ -36,8 +36,8 @@ from tools.bench.scale import Scale, Shape
 
 N_SETS = 200
 NOISE = 0.1
-MOST_SHRUNK = 0.1
-NEXT_TO_NOTHING = 1e-12
+MAX_SHRINKAGE = 0.1
+TINY_NOISE = 1e-12
 ENGINE = "equipoise, simulator"
 
 Measured = tuple[float, float]  # seconds, average regret
@@ -60,7 +60,7 @@ def make_problem(dim: int, n_actions: int, seed: int) -> TableBandit:
     table = np.repeat(contexts[:, None, :], n_actions, axis=1)
     for k in range(1, n_actions):
         rotation, _ = np.linalg.qr(rng.standard_normal((dim - 1, dim - 1)))
-        table[:, k, 1:] = contexts[:, 1:] @ rotation * (1.0 - MOST_SHRUNK * k / n_actions)
+        table[:, k, 1:] = contexts[:, 1:] @ rotation * (1.0 - MAX_SHRINKAGE * k / n_actions)
     return TableBandit(table, theta, noise="gaussian", noise_scale=NOISE)
 
 
@@ -84,7 +84,7 @@ def make_rounds(problem: TableBandit, n_rounds: int, seed: int) -> Rounds:
 
 
 def make_learner(dim: int) -> OFUL:
-    return OFUL(dim, noise=NEXT_TO_NOTHING, norm_bound=WIDTH / sqrt(RIDGE), regularization=RIDGE)
+    return OFUL(dim, noise=TINY_NOISE, norm_bound=WIDTH / sqrt(RIDGE), regularization=RIDGE)
 
 
 def simulate(problem: TableBandit, rounds: Rounds, seed: int) -> Measured:
@@ -184,7 +184,7 @@ def entries(loops: Path | None, yardstick: Path | None) -> list[Entry]:
 def measure_shape(
     contenders: Sequence[Entry], shape: Shape, instances: Sequence[tuple[TableBandit, Rounds]], scale: Scale
 ) -> list[Result]:
-    """A result per contender; they take turns, so that a busy moment of the machine hits all of them alike."""
+    """A result per contender; they take turns, so that load on the machine affects all of them alike."""
     micros: list[list[float]] = [[] for _ in contenders]
     regrets: list[list[float]] = [[] for _ in contenders]
     for seed, (problem, rounds) in enumerate(instances):

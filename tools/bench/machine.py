@@ -1,4 +1,4 @@
-"""What a figure depends on: the machine, its load and the versions; and one thread for everybody."""
+"""The machine, its load and the versions that measurements depend on; and one thread per process."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def measure(adapter: Path, files: list[Path]) -> Report:
             _, n_actions, dim = rounds.table.shape
             seconds, actions = play(rounds, module.Peer(dim, n_actions, WIDTH, RIDGE, seed))
             report["timings"].append((seconds, average_regret(rounds, actions)))
-    except Exception as error:  # whatever a library does, the others are still measured
+    except Exception as error:  # a failing library must not stop the others
         report["error"] = f"{type(error).__name__}: {error}"
     return report
 

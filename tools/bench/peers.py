@@ -1,4 +1,4 @@
-"""Other libraries, each timed in a process of its own in an environment of their own."""
+"""Other libraries, each timed in a separate process and environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.bench.samples import Line
 from tools.bench.scale import Shape
 
 ROOT = Path(__file__).resolve().parents[2]
-MOST_WORDS = 200  # characters of an error that are kept
+MAX_ERROR_LENGTH = 200  # characters
 
 
 def adapters(folder: Path) -> list[Path]:
@@ -59,4 +59,4 @@ def _report(python: Path, adapter: Path, paths: Sequence[Path], timeout: float) 
 
 def _shortened(text: str) -> str:
     words = " ".join(text.split())
-    return words if len(words) <= MOST_WORDS else f"{words[:MOST_WORDS]}..."
+    return words if len(words) <= MAX_ERROR_LENGTH else f"{words[:MAX_ERROR_LENGTH]}..."

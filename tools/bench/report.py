@@ -1,4 +1,4 @@
-"""The figures as text, the same in the terminal and in the document, and the files that hold them."""
+"""The measurements as text, the same in the terminal and in the document, and their files."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _figure_cells(row: Figure) -> list[str]:
 
 
 def number(value: float) -> str:
-    """Three digits that count, and no more zeros than needed.
+    """Three significant digits, without trailing zeros.
 
     >>> number(0.15249), number(21.35), number(3025.4), number(1234567.0)
     ('0.152', '21.4', '3,025', '1,230,000')

@@ -24,9 +24,9 @@ from equipoise.portfolio import Portfolio
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.joint import run_jointly
+from equipoise.simulation.loops import alone
 from equipoise.simulation.parts import open_run
 from equipoise.simulation.tapes import Tapes, run_on_tapes
-from equipoise.simulation.worlds import alone
 from tools.bench.samples import Figure, figure
 from tools.bench.scale import Scale
 

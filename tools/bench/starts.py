@@ -28,7 +28,7 @@ def start_figures(scale: Scale) -> Iterator[Figure]:
     first: list[float] = []
     second: list[float] = []
     for _ in range(scale.repeats):
-        # Should compiled code ever be kept on disk, the first start begins without any.
+        # The first start begins with an empty cache.
         with tempfile.TemporaryDirectory() as cache:
             for seconds in (first, second):
                 start = perf_counter()

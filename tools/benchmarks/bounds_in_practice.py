@@ -1,4 +1,4 @@
-"""The figures about bounds in the README and in docs/guide.md: nested problem, OFUL on 2 to 32 features.
+"""The figures about bounds in docs/guide/choose-bounds.md: nested problem, OFUL on 2 to 32 features.
 
 First what each kind of bound claims of each learner alone, against its true regret; then what a selector makes of the
 bounds, of a narrowed radius and of shared data. Twenty seeds of 100,000 rounds take about two minutes:

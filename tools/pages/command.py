@@ -19,7 +19,7 @@ def write_pages(
         list[str] | None,
         typer.Argument(
             metavar="[NAME]...",
-            help="Experiments, compatibility, guarantees, theory.",
+            help="Experiments, compatibility, guarantees, reference, theory.",
             show_default="all with a page",
         ),
     ] = None,
@@ -36,12 +36,13 @@ def write_pages(
     from equipoise.lab.experiments import EXPERIMENTS
     from equipoise.storage.files import write_atomic
     from equipoise.theory import tables
-    from tools.pages import compatibility
+    from tools.pages import compatibility, reference
     from tools.pages.experiments import write_page
 
     computed: dict[str, Callable[[], str]] = {
         "compatibility": compatibility.page,
         "guarantees": lambda: tables.page(parse_settings(settings or [])),
+        "reference": reference.page,
     }
     pages = {name: experiment for name, experiment in EXPERIMENTS.items() if experiment.setting}
     for name in names or ():

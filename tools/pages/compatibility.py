@@ -1,6 +1,6 @@
-"""What selectors need and what learners provide, as tables of the documentation: `equipoise docs entitlement`.
+"""What selectors need and what learners provide, as tables of the documentation.
 
-The tables are read off the declarations that `equipoise.compatibility` compares.
+The tables are generated from the declarations that `equipoise.compatibility` compares.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from equipoise.types import Plain
 
 WIDTH = 120
 
-# What a learner accepts or provides, and what it is good for.
+# What a learner accepts or provides, and its column in the table.
 PROVIDED = {
     "regret": "`Observed` bounds",
     "lower": "lower bounds",
@@ -30,8 +30,8 @@ PROVIDED = {
     "nested": "nested classes",
 }
 
-# A value for every argument that some learner cannot do without.
-LEAST: dict[str, Plain] = {
+# A value for every argument that some learner requires.
+REQUIRED: dict[str, Plain] = {
     "action": 0,
     "arms": 2,
     "coefficient": 1.0,
@@ -56,8 +56,8 @@ def page() -> str:
 def _lines() -> Iterator[str]:
     yield "# What selectors need and learners provide\n"
     yield fill(
-        "A portfolio is refused when it is made if a learner lacks what the selector needs; the message names both. "
-        "The same holds for your own classes: selectors declare `needs`, learners `accepts` and `provides`.",
+        "Constructing a portfolio fails if a learner lacks what the selector needs; the message names both. The same "
+        "holds for your own classes: selectors declare `needs`, learners `accepts` and `provides`.",
         WIDTH,
     )
     yield "\n## What selectors need\n"
@@ -68,7 +68,7 @@ def _lines() -> Iterator[str]:
     for need in NEEDS.values():
         yield f"- **{need.heading}**: {need.meaning}"
     yield fill(
-        '- Whatever the selector, an `Observed` bound needs a learner that provides "regret", and `share_data=True` '
+        '- With any selector, an `Observed` bound needs a learner that provides "regret", and `share_data=True` '
         'some learner that accepts "off_policy"; it is refused with selectors that need weights or snapshots, which '
         "tell each learner of its own rounds in their own way. `UCBC` with `copies` > 1 needs learners that stand in "
         "groups of equal settings.",
@@ -79,7 +79,7 @@ def _lines() -> Iterator[str]:
     yield from _table("learner", PROVIDED.values())
     for learner in examples():
         yield _row(type(learner).__name__, (word in provided_by(learner) for word in PROVIDED))
-    yield "\n*Written by `equipoise docs entitlement`.*"
+    yield "\n*Written by `python -m tools.pages compatibility`.*"
 
 
 def _table(first: str, headings: Iterable[str]) -> Iterator[str]:
@@ -93,9 +93,9 @@ def _row(name: str, marks: Iterable[bool]) -> str:
 
 
 def examples() -> list[Learner]:
-    """One object of every registered learner, made with the least that it takes."""
+    """One object of every registered learner, made with its required arguments only."""
     made = []
     for cls in LEARNERS.values():
         parameters = inspect.signature(cls).parameters.values()
-        made.append(cls(**{given.name: LEAST[given.name] for given in parameters if given.default is given.empty}))
+        made.append(cls(**{given.name: REQUIRED[given.name] for given in parameters if given.default is given.empty}))
     return made

@@ -1,7 +1,7 @@
 """docs/theory.md: every statement of the paper with its function, its check and what was measured.
 
-The words about statements are in `equipoise.theory.statements`, the numbers come from an audit and from the measured
-growth, so that one command brings the page up to date: `equipoise docs theory`.
+The text of the statements is in `equipoise.theory.statements`, the numbers come from an audit and from the measured
+growth. The findings are written by hand in the page and kept. `python -m tools.pages theory` writes the page again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from equipoise.lab.audit.growth import Growth
 from equipoise.storage.files import read_bytes, write_atomic
 from equipoise.theory.statements import STATEMENTS, Statement
 from equipoise.types import Config, Plain
+from tools.pages.findings import findings
 
 # The claims whose theorem depends on the family of bounds, and the beginnings of the subjects of each but powers.
 BY_FAMILY = ("closed form", "gap theorem", "gap plays")
@@ -36,46 +37,17 @@ explain the radius, the test and the certificate; [guarantees](guarantees.md) ha
 numbers."""
 
 METHOD = """\
-`equipoise audit` simulates and compares. Each run knows the true regret of every play, so it knows which learners have
-kept their bounds, and counts a violation where a promise was broken at any round. A claim is rejected if the exact
+`equipoise audit` simulates and compares. The true regret of every play is known, so it is known which learners keep
+their bounds, and a run counts as a violation where a claim fails at any round. A claim is rejected if the exact
 (Clopper and Pearson) {confidence:.1%} interval of its share of violations lies above its δ. “Late” runs show rewards
 below the middle of their range to the selector {late_rounds} rounds, or {late_episodes} episodes, after the others.
-Learners of the experiments have learned at once then, so tapes stay exact. μ* is exact where problems state it and
-elsewhere an average over 20,000 draws, whose error is a few hundredths of the radius at most. In all, {runs}."""
-
-VACUOUS = """\
-- **Radius.** Deviations typically reach a quarter to a half of it (0.03 of it where rewards are quiet, 0.6 on coin
-  tosses with fixed contexts). Rewards seldom have the variance that the radius allows for, the boundary pays for all
-  times at once, and δ is split over two sides of all learners and of the pool; so violations are far rarer than δ.
-- **Closed forms of OFUL** (`d C √n` with the printed C) exceed the number of plays for 10⁴ to 10⁶ plays. Until then
-  every theorem built on them promises less than “regret is at most T”, and selectors with such bounds play in turn.
-  LSVI-UCB's bound, whose constant is not even known, exceeds H per episode for 10⁴ to 10⁶ episodes.
-- **thm:poly_reg and thm:sqrt_reg** with coefficients near 1 and one misspecified learner of three promise less than T
-  from a thousand rounds or so on, and the regret of scheduled learners was 5 to 21 times less than they promise; with
-  d = 4 and two misspecified learners of five they still say nothing at T = 10⁴ ([guarantees](guarantees.md)). The
-  factor is that of Z, which counts on misspecified learners being played as often as balancing allows, and of D.
-- **thm:poly_reg_gap and lem:elimination_gen_obs**: learners with a gap were out after a seventh to a fiftieth of the
-  plays in the lemma, so the theorem promises 3 to 17 times the regret that was measured.
-- **theorem::main_adversarial** with its constants says nothing at the horizon of the audit (10,000 for 2,000 rounds).
-  Few epochs end that early, which makes the audit's claim on epochs a weak one; `equipoise run adversarial` has
-  60,000 rounds. Certificates say more: 1.7 to 7 times the true regret.
-- **General bound** at the plays that happened: 1.2 to 4.2 times the regret of scheduled learners. It is what a check of
-  simulations should look at first."""
+Learners of the experiments learn without delay, so tapes stay exact. μ* is exact where problems state it and
+elsewhere an average over 20,000 draws. In all, {runs}."""
 
 CERTIFICATES = """\
 Certified regret beside true regret, medians over the runs in which some active learner had kept its bound until then.
-The certificate of Algorithm 1 presumes random contexts, so on adversarial ones it is not offered; that of Algorithm 3
+The certificate of Algorithm 1 assumes random contexts, so it is not given for adversarial ones; that of Algorithm 3
 rests on its own test (see `equipoise.selectors._core.epochs`). The figure of every experiment shows both over time."""
-
-GROWTH = """\
-Learners whose regret is known exactly (`Scheduled`), one of three misspecified, T from 2¹³ to 2¹⁹, 8 seeds. Fitted is
-the exponent of Reg(2T) − Reg(T), which leaves out what was lost until the misspecified learner was dropped. The rate of
-the paper is fitted in the same way, since √(T ln T) and εT + √T are no pure powers over a finite range. It is an upper
-bound: where the interval lies below it, terms that grow more slowly still weigh. Two rows are such: for n^(1/3) without
-a gap the T^(1/3) of the well-specified learners stands beside the √T of the misspecified one, and for εn + √n each of
-three learners adds its own √n to an εn that is only ten times as large at the end. How soon the rate is reached depends
-on the gap: with one of 0.4 in place of 0.8 the exponents of the last four rows were 0.335, 0.496, 0.663 and 0.526, of
-which all but the first were below the rate by two to five thousandths, and their intervals too."""
 
 
 def write(folder: Path, audit: Mapping[str, Plain], rows: Sequence[Growth]) -> list[Path]:
@@ -92,38 +64,38 @@ def read_audit(path: Path) -> Config:
     try:
         data: Config = json.loads(read_bytes(path))
     except ValueError:
-        raise UnreadableFile(f"{path} holds no JSON") from None
+        raise UnreadableFile(f"{path} does not hold JSON") from None
     if data.get("version") != VERSION or data.get("quick"):
-        raise UnreadableFile(f"{path} is no full audit of version {VERSION}")
+        raise UnreadableFile(f"{path} is not a full audit of version {VERSION}")
     return data
 
 
 def _lines(audit: Mapping[str, Plain], rows: Sequence[Growth]) -> Iterator[str]:
     yield "# Theory, checked\n"
     yield f"{fill(INTRODUCTION, 120)}\n"
-    outcome = "everything held" if audit["passed"] else "**something failed: see the audit**"
-    n_looks = sum(row["runs"] for row in audit["findings"])
-    counted = f"{n_looks:,} times a claim was looked at in a run, over {len(audit['subjects'])} subjects"
-    known = {name: audit[name] for name in ("confidence", "late_rounds", "late_episodes")}
-    words = METHOD.format(**known, runs=f"{counted}; {outcome}")
-    yield f"## How it was checked\n\n{fill(words, 120)}\n"
+    outcome = "no claim was rejected" if audit["passed"] else "**some claim was rejected: see the audit**"
+    n_checks = sum(row["runs"] for row in audit["findings"])
+    counted = f"{n_checks:,} checks of a claim in a run, over {len(audit['subjects'])} subjects"
+    numbers = {name: audit[name] for name in ("confidence", "late_rounds", "late_episodes")}
+    method = METHOD.format(**numbers, runs=f"{counted}; {outcome}")
+    yield f"## How it was checked\n\n{fill(method, 120)}\n"
     yield from _subjects(audit)
-    yield "\nEvery control was caught, or the audit would have failed:\n"
+    yield "\nControls are wrong on purpose; an audit fails unless it rejects a claim of each:\n"
     for control in audit["controls"]:
         yield f"- {control['control']}: by {', '.join(control['caught_by'])}"
     yield "\n## Every theorem and lemma\n"
-    yield "Measured: violations of runs, and in brackets the largest share of any subject, over the claims named.\n"
+    yield "Measured: violations and runs over the named claims; in parentheses, the largest share of any subject.\n"
     yield "| label | what it says | function | checked by | measured | corrected |"
     yield "|---|---|---|---|---|---|"
     for statement in STATEMENTS:
         yield _statement_row(statement, audit)
-    yield f"\n## Where constants say nothing in practice\n\n{VACUOUS}\n"
+    yield f"\n## Where constants are vacuous in practice\n\n{findings('theory.md', 'constants')}\n"
     yield f"## Certified and true regret\n\n{fill(CERTIFICATES, 120)}\n"
     yield from _ratios(audit)
-    yield f"\n## Growth\n\n{fill(GROWTH, 120)}\n"
+    yield f"\n## Growth\n\n{findings('theory.md', 'growth')}\n"
     yield from growth.table(rows)
     yield "\n![Regret over rounds for five families of bounds, beside the paper's rates](growth.png)\n"
-    yield "*Written by `equipoise docs theory`.*"
+    yield "*Written by `python -m tools.pages theory`.*"
 
 
 def _subjects(audit: Mapping[str, Plain]) -> Iterator[str]:
@@ -150,7 +122,7 @@ def _statement_row(statement: Statement, audit: Mapping[str, Plain]) -> str:
 
 
 def _measured(statement: Statement, audit: Mapping[str, Plain]) -> str:
-    """Violations over the findings that bear on the statement."""
+    """Violations over the findings about the statement."""
     own = [
         row
         for row in audit["findings"]
@@ -164,12 +136,12 @@ def _measured(statement: Statement, audit: Mapping[str, Plain]) -> str:
 
 
 def _family(subject: str) -> str:
-    """Of the bounds of a subject."""
+    """The family of the bounds of a subject."""
     return next((family for family, starts in SUBJECTS.items() if subject.startswith(starts)), "power")
 
 
 def _ratios(audit: Mapping[str, Plain]) -> Iterator[str]:
-    """One line per subject and selector: both horizons, rewards at once and late."""
+    """One line per subject and selector: both numbers of rounds, with immediate and with late rewards."""
     lines: dict[tuple[str, str], list[Mapping[str, Plain]]] = {}
     for row in audit["certified_over_true"]:
         lines.setdefault((row["subject"], row["selector"]), []).append(row)

@@ -1,8 +1,8 @@
-"""What is claimed, how often it may be false, and when its violations are too many to be chance.
+"""The claims, how often each may be violated, and when violations are too many to be chance.
 
 A claim with failure probability delta may be violated in a delta share of runs. It is rejected when the exact binomial
-interval of its share lies wholly above delta; a true claim is rejected with probability (1 - CONFIDENCE)/2 at most. A
-claim with delta = 0 holds always, and one violation rejects it.
+interval of its share of violations lies entirely above delta; a true claim is rejected with probability at most
+(1 - CONFIDENCE)/2. A claim with delta = 0 always holds, and one violation rejects it.
 
 Reference: Clopper and Pearson (1934), "The use of confidence or fiducial limits illustrated in the case of the
 binomial".
@@ -22,18 +22,18 @@ CONFIDENCE = 0.999
 
 # What is checked, by key; docs/theory.md names the theorems behind each.
 CLAIMS = {
-    "balancing": "bounds of active learners differ by one play's worth at most",
-    "radius": "rewards stray by less than the radius, for all learners and all rounds at once",
-    "declared": "learners said to be well specified keep their bound",
-    "dropped": "no learner is dropped that has kept its bound",
+    "balancing": "bounds of active learners differ by at most one play",
+    "radius": "rewards deviate by less than the radius, for all learners and all rounds simultaneously",
+    "declared": "learners declared well specified keep their bound",
+    "dropped": "no learner that has kept its bound is eliminated",
     "general": "regret is within the general bound at the plays that happened",
     "closed form": "regret is within the theorem for this family of bounds",
     "gap theorem": "regret is within the gap-dependent theorem",
-    "gap plays": "learners with a gap are out after as many plays as the lemma says",
+    "gap plays": "learners with a gap are eliminated within the plays that the lemma states",
     "certificate": "certified regret and optimum hold while an active learner keeps its bound",
-    "epochs": "no learner is dropped whose class is true, so there are B + 1 epochs at most",
-    "play counts": "no learner is drawn more often than the lemma on play counts says",
-    "epoch bounds": "observed bounds of an epoch add up to no more than their lemma says",
+    "epochs": "no well-specified learner is eliminated, so there are at most B + 1 epochs",
+    "play counts": "no learner is drawn more often than the lemma on play counts states",
+    "epoch bounds": "observed bounds of an epoch sum to at most what their lemma states",
     "ellipsoid": "theta* is in OFUL's ellipsoid at all times",
     "OFUL's regret": "OFUL's regret is within its lemma while the ellipsoid holds",
     "potential": "the elliptical potential is within its lemma",
@@ -44,7 +44,7 @@ CLAIMS = {
 
 
 class Seen(NamedTuple):
-    """One claim in one run: what was predicted, what was observed, and whether that violates the claim."""
+    """One claim in one run: the predicted and the observed value, and whether the claim is violated."""
 
     claim: str
     predicted: float
@@ -85,7 +85,7 @@ class Finding:
 def findings(
     subject: str, seen: Iterable[Seen], delta: float, certain: Sequence[str] = ("balancing",)
 ) -> list[Finding]:
-    """One finding per claim, in the order of CLAIMS; `certain` ones hold without fail."""
+    """One finding per claim, in the order of CLAIMS; `certain` claims have failure probability 0."""
     rows = list(seen)
     found = []
     for claim in CLAIMS:
@@ -111,7 +111,7 @@ def binomial_interval(successes: int, runs: int, confidence: float = CONFIDENCE)
     >>> [round(end, 4) for end in binomial_interval(0, 100, 0.95)]
     [0.0, 0.0362]
     """
-    from scipy.special import betaincinv  # SciPy takes long to import
+    from scipy.special import betaincinv  # SciPy is slow to import
 
     if runs == 0:
         return 0.0, 1.0

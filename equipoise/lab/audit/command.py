@@ -1,4 +1,4 @@
-"""Runs an audit over processes and judges it: everything must hold, and every control must be caught."""
+"""Runs an audit over processes. It passes if every claim holds and every control is detected."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ VERSION = 2  # of audit.json
 
 @dataclass(frozen=True)
 class Audit:
-    """All outcomes, in the order of the tasks whatever the number of processes."""
+    """All outcomes, in the order of the tasks for any number of processes."""
 
     outcomes: tuple[Outcome, ...]
     quick: bool
 
     @property
     def findings(self) -> list[Finding]:
-        """Of everything but the controls."""
+        """The findings of all subjects except the controls."""
         return [row for outcome in self.outcomes if outcome.task.kind != "control" for row in outcome.findings]
 
     @property
@@ -35,7 +35,7 @@ class Audit:
 
     @property
     def caught(self) -> dict[str, list[str]]:
-        """The claims that each control broke."""
+        """The rejected claims of each control."""
         controls = [outcome for outcome in self.outcomes if outcome.task.kind == "control"]
         return {o.task.name: [row.claim for row in o.findings if not row.holds] for o in controls}
 
@@ -69,8 +69,8 @@ class Audit:
 
 
 def run(*, quick: bool = False, jobs: Jobs | None = None, progress: Report = silent) -> Audit:
-    """Perform all tasks. `jobs` is a number of processes or an executor of `concurrent.futures`; `progress` is told
-    shares of the whole."""
+    """Perform all tasks. `jobs` is a number of processes or an executor of `concurrent.futures`; `progress` is called
+    with shares of the whole."""
     todo = tasks(quick)
     done: dict[Task, Outcome] = {}
     with run_tasks(perform, todo, jobs=checked_jobs(jobs), what="the audit") as finished:

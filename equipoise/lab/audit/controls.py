@@ -1,6 +1,6 @@
-"""Selectors and claims that are wrong on purpose: an audit that does not catch them checks nothing.
+"""Selectors and claims that are wrong on purpose, which an audit must detect.
 
-Each control runs through the same code as everything else, and is caught if at least one claim is rejected.
+Each control runs through the same code as the other subjects, and is caught if at least one claim is rejected.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from equipoise.bounds import Power
 from equipoise.confidence import radius_sum
 from equipoise.kernels.marks import kernel
 from equipoise.lab.audit.claims import Seen
-from equipoise.lab.audit.judging import watch_and_judge
+from equipoise.lab.audit.judging import run_and_evaluate
 from equipoise.lab.audit.pools import GAP, LOSS, make_pool
 from equipoise.learners import Scheduled
 from equipoise.problems import GapBandit
@@ -30,19 +30,21 @@ SHARE = 0.5  # of rich rounds
 
 
 def narrow_radius(seed: int, rounds: int) -> Iterator[Seen]:
-    """A radius of three tenths of what is needed."""
+    """A radius of three tenths of the valid one."""
     pool = make_pool("n^(1/2)", gap=True, radius_scale=NARROW)
     tapes = Tapes(pool.problem, pool.learners, np.array([rounds]), seed)
-    yield from watch_and_judge(tapes, pool.selector, pool.problem.optimum, declared=pool.declared)[1]
+    yield from run_and_evaluate(tapes, pool.selector, pool.problem.optimum, declared=pool.declared)[1]
 
 
 def halved_bound(seed: int, rounds: int) -> Iterator[Seen]:
-    """A learner that claims half of what it loses, and is said to be well specified."""
-    honest, boaster = Scheduled("power", 1.0, 0.5, gap=LOSS), Scheduled("power", 30.0, 0.5, gap=LOSS)
-    selector = BalancedElimination([boaster.bound(0.5), boaster.bound(0.5)])  # much more than the first one loses
+    """A learner whose bound is half its regret, but which is declared well specified."""
+    honest, overclaiming = Scheduled("power", 1.0, 0.5, gap=LOSS), Scheduled("power", 30.0, 0.5, gap=LOSS)
+    selector = BalancedElimination(
+        [overclaiming.bound(0.5), overclaiming.bound(0.5)]
+    )  # much larger than the regret of the first learner
     problem = GapBandit(gap=LOSS)
-    tapes = Tapes(problem, [honest, boaster], np.array([rounds]), seed)
-    yield from watch_and_judge(tapes, selector, problem.optimum, declared=[True, True])[1]
+    tapes = Tapes(problem, [honest, overclaiming], np.array([rounds]), seed)
+    yield from run_and_evaluate(tapes, selector, problem.optimum, declared=[True, True])[1]
 
 
 def mixed_units(seed: int, rounds: int) -> Iterator[Seen]:
@@ -51,13 +53,13 @@ def mixed_units(seed: int, rounds: int) -> Iterator[Seen]:
     learners = [Scheduled("power", GAP, 1.0, gap=GAP), Scheduled("power", 1.0, 0.5, gap=GAP)]
     selector = MixedUnits([Power(1.0), Power(1.0)])
     tapes = Tapes(problem, learners, np.array([rounds]), seed)
-    yield from watch_and_judge(tapes, selector, problem.optimum, declared=[False, True], gaps=[GAP, None])[1]
+    yield from run_and_evaluate(tapes, selector, problem.optimum, declared=[False, True], gaps=[GAP, None])[1]
 
 
 def leaked_context(seed: int, rounds: int) -> Iterator[Seen]:
     """A choice that sees the context: rich rounds go to the first learner, poor ones to the second.
 
-    Each learner then plays alone on a problem whose rounds are all alike, so both have tapes of their own.
+    Each learner then plays alone on a problem with identical rounds, so each has its own tape.
     """
     rich, poor, whole = GapBandit(share=1.0), GapBandit(share=0.0), GapBandit(share=SHARE)
     learners = [Scheduled("power", 1.0, 0.5), Scheduled("power", 1.0, 0.5)]
@@ -70,7 +72,7 @@ def leaked_context(seed: int, rounds: int) -> Iterator[Seen]:
         tapes.problem = (rich, poor)[i]
         tapes.extend(i)
     selector = Peeking([learner.bound() for learner in learners])
-    yield from watch_and_judge(tapes, selector, whole.optimum, declared=[True, True])[1]
+    yield from run_and_evaluate(tapes, selector, whole.optimum, declared=[True, True])[1]
 
 
 CONTROLS: dict[str, Callable[[int, int], Iterator[Seen]]] = {
@@ -82,8 +84,8 @@ CONTROLS: dict[str, Callable[[int, int], Iterator[Seen]]] = {
 
 
 @kernel
-def book_mixed(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
-    evidence.book(params, state, i, reward, regret)
+def credit_mixed(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
+    evidence.credit(params, state, i, reward, regret)
     best_lower = -inf
     for j in range(len(state.accounts)):
         account = state.accounts[j]
@@ -101,19 +103,19 @@ def book_mixed(params: Params, state: State, i: int, reward: float, regret: floa
 
 @kernel
 def choose_by_context(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    """The number drawn says what the round will be like."""
+    """The random number determines whether the round is rich or poor."""
     return (0 if rng.random() < SHARE else 1), 1.0
 
 
 class MixedUnits(BalancedElimination):
-    """Sums over sqrt(n) compared with whole bounds."""
+    """Compares sums divided by sqrt(n) with whole bounds."""
 
     name = "Units mixed up"
-    kernels: ClassVar[Kernels] = Kernels(balanced_elimination.choose, book_mixed)
+    kernels: ClassVar[Kernels] = Kernels(balanced_elimination.choose, credit_mixed)
 
 
 class Peeking(BalancedElimination):
-    """Chooses after it has seen the context."""
+    """Chooses after it has observed the context."""
 
     name = "Context leaked"
-    kernels: ClassVar[Kernels] = Kernels(choose_by_context, balanced_elimination.book)
+    kernels: ClassVar[Kernels] = Kernels(choose_by_context, balanced_elimination.credit)

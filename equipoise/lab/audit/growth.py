@@ -1,9 +1,9 @@
 """How regret grows with the number of rounds, measured on learners whose own regret is known exactly.
 
-Algorithm 1 needs no horizon, so one run gives the regret at every T. What is fitted is the exponent p in
-Reg(2T) - Reg(T) = b T^p, by least squares on logarithms: differences are free of what was lost before misspecified
-learners were out, which does not grow. Beside it stands the same fit to the rate in the paper's table, which is not a
-pure power where it has a logarithm or two terms.
+Algorithm 1 does not depend on T, so one run gives the regret at every T. The exponent p in Reg(2T) - Reg(T) = b T^p is
+fitted by least squares on logarithms: differences exclude the regret before misspecified learners were eliminated,
+which does not grow. For comparison, the same fit is made to the rate in the paper's table, which is not a pure power
+where it has a logarithm or two terms.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ import numpy as np
 
 from equipoise.errors import UnreadableFile
 from equipoise.lab.audit.pools import BOUND_DELTA, FAMILIES, SLOPE, make_pool
+from equipoise.lab.report.panels import readable
 from equipoise.simulation.tapes import Tapes, run_on_tapes
 from equipoise.storage.files import read_bytes, write_atomic
 from equipoise.types import Array, Config, Integers
 
 VERSION = 1
-LEAST, MOST, SEEDS = 13, 19, 8  # T = 2^13 .. 2^19
+MIN_POWER, MAX_POWER, SEEDS = 13, 19, 8  # T = 2^13 .. 2^19
 QUANTILE = 2.776  # of Student's t with 4 degrees of freedom, for 95 %: six differences, two parameters
 
 RATES: dict[str, Callable[[float], float]] = {
@@ -59,9 +60,9 @@ def rate_of(family: str, gap: bool) -> Callable[[float], float]:
     return RATES[family]
 
 
-def measure(least: int = LEAST, most: int = MOST, seeds: int = SEEDS) -> list[Growth]:
+def measure(min_power: int = MIN_POWER, max_power: int = MAX_POWER, seeds: int = SEEDS) -> list[Growth]:
     """Every row of the paper's two tables."""
-    marks = 2 ** np.arange(least, most + 1)
+    marks = 2 ** np.arange(min_power, max_power + 1)
     found = []
     for gap in (False, True):
         for family, about in FAMILIES.items():
@@ -95,26 +96,26 @@ def fitted_exponent(marks: Array | Integers, regrets: Array) -> tuple[float, flo
     return slope, sqrt(float(rest @ rest) / (len(x) - 2) / float(centered @ centered))
 
 
-def rounds_of(row: Growth, least: int = LEAST) -> list[int]:
-    return [2 ** (least + k) for k in range(len(row.regrets))]
+def rounds_of(row: Growth, min_power: int = MIN_POWER) -> list[int]:
+    return [2 ** (min_power + k) for k in range(len(row.regrets))]
 
 
 def save(rows: Sequence[Growth], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    data = {"version": VERSION, "least": LEAST, "seeds": SEEDS, "rows": [row._asdict() for row in rows]}
+    data = {"version": VERSION, "least": MIN_POWER, "seeds": SEEDS, "rows": [row._asdict() for row in rows]}
     write_atomic(path, (json.dumps(data, indent=1) + "\n").encode())
 
 
 def load(path: Path) -> list[Growth]:
     data: Config = json.loads(read_bytes(path))
     if data.get("version") != VERSION:
-        raise UnreadableFile(f"{path} has version {data.get('version')!r}, but only {VERSION} is known")
+        raise UnreadableFile(f"{path} has version {data.get('version')!r}, but must have version {VERSION}")
     return [Growth(**row) for row in data["rows"]]
 
 
 def table(rows: Sequence[Growth]) -> Iterator[str]:
     """The table for the documentation."""
-    yield "| bounds | gap | exponent measured, 95 % interval | exponent of the paper's rate | rate within it |"
+    yield "| bounds | gap | measured exponent, 95 % interval | exponent of the paper's rate | rate in the interval |"
     yield "|---|---|---|---|---|"
     for row in rows:
         measured = f"{row.exponent:.3f} [{row.low:.3f}, {row.high:.3f}]"
@@ -125,11 +126,17 @@ def table(rows: Sequence[Growth]) -> Iterator[str]:
 def picture(rows: Sequence[Growth]) -> bytes:
     """Regret over T on logarithmic axes, without and with a gap; dashed: the paper's rate through the last point."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
 
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     colors = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#555555")
-    for panel, gap, title in zip(axes, (False, True), ("no gap", "misspecified learner loses 0.8 a play"), strict=True):
+    for panel, gap, title in zip(
+        axes,
+        (False, True),
+        ("Misspecified learner without a gap", "Misspecified learner loses 0.8 per play"),
+        strict=True,
+    ):
         for row in rows:
             if row.gap != gap:
                 continue
@@ -139,12 +146,19 @@ def picture(rows: Sequence[Growth]) -> bytes:
             scale = (row.regrets[-1] - row.regrets[-2]) / (rate[-1] - rate[-2])
             rest = row.regrets[-1] - scale * rate[-1]
             panel.plot(marks, [rest + scale * value for value in rate], "--", lw=0.9, color=color)
-        panel.set(xscale="log", yscale="log", title=title, xlabel="rounds T")
+        panel.set(xscale="log", yscale="log", title=title, xlabel="Rounds")
         panel.legend(
-            frameon=False, fontsize=8, title="bounds: fitted exponent (dashed: the paper's rate)", title_fontsize=8
+            loc="upper left",
+            frameon=False,
+            fontsize=8,
+            title="Bounds: fitted exponent (dashed: the paper's rate)",
+            title_fontsize=8,
         )
+        for axis in (panel.xaxis, panel.yaxis):
+            axis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
         panel.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel("regret of the selector")
+    axes[0].set_ylim(top=10 * axes[0].get_ylim()[1])  # room for the key
+    axes[0].set_ylabel("Regret: reward lost against\nalways acting best (log scale)")
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""From what was seen in a run to the claims it bears on."""
+"""Evaluates the claims that concern one run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from equipoise.types import AnyArray
 ROUNDING = 1 + 1e-9  # of long sums
 
 
-def watch_and_judge(
+def run_and_evaluate(
     tapes: Tapes,
     selector: BalancedElimination,
     optimum: float,
@@ -34,12 +34,12 @@ def watch_and_judge(
     declared: Sequence[bool] | None = None,
     gaps: Sequence[float | None] | None = None,
 ) -> tuple[Facts, list[Seen]]:
-    """One run from tapes, with rewards `late` by as many rounds where they are poor, and the claims on it."""
-    facts, books = watch_on_tapes(tapes, selector, optimum, late=late)
-    return facts, list(judge(selector, facts, books.accounts, late=late > 0, declared=declared, gaps=gaps))
+    """One run from tapes, in which low rewards arrive `late` rounds late, and the claims that concern it."""
+    facts, state = watch_on_tapes(tapes, selector, optimum, late=late)
+    return facts, list(evaluate(selector, facts, state.accounts, late=late > 0, declared=declared, gaps=gaps))
 
 
-def judge(
+def evaluate(
     selector: BalancedElimination,
     facts: Facts,
     accounts: AnyArray,
@@ -48,8 +48,11 @@ def judge(
     declared: Sequence[bool] | None = None,
     gaps: Sequence[float | None] | None = None,
 ) -> Iterator[Seen]:
-    """The claims on one run of Algorithm 1, which left `accounts`. `declared` says which learners are well specified by
-    construction, `gaps` what each of the others loses in every play; both are known of scheduled learners only."""
+    """The claims that concern one run of Algorithm 1, which ended with `accounts`.
+
+    `declared` tells which learners are well specified by construction, `gaps` what each of the others loses per play;
+    both are known for scheduled learners only.
+    """
     low, high = selector.reward_range
     width, regret = high - low, float(facts.regret[-1])
     kept = facts.kept.tolist()
@@ -57,16 +60,16 @@ def judge(
     yield Seen("radius", 1.0, float(facts.deviation[0]), bool(facts.deviation[0] > 1.0))
     n_dropped = int(facts.dropped_kept[0])
     if declared is not None:
-        false = [i for i, true in enumerate(declared) if true and not kept[i]]
-        gone = [i for i, true in enumerate(declared) if true and not accounts["active"][i]]
-        n_dropped = max(n_dropped, len(gone))
-        yield Seen("declared", 0.0, float(len(false)), bool(false))
+        exceeded = [i for i, true in enumerate(declared) if true and not kept[i]]
+        eliminated = [i for i, true in enumerate(declared) if true and not accounts["active"][i]]
+        n_dropped = max(n_dropped, len(eliminated))
+        yield Seen("declared", 0.0, float(len(exceeded)), bool(exceeded))
     yield Seen("dropped", 0.0, float(n_dropped), n_dropped > 0)
-    if facts.vouched[-1]:
+    if facts.supported[-1]:
         broken = bool(facts.uncertified[0] > regret * 1e-12 + 1e-9)
         yield Seen("certificate", float(facts.certified[-1]), regret, broken)
     if late or not any(kept):
-        return  # the closed forms and the general bound are for rewards that come at once
+        return  # the closed forms and the general bound assume immediate rewards
     general = general_of(selector, facts, accounts, kept)
     yield Seen("general", general, regret, regret > general * ROUNDING)
     closed = closed_form(selector, kept, int(accounts["plays"].sum()))
@@ -77,11 +80,11 @@ def judge(
 
 
 def general_of(selector: BalancedElimination, facts: Facts, accounts: AnyArray, kept: Sequence[bool]) -> float:
-    """The general bound at the plays that happened, for the best choice of *."""
+    """The general bound at the actual plays, for the best choice of *."""
     low, high = selector.reward_range
     radius = partial(deviation, selector)
     bounds = [float(bound) for bound, true in zip(accounts["booked_bound"], kept, strict=True) if true]
-    least = inf
+    smallest = inf
     for star, true in enumerate(kept):
         if not true:
             continue
@@ -93,8 +96,8 @@ def general_of(selector: BalancedElimination, facts: Facts, accounts: AnyArray, 
                 passed.append(
                     Passed(int(plays[i]), float(values[i]), int(plays[star]), float(values[star])) if tested else None
                 )
-        least = min(least, general_guarantee(bounds, passed, radius, width=high - low))
-    return least
+        smallest = min(smallest, general_guarantee(bounds, passed, radius, width=high - low))
+    return smallest
 
 
 def _with_gaps(
@@ -103,8 +106,8 @@ def _with_gaps(
     bounds, terms = selector.bounds or (), terms_of(selector, int(accounts["plays"].sum()))
     coefficients, per_root = coefficients_of(bounds), terms["radius"] / sqrt(terms["rounds"])
 
-    def most_plays(i: int, best: int, gap: float) -> float:
-        """How often learner i, which loses `gap` in every play, is played at most beside the learner `best`."""
+    def max_plays(i: int, best: int, gap: float) -> float:
+        """The largest number of plays of learner i, which loses `gap` per play, next to the learner `best`."""
         match bounds[0]:
             case Power(_, exponent):
                 return power_plays(coefficients[i], coefficients[best], exponent, gap=gap, per_root=per_root)
@@ -121,9 +124,9 @@ def _with_gaps(
             promise = sqrt_log_gap_guarantee(coefficients, delta, gaps, **terms)
         case _:
             return
-    sound = [i for i, gap in enumerate(gaps) if gap is None]
+    well_specified = [i for i, gap in enumerate(gaps) if gap is None]
     limits = [
-        (min(most_plays(i, best, gap) for best in sound), float(accounts["plays"][i]))
+        (min(max_plays(i, best, gap) for best in well_specified), float(accounts["plays"][i]))
         for i, gap in enumerate(gaps)
         if gap is not None
     ]

@@ -1,4 +1,4 @@
-"""Lemmas that stand on their own: each is simulated as it is stated, in the hardest case that is easy to simulate."""
+"""Lemmas that need no selector: each is simulated as stated, in a hard case that is easy to simulate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from equipoise.confidence import noise_radius, radius_sum
 from equipoise.lab.audit.claims import Seen
-from equipoise.lab.experiments.watched_oful import WatchedOFUL
+from equipoise.lab.experiments.tracked_oful import TrackedOFUL
 from equipoise.problems import LinearBandit
 from equipoise.simulation.tapes import Tapes
 from equipoise.theory.guarantees import (
@@ -50,7 +50,7 @@ def bernstein(seed: int, rounds: int) -> Iterator[Seen]:
 
 
 def noise(seed: int, rounds: int) -> Iterator[Seen]:
-    """Coins, whose noise is the greatest that rewards in [0, 1] have; both sides, alpha each."""
+    """Fair coins, which have the largest noise of rewards in [0, 1]; both sides, alpha each."""
     sums = np.cumsum((np.random.default_rng([3, seed]).random(rounds) < 0.5) - 0.5)
     rule = noise_radius(alpha=DELTA / 2, width=1.0, noise=None, scale=1.0)
     ratios = [abs(float(sums[t - 1])) / radius_sum(rule, t) for t in _marks(rounds)]
@@ -58,7 +58,7 @@ def noise(seed: int, rounds: int) -> Iterator[Seen]:
 
 
 def potentials(seed: int, rounds: int) -> Iterator[Seen]:
-    """Vectors that turn away from what is known best, each entering with probability 0.2 (and each, for sure)."""
+    """Vectors in the least explored direction, each added with probability 0.2; random vectors, each added."""
     rng, cap, chance = np.random.default_rng([4, seed]), 1.0, 0.2
     whole, thinned = np.eye(2), np.eye(2)
     whole_sum, thinned_sum, worst, worst_random = 0.0, 0.0, 0.0, 0.0
@@ -77,12 +77,12 @@ def potentials(seed: int, rounds: int) -> Iterator[Seen]:
 
 
 def least_squares(seed: int, rounds: int) -> Iterator[Seen]:
-    """OFUL that is told the truth, on Bernoulli rewards."""
+    """OFUL with its true parameter tracked, on Bernoulli rewards."""
     problem = LinearBandit(DIM, DIM, 10, seed=seed)
-    learner = WatchedOFUL(problem.params.theta, noise=NOISE, norm_bound=NORM_BOUND, delta=DELTA)
+    learner = TrackedOFUL(problem.params.theta, noise=NOISE, norm_bound=NORM_BOUND, delta=DELTA)
     regret = float(Tapes(problem, [learner], np.array([rounds]), seed).curve(0)[-1])
-    holds = learner.greatest_ratio <= 1.0
-    yield Seen("ellipsoid", 1.0, learner.greatest_ratio, not holds)
+    holds = learner.largest_ratio <= 1.0
+    yield Seen("ellipsoid", 1.0, learner.largest_ratio, not holds)
     if holds:
         growth = log_determinant_ratio(DIM, rounds)
         widest = ellipsoid_radius(growth, noise=NOISE, norm_bound=NORM_BOUND, delta=DELTA)
@@ -97,7 +97,7 @@ LEMMAS: dict[str, Callable[[int, int], Iterator[Seen]]] = {
     "potentials": potentials,
     "least squares": least_squares,
 }
-CERTAIN = ("potential", "OFUL's regret")  # no probability in them
+CERTAIN = ("potential", "OFUL's regret")  # hold with probability 1
 
 
 def _marks(rounds: int) -> list[int]:

@@ -1,8 +1,8 @@
-"""Pools of scheduled learners: the five families of candidate bounds, with and without a gap, all truths known.
+"""Pools of scheduled learners: the five families of candidate bounds, with and without a gap, with known regret.
 
 Learner 0 is misspecified and claims f with the smallest coefficient. With a gap it loses the gap in every play; without
-one its regret has the order of its bound and is twice as large (for n^(1/3) it is 3 n^(1/2), as much as no test on
-rewards can find out). Learners 1 and 2 lose what they claim, three times as much the second.
+one its regret has the order of its bound and is twice as large (for n^(1/3) it is 3 n^(1/2), which no test on
+rewards can detect). Learners 1 and 2 lose as much as they claim, the second three times as much as the first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The outcome of an audit for people: a table on the terminal, a picture, and a page that needs no network."""
+"""The outcome of an audit: a table for the terminal, a picture, and a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from equipoise.lab.audit.claims import CLAIMS, CONFIDENCE, Finding
 from equipoise.lab.audit.command import Audit
 from equipoise.storage.files import write_atomic
 
-HEAD = ("subject", "claim", "predicted", "observed", "violated", "share", "may be", "verdict")
+HEAD = ("subject", "claim", "predicted", "observed", "violated", "share", "allowed", "result")
 STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:75em;margin:2em auto;padding:0 1em;color:#222}
 table{border-collapse:collapse;font-size:13px}td,th{padding:.2em .7em;border-bottom:1px solid #ddd;text-align:left}
-td.n{text-align:right;font-variant-numeric:tabular-nums}.bad{color:#a00;font-weight:bold}img{max-width:100%}"""
+td.n{text-align:right;font-variant-numeric:tabular-nums}.bad{color:#a00;font-weight:bold}img{max-width:100%}.wide{overflow-x:auto}"""
 
 
 def cells(row: Finding) -> tuple[str, ...]:
@@ -35,25 +35,25 @@ def cells(row: Finding) -> tuple[str, ...]:
 
 
 def summary_rows(audit: Audit) -> Iterator[tuple[str, ...]]:
-    """One line per claim over all subjects: subjects, runs, violations, the largest share, verdict."""
+    """One line per claim over all subjects: subjects, runs, violations, the largest share, result."""
     for claim in CLAIMS:
         own = [row for row in audit.findings if row.claim == claim]
         if own:
             worst = max(own, key=lambda row: row.violations / row.runs)
             runs, violations = sum(row.runs for row in own), sum(row.violations for row in own)
             share = f"{worst.violations / worst.runs:.3f}"
-            verdict = "holds" if all(row.holds for row in own) else "VIOLATED"
-            yield claim, CLAIMS[claim], str(len(own)), f"{violations} of {runs:,}", share, verdict
+            result = "holds" if all(row.holds for row in own) else "VIOLATED"
+            yield claim, CLAIMS[claim], str(len(own)), f"{violations} of {runs:,}", share, result
 
 
-def control_words(audit: Audit) -> list[str]:
+def describe_controls(audit: Audit) -> list[str]:
     return [
         f"{name}: caught by {', '.join(claims)}" if claims else f"{name}: NOT CAUGHT"
         for name, claims in audit.caught.items()
     ]
 
 
-def verdict_words(audit: Audit) -> str:
+def describe_outcome(audit: Audit) -> str:
     n = len(audit.findings)
     if audit.passed:
         return f"All {n} findings agree with their claims, and every control was caught."
@@ -78,13 +78,15 @@ def page(audit: Audit, image: bytes) -> str:
     """A self-contained page."""
     encoded = base64.b64encode(image).decode()
     parts = [
-        "<!doctype html><html lang=en><meta charset=utf-8><title>Audit</title>",
-        f"<style>{STYLE}</style><h1>Audit</h1><p>{escape(verdict_words(audit))}</p>",
-        f"<p>A claim is rejected when the exact {CONFIDENCE:.1%} interval of its share of violations lies above what "
-        "it may be. Predicted and observed are medians over runs.</p>",
+        "<!doctype html><html lang=en><meta charset=utf-8>"
+        '<meta name=viewport content="width=device-width, initial-scale=1"><title>Audit</title>'
+        "",
+        f"<style>{STYLE}</style><h1>Audit</h1><p>{escape(describe_outcome(audit))}</p>",
+        f"<p>A claim is rejected when the exact {CONFIDENCE:.1%} interval of its share of violations lies above the "
+        "allowed share. Predicted and observed are medians over runs.</p>",
         f'<img alt="Share of runs that violate each claim" src="data:image/png;base64,{encoded}">',
         "<h2>Controls</h2><ul>",
-        *(f"<li>{escape(words)}</li>" for words in control_words(audit)),
+        *(f"<li>{escape(words)}</li>" for words in describe_controls(audit)),
         "</ul><h2>Certified over true regret</h2>",
         _table(
             ("subject", "selector", "rounds", "late rewards", "runs", "certified", "true", "median ratio"),
@@ -101,15 +103,15 @@ def page(audit: Audit, image: bytes) -> str:
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = ["<table><tr>", *(f"<th>{escape(name)}</th>" for name in head), "</tr>"]
+    lines = ["<div class=wide><table><tr>", *(f"<th>{escape(name)}</th>" for name in head), "</tr>"]
     for row in rows:
         style = ' class="bad"' if "VIOLATED" in row else ""
         lines += [f"<tr{style}>", *(f"<td>{escape(cell)}</td>" for cell in row), "</tr>"]
-    return "".join([*lines, "</table>"])
+    return "".join([*lines, "</table></div>"])
 
 
 def picture(audit: Audit) -> bytes:
-    """Every finding as a dot, claim by claim: the share of runs that violate it, controls apart."""
+    """Every finding as a dot, by claim: the share of runs that violate it; controls are drawn separately."""
     from matplotlib.figure import Figure
 
     claims = [claim for claim in CLAIMS if any(row.claim == claim for row in audit.findings)]
@@ -129,7 +131,7 @@ def picture(audit: Audit) -> bytes:
     axes.axvline(0.05, color="#555", lw=0.8, ls="--")
     axes.annotate("0.05", (0.05, 0.6), fontsize=8, color="#555", ha="center", annotation_clip=False)
     axes.set_yticks([-k for k in range(len(claims))], claims)
-    axes.set_xlabel("share of runs that violate the claim")
+    axes.set_xlabel("Share of runs that violate the claim")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="upper center", frameon=False, fontsize=8)
     buffer = io.BytesIO()

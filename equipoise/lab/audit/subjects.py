@@ -1,4 +1,4 @@
-"""What is audited, on how many runs and rounds, and how one subject is run; each subject is a task of its own.
+"""What is audited, with how many runs and rounds, and how a subject is run; each subject is one task.
 
 A subject is an experiment's instance, a family of scheduled learners, a lemma or a control. Its runs are functions of
 settings and seed alone, so the findings do not depend on how subjects are spread over processes.
@@ -16,7 +16,7 @@ import numpy as np
 
 from equipoise.lab.audit.claims import Finding, Seen, findings
 from equipoise.lab.audit.controls import CONTROLS
-from equipoise.lab.audit.judging import watch_and_judge
+from equipoise.lab.audit.judging import run_and_evaluate
 from equipoise.lab.audit.lemmas import CERTAIN, LEMMAS
 from equipoise.lab.audit.pools import FAMILIES, make_pool
 from equipoise.lab.executor import Report, silent
@@ -32,11 +32,11 @@ from equipoise.simulation.watch import Facts, optimum_of
 from equipoise.theory.guarantees import adversarial_guarantee, balanced_regret_bounds, most_plays
 from equipoise.types import Integers, Plain
 
-LATE, LATE_EPISODES = 200, 40  # rounds, or episodes, by which poor rewards reach the selector late
+LATE, LATE_EPISODES = 200, 40  # delay of low rewards, in rounds and in episodes
 DELTA = 0.05
 
 # Rounds and runs of a full audit; the runs are spread over the instances of an experiment.
-HORIZONS: dict[str, tuple[int, int]] = {
+SIZES: dict[str, tuple[int, int]] = {
     "nested": (3000, 1000),
     "misspecification": (4000, 1000),
     "confidence": (2000, 1000),
@@ -48,8 +48,8 @@ HORIZONS: dict[str, tuple[int, int]] = {
     "bellman-error": (400, 100),
 }
 EPISODIC = ("linear-mdp", "exploration-bonus", "bellman-error")
-SAME_OPTIMUM = ("nested",)  # whatever the seed, as actions are drawn from a law that no rotation changes
-QUICK, SLOW_LEMMAS = ("ucb-width",), ("least squares",)  # what a quick audit has, and what it leaves out
+SAME_OPTIMUM = ("nested",)  # for all seeds, as the distribution of actions is rotation invariant
+QUICK, SLOW_LEMMAS = ("ucb-width",), ("least squares",)  # included in, and left out of, a quick audit
 SCHEDULED, LEMMA, CONTROL = (6000, 1000), (2000, 1000), (8000, 100)
 QUICK_RUNS = {"experiment": 20, "scheduled": 20, "lemma": 40, "control": 20}
 
@@ -69,7 +69,7 @@ class Task(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """Certified over true regret, the median over the runs that an active learner vouches for."""
+    """Certified over true regret, the median over the runs in which an active learner has kept its bound."""
 
     subject: str
     selector: str
@@ -82,7 +82,7 @@ class Ratio(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a task found; `caught` are the claims that a control broke."""
+    """The findings of a task."""
 
     task: Task
     findings: list[Finding]
@@ -90,9 +90,9 @@ class Outcome(NamedTuple):
 
 
 def tasks(quick: bool = False) -> list[Task]:
-    """Everything to audit, the longest subjects first so that processes end together."""
+    """All tasks, the longest first so that processes finish at about the same time."""
     found = []
-    for name, (rounds, runs) in HORIZONS.items():
+    for name, (rounds, runs) in SIZES.items():
         if not quick or name in QUICK:
             instances = EXPERIMENTS[name].instances
             each = QUICK_RUNS["experiment"] if quick else -(-runs // len(instances))
@@ -143,12 +143,12 @@ def _experiment(task: Task) -> Outcome:
             if label in setup.shared:
                 seen.setdefault((label, 0), []).append(_shared_certificate(experiment, settings, task, seed, label))
                 continue
-            # What an episode shows of a learner's regret is not known before its end, but tapes have it at once.
+            # An observed bound of an episode is known only at its end, but tapes hold it from the start.
             comes_late = not (episodic and selector.observed)
             for late in (0, LATE_EPISODES if episodic else LATE) if comes_late else (0,):
                 known = optimum_of(setup.problem, seed) if optimum is None else optimum
                 optimum = known
-                found, claims = watch_and_judge(tapes, selector, known, late=late)
+                found, claims = run_and_evaluate(tapes, selector, known, late=late)
                 seen.setdefault((label, late), []).extend(claims)
                 facts.setdefault((label, late), []).append(found)
     rows = []
@@ -162,7 +162,7 @@ def _experiment(task: Task) -> Outcome:
 def _shared_certificate(
     experiment: Experiment, settings: Mapping[str, Plain], task: Task, seed: int, label: str
 ) -> Seen:
-    """The certificate where learners share data, at recorded rounds of a joint run, whoever keeps its bound."""
+    """The certificate where learners share data, at recorded rounds of a joint run, whether or not bounds hold."""
     setup = experiment.set_up(settings, seed, task.instance)
     marks = log_rounds(task.rounds)
     run, _ = run_jointly(setup.problem, setup.learners, setup.selectors[label], marks, seed, share_data=True)
@@ -177,7 +177,7 @@ def _scheduled(task: Task) -> Outcome:
         for seed in range(task.runs):
             pool = make_pool(task.name, gap=task.instance == "gap", delta=DELTA)
             tapes = Tapes(pool.problem, pool.learners, np.array([task.rounds]), seed)
-            found, claims = watch_and_judge(
+            found, claims = run_and_evaluate(
                 tapes, pool.selector, pool.problem.optimum, late=late, declared=pool.declared, gaps=pool.gaps
             )
             seen += claims
@@ -188,7 +188,7 @@ def _scheduled(task: Task) -> Outcome:
 
 
 def _ratio(task: Task, label: str, late: int, facts: list[Facts], row: int) -> Ratio:
-    pairs = [(float(found.certified[row]), float(found.regret[row])) for found in facts if found.vouched[row]]
+    pairs = [(float(found.certified[row]), float(found.regret[row])) for found in facts if found.supported[row]]
     shares = [certified / regret for certified, regret in pairs if regret > 0]
     rounds = (task.rounds // 4, task.rounds)[row]
     certified, true = (median(pair[k] for pair in pairs) if pairs else nan for k in range(2))
@@ -216,7 +216,7 @@ def _adversarial(task: Task) -> Outcome:
             assert isinstance(selector, AdversarialElimination)
             run, _ = run_jointly(setup.problem, setup.learners, selector, marks, seed, share_data=label in setup.shared)
             true = list(setup.well_specified()) if setup.well_specified else []
-            seen += _judge_epochs(selector, run, marks, true)
+            seen += _evaluate_epochs(selector, run, marks, true)
             pairs.append((float(run.certified[-1]), float(run.regret[-1])))
         rows += findings(f"{task.subject}, {label}", seen, settings["delta"])
         certified, regret = (median(pair[k] for pair in pairs) for k in range(2))
@@ -225,17 +225,19 @@ def _adversarial(task: Task) -> Outcome:
     return Outcome(task, rows, ratios)
 
 
-def _judge_epochs(selector: AdversarialElimination, run: Curves, marks: Integers, true: list[bool]) -> Iterator[Seen]:
+def _evaluate_epochs(
+    selector: AdversarialElimination, run: Curves, marks: Integers, true: list[bool]
+) -> Iterator[Seen]:
     regret, rounds = float(run.regret[-1]), int(marks[-1])
-    gone = [end.learner.index for end in selector.eliminations]
+    eliminated = [end.learner.index for end in selector.eliminations]
     wrong = sum(not holds for holds in true)
-    yield Seen("epochs", wrong + 1.0, len(gone) + 1.0, any(true[i] for i in gone))
+    yield Seen("epochs", wrong + 1.0, len(eliminated) + 1.0, any(true[i] for i in eliminated))
     yield Seen("certificate", float(run.certified[-1]), regret, violates(run))
     promise = adversarial_guarantee(selector.classes, wrong, rounds=rounds, delta=selector.delta, noise=selector.noise)
     yield Seen("closed form", promise, regret, regret > promise)
     kept = [i for i, fine in enumerate(well_spaced(selector.sizes)) if fine]
     weights = {i: 1 / selector.sizes[i] for i in kept}
-    first_end = selector.eliminations[0].round if gone else rounds
+    first_end = selector.eliminations[0].round if eliminated else rounds
     worst = 0.0
     for mark, plays in zip(marks.tolist(), run.plays, strict=True):
         if mark <= first_end:
@@ -243,7 +245,7 @@ def _judge_epochs(selector: AdversarialElimination, run: Curves, marks: Integers
                 most = most_plays(mark, weights[i] / sum(weights.values()), len(kept), selector.alpha)
                 worst = max(worst, float(plays[i]) / most)
     yield Seen("play counts", 1.0, worst, worst > 1.0)
-    if not gone:
+    if not eliminated:
         chances = [weights.get(i, 0.0) / sum(weights.values()) for i in range(selector.n_learners)]
         limit = balanced_regret_bounds(selector.classes, rounds=rounds, alpha=selector.alpha, chances=chances)
         total = float(selector.kernel_state.epoch[0].regrets)

@@ -1,9 +1,9 @@
-"""How optimistic should OFUL be? A ladder of confidence scalings kappa, where the noise is smaller than assumed.
+"""How optimistic should OFUL be? A grid of confidence scalings kappa, where the noise is smaller than assumed.
 
 Learner i is OFUL with its ellipsoids scaled by kappa_i = 2^(1-i), i = 1..M, M = 1 + log2(1 / kappa_min). A small kappa
-explores less, and fails once its ellipsoid no longer contains theta*. kappa* is the smallest of the ladder whose own
+explores less, and fails once its ellipsoid no longer contains theta*. kappa* is the smallest of the grid whose own
 run keeps ||theta - theta*|| <= kappa beta after every play, which only a simulation can know. The selector is run with
-what learners observe of themselves, with the paper's kappa_i d C sqrt(n), with a smaller constant, and with observed
+observed bounds, with the paper's kappa_i d C sqrt(n), with a smaller constant, and with observed
 bounds and data shared among all learners.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), section "Confidence parameter tuning in OFUL".
@@ -20,7 +20,7 @@ from equipoise.bounds import Bound, Observed, Power
 from equipoise.errors import InvalidArgument
 from equipoise.lab.experiment import Experiment, Setup, balancing_selectors
 from equipoise.lab.experiments.nested import NORM_BOUND
-from equipoise.lab.experiments.watched_oful import WatchedOFUL
+from equipoise.lab.experiments.tracked_oful import TrackedOFUL
 from equipoise.learners.oful import closed_form_constant
 from equipoise.problems import LinearBandit
 from equipoise.settings.checks import real
@@ -30,7 +30,7 @@ INSTANCES = {"noise 1/10 of what is assumed": 0.05, "noise 3/5 of what is assume
 
 
 def build(settings: Mapping[str, Plain], seed: int) -> Setup:
-    dim, kappas, assumed = settings["dim"], ladder(settings["kappa_min"]), settings["assumed_noise"]
+    dim, kappas, assumed = settings["dim"], kappa_grid(settings["kappa_min"]), settings["assumed_noise"]
     problem = LinearBandit(
         dim,
         dim,
@@ -40,22 +40,22 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
         noise_scale=INSTANCES[settings["instance"]],
         seed=seed,
     )
-    known = {"noise": assumed, "norm_bound": NORM_BOUND, "regularization": settings["regularization"]}
+    assumptions = {"noise": assumed, "norm_bound": NORM_BOUND, "regularization": settings["regularization"]}
     learners = tuple(
-        WatchedOFUL(problem.params.theta, scale=kappa, name=f"kappa {kappa:g}", **known) for kappa in kappas
+        TrackedOFUL(problem.params.theta, scale=kappa, name=f"kappa {kappa:g}", **assumptions) for kappa in kappas
     )
-    constant = closed_form_constant(settings["rounds"], **known)
+    constant = closed_form_constant(settings["rounds"], **assumptions)
     bounds: dict[str, list[Bound]] = {
         "balanced-observed": [Observed() for _ in kappas],
         "balanced-paper": [Power(kappa * dim * constant) for kappa in kappas],
         "balanced-scaled": [Power(kappa * dim * settings["bound_scale"]) for kappa in kappas],
         "balanced-shared": [Observed() for _ in kappas],
     }
-    world = {"delta": settings["delta"], "noise": assumed, "contexts": "fixed"}
-    selectors = balancing_selectors(bounds, ("realized", "realized-shared"), **world)
+    shared_settings = {"delta": settings["delta"], "noise": assumed, "contexts": "fixed"}
+    selectors = balancing_selectors(bounds, ("realized", "realized-shared"), **shared_settings)
 
     def kappa_star() -> float:
-        return smallest_valid(kappas, [learner.greatest_ratio for learner in learners])
+        return smallest_valid(kappas, [learner.largest_ratio for learner in learners])
 
     return Setup(
         problem,
@@ -67,10 +67,10 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     )
 
 
-def ladder(kappa_min: float) -> list[float]:
+def kappa_grid(kappa_min: float) -> list[float]:
     """1, 1/2, 1/4, ... down to kappa_min or just below.
 
-    >>> ladder(0.2)
+    >>> kappa_grid(0.2)
     [1.0, 0.5, 0.25, 0.125]
     """
     least = real("kappa_min", kappa_min)
@@ -80,7 +80,7 @@ def ladder(kappa_min: float) -> list[float]:
 
 
 def smallest_valid(kappas: Sequence[float], ratios: Sequence[float]) -> float:
-    """The smallest kappa whose ratio is at most kappa; where there is none, the ratio that the greatest one needed."""
+    """The smallest kappa whose ratio is at most kappa; where there is none, the ratio that the largest one needed."""
     valid = [kappa for kappa, ratio in zip(kappas, ratios, strict=True) if ratio <= kappa]
     return min(valid, default=ratios[0])
 
@@ -116,25 +116,15 @@ CONFIDENCE = Experiment(
     build=build,
     instances=tuple(INSTANCES),
     setting="""\
-A linear bandit in 16 dimensions with 40 fixed actions, so that what is not explored stays unknown. The learners assume
-noise of sub-Gaussian factor 0.5, as one must for rewards in [0, 1]; the true noise is Gaussian with standard deviation
-0.05 or 0.3. OFUL's regularization is 0.01, so that the noise and not the prior decides how large the ellipsoids must
-be. Learner i scales its ellipsoids by kappa_i = 1, 1/2, ..., 1/32.
+A linear bandit in 16 dimensions with 40 fixed actions, so that actions that are not explored stay unknown. The learners
+assume noise of sub-Gaussian factor 0.5, as they must for rewards in [0, 1]; the true noise is Gaussian with standard
+deviation 0.05 or 0.3. OFUL's regularization is 0.01, so that the noise and not the prior decides how large the
+ellipsoids must be. Learner i scales its ellipsoids by kappa_i = 1, 1/2, ..., 1/32.
 
-`kappa*`, which nobody is told, is the smallest kappa of the ladder whose own run keeps theta* in its ellipsoid after
-every play. In the figure, learners below it in most seeds are dotted.
+`kappa*`, which is unknown to the learners, is the smallest kappa of the grid whose own run keeps theta* in its
+ellipsoid after every play. In the figure, learners below it in most seeds are dotted.
 
 Bounds: observed widths; the paper's kappa_i d C sqrt(n); kappa_i d sqrt(n) (`balanced-scaled`); and observed widths
 with every learner learning from every round (`balanced-shared`), which least squares allows and the paper's remark on
-data sharing covers. `realized` and `realized-shared` balance the regret that learners have visibly run up and need no
-bounds.""",
-    remarks="""\
-How far below 1 one may go depends on the noise, and the best learner is below `kappa*` in both instances: an ellipsoid
-that misses theta* does no harm as long as the actions it recommends are the right ones. The guarantee covers learners
-from `kappa*` on only. With shared data the price of selection is about 2 or less: the narrow learners are cured by what
-the wide ones have explored, so nothing has to be eliminated. Without it the selector has to find out which of the
-narrow learners are stuck, at a gap of a few hundredths, and that takes tens of thousands of rounds.
-
-With the printed constant the bounds of all but the smallest kappas are vacuous at this horizon (larger than the number
-of plays), so `balanced-paper` plays most learners in turn: theory is silent for 100,000 rounds.""",
+data sharing covers. `realized` and `realized-shared` balance the regret that rewards show and need no bounds.""",
 )

@@ -1,9 +1,9 @@
 """The second example of the paper's introduction: use the context, part of it, or none?
 
-UCB ignores the context, one OFUL looks at the first attributes of the visitor, another at all of them. Which is best
-depends on what the rewards depend on. The selector is run with what the learners observe of themselves, with proven
-bounds, with c sqrt(d_i / K) sqrt(n), the order of the best bounds known for few actions, and with these and data shared
-among the learners that can use it.
+UCB ignores the context, one OFUL uses the first attributes of the visitor, another all of them. Which is best depends
+on which attributes the rewards depend on. The selector is run with observed bounds, with proven bounds, with c sqrt(d_i
+/ K) sqrt(n), the order of the best bounds known for few actions, and with these and data shared among the learners that
+can use it.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), section "Introduction". The order sqrt(d n) is that of Chu, Li,
 Reyzin and Schapire (2011), "Contextual bandits with linear payoff functions", theorem 1.
@@ -32,7 +32,7 @@ INSTANCES = {"no attribute matters": None, "the first attribute matters": 0, "th
 
 
 def problem_of(instance: str) -> DisjointLinearBandit:
-    """One good action whoever comes, or two of which an attribute says which is good."""
+    """One action is best for all visitors, or an attribute tells which of two actions is best."""
     attribute, weights = INSTANCES[instance], np.zeros((N_ACTIONS, N_ATTRIBUTES))
     if attribute is None:
         return DisjointLinearBandit([0.6, 0.5, 0.5, 0.5, 0.5], weights)
@@ -80,8 +80,8 @@ CONTEXT_OR_NOT = Experiment(
     title="Is the context worth using?",
     section="Introduction",
     claim=(
-        "Even if the context is known, it may be better to ignore it or to use part of it. Model selection finds out, "
-        "while playing, to what extent the context helps."
+        "Even if the context is known, it may be better to ignore it or to use part of it. Model selection finds out "
+        "online to what extent the context helps."
     ),
     defaults={"rounds": 100_000, "seeds": 20, "n_part": 2, "bound_scale": 5.5, "delta": 0.05},
     selectors=(
@@ -98,26 +98,13 @@ CONTEXT_OR_NOT = Experiment(
 Five actions with Bernoulli rewards, and visitors with seven binary attributes, each a fair coin. Three instances:
 
 - *no attribute matters*: one action has mean 0.6, the others 0.5;
-- *the first attribute matters*: it says which of two actions has mean 0.95 and which 0.15; the other three have 0.4;
-- *the last attribute matters*: the same with the seventh attribute, which only the largest learner looks at.
+- *the first attribute matters*: it tells which of two actions has mean 0.95 and which 0.15; the other three have 0.4;
+- *the last attribute matters*: the same with the seventh attribute, which only the largest learner uses.
 
 UCB sees the index of the action alone, one OFUL also the first two attributes (15 dimensions), the other all seven (40
 dimensions). In the figure, learners that cannot represent the rewards are dotted.
 
 Bounds: observed widths; proven closed forms (`balanced-paper`); 5.5 sqrt(d_i / 5) sqrt(n) (`balanced-scaled`), and the
-same with the two OFUL learning from every round (`balanced-shared`; UCB cannot, as rounds in which others chose by the
-context would mislead it). `realized` balances the regret that learners have visibly run up and needs no bounds.""",
-    remarks="""\
-On each instance another learner is best, and the one that is best on the first is hopeless on the other two. Without
-bounds, `realized` comes close to the best learner on the last two, whichever that is, and with shared data equals it;
-where no attribute matters it pays twice the best learner's regret. The selector with scaled bounds and shared data ends
-below the middle learner on all three. When the context matters, UCB
-has the smallest bound and so is played most until its rewards disprove it; that is where the price comes from. Sharing
-lowers it, since the larger learners then learn from UCB's rounds; where no attribute matters it raises it, since what
-they explore when they do play costs more than what they had learned saves.
-
-The scaled bounds are claims, not theorems. They are true of the best learner on each instance, but that of the largest
-learner is false where there is little to tell actions apart, and it is then dropped, rightly. A closed form in a
-learner's own plays is not implied for shared data. Of the proven bounds those of the two OFUL exceed their plays for
-millions of rounds: `balanced-paper` plays UCB until it is disproved and then the other two in turn.""",
+same with the two OFUL learning from every round (`balanced-shared`; UCB cannot, as rounds in which other learners used
+the context would mislead it). `realized` balances the regret that observed rewards show and needs no bounds.""",
 )

@@ -1,8 +1,8 @@
-"""Expected rewards that are nearly linear: by how much may they err? A ladder of presumed approximation errors.
+"""Expected rewards that are nearly linear: how large is the error? A grid of assumed approximation errors.
 
 Learner i is OFUL whose ellipsoid accounts for an error of eps_i = 2^(1-i) / sqrt(d), i = 1..M, M = ceil(1 + log2(T /
-d^2) / 2). Presuming too much explores for ever, presuming too little trusts a model that is wrong. The selector is run
-with what learners observe of themselves, with the paper's C d sqrt(n) + C sqrt(d) eps_i n, and with smaller constants.
+d^2) / 2). Assuming too large an error never stops exploring, assuming too small a one trusts a wrong model. The
+selector is run with observed bounds, with the paper's C d sqrt(n) + C sqrt(d) eps_i n, and with smaller constants.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), section "Linear Bandits and MDPs with Unknown Approximation
 Error", for H = 1.
@@ -27,7 +27,7 @@ NORM_BOUND = 1.0
 def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     dim, sigma = settings["dim"], settings["noise_scale"]
     problem = MisspecifiedLinearBandit(dim, INSTANCES[settings["instance"]], noise_scale=sigma, seed=seed)
-    errors = ladder(settings["rounds"], dim)
+    errors = error_grid(settings["rounds"], dim)
     norm_bound = max(NORM_BOUND, problem.norm)
     learners = tuple(
         OFUL(dim, noise=sigma, norm_bound=norm_bound, misspecification=error, name=f"eps {error:.3g}")
@@ -51,10 +51,10 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     )
 
 
-def ladder(rounds: int, dim: int) -> list[float]:
+def error_grid(rounds: int, dim: int) -> list[float]:
     """1/sqrt(d), half of it, ..., down to where the error costs no more than learning does.
 
-    >>> ladder(200_000, 4)[:3], len(ladder(200_000, 4)), len(ladder(10, 4))
+    >>> error_grid(200_000, 4)[:3], len(error_grid(200_000, 4)), len(error_grid(10, 4))
     ([0.5, 0.25, 0.125], 8, 1)
     """
     n_learners = max(1, ceil(1 + log2(rounds / dim**2) / 2))
@@ -66,8 +66,8 @@ MISSPECIFICATION = Experiment(
     title="Nearly linear rewards: how large is the error?",
     section="Linear Bandits and MDPs with Unknown Approximation Error",
     claim=(
-        "Without knowing the approximation error eps*, balancing over a ladder of presumed errors has regret of order "
-        "d sqrt(T) + sqrt(d) eps* T + d^2, up to logarithms: what OFUL would have that is told eps*."
+        "Without knowing the approximation error eps*, balancing over a grid of assumed errors has regret of order "
+        "d sqrt(T) + sqrt(d) eps* T + d^2, up to logarithms: the rate of OFUL with known eps*."
     ),
     defaults={
         "rounds": 200_000,
@@ -83,25 +83,13 @@ MISSPECIFICATION = Experiment(
     instances=tuple(INSTANCES),
     setting="""\
 A bandit in d = 4 dimensions with Gaussian noise of standard deviation 0.1, whose expected rewards are within eps* of
-linear, and no closer; eps* is computed by the problem. Each round offers a menu of six near actions or of six far ones.
-The error makes the far menu steeper and the near one flatter than the linear model, for eps* = 0.2 even sloping the
-other way, so that whoever fits the far menu plays the worst of the near one.
+linear, and no closer; the problem computes eps*. Each round offers either six near actions or six far ones. The error
+makes the far set steeper and the near one flatter than the linear model. For eps* = 0.2 the near set slopes the other
+way, so that a learner that fits the far set plays the worst action of the near one.
 
 Learner i is OFUL whose ellipsoid accounts for an error of eps_i = 1/2, 1/4, ..., 1/256 (M = 8 for 200,000 rounds). In
-the figure, learners with eps_i < eps*, which presume too little, are dotted.
+the figure, learners with eps_i < eps*, which are misspecified, are dotted.
 
 Bounds: observed widths; the paper's C d sqrt(n) + C sqrt(d) eps_i n with the printed C; and sqrt(n) + eps_i n / 2
-(`balanced-scaled`). `realized` balances the regret that learners have visibly run up and needs no bounds.""",
-    remarks="""\
-With eps* = 0 the smallest presumed error is best and every doubling costs more exploration. With eps* = 0.05 the small
-ones are wrong and lose on the near menu what the others lose by exploring, so little depends on the choice. With
-eps* = 0.2 the order is reversed: the small ones lose 0.18 a round for ever, and the best is the smallest presumed error
-above eps*. The selector with scaled bounds ends far below the median learner in the first and the last, and below it in
-the second: it leans to small errors and drops them one by one once their rewards disprove them. Without bounds
-`realized` comes within a tenth of the best learner in the second and the last, and pays 3.7 times a regret of order
-sqrt(T) in the first.
-
-Two honest limits. With the printed constants all bounds exceed the number of plays at this horizon, so
-`balanced-paper` plays the learners in turn. And for eps* > 0 regret is linear for every learner and every selector, as
-the claim says: the guarantee contains sqrt(d) eps* T.""",
+(`balanced-scaled`). `realized` balances the regret that observed rewards show and needs no bounds.""",
 )

@@ -1,8 +1,8 @@
 """Nested model classes: which of the first 2, 4, ..., d_max features matter?
 
 Learner i is OFUL on the first d_i features. Those with d_i below the hidden d* are misspecified and have linear regret;
-the largest is safe and slow. The selector is run with three candidate bounds: what the learners observe of themselves,
-the paper's d_i C sqrt(n) with its printed constant, and the same form scaled down to d_i sqrt(n) / 4.
+the largest is safe and slow. The selector is run with three candidate bounds: observed bounds, the paper's d_i C
+sqrt(n) with its printed constant, and the same form scaled down to d_i sqrt(n) / 4.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), section "Linear Bandits with Nested Model Classes".
 """
@@ -42,8 +42,8 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
         "balanced-paper": [Power(dim * constant) for dim in dims],
         "balanced-scaled": [Power(dim * settings["bound_scale"]) for dim in dims],
     }
-    world = "fixed" if settings["contexts"] == "fixed" else "random"
-    known = {"delta": settings["delta"], "noise": problem.noise, "contexts": world, "radius": settings["radius"]}
+    contexts = "fixed" if settings["contexts"] == "fixed" else "random"
+    known = {"delta": settings["delta"], "noise": problem.noise, "contexts": contexts, "radius": settings["radius"]}
     selectors = balancing_selectors(bounds, **known)
     return Setup(problem, learners, selectors, frozenset(selectors) if settings["share_data"] else frozenset())
 
@@ -86,20 +86,7 @@ NESTED = Experiment(
     setting="""\
 A linear bandit with 32 features, of which the first d* = 8 matter; 10 fresh random actions a round, Bernoulli rewards.
 Learner i is OFUL on the first 2, 4, 8, 16 or 32 features. The first two cannot represent the rewards, the last is safe
-and slow. Bounds: observed widths; the paper's d_i C sqrt(n) with its printed constant; and d_i sqrt(n) / 4
-(`balanced-scaled`). `realized` balances the regret that learners have visibly run up and needs no bounds.""",
-    remarks="""\
-With scaled bounds the two learners with too few features are eliminated early, and from then on regret grows as that of
-the learners that can represent the rewards. Until then the smallest learner, whose bound is smallest, plays most rounds
-and causes nearly all of the regret: that is the price of selection here, and the factor d* that the theorem has over
-the best learner's own rate. It is a high one, since three of the five learners are good: whoever picks one at random
-does better in most seeds, and very badly in the others.
-
-The printed constant makes theory nearly silent at this horizon. All bounds exceed the number of plays for the first
-60,000 rounds or so (that of d = 8 for 240,000 plays), in which `balanced-paper` plays the learners in turn; after that
-it leans to the smallest one, and eliminates nobody. Observed bounds are valid too and several times smaller, and they
-do eliminate, but later than scaled ones.
-
-Without any bound `realized` stops playing the two poor learners after some hundred rounds each, so that its regret is a
-sixth of that with scaled bounds. It eliminates nobody, since there is no claim to disprove.""",
+and slow. Bounds: observed widths (`balanced-observed`); the paper's d_i C sqrt(n) with its printed constant
+(`balanced-paper`); and d_i sqrt(n) / 4 (`balanced-scaled`). `realized` balances the regret that observed rewards show
+and needs no bounds.""",
 )

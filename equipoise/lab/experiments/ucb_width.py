@@ -1,9 +1,9 @@
 """The first example of the paper's introduction: how wide should the confidence intervals of UCB be?
 
 Learner i is UCB with its proven widths times width_i, from 1 down to far too small. On noisy rewards a narrow learner
-may drop the best action after a few unlucky plays and never come back; on quiet ones it wastes nothing. The selector is
-run with three candidate bounds: what the learners observe of themselves, the bound that follows from the widths with
-its proven constant, and the same form with a smaller one.
+may drop the best action after a few unlucky plays and never try it again; on nearly noiseless ones it wastes nothing.
+The selector is run with three candidate bounds: observed bounds, the bound that follows from the widths with its proven
+constant, and the same form with a smaller one.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), section "Introduction".
 """
@@ -58,7 +58,7 @@ UCB_WIDTH = Experiment(
     section="Introduction",
     claim=(
         "Confidence intervals narrower than theory prescribes often do much better in practice, but too narrow ones "
-        "can have linear regret. Model selection finds a good width while playing."
+        "can have linear regret. Model selection finds a good width online."
     ),
     defaults={
         "rounds": 100_000,
@@ -71,27 +71,14 @@ UCB_WIDTH = Experiment(
     build=build,
     instances=tuple(PROBLEMS),
     setting="""\
-Two bandits without contexts, rewards in [0, 1], of which the learners know nothing but that range:
+Two bandits without contexts, with rewards in [0, 1]; the learners know only that range:
 
 - *noisy rewards*: 5 actions, Bernoulli rewards, one action of mean 0.7 and four of mean 0.5;
 - *quiet rewards*: 30 actions with means evenly spaced from 0.5 to 0.6 and uniform noise of at most a tenth of what the
   range would allow.
 
 Learner i is UCB whose proven widths (valid at all times at once, delta = 0.01) are multiplied by 1, 1/2, ..., 1/32. Its
-candidate bound is the sum of the widths it has used (`balanced-observed`), width_i C sqrt(n) with C as it follows from
-the proven widths (`balanced-paper`), or 2 width_i sqrt(K n) (`balanced-scaled`). `realized` balances the regret that
-learners have visibly run up and needs no bounds.""",
-    remarks="""\
-On noisy rewards the narrow learners fail with visible probability: in some seeds they never play the best action again,
-which costs 0.2 a round for ever, in others they lose next to nothing, so their worst seeds lie far above their means.
-The selector begins with the narrowest learner, whose bound is the smallest, and drops it in those seeds in which it has
-failed. On quiet rewards the order is reversed: the theoretical width is the worst choice and the narrowest the best.
-The same selector does well on both.
-
-Without bounds `realized` does best on both. On noisy rewards the bounds of the narrow learners mislead the others; on
-quiet ones the bounds say rightly who is best, but keep on giving rounds to those who are not.
-
-What is proved is far weaker than what is seen: the guarantee competes with the narrowest learner that never fails and
-carries its ratio to the narrowest of all, here 16 and more, so on noisy rewards it promises hardly more than nothing at
-this horizon.""",
+candidate bound is the sum of the widths that it has used (`balanced-observed`), width_i C sqrt(n) with C as it follows
+from the proven widths (`balanced-paper`), or 2 width_i sqrt(K n) (`balanced-scaled`). `realized` balances the regret
+that observed rewards show and needs no bounds.""",
 )

@@ -1,10 +1,9 @@
-"""The figure of a run: regret of each selector against each learner alone, who played when, and what was certified.
+"""The figure of a run: regret of each selector and of each learner alone, shares of plays, and certified regret.
 
-Above, cumulative regret over rounds: selectors as thick lines with a band over seeds, learners alone as thin lines,
-each labeled at its end with its final mean. Scales are linear, so that a learner that never learns is a straight line
-and a selector that drops it bends. Below, one column per selector: the share of plays that each learner got, with a
-cross where it was eliminated, and the regret that the selector could certify beside the true one. A run of several
-instances has a figure of its own kind, in `instances_figure`.
+The upper panel shows cumulative regret over rounds: selectors as thick lines with a band over seeds, learners alone as
+thin lines, each labeled at its end with its final mean. Below, one column per selector: the share of plays that each
+learner got, with a cross where it was eliminated, and the certified beside the true regret. Runs of several instances
+have another figure, in `instances_figure`.
 """
 
 from __future__ import annotations
@@ -29,16 +28,17 @@ if TYPE_CHECKING:
 
 PNG, SVG = "regret.png", "regret.svg"
 PANELS_PER_ROW = 3
-NARROWEST_LABELS = 16  # characters; the keys of the lower panels need as much room
+SMALL_COLORS, SMALL_DPI = 128, 120  # of pictures for the documentation
+MIN_LABELS = 22  # characters; the width of the keys of the lower panels
 # Inches.
-WIDTH, LEFT = 11.0, 0.85
-HEAD, MAIN, BELOW_MAIN, FOOT = 1.2, 4.0, 0.55, 0.5
-SHARES, CERTIFIED, BETWEEN, COLUMN_GAP, ROW_GAP = 1.45, 1.15, 0.14, 0.36, 0.45
+WIDTH, LEFT = 11.0, 1.1
+HEAD, MAIN, BELOW_MAIN, FOOT = 1.3, 4.0, 0.55, 0.5
+SHARES, CERTIFIED, BETWEEN, COLUMN_GAP, ROW_GAP = 1.45, 1.15, 0.14, 0.55, 0.45
 TITLE, NOTE = 0.3, 0.155
 
 
 class Layout(NamedTuple):
-    """Where things go, in inches from the top left."""
+    """Positions and sizes in inches, from the top left."""
 
     height: float
     right: float  # where axes end and labels begin
@@ -68,12 +68,24 @@ def save_figure(figure: Figure, folder: Path, png_name: str = PNG, svg_name: str
     return svg.getvalue().decode()
 
 
+def small_png(figure: Figure) -> bytes:
+    """The figure as a PNG with a reduced palette, a third of the size of the full one."""
+    from PIL import Image  # which Matplotlib needs too
+
+    full, small = io.BytesIO(), io.BytesIO()
+    figure.savefig(full, format="png", dpi=SMALL_DPI)
+    Image.open(full).convert("RGB").quantize(SMALL_COLORS, dither=Image.Dither.NONE).save(
+        small, format="png", optimize=True
+    )
+    return small.getvalue()
+
+
 def regret_figure(results: Results) -> Figure:
     """The figure of a run; no global setting of Matplotlib is changed."""
-    return instances_figure(results) if len(results.instances) > 1 else _lone_figure(results)
+    return instances_figure(results) if len(results.instances) > 1 else _single_figure(results)
 
 
-def _lone_figure(results: Results) -> Figure:
+def _single_figure(results: Results) -> Figure:
     from matplotlib.figure import Figure
 
     learners, selectors = curves_over_seeds(results, "learner"), curves_over_seeds(results, "selector")
@@ -85,11 +97,11 @@ def _lone_figure(results: Results) -> Figure:
         box = (left / WIDTH, 1 - (top + tall) / layout.height, width / WIDTH, tall / layout.height)
         return figure.add_axes(box, label=label)
 
-    heading(figure, results, LEFT, wrong=any(learner.wrong for learner in learners))
+    heading(figure, results, LEFT, misspecified=any(learner.misspecified for learner in learners))
     panels.draw_regret(axes("regret", LEFT, HEAD, layout.right - LEFT, MAIN), learners, selectors, marks)
-    highest = max((panels.highest(selector) for selector in selectors), default=0.0)
+    scale = panels.regret_scale([final for selector in selectors for final in panels.final_regrets(selector)])
     for k, selector in enumerate(selectors):
-        _draw_block(axes, layout, results, k, selector, marks[k], highest)
+        _draw_block(axes, layout, results, k, selector, marks[k], scale)
     if selectors:
         panels.draw_keys(figure, learners, layout.certified)
     return figure
@@ -102,7 +114,7 @@ def _draw_block(
     k: int,
     selector: panels.Curves,
     marks: list[panels.Mark],
-    highest: float,
+    scale: panels.Scale,
 ) -> None:
     n_seeds, violations = results.summary["seeds"], results.summary["selectors"][k]["certificate_violations"]
     warning = f"violated in {violations} of {n_seeds} seeds" if violations else ""
@@ -113,22 +125,22 @@ def _draw_block(
     notes = panels.notes(marks, n_seeds, layout.column_width)
     panels.draw_title(lowest, selector.name, k, notes, layout.notes_height)
     panels.draw_shares(lowest, selector, len(results.summary["learners"]), marks)
-    lowest.set_ylabel("share of plays" if first_column else "", fontsize=9)
+    lowest.set_ylabel("Share of plays" if first_column else "", fontsize=9)
     lowest.tick_params(labelleft=first_column)
     if layout.certified:
         lowest.tick_params(labelbottom=False)
         top += SHARES + BETWEEN
         lowest = axes(f"certified regret of {selector.name}", left, top, layout.column_width, CERTIFIED)
-        panels.draw_certified(lowest, selector, k, highest, warning)
-        lowest.set_ylabel("regret" if first_column else "", fontsize=9)
+        panels.draw_certified(lowest, selector, k, scale, warning)
+        lowest.set_ylabel(f"Regret{scale.note}" if first_column else "", fontsize=9)
         lowest.tick_params(labelleft=first_column)
-    lowest.set_xlabel("rounds" if last_row else "", fontsize=9)
+    lowest.set_xlabel("Rounds" if last_row else "", fontsize=9)
 
 
 def _layout(curves: list[panels.Curves], selectors: list[panels.Curves], marks: list[list[panels.Mark]]) -> Layout:
     n_rows = ceil(len(selectors) / PANELS_PER_ROW)
     n_columns = ceil(len(selectors) / max(n_rows, 1)) or 1
-    longest = max(NARROWEST_LABELS, *(len(panels.end_label(curve)) for curve in curves))
+    longest = max(MIN_LABELS, *(len(panels.end_label(curve)) for curve in curves))
     right = WIDTH - 0.5 - 0.088 * longest
     column_width = (right - LEFT - COLUMN_GAP * (n_columns - 1)) / n_columns
     notes_height = NOTE * max((len(panels.notes(found, 1, column_width)) for found in marks), default=0)

@@ -1,4 +1,4 @@
-"""Pages that need no network: one HTML file with everything in it, in light and dark."""
+"""Self-contained HTML pages: one file each, without external resources, in light and dark."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from html import escape
 
 
 def page(title: str, sections: Sequence[Iterable[str]]) -> str:
-    """A whole page; every section is a sequence of pieces of HTML."""
+    """A whole page; every section is a sequence of HTML fragments."""
     body = "\n</section>\n<section>\n".join("\n".join(parts) for parts in sections)
     return _PAGE.format(title=escape(title), style=_STYLE, body=body)
 
 
 def inline(svg: str, title: str) -> str:
-    """The SVG as part of an HTML page: no prolog, no name spaces, no fixed size, and no style that would leak out."""
+    """The SVG for embedding in HTML: without prolog, namespaces, fixed size and global styles."""
     drawing = svg[svg.index("<svg") :]
     tag, rest = drawing.split(">", 1)
     tag = re.sub(r'\s(?:xmlns(?::\w+)?|width|height|version)="[^"]*"', "", tag)
@@ -25,7 +25,7 @@ def inline(svg: str, title: str) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], n_plain: int = 0, kind: str = "figures") -> str:
-    """A table; the rows after the first `n_plain` stand out if there are such."""
+    """A table in a scrollable container; rows after the first `n_plain` are highlighted."""
     cells = "".join(f"<th scope='col'>{escape(name)}</th>" for name in head)
     lines = [f"<div class='wide'><table class='{kind}'><thead><tr>{cells}</tr></thead><tbody>"]
     for i, (first, *others) in enumerate(rows):
@@ -51,7 +51,7 @@ p { max-width: 46rem; margin: .5rem 0; }
 .claim { font-size: 1.1rem; }
 .quiet { color: var(--quiet); font-size: .88rem; }
 .wide { overflow-x: auto; margin: 1rem 0; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+table { border-collapse: separate; border-spacing: 0; font-variant-numeric: tabular-nums; }
 th, td { padding: .38rem .9rem .38rem 0; text-align: right; border-bottom: 1px solid var(--line); white-space: pre; }
 th:first-child { text-align: left; }
 td { padding-left: .9rem; }
@@ -67,6 +67,15 @@ figure svg { display: block; width: 100%; height: auto; }
 blockquote { margin: .3rem 0 .9rem; padding: .1rem 0 .1rem 1rem; border-left: 3px solid var(--line); max-width: 46rem; }
 pre { background: var(--tint); padding: .8rem 1rem; border-radius: 6px; overflow-x: auto; }
 code, pre { font-family: ui-monospace, monospace; font-size: .9em; }
+@media (max-width: 44rem) {
+  main { padding: 1.2rem .9rem 3rem; }
+  h1 { font-size: 1.5rem; }
+  th, td { padding: .34rem .55rem; font-size: .88rem; }
+  th:first-child { position: sticky; left: 0; background: var(--paper); }
+  .selector th:first-child { background: var(--tint); }
+  figure { overflow-x: auto; }
+  figure svg { min-width: 46rem; }
+}
 """
 
 _PAGE = """<!DOCTYPE html>

@@ -35,11 +35,11 @@ def write_report(results: Results, figure_svg: str, path: Path) -> None:
     title = str(results.experiment["title"])
     sections = [
         _head(results, title),
-        ("<h2>Result</h2>", *_per_instance(results, _in_short, _facts, _overview), _explanations(results)),
+        ("<h2>Result</h2>", *_per_instance(results, _result, _facts, _overview), _explanations(results)),
         ("<h2>Regret, plays and certificates over time</h2>", _figure(figure_svg, title)),
-        ("<h2>Who played</h2>", _plays_words(), *_per_instance(results, _plays)),
+        ("<h2>Share of plays</h2>", _plays_note(), *_per_instance(results, _plays)),
         ("<h2>Certificates</h2>", *_certificates(results)),
-        ("<h2>Settings</h2>", _settings(results), "<h2>Run it again</h2>", _again(results)),
+        ("<h2>Settings</h2>", _settings(results), "<h2>Run it again</h2>", _command(results)),
     ]
     write_atomic(path, page(title, sections).encode())
 
@@ -61,20 +61,20 @@ def _per_instance(results: Results, *parts: Callable[[Results, str], str]) -> It
         yield from (part(results, instance) for part in parts)
 
 
-def _in_short(results: Results, instance: str) -> str:
+def _result(results: Results, instance: str) -> str:
     """The outcome in a sentence or two."""
     summary, learners = results.summary, rows_of(results.summary, "learners", instance)
     best = min(learners, key=lambda row: row["regret_mean"])
     worst = max(learners, key=lambda row: row["regret_mean"])
     text = (
         f"After {summary['rounds']:,} rounds the best learner alone, <b>{escape(best['name'])}</b>, has lost "
-        f"{_regret(best)}, the worst, {escape(worst['name'])}, {_regret(worst)}. Nobody knows beforehand which is "
-        "which."
+        f"{_regret(best)}, and the worst, {escape(worst['name'])}, {_regret(worst)}. Which learner is best is not "
+        "known in advance."
     )
     if selectors := rows_of(summary, "selectors", instance):
         least = min(selectors, key=lambda row: row["regret_mean"])
         text += (
-            f" The best selector, <b>{escape(least['name'])}</b>, which had to find out while playing, has lost "
+            f" The best selector, <b>{escape(least['name'])}</b>, which learns online which learner to play, has lost "
             f"{_regret(least)}, a price of {with_error(least['price_mean'], least['price_se'])}."
         )
     return f"<p>{text}</p>"
@@ -85,8 +85,8 @@ def _regret(row: Row) -> str:
 
 
 def _facts(results: Results, instance: str) -> str:
-    known = facts(results.summary, instance)
-    return f"<p>What no learner is told: {escape(known)}.</p>" if known else ""
+    unknown = facts(results.summary, instance)
+    return f"<p>Unknown to the learners: {escape(unknown)}.</p>" if unknown else ""
 
 
 def _overview(results: Results, instance: str) -> str:
@@ -97,11 +97,11 @@ def _overview(results: Results, instance: str) -> str:
 def _explanations(results: Results) -> str:
     error = "± is one standard error over seeds. " if results.summary["seeds"] > 1 else ""
     return (
-        f"<p class='quiet'>Regret is the expected reward lost against the best action in every round, in total. {error}"
-        f"Price is the regret of a selector over that of the best learner alone, the latter counted as at least "
-        f"{PRICE_FLOOR:g} times the width of the rewards times the root of the rounds. A certificate is violated in a "
-        "seed if the regret certified at some recorded round was below the true one. Seconds are single-thread time, "
-        "summed over seeds.</p>"
+        f"<p class='quiet'>Regret is the total expected reward lost against always playing the best action. {error}"
+        f"Price is the regret of a selector over that of the best learner alone, the latter taken as at least "
+        f"{PRICE_FLOOR:g} times the width of the reward range times the square root of the number of rounds. A "
+        "certificate is violated in a seed if the certified regret was below the true regret at some recorded round. "
+        "Seconds are single-thread time, summed over seeds.</p>"
     )
 
 
@@ -109,8 +109,8 @@ def _figure(svg: str, title: str) -> str:
     return f"<figure>{inline(svg, title)}</figure>"
 
 
-def _plays_words() -> str:
-    return "<p>Share of all rounds that each learner got, mean over seeds.</p>"
+def _plays_note() -> str:
+    return "<p>Share of all rounds played by each learner, mean over seeds.</p>"
 
 
 def _plays(results: Results, instance: str) -> str:
@@ -124,9 +124,9 @@ def _certificates(results: Results) -> Iterable[str]:
         return
     delta = max(results.eliminations["delta"])
     yield (
-        "<p>A learner is dropped once its own rewards disprove its bound. Every elimination below can be recomputed "
+        "<p>A learner is eliminated once its rewards contradict its bound. Every elimination below can be recomputed "
         f"from its record in <code>{ELIMINATIONS}</code> with <code>equipoise verify</code>; with probability at least "
-        f"{1 - delta:.4g}, no learner that keeps its bound is ever dropped.</p>"
+        f"{1 - delta:.4g}, no learner that keeps its bound is ever eliminated.</p>"
     )
     yield from _per_instance(results, _eliminated)
 
@@ -159,14 +159,15 @@ def _settings(results: Results) -> str:
     return table(["setting", "value"], rows, kind="settings")
 
 
-def _again(results: Results) -> str:
+def _command(results: Results) -> str:
     from equipoise.lab.experiments import EXPERIMENTS
 
     settings = results.experiment["settings"]
-    known = EXPERIMENTS.get(settings["experiment"])
-    command = command_line(settings, known.defaults if known else {}, known.selectors if known else ())
+    registered = EXPERIMENTS.get(settings["experiment"])
+    defaults, selectors = (registered.defaults, registered.selectors) if registered else ({}, ())
+    command = command_line(settings, defaults, selectors)
     return (
         f"<pre>{escape(command)} --out NEW_FOLDER</pre>"
-        "<p class='quiet'>The same settings and seeds give the same curves, whatever the number of processes. With the "
-        "folder of this run as <code>--out</code>, missing seeds are added and nothing is computed twice.</p>"
+        "<p class='quiet'>The same settings and seeds give the same curves for any number of processes. With the "
+        "folder of this run as <code>--out</code>, only missing seeds are computed.</p>"
     )

@@ -20,7 +20,7 @@ class Row(NamedTuple):
 
 
 def overview(summary: Mapping[str, Plain], instance: str = "") -> list[Row]:
-    """Learners alone, then selectors, with the figures of `summary.json`; a cell is empty where it has no meaning."""
+    """Learners alone, then selectors, with the numbers of `summary.json`; cells that do not apply are empty."""
     learners, seeds = rows_of(summary, "learners", instance), summary["seeds"]
     rows = [Row("learner", row["name"], (_regret(row), "", "", "", _seconds(row["seconds"]))) for row in learners]
     for row in rows_of(summary, "selectors", instance):
@@ -42,17 +42,17 @@ def plays(summary: Mapping[str, Plain], instance: str = "") -> list[Row]:
 
 
 def facts(summary: Mapping[str, Plain], instance: str = "") -> str:
-    """What the simulation knows and no learner does; empty where nothing is stated."""
-    words = []
+    """What the simulation knows but the learners do not; empty where the experiment states nothing."""
+    parts = []
     for fact in rows_of(summary, "facts", instance):
-        least, median, greatest = (f"{fact[key]:.3g}" for key in ("least", "median", "greatest"))
-        spread = "" if least == greatest else f" (median over seeds; {least} to {greatest})"
-        words.append(f"{fact['name']} = {median}{spread}")
-    return ", ".join(words)
+        smallest, median, largest = (f"{fact[key]:.3g}" for key in ("least", "median", "greatest"))
+        spread = "" if smallest == largest else f" (median over seeds; {smallest} to {largest})"
+        parts.append(f"{fact['name']} = {median}{spread}")
+    return ", ".join(parts)
 
 
 def with_error(mean: float, error: float | None) -> str:
-    """A mean and its standard error, both with the digits that a mean of this size deserves.
+    """A mean and its standard error, with a number of digits that suits the mean.
 
     >>> with_error(4782.2, 379.7), with_error(47.23, 3.64), with_error(0.0123, None)
     ('4,782 ± 380', '47.2 ± 3.6', '0.0123')

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from equipoise.certificates.fields import Record
-from equipoise.errors import InvalidArgument, UnreadableFile
+from equipoise.errors import InvalidArgument, UnreadableFile, require
 from equipoise.simulation.parts import log_rounds as log_rounds
 from equipoise.types import AnyArray, Array, Config, Integers
 
@@ -111,6 +111,7 @@ class Results:
 
 def load_results(folder: str | Path) -> Results:
     """The results in a folder that `equipoise run` has finished."""
+    require("equipoise.load_results", "polars")
     import polars as pl
 
     path = Path(folder)

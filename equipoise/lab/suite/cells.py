@@ -22,17 +22,17 @@ from equipoise.lab.executor import Report
 from equipoise.lab.runs.results import log_rounds
 from equipoise.lab.runs.seeds import run_from_tapes, violates
 from equipoise.lab.suite.contenders import CONTENDERS
-from equipoise.lab.suite.instances import INSTANCES, World
+from equipoise.lab.suite.instances import INSTANCES, InstanceSetup
 from equipoise.lab.suite.results import Row
 from equipoise.learner import Learner
 from equipoise.problem import FullProblem
 from equipoise.selector import Selector
 from equipoise.simulation.joint import run_jointly
+from equipoise.simulation.loops import can_compile
 from equipoise.simulation.parts import Curves, open_curves
 from equipoise.simulation.sources import code_digest
 from equipoise.simulation.tape_files import load_tapes, save_tapes
 from equipoise.simulation.tapes import Tapes, why_not_tapes
-from equipoise.simulation.worlds import can_compile
 from equipoise.storage.files import digest
 
 LEARNERS = "learners"  # stands for a selector's label in the row of all learners alone
@@ -40,7 +40,7 @@ LEARNERS = "learners"  # stands for a selector's label in the row of all learner
 
 @dataclass(frozen=True)
 class Task:
-    """Runs that one process does in one go."""
+    """Runs that one process performs together."""
 
     instance: str
     rounds: int
@@ -55,43 +55,43 @@ class Task:
 
 
 @cache
-def _first_seed(instance: str, rounds: int) -> World:
+def _first_seed(instance: str, rounds: int) -> InstanceSetup:
     return INSTANCES[instance].set_up(0, rounds)
 
 
 @cache
 def way_of(instance: str, rounds: int, label: str, shared: bool) -> str | None:
-    """How a contender runs on an instance: "tapes", "joint", "alone", or None if it is not entitled to it."""
-    world, contender = _first_seed(instance, rounds), CONTENDERS[label]
-    if shared and not (world.can_share and contender.can_share):
+    """How a contender runs on an instance: "tapes", "joint", "alone", or None if it is not compatible with it."""
+    setup, contender = _first_seed(instance, rounds), CONTENDERS[label]
+    if shared and not (setup.can_share and contender.can_share):
         return None
     try:
         if contender.whole:
-            contender.learner_for(world, rounds)
+            contender.learner_for(setup, rounds)
             return "alone"
-        selector = contender.selector_for(world, rounds)
-        check_compatible(selector, world.learners)
+        selector = contender.selector_for(setup, rounds)
+        check_compatible(selector, setup.learners)
     except IncompatibleLearner:
         return None
-    if why_not_tapes(world.problem, selector, shared) is None:
+    if why_not_tapes(setup.problem, selector, shared) is None:
         return "tapes"
-    # Whoever cannot be compiled would take hours.
-    return "joint" if can_compile(world.problem, selector, *world.learners) else None
+    # Interpreted runs would take hours.
+    return "joint" if can_compile(setup.problem, selector, *setup.learners) else None
 
 
 @cache
 def _basis(instance: str, rounds: int, label: str, shared: bool) -> str:
-    """What a result depends on beside the seed: settings and code."""
-    world = _first_seed(instance, rounds)
+    """What a result depends on besides the seed: settings and code."""
+    setup = _first_seed(instance, rounds)
     contender = CONTENDERS.get(label)  # none of the tapes and of the learners on them
     modules = {"equipoise.simulation.tapes"}
-    parts: list[FullProblem | Learner | Selector] = [world.problem]
+    parts: list[FullProblem | Learner | Selector] = [setup.problem]
     if contender and contender.whole:
-        parts.append(contender.learner_for(world, rounds))
+        parts.append(contender.learner_for(setup, rounds))
     else:
-        parts += world.learners
+        parts += setup.learners
     if contender and not contender.whole:
-        parts.append(contender.selector_for(world, rounds))
+        parts.append(contender.selector_for(setup, rounds))
         modules |= {"equipoise.simulation.joint"} if way_of(instance, rounds, label, shared) == "joint" else set()
     modules |= {type(part).__module__ for part in parts}
     return digest(
@@ -107,12 +107,12 @@ def _basis(instance: str, rounds: int, label: str, shared: bool) -> str:
 
 
 def key_of(instance: str, rounds: int, label: str, shared: bool, seed: int) -> str:
-    """Of a result: equal keys mean equal results."""
+    """The key of a result: equal keys mean equal results."""
     return digest({"basis": _basis(instance, rounds, label, shared), "seed": seed})
 
 
 def perform(tape_folder: Path, task: Task, report: Report) -> list[Row]:
-    """Run a task; the results by row. Reports are in runs."""
+    """Run a task and return its rows; `report` is called with numbers of runs."""
     rows: list[Row] = []
     for seed in task.seeds:
         for row in _runs(task, seed, tape_folder):
@@ -129,18 +129,18 @@ def _runs(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]:
 
 
 def _perform_on_tapes(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]:
-    world = INSTANCES[task.instance].set_up(seed, task.rounds)
-    tapes = Tapes(world.problem, world.learners, log_rounds(task.rounds), seed)
+    setup = INSTANCES[task.instance].set_up(seed, task.rounds)
+    tapes = Tapes(setup.problem, setup.learners, log_rounds(task.rounds), seed)
     path = tape_folder / f"{task.instance}-{seed:05d}.npz"
     key = key_of(task.instance, task.rounds, "tapes", False, seed)
     known = load_tapes(tapes, path, key)
     recorded = tapes.recorded.copy()
     for label in task.labels:
         if label == LEARNERS:
-            regrets = [float(tapes.curve(i)[-1]) for i in range(len(world.learners))]
+            regrets = [float(tapes.curve(i)[-1]) for i in range(len(setup.learners))]
             yield {**_about(task, label, seed), "regrets": regrets, "seconds": sum(tapes.seconds)}
         else:
-            selector = CONTENDERS[label].selector_for(world, task.rounds)
+            selector = CONTENDERS[label].selector_for(setup, task.rounds)
             yield _result(task, label, seed, *run_from_tapes(tapes, selector))
     if not known or (tapes.recorded > recorded).any():
         save_tapes(tapes, path, key)
@@ -148,17 +148,17 @@ def _perform_on_tapes(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]
 
 def _perform_jointly(task: Task, seed: int) -> Row:
     (label,) = task.labels
-    world = INSTANCES[task.instance].set_up(seed, task.rounds)
-    selector, marks = CONTENDERS[label].selector_for(world, task.rounds), log_rounds(task.rounds)
-    run = run_jointly(world.problem, world.learners, selector, marks, seed, share_data=task.shared)
+    setup = INSTANCES[task.instance].set_up(seed, task.rounds)
+    selector, marks = CONTENDERS[label].selector_for(setup, task.rounds), log_rounds(task.rounds)
+    run = run_jointly(setup.problem, setup.learners, selector, marks, seed, share_data=task.shared)
     return _result(task, label, seed, *run)
 
 
 def _perform_alone(task: Task, seed: int) -> Row:
     (label,) = task.labels
-    world = INSTANCES[task.instance].set_up(seed, task.rounds)
-    marks, learner = log_rounds(task.rounds), CONTENDERS[label].learner_for(world, task.rounds)
-    tapes = Tapes(world.problem, [learner], marks, seed)
+    setup = INSTANCES[task.instance].set_up(seed, task.rounds)
+    marks, learner = log_rounds(task.rounds), CONTENDERS[label].learner_for(setup, task.rounds)
+    tapes = Tapes(setup.problem, [learner], marks, seed)
     run = open_curves(len(marks), 1)
     run.regret[:] = tapes.curve(0)
     run.plays[:, 0] = marks
@@ -188,7 +188,7 @@ def plan(
     labels: Sequence[str],
     known: Mapping[str, Row],
 ) -> list[Task]:
-    """The tasks whose results are not known yet, by key."""
+    """The tasks whose results are missing, by key."""
     tasks = []
     for name in instances:
         length = rounds[name]

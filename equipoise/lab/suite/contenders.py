@@ -1,9 +1,8 @@
-"""Who takes part: every selector with the constants of its publication, the same on all instances.
+"""The contenders: every selector with the constants of its publication, the same on all instances.
 
-Where a selector needs candidate bounds it gets the scaled ones of the instance, or those that learners observe of
-themselves. All get the same failure probability, the range of the rewards and the law of the noise as far as they ask.
-Learners that select a model inside themselves take part, in place of learners and selector, where they are made for
-the question that the instance asks.
+Where a selector needs candidate bounds it gets the scaled ones of the instance, or observed bounds. All get the same
+failure probability, the range of the rewards and the noise level where they take them. Learners that select a model
+internally take part in place of learners and selector, on the instances that they are designed for.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from equipoise.errors import IncompatibleLearner
-from equipoise.lab.suite.instances import World
+from equipoise.lab.suite.instances import InstanceSetup
 from equipoise.learner import Learner
 from equipoise.learners import OFUL, OSOM, ALBDim, MisspecificationAdaptive, ModCB
 from equipoise.problems import DisjointLinearBandit, LinearBandit, MisspecifiedLinearBandit
@@ -22,9 +21,9 @@ from equipoise.selectors import SELECTORS
 from equipoise.types import Config, Plain
 
 DELTA = 0.05
-ORACLE = "oracle"  # the best learner alone; not run, but read off the learners' own curves
-Builder: TypeAlias = Callable[[World, int], Selector]  # of one seed of an instance and the rounds
-LearnerBuilder: TypeAlias = Callable[[World, int], Learner]
+ORACLE = "oracle"  # the best learner alone; not run, but taken from the learners' own curves
+Builder: TypeAlias = Callable[[InstanceSetup, int], Selector]  # of one seed of an instance and the rounds
+LearnerBuilder: TypeAlias = Callable[[InstanceSetup, int], Learner]
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,8 @@ class Contender:
 
     label: str
     selector: str  # name in the registry of selectors, or of learners
-    constants: str  # in words
-    guaranteed: bool  # whether a regret bound is proved of it as it runs here; not so of what is only in a style
+    constants: str  # description
+    guaranteed: bool  # whether a regret bound is proved for it as it runs here
     build: Builder | None = None
     build_learner: LearnerBuilder | None = None
     can_share: bool = True  # whether it may run while learners learn from each other's rounds
@@ -44,102 +43,102 @@ class Contender:
         """Whether it is a learner that needs no selector."""
         return self.build_learner is not None
 
-    def selector_for(self, world: World, rounds: int) -> Selector:
+    def selector_for(self, setup: InstanceSetup, rounds: int) -> Selector:
         if self.build is None:
-            raise IncompatibleLearner(f"{self.label} is no selector")
-        return self.build(world, rounds)
+            raise IncompatibleLearner(f"{self.label} is not a selector")
+        return self.build(setup, rounds)
 
-    def learner_for(self, world: World, rounds: int) -> Learner:
+    def learner_for(self, setup: InstanceSetup, rounds: int) -> Learner:
         if self.build_learner is None:
-            raise IncompatibleLearner(f"{self.label} is no learner")
-        return self.build_learner(world, rounds)
+            raise IncompatibleLearner(f"{self.label} is not a learner")
+        return self.build_learner(setup, rounds)
 
 
-def _settings(world: World) -> Config:
-    problem = world.problem
+def _settings(setup: InstanceSetup) -> Config:
+    problem = setup.problem
     return {
         "delta": DELTA,
         "reward_range": problem.reward_range,
         "noise": problem.noise,
-        "contexts": world.contexts,
+        "contexts": setup.contexts,
     }
 
 
 def _with_bounds(name: str, *, observed: bool = False) -> Builder:
-    return lambda world, rounds: SELECTORS[name](world.observed if observed else world.scaled, **_settings(world))
+    return lambda setup, rounds: SELECTORS[name](setup.observed if observed else setup.scaled, **_settings(setup))
 
 
 def _without_bounds(name: str, **constants: Plain) -> Builder:
-    return lambda world, rounds: SELECTORS[name](len(world.learners), **_settings(world), **constants)
+    return lambda setup, rounds: SELECTORS[name](len(setup.learners), **_settings(setup), **constants)
 
 
-def _told_the_horizon(name: str) -> Builder:
-    return lambda world, rounds: SELECTORS[name](len(world.learners), horizon=rounds, **_settings(world))
+def _with_rounds(name: str) -> Builder:
+    return lambda setup, rounds: SELECTORS[name](len(setup.learners), rounds=rounds, **_settings(setup))
 
 
-def _in_range(world: World, name: str) -> Config:
-    """The settings of a selector whose theory needs rewards that never leave their range."""
-    settings = _settings(world)
+def _in_range(setup: InstanceSetup, name: str) -> Config:
+    """The settings of a selector whose theory needs bounded rewards."""
+    settings = _settings(setup)
     if settings.pop("noise") is not None:
-        raise _made_for(name, "rewards in a range")
+        raise _designed_for(name, "rewards in a range")
     return settings
 
 
-def _weighing(name: str, **constants: Plain) -> Builder:
-    return lambda world, rounds: SELECTORS[name](
-        len(world.learners), horizon=rounds, **_in_range(world, name), **constants
+def _with_weights(name: str, **constants: Plain) -> Builder:
+    return lambda setup, rounds: SELECTORS[name](
+        len(setup.learners), rounds=rounds, **_in_range(setup, name), **constants
     )
 
 
-def _ucbc(world: World, rounds: int) -> Selector:
-    selector: Selector = SELECTORS["UCBC"](world.scaled, horizon=rounds, **_in_range(world, "UCBC"))
+def _ucbc(setup: InstanceSetup, rounds: int) -> Selector:
+    selector: Selector = SELECTORS["UCBC"](setup.scaled, rounds=rounds, **_in_range(setup, "UCBC"))
     return selector
 
 
-def _made_for(name: str, problem: str) -> IncompatibleLearner:
-    return IncompatibleLearner(f"{name} is made for {problem}")
+def _designed_for(name: str, problem: str) -> IncompatibleLearner:
+    return IncompatibleLearner(f"{name} is designed for {problem}")
 
 
-def _linear_learners(world: World, name: str) -> list[OFUL]:
-    learners = [learner for learner in world.learners if isinstance(learner, OFUL)]
+def _linear_learners(setup: InstanceSetup, name: str) -> list[OFUL]:
+    learners = [learner for learner in setup.learners if isinstance(learner, OFUL)]
     if not learners:
-        raise _made_for(name, "linear rewards")
+        raise _designed_for(name, "linear rewards")
     return learners
 
 
-def _known(world: World, name: str) -> Config:
-    """What a linear learner is told, as the learners of the instance are."""
-    largest = _linear_learners(world, name)[-1]
+def _known(setup: InstanceSetup, name: str) -> Config:
+    """The settings of a linear learner, as those of the instance's learners."""
+    largest = _linear_learners(setup, name)[-1]
     return {"norm_bound": largest.norm_bound, "noise": largest.noise, "delta": DELTA}
 
 
-def _nested_dims(world: World, name: str) -> list[int]:
-    dims = [learner.dim for learner in _linear_learners(world, name)]
-    if not isinstance(world.problem, LinearBandit) or len(set(dims)) < len(world.learners):
-        raise _made_for(name, "nested features")
+def _nested_dims(setup: InstanceSetup, name: str) -> list[int]:
+    dims = [learner.dim for learner in _linear_learners(setup, name)]
+    if not isinstance(setup.problem, LinearBandit) or len(set(dims)) < len(setup.learners):
+        raise _designed_for(name, "nested features")
     return dims
 
 
-def _modcb(world: World, rounds: int) -> ModCB:
-    return ModCB(_nested_dims(world, "ModCB"), **_known(world, "ModCB"))
+def _modcb(setup: InstanceSetup, rounds: int) -> ModCB:
+    return ModCB(_nested_dims(setup, "ModCB"), **_known(setup, "ModCB"))
 
 
-def _alb_dim(world: World, rounds: int) -> ALBDim:
-    return ALBDim(max(_nested_dims(world, "ALB-Dim")), **_known(world, "ALB-Dim"))
+def _alb_dim(setup: InstanceSetup, rounds: int) -> ALBDim:
+    return ALBDim(max(_nested_dims(setup, "ALB-Dim")), **_known(setup, "ALB-Dim"))
 
 
-def _osom(world: World, rounds: int) -> OSOM:
-    problem = world.problem
+def _osom(setup: InstanceSetup, rounds: int) -> OSOM:
+    problem = setup.problem
     if not isinstance(problem, DisjointLinearBandit):
-        raise _made_for("OSOM", "attributes that may matter or not")
-    return OSOM(problem.n_actions, dim=problem.n_columns, **_known(world, "OSOM"))
+        raise _designed_for("OSOM", "attributes that may matter or not")
+    return OSOM(problem.n_actions, dim=problem.n_columns, **_known(setup, "OSOM"))
 
 
-def _misspecification_adaptive(world: World, rounds: int) -> MisspecificationAdaptive:
-    problem, name = world.problem, "MisspecificationAdaptive"
+def _misspecification_adaptive(setup: InstanceSetup, rounds: int) -> MisspecificationAdaptive:
+    problem, name = setup.problem, "MisspecificationAdaptive"
     if not isinstance(problem, MisspecifiedLinearBandit):
-        raise _made_for(name, "nearly linear rewards")
-    norm_bound = _known(world, name)["norm_bound"]
+        raise _designed_for(name, "nearly linear rewards")
+    norm_bound = _known(setup, name)["norm_bound"]
     return MisspecificationAdaptive(problem.n_columns, arms=problem.n_actions, rounds=rounds, norm_bound=norm_bound)
 
 
@@ -189,13 +188,13 @@ _ALL = (
         False,
         _without_bounds("RateAdaptive"),
     ),
-    Contender("corral", "Corral", "η = √(M / T)", True, _weighing("Corral"), can_share=False),
+    Contender("corral", "Corral", "η = √(M / T)", True, _with_weights("Corral"), can_share=False),
     Contender(
         "stochastic-corral",
         "StochasticCorral",
         "in the style of the publication: CORRAL over smoothed learners, η = √(M / turns)",
         False,
-        _weighing("StochasticCorral"),
+        _with_weights("StochasticCorral"),
         can_share=False,
     ),
     Contender(
@@ -203,7 +202,7 @@ _ALL = (
         "StochasticEXP3P",
         "in the style of the publication: EXP3.P over smoothed learners, floor for unknown c",
         False,
-        _weighing("StochasticEXP3P"),
+        _with_weights("StochasticEXP3P"),
         can_share=False,
     ),
     Contender(
@@ -211,12 +210,12 @@ _ALL = (
         "TsallisCorral",
         "in the style of the authors' code: η = βᵏ / √t, β = exp(1 / ln T)",
         False,
-        _weighing("TsallisCorral"),
+        _with_weights("TsallisCorral"),
         can_share=False,
     ),
     Contender("ucbc", "UCBC", "UCB-C-style: scaled bounds, R(n)/n + w √(ln T / (2 n)), one copy", False, _ucbc),
     Contender("ucb1", "UCB1", "mean + w √(ln t / (2 n))", False, _without_bounds("UCB1")),
-    Contender("exp3", "EXP3", "η = √(2 ln M / (M T))", False, _told_the_horizon("EXP3")),
+    Contender("exp3", "EXP3", "η = √(2 ln M / (M T))", False, _with_rounds("EXP3")),
     Contender("greedy-mean", "GreedyMean", "highest mean reward so far", False, _without_bounds("GreedyMean")),
     Contender("uniform", "Uniform", "any learner, equally likely", False, _without_bounds("Uniform")),
     Contender("modcb", "ModCB", "κ = 1/3", True, build_learner=_modcb, can_share=False),

@@ -33,23 +33,23 @@ EPISODES = 5_000  # an episode of the decision process stands for several rounds
 HALVES = ("tuning", "report")
 
 
-class World(NamedTuple):
+class InstanceSetup(NamedTuple):
     """One seed of an instance: fresh objects, ready to run."""
 
     problem: FullProblem
     learners: tuple[Learner, ...]
-    scaled: tuple[Bound, ...]  # candidate bounds in the learner's plays, with constants as seen in practice
+    scaled: tuple[Bound, ...]  # candidate bounds in the learner's plays, with practical constants
     contexts: str = "random"  # or "fixed", where every round offers the same actions
 
     @property
     def observed(self) -> tuple[Bound, ...]:
-        """What learners observe of themselves, and the scaled bounds of those that observe nothing."""
+        """Observed bounds, and scaled ones for learners that provide none."""
         pairs = zip(self.learners, self.scaled, strict=True)
         return tuple(Observed() if "regret" in provides(learner) else bound for learner, bound in pairs)
 
     @property
     def can_share(self) -> bool:
-        """Whether some learner can learn from rounds it did not play; a fixed rule takes them in to no effect."""
+        """Whether some learner can learn from rounds it did not play; fixed rules do not learn."""
         learning = (learner for learner in self.learners if not isinstance(learner, Constant))
         return any("off_policy" in accepts(learner) for learner in learning)
 
@@ -66,26 +66,26 @@ class Instance:
     name: str
     tests: str  # what is hard about it, in one sentence
     half: str
-    build: Callable[[Mapping[str, Plain], int], World]
+    build: Callable[[Mapping[str, Plain], int], InstanceSetup]
     settings: Mapping[str, Plain] = field(default_factory=dict)
     rounds: int = ROUNDS
 
-    def set_up(self, seed: int, rounds: int | None = None) -> World:
-        """One seed, over the instance's own number of rounds unless told otherwise."""
+    def set_up(self, seed: int, rounds: int | None = None) -> InstanceSetup:
+        """One seed, by default with the instance's own number of rounds."""
         return self.build(self.complete_settings(rounds), seed)
 
     def complete_settings(self, rounds: int | None = None) -> Config:
-        """All that the instance depends on beside the seed, as plain data."""
+        """All that the instance depends on besides the seed, as plain data."""
         return {**self.settings, "rounds": self.rounds if rounds is None else rounds}
 
 
-def _as_experiment(experiment: Experiment, settings: Mapping[str, Plain], seed: int) -> World:
+def _as_experiment(experiment: Experiment, settings: Mapping[str, Plain], seed: int) -> InstanceSetup:
     setup = experiment.build({**settings, "rounds": settings.get("built_for", settings["rounds"])}, seed)
     scaled = setup.selectors["balanced-scaled"]
     assert isinstance(scaled, BalancedElimination) and scaled.bounds is not None
     kept = settings.get("learners", range(len(setup.learners)))
     learners, bounds = tuple(setup.learners[i] for i in kept), tuple(scaled.bounds[i] for i in kept)
-    return World(setup.problem, learners, bounds, scaled.contexts)
+    return InstanceSetup(setup.problem, learners, bounds, scaled.contexts)
 
 
 def _from_experiment(
@@ -95,7 +95,7 @@ def _from_experiment(
     return Instance(name, tests, half, partial(_as_experiment, experiment), settings, rounds)
 
 
-def _confidence(settings: Mapping[str, Plain], seed: int) -> World:
+def _confidence(settings: Mapping[str, Plain], seed: int) -> InstanceSetup:
     dim, kappas, n_actions = settings["dim"], settings["kappas"], settings["n_actions"]
     noise = {"noise": "gaussian", "noise_scale": settings["noise_scale"]}
     # One fixed set of actions. As a table of one it runs on the drivers that are compiled for changing ones.
@@ -103,31 +103,31 @@ def _confidence(settings: Mapping[str, Plain], seed: int) -> World:
     learners = tuple(
         OFUL(dim, norm_bound=NORM_BOUND, regularization=0.01, scale=kappa, name=f"kappa {kappa:g}") for kappa in kappas
     )
-    return World(problem, learners, tuple(Power(kappa * dim) for kappa in kappas), "fixed")
+    return InstanceSetup(problem, learners, tuple(Power(kappa * dim) for kappa in kappas), "fixed")
 
 
-def _many_learners(settings: Mapping[str, Plain], seed: int) -> World:
-    """Fixed rules for all actions but the best one, and a learner that has to find that."""
+def _many_learners(settings: Mapping[str, Plain], seed: int) -> InstanceSetup:
+    """Fixed rules for all actions but the best one, and a learner that can find it."""
     n_actions, width = settings["n_learners"], settings["ucb_width"]
     means = np.append(np.linspace(settings["worst"], settings["second"], n_actions - 1), settings["best"])
     rules = tuple(Constant(action) for action in range(n_actions - 1))
     learners = (*rules, UCB(n_actions, scale=width, name="UCB"))
     scaled = (*(Power(1.0) for _ in rules), Power(2 * width * sqrt(n_actions)))
-    return World(KArmedBandit(means), learners, scaled, "fixed")
+    return InstanceSetup(KArmedBandit(means), learners, scaled, "fixed")
 
 
-def _slow_start(settings: Mapping[str, Plain], seed: int) -> World:
-    """A safe rule that is good at once, and learners that are poor until they have tried every action."""
+def _slow_start(settings: Mapping[str, Plain], seed: int) -> InstanceSetup:
+    """A safe rule that is good from the start, and learners that are poor until they have tried every action."""
     n_actions, widths = settings["n_actions"], settings["widths"]
     means = np.full(n_actions, settings["other"])
     means[0], means[-1] = settings["safe"], settings["best"]
     slow = tuple(UCB(n_actions, scale=width, name=f"UCB, width {width:g}") for width in widths)
     scaled = (Power(1.0), *(Power(2 * width * sqrt(n_actions)) for width in widths))
-    return World(KArmedBandit(means), (Constant(0, name="safe rule"), *slow), scaled, "fixed")
+    return InstanceSetup(KArmedBandit(means), (Constant(0, name="safe rule"), *slow), scaled, "fixed")
 
 
-def _exploration_trap(settings: Mapping[str, Plain], seed: int) -> World:
-    """The best learner looks at attributes and has many poor actions to explore, which nobody else does for it."""
+def _exploration_trap(settings: Mapping[str, Plain], seed: int) -> InstanceSetup:
+    """The best learner uses attributes and must itself explore many poor actions."""
     n_actions, n_attributes = settings["n_actions"], settings["n_attributes"]
     biases = np.full(n_actions, settings["other"])
     biases[:2] = settings["bias"]
@@ -143,14 +143,14 @@ def _exploration_trap(settings: Mapping[str, Plain], seed: int) -> World:
             for n in n_seen[1:]
         ),
     )
-    return World(problem, learners, tuple(Power(settings["bound_scale"] * sqrt(1 + n)) for n in n_seen))
+    return InstanceSetup(problem, learners, tuple(Power(settings["bound_scale"] * sqrt(1 + n)) for n in n_seen))
 
 
 # Compiled drivers depend on the algorithms and on how many learners there are of each, so all instances with OFUL alone
 # have four of them and run on one.
 _SMALL = {"d_max": 16, "n_actions": 5}
 _CONFIDENCE = {"dim": 8, "n_actions": 20, "kappas": [1.0, 0.25, 0.0625, 0.015625]}
-_EVERY_OTHER: Config = {"learners": [1, 3, 5, 7], "built_for": ROUNDS}  # rounds make the ladder's length
+_EVERY_OTHER: Config = {"learners": [1, 3, 5, 7], "built_for": ROUNDS}  # the rounds determine the length of the grid
 
 _ALL = (
     _from_experiment(

@@ -3,8 +3,8 @@
 price = mean regret of the selector / max(least mean regret of a learner alone, w sqrt(T) / 4), per instance. Selectors
 are ranked by the geometric mean over instances. All selectors see the same seeds, so they are compared seed by seed:
 intervals come from drawing seeds with replacement, the same draws for every selector and instance, and the ratio of two
-selectors is computed within each draw. A selector that is not entitled to all instances is compared with the leader on
-those that it is entitled to, and placed by that ratio.
+selectors is computed within each draw. A selector that is not compatible with all instances is compared with the
+leader on those that it is compatible with, and placed by that ratio.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from equipoise.lab.suite.contenders import ORACLE
 Array = NDArray[np.float64]
 N_DRAWS = 4000
 LEVEL = 0.95
-LEAST_PRICE = 0.01  # for logarithms, where a very short run has lost nothing
+MIN_PRICE = 0.01  # for logarithms, where a very short run has lost nothing
 
 
 class Scores(NamedTuple):
@@ -49,9 +49,9 @@ class Place:
     price: Interval  # geometric mean over its instances
     ratio: Interval  # of its price to the leader's, on the instances of both; nan where there are none
     n_instances: int
-    worst_instance: str  # where its price is greatest
+    worst_instance: str  # where its price is largest
     worst_price: float
-    worst_seed_instance: str  # where its price in a single seed is greatest
+    worst_seed_instance: str  # where its price in a single seed is largest
     worst_seed_price: float
 
 
@@ -65,13 +65,13 @@ def price(regrets: Array, learners: Array, least: float) -> float:
 
 
 def with_oracle(scores: Scores) -> Scores:
-    """With the row of whoever knows beforehand which learner is best on average."""
+    """The scores with a row for an oracle that knows which learner is best on average."""
     known = {name: regrets[:, regrets.mean(axis=0).argmin()] for name, regrets in scores.learners.items()}
     return scores._replace(selectors={ORACLE: known, **scores.selectors})
 
 
 def restricted(scores: Scores, instances: Iterable[str]) -> Scores:
-    """The part of some instances."""
+    """The scores on some instances only."""
     kept = [name for name in scores.learners if name in set(instances)]
     return Scores(
         {name: scores.learners[name] for name in kept},
@@ -85,10 +85,10 @@ def restricted(scores: Scores, instances: Iterable[str]) -> Scores:
 
 
 def leaderboard(scores: Scores) -> list[Place]:
-    """All selectors, the best first; the oracle stands apart and is not the leader."""
+    """All selectors, the best first; the oracle is listed but is not the leader."""
     n_seeds = len(next(iter(scores.learners.values())))
     draws = np.random.default_rng(0).integers(n_seeds, size=(N_DRAWS, n_seeds))
-    draws = np.vstack([np.arange(n_seeds), draws])  # the first is what was seen
+    draws = np.vstack([np.arange(n_seeds), draws])  # the first is the sample itself
     logs = {label: _log_prices(scores, label, draws) for label in scores.selectors}
     rivals = [label for label in logs if label != ORACLE] or list(logs)
     most = max(len(logs[label]) for label in rivals)
@@ -105,7 +105,7 @@ def _log_prices(scores: Scores, label: str, draws: NDArray[np.int64]) -> dict[st
     for name, regrets in scores.selectors[label].items():
         best = scores.learners[name][draws].mean(axis=1).min(axis=1)
         prices = regrets[draws].mean(axis=1) / np.maximum(best, scores.floors[name])
-        logs[name] = np.log(np.maximum(prices, LEAST_PRICE))
+        logs[name] = np.log(np.maximum(prices, MIN_PRICE))
     return logs
 
 

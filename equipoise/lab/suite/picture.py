@@ -1,7 +1,7 @@
 """The suite as a picture: prices of selectors by instance, in colors on a logarithmic scale.
 
 Rows are in the order of the leaderboard and columns grouped by half, with the geometric mean in front. Selectors with a
-proved regret bound are marked; a blank cell is an instance that the selector is not entitled to.
+proved regret bound are marked; a blank cell is an instance that the selector is not compatible with.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CELL_WIDTH, CELL_HEIGHT = 0.62, 0.29  # inches
 LEFT, RIGHT, HEAD, FOOT, BETWEEN = 2.05, 0.75, 1.7, 0.75, 0.3
 CHARACTERS = 15  # of the caption, in an inch
 GAP = 0.35  # cells between the mean and the instances, and between halves
-DEAREST = 100.0  # where the colors end
+MAX_PRICE = 100.0  # of the darkest color
 INK, QUIET = "#1c1c1c", "#5f6368"
 
 
@@ -49,9 +49,10 @@ def suite_figure(outcome: Outcome) -> Figure:
         _panel(axes, TITLES[table], labels, names, grid, means)
         top -= heights[table] + BETWEEN
     caption = (
-        f"Price of selection: mean regret over that of the best learner alone, {outcome.n_seeds} seeds. Darker is "
-        "dearer. ◆ a regret bound is proved. The oracle knows the best learner. Blank where a selector is not entitled "
-        "to an instance; its mean is then in brackets, and its place is by the instances it shares with the leader."
+        f"Price of selection: mean regret over that of the best learner alone, {outcome.n_seeds} seeds. Darker "
+        "cells are higher prices. ◆ a regret bound is proved. The oracle knows the best learner. Blank where a "
+        "selector is not compatible with an instance; its mean is then in parentheses, and its rank is by the "
+        "instances it shares with the leader."
     )
     lines = fill(caption, int(CHARACTERS * figure.get_figwidth()))
     figure.text(0.012, 0.1 / height, lines, fontsize=8.5, color=QUIET, va="bottom")
@@ -64,7 +65,7 @@ def _panel(
     from matplotlib import colormaps
     from matplotlib.colors import LogNorm
 
-    colors, scale = colormaps["YlOrRd"], LogNorm(1.0, DEAREST, clip=True)
+    colors, scale = colormaps["YlOrRd"], LogNorm(1.0, MAX_PRICE, clip=True)
     second = next((k for k, name in enumerate(names) if INSTANCES[name].half == "report"), len(names))
     lefts = [1 + GAP + k + (GAP if k >= second else 0.0) for k in range(len(names))]
     for row, label in enumerate(labels):

@@ -1,4 +1,4 @@
-"""What a finished suite leaves behind: figures as JSON, the picture, a report in one file, a page of documentation."""
+"""The files of a finished suite: numbers as JSON, the picture, an HTML report, a page of the documentation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import fill
 
 from equipoise import __version__
-from equipoise.lab.report.figures import save_figure
+from equipoise.lab.report.figures import save_figure, small_png
 from equipoise.lab.report.html import inline, page, table
 from equipoise.lab.runs.summary import PRICE_FLOOR
 from equipoise.lab.suite import tables
@@ -21,7 +21,6 @@ from equipoise.lab.suite.picture import suite_figure
 from equipoise.lab.suite.suite import FIRST_SEED, Outcome
 from equipoise.storage.files import write_atomic
 from equipoise.types import Config, Plain
-from tools.pages.experiments import small_png
 
 JSON, REPORT, PICTURE, DRAWING, PAGE = "suite.json", "report.html", "suite.png", "suite.svg", "suite.md"
 FORMAT = 1
@@ -30,7 +29,7 @@ TITLE = "The suite: which selector to use"
 
 
 def publish(outcome: Outcome, out: Path, docs: Path | None) -> list[Path]:
-    """Write the files of the run to `out` and, if asked for, the page with its picture to `docs`; returns all paths."""
+    """Write the files of the run to `out` and, if `docs` is given, page and picture there; returns all paths."""
     figure = suite_figure(outcome)
     svg = save_figure(figure, out, PICTURE, DRAWING)
     content = json.dumps(figures(outcome), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -98,39 +97,39 @@ def _place(place: Place) -> Config:
     return {key: plain(value) for key, value in asdict(place).items()}
 
 
-def in_short(outcome: Outcome, name: str) -> str:
+def describe_table(outcome: Outcome, name: str) -> str:
     """The outcome of a table in a sentence or two."""
     n_all = len(outcome.scores[name].learners)
     ranked = [place for place in tables.places(outcome, name) if place.label != ORACLE and place.n_instances == n_all]
     if not ranked:
-        return "No selector is entitled to all instances."
+        return "No selector is compatible with all instances."
     first = ranked[0]
     figures = f"{tables.number(first.price.value)} ({tables.span(first.price)})"
-    text = f"Lowest price of those entitled to all instances: {first.label}, {figures}"
+    text = f"Lowest price of the selectors compatible with all instances: {first.label}, {figures}"
     proved = [place for place in ranked if CONTENDERS[place.label].guaranteed]
     if not CONTENDERS[first.label].guaranteed and proved:
         best = proved[0]
         text += f"; lowest with a proved bound: {best.label}, {tables.number(best.price.value)}"
     worst = min(ranked, key=lambda place: place.worst_seed_price)
-    return f"{text}. Least bad in its worst seed: {worst.label}, {tables.number(worst.worst_seed_price)}."
+    return f"{text}. Lowest price in its worst seed: {worst.label}, {tables.number(worst.worst_seed_price)}."
 
 
 def explanations(outcome: Outcome) -> list[str]:
     return [
         f"Price is the mean regret of a selector over that of the best learner alone on the same instance, the latter "
-        f"counted as at least {PRICE_FLOOR:g} w √T (w the width of the rewards, T the rounds), since no selector "
+        f"taken as at least {PRICE_FLOOR:g} w √T (w the width of the reward range, T the rounds), since no selector "
         "avoids regret of order √T. The leaderboard has the geometric mean over instances. Intervals are of 95 %, by "
         f"drawing the {outcome.n_seeds} seeds with replacement; the ratio to the leader is paired by seed, on the "
-        "instances that both are entitled to. Worst instance is the highest price, worst seed the highest price in a "
-        "single seed. Violations are runs in which a certificate was below the true regret at a recorded round, of "
-        "the runs of selectors that give one; certificates with candidate bounds presume that one of them is true, and "
-        "the scaled ones are claims, not theorems. Seconds are single-thread time of all runs, compilation excluded.",
-        f"All selectors have failure probability δ = {DELTA:g} where they take one and are told the range of the "
-        "rewards, the noise where it is not bounded, and whether contexts change. Constants are those published and "
-        "the same on all instances. Proved: whether a regret bound is proved of a method as it runs here, for "
-        "learners such as these; what is only in the style of a publication does not count.",
+        "instances that both are compatible with. Worst instance is the highest price, worst seed the highest price in "
+        "a single seed. Violations are runs in which a certificate was below the true regret at a recorded round, of "
+        "the runs of selectors that give one; certificates with candidate bounds assume that one of them holds, and "
+        "the scaled ones are not proven. Seconds are single-thread time of all runs, compilation excluded.",
+        f"All selectors have failure probability δ = {DELTA:g} where they take one and are given the range of the "
+        "rewards, the noise where it is not bounded, and whether contexts change. Constants are the published ones, "
+        "the same on all instances. Proved: whether a regret bound is proved for the method as it runs here, with "
+        "learners such as these; methods that only follow the style of a publication do not count.",
         f"Tuning half: the instances on which selectors may have been tuned, with seeds below {FIRST_SEED:,}. Report "
-        f"half: the other instances. All seeds of these tables, {FIRST_SEED:,} and above, are fresh.",
+        f"half: the other instances. The seeds of these tables, {FIRST_SEED:,} and above, were not used for tuning.",
     ]
 
 
@@ -140,7 +139,7 @@ def _sections(outcome: Outcome, svg: str) -> Iterator[list[str]]:
     for name in outcome.scores:
         yield [
             f"<h2>{escape(tables.TITLES[name])}</h2>",
-            f"<p>{escape(in_short(outcome, name))}</p>",
+            f"<p>{escape(describe_table(outcome, name))}</p>",
             _html(tables.leaders(outcome, name)),
             "<h3>Tuning half and report half</h3>",
             _html(tables.halves(outcome, name)),
@@ -161,7 +160,7 @@ def _paragraphs(outcome: Outcome) -> Iterator[str]:
     yield "![Prices of selection by selector and instance](suite.png)"
     for name in outcome.scores:
         yield f"## {tables.TITLES[name]}"
-        yield in_short(outcome, name)
+        yield describe_table(outcome, name)
         yield tables.markdown(tables.leaders(outcome, name), left=(0, 1, 6, 7))
         yield tables.markdown(tables.halves(outcome, name), left=(0, 1))
     yield "## How to read it"
@@ -174,7 +173,7 @@ def _paragraphs(outcome: Outcome) -> Iterator[str]:
 
 
 def command(outcome: Outcome) -> str:
-    """What gives the same tables again."""
+    """The command that gives the same tables again."""
     words = ["equipoise suite"]
     if not outcome.is_whole:
         lengths = {outcome.rounds[name] == INSTANCES[name].rounds for name in outcome.instances}

@@ -1,4 +1,4 @@
-"""Runs the suite: finds what lacks, has it computed, and gathers the tables.
+"""Runs the suite: finds missing results, computes them, and gathers the tables.
 
 What is computed is a function of instance, seed, selector and code alone, so the tables do not depend on the number of
 processes, on the order in which they finish or on how often the run was interrupted.
@@ -26,7 +26,7 @@ from equipoise.types import Array
 
 LOG, TAPES = "results.jsonl", "tapes"
 SEEDS = 20
-FIRST_SEED = 1_000  # seeds below it are for making selectors, those from it on for judging them
+FIRST_SEED = 1_000  # seeds below it are for tuning, the others for evaluation
 QUICK_INSTANCES, QUICK_ROUNDS, QUICK_SEEDS = ("nested-middle", "ucb-width-noisy", "exploration-trap"), 100, 2
 TABLES = ("alone", "shared")  # each learner learns from its own plays, or from all rounds it can use
 
@@ -48,7 +48,7 @@ class Outcome:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing was left out or shortened."""
+        """Whether all instances, seeds and rounds are included."""
         every = {label for label in CONTENDERS if any(label in scores.selectors for scores in self.scores.values())}
         lengths = all(self.rounds.get(name) == instance.rounds for name, instance in INSTANCES.items())
         return lengths and self.n_seeds >= SEEDS and every == set(CONTENDERS)
@@ -81,12 +81,12 @@ def run_suite(
     log = ResultLog(out / LOG)
     tasks = plan(names, rounds, seeds_of(n_seeds), labels, log.rows)
     n_runs = sum(task.n_runs for task in tasks)
-    progress(f"{n_runs:,} runs to do" if n_runs else "all is known", 0.0 if n_runs else 1.0)
+    progress(f"{n_runs:,} runs left" if n_runs else "nothing left to run", 0.0 if n_runs else 1.0)
 
-    def tell(what: str, finished_runs: float) -> None:
+    def advance(what: str, finished_runs: float) -> None:
         progress(what, finished_runs / n_runs)
 
-    with run_tasks(partial(perform, tape_folder), tasks, jobs=workers, what="the suite", report=tell) as finished:
+    with run_tasks(partial(perform, tape_folder), tasks, jobs=workers, what="the suite", report=advance) as finished:
         for _, rows in finished:
             log.add(rows)
     return _gather(names, rounds, n_seeds, log)
@@ -119,19 +119,19 @@ def chosen_labels(wanted: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _gather(names: Sequence[str], rounds: Mapping[str, int], n_seeds: int, log: ResultLog) -> Outcome:
-    """The tables of every contender whose results are all there."""
+    """The tables of every contender whose results are complete."""
 
     def rows_of(name: str, label: str, shared: bool) -> list[Row]:
         keys = [key_of(name, rounds[name], label, shared, seed) for seed in seeds_of(n_seeds)]
         return [log.rows[key] for key in keys if key in log.rows]
 
     alone = {name: np.array([row["regrets"] for row in rows_of(name, LEARNERS, False)]) for name in names}
-    worlds = {name: INSTANCES[name].set_up(0, rounds[name]) for name in names}
+    setups = {name: INSTANCES[name].set_up(0, rounds[name]) for name in names}
     scores: dict[str, Scores] = {}
     gathered: dict[str, dict[tuple[str, str], list[Row]]] = {}
     for table in TABLES:
         shared = table == "shared"
-        within = [name for name in names if worlds[name].can_share or not shared]
+        within = [name for name in names if setups[name].can_share or not shared]
         selectors: dict[str, dict[str, Array]] = {}
         gathered[table] = {}
         for label in CONTENDERS:
@@ -142,8 +142,8 @@ def _gather(names: Sequence[str], rounds: Mapping[str, int], n_seeds: int, log: 
                     name: np.array([row["regret"] for row in rows], float) for name, rows in found.items()
                 }
                 gathered[table] |= {(label, name): rows for name, rows in found.items()}
-        floors = {name: floor(rounds[name], worlds[name].width) for name in within}
+        floors = {name: floor(rounds[name], setups[name].width) for name in within}
         if within:
             scores[table] = with_oracle(Scores({name: alone[name] for name in within}, selectors, floors))
-    learners = {name: tuple(learner.name for learner in worlds[name].learners) for name in names}
+    learners = {name: tuple(learner.name for learner in setups[name].learners) for name in names}
     return Outcome(tuple(names), rounds, n_seeds, learners, scores, gathered)

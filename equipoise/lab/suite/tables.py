@@ -12,7 +12,7 @@ from equipoise.lab.suite.suite import Outcome
 Table = list[list[str]]  # the header first
 TITLES = {
     "alone": "Every learner learns from its own plays",
-    "shared": "Learners that can learn from all rounds do",
+    "shared": "Learners learn from all rounds where they can",
 }
 LEADERS = (
     "selector",
@@ -41,7 +41,7 @@ def half_places(outcome: Outcome, table: str, half: str) -> list[Place]:
 
 
 def leaders(outcome: Outcome, table: str) -> Table:
-    """The leaderboard with everything one asks about a selector."""
+    """The leaderboard with all its columns."""
     n_all = len(outcome.scores[table].learners)
     return [list(LEADERS), *(_leader(outcome, table, place, n_all) for place in places(outcome, table))]
 
@@ -85,7 +85,7 @@ def _figures(place: Place) -> list[str]:
 
 
 def price_grid(outcome: Outcome, table: str) -> tuple[list[str], list[str], list[list[float | None]]]:
-    """Labels by place, instances by half, and the prices; None where a selector is not entitled to an instance."""
+    """Labels by place, instances by half, and the prices; None where a selector is not compatible with an instance."""
     scores = outcome.scores[table]
     names = sorted(scores.learners, key=lambda name: HALVES.index(INSTANCES[name].half))
     labels = [place.label for place in places(outcome, table)]
@@ -99,7 +99,7 @@ def price_grid(outcome: Outcome, table: str) -> tuple[list[str], list[str], list
 
 
 def instances(outcome: Outcome) -> Table:
-    """What each instance tests, and what the learners lose there alone."""
+    """What each instance tests, and the regret of its best learner alone."""
     rows = [["instance", "half", "rounds", "learners", "best alone", "what it tests"]]
     for name in outcome.instances:
         means = outcome.scores["alone"].learners[name].mean(axis=0)
@@ -119,7 +119,7 @@ def instances(outcome: Outcome) -> Table:
 
 
 def contenders(outcome: Outcome) -> Table:
-    """The constants of those who took part."""
+    """The constants of the selectors that took part."""
     took_part = {label for scores in outcome.scores.values() for label in scores.selectors}
     rows = [["selector", "class", "proved", "constants"]]
     for label, contender in CONTENDERS.items():
@@ -133,7 +133,7 @@ def proof_mark(label: str) -> str:
 
 
 def number(value: float) -> str:
-    """Three digits, more where the number is large; nothing where there is none.
+    """Three significant digits, more for large numbers; empty for nan.
 
     >>> [number(value) for value in (0.9876, 98.76, 9876.5, float("nan"))]
     ['0.99', '98.8', '9,876', '']

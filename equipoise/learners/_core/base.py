@@ -1,7 +1,7 @@
-"""What every learner made of kernels has in common: parameters, memory, saving, and checks of what it is offered.
+"""Base classes of learners made of kernels: parameters, memory, saving, and checks of contexts.
 
-Settings that several learners share are declared once: the name in `Named`, the seed of those that draw random numbers
-in `Seeded`, the range of rewards in `Ranged`.
+Settings that several learners share are declared once: `Named` has the name, `Seeded` the seed of learners that draw
+random numbers, `Ranged` the range of rewards.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Kernels(NamedTuple):
     """The functions of a learner, all over (params, memory, ...).
 
     Every proposal has an index for `action` and, so that all learners have one compiled type, for `greedy`: -1 where
-    the learner cannot tell. `weight` is 1 for learners that do not accept "weight"; 0 changes nothing in those that do.
+    the learner does not know it. `weight` is 1 for learners that do not accept "weight"; 0 changes nothing in others.
     """
 
     decide: Callable[..., Proposal]  # (actions, generator)
@@ -41,7 +41,7 @@ class Kernels(NamedTuple):
 
 @configurable
 class Named(Configured):
-    """A name, which unless given follows from the other settings."""
+    """A name; by default it is made from the other settings."""
 
     name: str = setting(default=None, check=optional(text))
 
@@ -59,7 +59,7 @@ class Named(Configured):
 
 @configurable
 class Ranged(Configured):
-    """Where rewards, or expected rewards, lie."""
+    """The interval that contains rewards, or expected rewards."""
 
     reward_range: tuple[float, float] = setting(default=(0.0, 1.0), check=interval)
 
@@ -67,7 +67,7 @@ class Ranged(Configured):
 class KernelLearner(Named, Generic[ParamsT, MemoryT]):
     """A learner whose decisions and updates are kernels over a tuple of arrays.
 
-    A subclass declares its settings, makes `params` and `memory` of them in `_set_up` and says how it checks a context.
+    A subclass declares its settings, creates `params` and `memory` in `_open`, and implements `check_context`.
     """
 
     accepts: ClassVar[frozenset[str]] = frozenset()
@@ -76,23 +76,23 @@ class KernelLearner(Named, Generic[ParamsT, MemoryT]):
     kernels: ClassVar[Kernels]
     params: ParamsT  # what the kernels take first; plain numbers
     memory: MemoryT  # what the kernels take second; a tuple of arrays that they change in place
-    _draws: int = 0  # made from the learner's own random stream
+    _draws: int = 0  # generators taken from the learner's own random stream
 
     @property
     def offers(self) -> frozenset[str]:
         """Deprecated: the former name of `provides`."""
         warnings.warn(
-            "offers is deprecated and will go with equipoise 0.3: read provides", DeprecationWarning, stacklevel=2
+            "offers is deprecated and will be removed in equipoise 0.3; use provides", DeprecationWarning, stacklevel=2
         )
         return self.provides
 
     @property
     def n_columns(self) -> int | None:
-        """How many of the first columns of a context it looks at; None: it may look at all of them."""
+        """Number of leading columns of a context that the learner uses; None if it may use all of them."""
         return None
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
-        """What to do in this context; changes nothing but, where no rng is given, the learner's own stream."""
+        """Propose an action. Changes nothing, except the learner's own random stream if no `rng` is given."""
         actions = self.check_context(context)
         if rng is None:
             rng = self._own_generator()
@@ -100,17 +100,17 @@ class KernelLearner(Named, Generic[ParamsT, MemoryT]):
         return proposal if proposal.greedy >= 0 else proposal._replace(greedy=None)
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
-        """Learn the reward of an action that was offered."""
+        """Learn from the reward of an offered action."""
         actions, position = self.check_offered(context, action)
         number = self.check_reward(reward, weight)
         self.kernels.learn(self.params, self.memory, actions, position, number, float(weight))
 
     def check_context(self, context: Context) -> Array:
-        """The offered actions as an array, one row each; raises if they are not what this learner can work with."""
-        raise NotImplementedError  # an abstract method: every learner states its own rule
+        """Return the offered actions as an array, one row each; raise an error if this learner cannot use them."""
+        raise NotImplementedError  # abstract
 
     def check_offered(self, context: Context, action: Action) -> tuple[Array, int]:
-        """The offered actions and the position of `action` among them."""
+        """Return the offered actions and the index of `action` among them."""
         actions = self.check_context(context)
         return actions, check_index(action, len(actions))
 
@@ -118,19 +118,19 @@ class KernelLearner(Named, Generic[ParamsT, MemoryT]):
         number = real("reward", reward)
         if weight != 1.0:
             if "weight" not in self.accepts:
-                raise InvalidArgument(f"weight is {weight!r}, but {self.name} takes only weight 1")
+                raise InvalidArgument(f"weight is {weight!r}, but must be 1 for {self.name}")
             non_negative("weight", weight)
         return number
 
     def state(self) -> State:
-        """Everything learned, as arrays."""
+        """The learned state as a dictionary of arrays."""
         return {"draws": np.array([self._draws]), **{name: array.copy() for name, array in self._arrays().items()}}
 
     def restore(self, state: State) -> None:
-        """Take on a state that `state` returned; any other is refused and changes nothing."""
+        """Restore a state returned by `state`. Any other state raises an error and changes nothing."""
         own = self.state()
         if state.keys() != own.keys():
-            raise InvalidArgument(f"state has entries {sorted(state)}, but {self.name} needs {sorted(own)}")
+            raise InvalidArgument(f"state has entries {sorted(state)}, but must have {sorted(own)} for {self.name}")
         for name, array in own.items():
             given = np.asarray(state[name])
             if given.shape != array.shape or given.dtype != array.dtype:
@@ -151,7 +151,7 @@ class KernelLearner(Named, Generic[ParamsT, MemoryT]):
 
 @configurable
 class Seeded(KernelLearner[ParamsT, MemoryT]):
-    """A learner that draws random numbers: from a stream of its own, that of `seed`, where `decide` is given none."""
+    """A learner that draws random numbers; `seed` is that of its own stream, used when `decide` is given no `rng`."""
 
     randomized = True
     seed: int = setting(default=0, check=partial(count, least=0, most=2**64 - 1))
@@ -167,18 +167,18 @@ class Seeded(KernelLearner[ParamsT, MemoryT]):
 
 
 def _arrays_of(part: object, name: str = "") -> Iterator[tuple[str, AnyArray]]:
-    """The arrays of a memory under the names of their fields, those of tuples within it as "field.name"."""
+    """Yield the arrays of a memory with the names of their fields; nested fields are named "field.name"."""
     if isinstance(part, np.ndarray):
         yield name, part
     elif isinstance(part, tuple):
         names = getattr(part, "_fields", None) or range(len(part))
         for own, value in zip(names, part, strict=True):
-            if own != "scratch":  # room of compiled code, which holds nothing for long
+            if own != "scratch":  # temporary storage of compiled code
                 yield from _arrays_of(value, f"{name}.{own}" if name else str(own))
 
 
 def check_index(action: Action, n_actions: int) -> int:
-    """The action as an index from 0 to n_actions - 1."""
+    """Return the action as an index from 0 to n_actions - 1."""
     try:
         position = index(action)
     except TypeError:
@@ -189,8 +189,8 @@ def check_index(action: Action, n_actions: int) -> int:
 
 
 def as_matrix(context: Context, dim: int = 0) -> Array:
-    """The context as a matrix with one offered action in each row and `dim` columns at least, entries unseen."""
-    actions = context if type(context) is np.ndarray and context.dtype is FLOAT64 else _converted(context)
+    """Return the context as a matrix with one offered action per row and at least `dim` columns, entries unchecked."""
+    actions = context if type(context) is np.ndarray and context.dtype is FLOAT64 else _to_array(context)
     if actions.ndim != 2 or len(actions) == 0:
         raise InvalidArgument(f"context has shape {actions.shape}, but must be a K x d matrix with K >= 1 rows")
     if actions.shape[1] < dim:
@@ -198,21 +198,21 @@ def as_matrix(context: Context, dim: int = 0) -> Array:
     return actions
 
 
-def _converted(context: Context) -> Array:
+def _to_array(context: Context) -> Array:
     try:
         numbers = np.asarray(context)
     except ValueError:  # rows of different lengths
         numbers = np.asarray(None)
     if numbers.dtype.kind not in "fiub":
         raise InvalidArgument(f"context is {context!r:.80}, but must be a K x d matrix of numbers")
-    with np.errstate(over="ignore"):  # beyond the range of a float64: refused as infinite
+    with np.errstate(over="ignore"):  # beyond the range of a float64: rejected later as infinite
         return numbers.astype(np.float64)
 
 
 def check_entries(actions: Array) -> None:
-    """Refuse entries that are not finite or of absurd magnitude."""
-    # One sum of squares for all entries, nan and infinities included (vdot does not warn when it overflows); only if it
-    # is out of range are the entries looked at one by one.
+    """Raise an error if an entry is not finite or is too large in magnitude."""
+    # One sum of squares covers all entries, nan and infinities included (vdot does not warn when it overflows); only if
+    # it is out of range is the largest entry computed.
     if not np.vdot(actions, actions) <= LARGEST:
         worst = float(np.abs(actions).max())
         if not worst <= LARGEST:

@@ -1,4 +1,4 @@
-"""What the learners of finitely many arms have in common: which arms are offered, and how often each was played."""
+"""Base classes of learners that ignore features, and of learners with finitely many arms."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from equipoise.types import Array, Context
 
 
 class FeaturelessLearner(KernelLearner[ParamsT, MemoryT]):
-    """A learner that looks at nothing but how many actions are offered.
+    """A learner that uses only the number of offered actions.
 
-    A context is None, which offers `_all_actions`, or a matrix with one offered action in each row, whose columns are
+    A context is None, which offers `_all_actions`, or a matrix with one offered action per row; its columns are
     ignored.
     """
 
@@ -30,21 +30,21 @@ class FeaturelessLearner(KernelLearner[ParamsT, MemoryT]):
         if context is None:
             return self._all_actions
         actions = as_matrix(context)
-        self.check_number(len(actions))
+        self.check_n_actions(len(actions))
         check_entries(actions)
         return actions
 
-    def check_number(self, n_actions: int) -> None:
-        """Refuse more or fewer actions than the learner can work with."""
-        raise NotImplementedError  # an abstract method
+    def check_n_actions(self, n_actions: int) -> None:
+        """Raise an error if the learner cannot use this number of actions."""
+        raise NotImplementedError  # abstract
 
 
 @configurable
 class FiniteLearner(FeaturelessLearner[ParamsT, MemoryT]):
-    """One estimate per arm.
+    """A learner with one estimate per arm.
 
     A context is None, which offers all arms, or a K x d matrix, whose rows stand for the first K arms; K may change
-    every round, and the columns are ignored.
+    from round to round, and the columns are ignored.
     """
 
     arms: int = setting(check=partial(count, most=1_000_000), kw_only=False)
@@ -53,6 +53,6 @@ class FiniteLearner(FeaturelessLearner[ParamsT, MemoryT]):
         super()._set_up()
         self._all_actions = np.empty((self.arms, 0))
 
-    def check_number(self, n_actions: int) -> None:
+    def check_n_actions(self, n_actions: int) -> None:
         if n_actions > self.arms:
             raise InvalidArgument(f"context has {n_actions} rows, but must have at most arms = {self.arms}")

@@ -1,7 +1,7 @@
-"""What the learners of linear rewards have in common: settings, the regression, and the rule for offered actions.
+"""Base classes of learners for linear rewards: settings, regression, and checks of contexts.
 
-`LinearLearner` has what all of them share, `EllipsoidLearner` what those share that keep an ellipsoid around their
-estimate, `RidgeLearner` what those share that learn by a single regression.
+`LinearLearner` is the common base. `EllipsoidLearner` adds a confidence ellipsoid around the estimate, and
+`RidgeLearner` is for learners whose memory is a single regression.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT, Ranged, as_matrix, check_entries, check_index
 from equipoise.learners._core.linear_class import LinearClass
-from equipoise.learners._core.ridge import Ellipsoid, Ridge, open_ridge, update, update_offered
+from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, update, update_offered
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count, positive, probability
 from equipoise.types import Action, Array, Context
 
-SLACK = 1 + 1e-9  # relative room for rounding in the norms of actions
-# Below this multiple of action_bound^2 the regularization is so weak that rounding shows in the widths after 1e6 rows.
-WEAKEST = 1e-8
+NORM_TOLERANCE = 1 + 1e-9  # relative tolerance for rounding in the norms of actions
+# Smallest regularization, in units of action_bound^2; below it, rounding errors show in the widths after 1e6 rows.
+MIN_REGULARIZATION = 1e-8
 
 check_dim = partial(count, most=10_000)
 
 
 @kernel
 def learn(params: object, ridge: Ridge, actions: Array, action: int, reward: float, weight: float) -> None:
-    """What a learner with a single regression does: add the row of the action, its squared error counting `weight`."""
+    """Add the row of the action to the regression, with its squared error multiplied by `weight`."""
     update_offered(ridge, actions, action, reward, weight)
 
 
@@ -37,8 +37,8 @@ def learn(params: object, ridge: Ridge, actions: Array, action: int, reward: flo
 class LinearLearner(KernelLearner[ParamsT, MemoryT]):
     """Least squares on the first `dim` features of the offered actions.
 
-    A context is a K x d matrix of actions, d >= dim, with row norms at most `action_bound`; K may change every round.
-    `norm_bound` bounds the parameter, `regularization` is the weight of its squared norm in the regression.
+    A context is a K x d matrix of actions with d >= dim and row norms of at most `action_bound`; K may change from
+    round to round. `norm_bound` bounds the norm of the parameter, `regularization` is the ridge penalty.
     """
 
     dim: int = setting(check=check_dim, kw_only=False)
@@ -48,10 +48,10 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
 
     def _set_up(self) -> None:
         super()._set_up()
-        if self.regularization < WEAKEST * self.action_bound**2:
-            least = f"{WEAKEST:g} * action_bound^2 = {WEAKEST * self.action_bound**2:g}"
+        if self.regularization < MIN_REGULARIZATION * self.action_bound**2:
+            least = f"{MIN_REGULARIZATION:g} * action_bound^2 = {MIN_REGULARIZATION * self.action_bound**2:g}"
             raise InvalidArgument(f"regularization is {self.regularization!r}, but must be at least {least}")
-        self._greatest_squared_norm = (self.action_bound * SLACK) ** 2
+        self._max_squared_norm = (self.action_bound * NORM_TOLERANCE) ** 2
 
     def default_name(self) -> str:
         return f"{type(self).__name__}(d={self.dim})"
@@ -64,7 +64,7 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
         actions = as_matrix(context, self.dim)
         check_entries(actions)
         squared_norms = np.vecdot(actions, actions)
-        if squared_norms[squared_norms.argmax()] > self._greatest_squared_norm:
+        if squared_norms[squared_norms.argmax()] > self._max_squared_norm:
             self._refuse_norm(actions)
         return actions
 
@@ -77,9 +77,9 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
 
 @configurable
 class EllipsoidLearner(LinearLearner[ParamsT, MemoryT]):
-    """A linear learner with an ellipsoid around its estimate that holds at all times with probability 1 - `delta`.
+    """A linear learner with a confidence ellipsoid that holds at all times with probability 1 - `delta`.
 
-    `noise` is the sub-Gaussian factor of the rewards; half their range always suffices.
+    `noise` is the sub-Gaussian factor of the rewards; half the width of their range suffices.
     """
 
     noise: float = setting(default=0.5, check=positive)
@@ -92,10 +92,10 @@ class EllipsoidLearner(LinearLearner[ParamsT, MemoryT]):
 
 @configurable
 class RangedEllipsoidLearner(EllipsoidLearner[ParamsT, MemoryT], Ranged):
-    """A learner with an ellipsoid that knows where expected rewards lie: all that makes a class of linear rewards."""
+    """An ellipsoid learner with a range of expected rewards, which together define a `LinearClass`."""
 
     def model_class(self) -> LinearClass:
-        """What it presumes of the rewards."""
+        """The class of rewards that the learner assumes."""
         return LinearClass(
             name=self.name,
             dim=self.dim,
@@ -110,7 +110,7 @@ class RangedEllipsoidLearner(EllipsoidLearner[ParamsT, MemoryT], Ranged):
 
 @configurable
 class RidgeLearner(LinearLearner[ParamsT, Ridge], Ranged):
-    """A linear learner whose memory is a single regression, which may be on rounds that others played."""
+    """A linear learner whose memory is a single regression; it can learn from rounds that other learners played."""
 
     accepts = frozenset({"off_policy"})
     provides = frozenset({"greedy", "value"})
@@ -118,22 +118,22 @@ class RidgeLearner(LinearLearner[ParamsT, Ridge], Ranged):
 
     def _set_up(self) -> None:
         super()._set_up()
-        self.memory = open_ridge(self.dim, self.regularization)
+        self.memory = new_ridge(self.dim, self.regularization)
 
     def default_name(self) -> str:
         scaled = f", scale={self.scale:g}" if self.scale != 1.0 else ""
         return f"{type(self).__name__}(d={self.dim}{scaled})"
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
-        """Learn the reward of an action that was offered; its squared error counts `weight` times."""
+        """Learn from the reward of an offered action, with its squared error multiplied by `weight`."""
         row, number = self.check_row(context, action), self.check_reward(reward, weight)
         update(self.memory, row, number, float(weight))
 
     def check_row(self, context: Context, action: Action) -> Array:
-        """The features of an offered action; only its own row is looked at, as `decide` has seen the rest."""
+        """Return the features of an offered action. Only its own row is checked, as `decide` has checked the others."""
         actions = as_matrix(context, self.dim)
         row: Array = actions[check_index(action, len(actions))]
-        if not np.vdot(row, row) <= self._greatest_squared_norm:
+        if not np.vdot(row, row) <= self._max_squared_norm:
             check_entries(actions)
             self._refuse_norm(actions)
         return row[: self.dim]

@@ -1,23 +1,23 @@
 """Ridge regression by rank-one updates, and the ellipsoid around its estimate.
 
-After rows a_1..a_n with rewards r_1..r_n: Sigma = lambda I + sum a a^T and theta = Sigma^{-1} sum a r. What is kept is
-not Sigma^{-1} but a factor F of it, Sigma^{-1} = F F^T: a new row a turns F into F (I - p p^T / (s + sqrt s)) with
-p = F^T a and s = 1 + ||p||^2. That costs O(d^2) like an update of Sigma^{-1} itself, but squared norms ||F^T a||^2 can
-never turn negative, rounding acts on square roots (1e6 updates stay within 1e-10 of a direct solve, so nothing has to
-be computed afresh now and then), and F z samples from N(0, Sigma^{-1}) at once.
+After rows a_1..a_n with rewards r_1..r_n: Sigma = lambda I + sum a a^T and theta = Sigma^{-1} sum a r. The
+state holds a factor F with Sigma^{-1} = F F^T instead of Sigma^{-1}: a new row a turns F into F (I - p p^T / (s + sqrt
+s)) with p = F^T a and s = 1 + ||p||^2. That costs O(d^2), like an update of Sigma^{-1} itself, but squared norms
+||F^T a||^2 are never negative, rounding acts on square roots (after 1e6 updates the result is within 1e-10 of a direct
+solve, so no periodic recomputation is needed), and F z is a sample from N(0, Sigma^{-1}).
 
-A row may carry a weight w, as if it had come w times with the same reward: Sigma = lambda I + sum w a a^T and theta =
-Sigma^{-1} sum w a r, which is the least-squares fit whose squared errors count w times. Its noise sqrt(w) e has the
-sub-Gaussian factor sqrt(w) sigma. For weights known before their reward and at most rho the ellipsoid therefore holds
-with sqrt(rho) sigma in place of sigma; as rho is not known beforehand, it is rounded up to a power of two 2^j, and
-level j >= 1 has failure probability delta / (j (j + 1)), so that all weighted levels together fail with probability
-delta once more.
+A row may have a weight w, as if it had been observed w times with the same reward: Sigma = lambda I + sum w a a^T and
+theta = Sigma^{-1} sum w a r, which is the least-squares fit with squared errors multiplied by w. Its noise sqrt(w) e
+has the sub-Gaussian factor sqrt(w) sigma. For weights known before their reward and at most rho the ellipsoid therefore
+holds with sqrt(rho) sigma in place of sigma; as rho is not known in advance, it is rounded up to a power of two 2^j,
+and level j >= 1 has failure probability delta / (j (j + 1)), so that all weighted levels together fail with probability
+delta in addition.
 
 References: Potter's square-root update, in Bierman (1977), "Factorization methods for discrete sequential estimation",
 chapter II; Abbasi-Yadkori, Pal and Szepesvari (2011), "Improved algorithms for linear stochastic bandits", theorem 2
 (the ellipsoid in its determinant form; the simplified form fails for d = 1).
-Interpreted, the work is done by NumPy's matrix products; compiled, by loops over room laid out beforehand, so that a
-round allocates nothing.
+Interpreted code uses NumPy's matrix products; compiled code uses loops over preallocated arrays, so that a round
+allocates nothing.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ import numpy as np
 from equipoise.kernels.marks import kernel, native
 from equipoise.types import Array, Integers
 
-STEADY = 512  # updates after which means and norms of a fixed action set are computed afresh, against rounding
-BLAS_FROM = 48  # dimension from which a matrix product of the library beats plain loops in compiled code
+REFRESH_INTERVAL = 512  # updates after which cached means and norms of a fixed action set are recomputed
+BLAS_FROM = 48  # dimension from which a BLAS matrix product is faster than plain loops in compiled code
 
 
 class Scratch(NamedTuple):
-    """Room for intermediate results of compiled code; holds nothing between calls."""
+    """Preallocated arrays for intermediate results of compiled code."""
 
     means: Array  # (K,)
     squared_norms: Array  # (K,)
@@ -43,35 +43,35 @@ class Scratch(NamedTuple):
     images: Array  # (K, d)
     image: Array  # (d,)
     direction: Array  # (d,) Sigma^{-1} a of the last row
-    moved: Array  # (2,) of the last row: the step of theta along direction, and w / (1 + w ||a||^2)
-    steady: Integers  # (2,) where the same actions are offered every round: STEADY, and updates left until
-    # means and squared norms are computed afresh; zeros where actions change
+    last_step: Array  # (2,) of the last row: the step of theta along direction, and w / (1 + w ||a||^2)
+    refresh: Integers  # (2,) if every round offers the same actions: REFRESH_INTERVAL, and updates left until means and
+    # squared norms are recomputed; zeros if actions change
 
 
 class Ridge(NamedTuple):
     """The regression; arrays change in place."""
 
-    factor: Array  # (d, d) F with Sigma^{-1} = F F^T; column by column in memory, as products with it run down columns
+    factor: Array  # (d, d) F with Sigma^{-1} = F F^T; in column-major order, as products with it run down columns
     theta: Array  # (d,)
     log_determinant: Array  # (1,) ln det Sigma - d ln lambda
     updates: Integers  # (1,) number of rows in Sigma
-    weights: Array  # (2,) of the rows in Sigma: their sum, and the greatest
+    weights: Array  # (2,) sum and maximum of the weights of the rows in Sigma
     scratch: Scratch
 
 
-def open_ridge(dim: int, regularization: float) -> Ridge:
+def new_ridge(dim: int, regularization: float) -> Ridge:
     return Ridge(
         factor=np.asfortranarray(np.eye(dim) / sqrt(regularization)),
         theta=np.zeros(dim),
         log_determinant=np.zeros(1),
         updates=np.zeros(1, np.int64),
         weights=np.zeros(2),
-        scratch=open_scratch(dim, 0),
+        scratch=new_scratch(dim, 0),
     )
 
 
-def open_scratch(dim: int, n_actions: int, same_actions: bool = False) -> Scratch:
-    """Room for up to `n_actions` offered actions, the same in every round or not; interpreted code needs none."""
+def new_scratch(dim: int, n_actions: int, same_actions: bool = False) -> Scratch:
+    """Arrays for up to `n_actions` offered actions, the same in every round or not; interpreted code needs none."""
     return Scratch(
         means=np.empty(n_actions),
         squared_norms=np.empty(n_actions),
@@ -79,13 +79,13 @@ def open_scratch(dim: int, n_actions: int, same_actions: bool = False) -> Scratc
         images=np.empty((n_actions, dim)),
         image=np.empty(dim),
         direction=np.empty(dim),
-        moved=np.empty(2),
-        steady=np.array([STEADY if same_actions else 0, 0]),
+        last_step=np.empty(2),
+        refresh=np.array([REFRESH_INTERVAL if same_actions else 0, 0]),
     )
 
 
 class Ellipsoid(NamedTuple):
-    """What sets the size of the ellipsoid, apart from the data."""
+    """The parameters of the ellipsoid that do not depend on data."""
 
     noise: float  # sub-Gaussian factor sigma of the rewards
     log_term: float  # 2 ln(1 / delta)
@@ -94,7 +94,7 @@ class Ellipsoid(NamedTuple):
 
 @kernel
 def ellipsoid_radius(ellipsoid: Ellipsoid, ridge: Ridge) -> float:
-    """beta with ||theta - theta*|| <= beta in the norm of Sigma, at all times at once with probability 1 - delta
+    """beta with ||theta - theta*|| <= beta in the norm of Sigma, simultaneously at all times with probability 1 - delta
     (1 - 2 delta with weights above 1)."""
     spread = ridge.log_determinant[0] + ellipsoid.log_term
     if ridge.weights[1] > 1.0:
@@ -125,7 +125,7 @@ def update_offered(ridge: Ridge, actions: Array, action: int, reward: float, wei
     if weight > 0.0:
         ridge.log_determinant[0] += log1p(rank_one_offered(ridge, actions, action, reward, weight))
         count_row(ridge, weight)
-        follow(ridge, actions)
+        update_cached(ridge, actions)
 
 
 @kernel
@@ -135,29 +135,29 @@ def rank_one_offered(ridge: Ridge, actions: Array, action: int, reward: float, w
 
 
 @kernel
-def follow(ridge: Ridge, rows: Array) -> None:
-    """After an update: keep what compiled code remembers of a fixed action set up to date. Interpreted, nothing is."""
+def update_cached(ridge: Ridge, rows: Array) -> None:
+    """Update the means and norms of a fixed action set that compiled code caches; interpreted code caches none."""
 
 
-@native(follow, reassociate=True)
-def _follow(ridge: Ridge, rows: Array) -> None:
-    # O(K d) in place of O(K d^2): with v = Sigma^{-1} a of the row a just added, the mean of x moves by <x, v> times
-    # the step of theta, and its squared norm falls by w <x, v>^2 / (1 + w ||a||^2).
+@native(update_cached, reassociate=True)
+def _update_cached(ridge: Ridge, rows: Array) -> None:
+    # O(K d) instead of O(K d^2): with v = Sigma^{-1} a of the row a just added, the mean of x changes by <x, v> times
+    # the step of theta, and its squared norm decreases by w <x, v>^2 / (1 + w ||a||^2).
     scratch = ridge.scratch
-    if scratch.steady[1] == 0:
+    if scratch.refresh[1] == 0:
         return
     for k in range(len(rows)):
         along = 0.0
         for i in range(len(ridge.theta)):
             along += rows[k, i] * scratch.direction[i]
-        scratch.means[k] += scratch.moved[0] * along
-        scratch.squared_norms[k] = max(scratch.squared_norms[k] - scratch.moved[1] * along * along, 0.0)
-    scratch.steady[1] -= 1
+        scratch.means[k] += scratch.last_step[0] * along
+        scratch.squared_norms[k] = max(scratch.squared_norms[k] - scratch.last_step[1] * along * along, 0.0)
+    scratch.refresh[1] -= 1
 
 
 @kernel
 def rank_one(ridge: Ridge, row: Array, reward: float, weight: float) -> float:
-    """Move factor and estimate by one row; returns its weight times its squared norm in the Sigma^{-1} of before."""
+    """Update factor and estimate with one row; return its weight times its squared norm in the previous Sigma^{-1}."""
     factor, theta = ridge.factor, ridge.theta
     image = row.dot(factor)
     squared_norm = weight * float(image.dot(image))
@@ -188,7 +188,7 @@ def predict(ridge: Ridge, rows: Array) -> Array:
 
 @kernel
 def restart(ridge: Ridge, regularization: float) -> None:
-    """Forget all rows."""
+    """Remove all rows."""
     ridge.factor[:, :] = 0.0
     for i in range(len(ridge.theta)):
         ridge.factor[i, i] = 1.0 / sqrt(regularization)
@@ -196,12 +196,12 @@ def restart(ridge: Ridge, regularization: float) -> None:
     ridge.log_determinant[0] = 0.0
     ridge.updates[0] = 0
     ridge.weights[:] = 0.0
-    ridge.scratch.steady[1] = 0
+    ridge.scratch.refresh[1] = 0
 
 
 @kernel
 def most_optimistic(means: Array, squared_norms: Array, radius: float) -> tuple[int, int]:
-    """The first row of greatest mean + radius * norm, and the first of greatest mean."""
+    """The first row that maximizes mean + radius * norm, and the first that maximizes the mean."""
     optimistic = np.sqrt(squared_norms)
     optimistic *= radius
     optimistic += means
@@ -227,7 +227,7 @@ def _rank_one_offered(ridge: Ridge, actions: Array, action: int, reward: float, 
     squared_norm *= weight
     scale = 1.0 + squared_norm
     step, shrink = weight * error / scale, weight / (scale + sqrt(scale))
-    ridge.scratch.moved[0], ridge.scratch.moved[1] = step, weight / scale
+    ridge.scratch.last_step[0], ridge.scratch.last_step[1] = step, weight / scale
     for i in range(dim):
         theta[i] += step * direction[i]
     for j in range(dim):
@@ -253,9 +253,9 @@ def _evaluate(ridge: Ridge, rows: Array) -> tuple[Array, Array]:
     factor, theta, scratch = ridge.factor, ridge.theta, ridge.scratch
     dim, n_actions = len(theta), len(rows)
     means, squared_norms = scratch.means[:n_actions], scratch.squared_norms[:n_actions]
-    if scratch.steady[1] > 0:
+    if scratch.refresh[1] > 0:
         return means, squared_norms
-    scratch.steady[1] = scratch.steady[0]
+    scratch.refresh[1] = scratch.refresh[0]
     for k in range(n_actions):
         mean = squared_norm = 0.0
         for i in range(dim):
@@ -285,7 +285,7 @@ def _evaluate(ridge: Ridge, rows: Array) -> tuple[Array, Array]:
 @kernel
 def _squared_norms_by_blas(ridge: Ridge, rows: Array) -> None:
     scratch, dim, n_actions = ridge.scratch, len(ridge.theta), len(rows)
-    if rows.shape[1] != dim:  # matrix products want their operands in one piece
+    if rows.shape[1] != dim:  # matrix products need contiguous operands
         for k in range(n_actions):
             for j in range(dim):
                 scratch.rows[k, j] = rows[k, j]

@@ -1,8 +1,8 @@
-"""What the learners that select a model inside themselves have in common.
+"""Base class and kernels of learners that select a model internally.
 
-They run regressions on features that change with the model: `masked` hides columns, `with_intercepts` adds one
-indicator per arm. A regression on masked rows in all d dimensions is the regression in the dimensions left, its
-estimate zero elsewhere.
+They run regressions on features that change with the model: `mask_features` sets columns to zero, `add_intercepts` adds
+one indicator per arm. A regression on masked rows in all d dimensions equals the regression in the remaining
+dimensions, with an estimate of zero elsewhere.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from equipoise.types import Array, Context
 
 
 @kernel
-def masked(actions: Array, kept: Array) -> Array:
-    """The first d features of the actions, those that are not kept set to zero."""
+def mask_features(actions: Array, kept: Array) -> Array:
+    """The first d features of the actions, with those that are not kept set to zero."""
     return actions[:, : len(kept)] * kept
 
 
-@native(masked)
-def _masked(actions: Array, kept: Array) -> Array:
+@native(mask_features)
+def _mask_features(actions: Array, kept: Array) -> Array:
     rows = np.empty((len(actions), len(kept)))
     for k in range(len(actions)):
         for j in range(len(kept)):
@@ -38,13 +38,13 @@ def _masked(actions: Array, kept: Array) -> Array:
 
 
 @kernel
-def with_intercepts(actions: Array, arms: int, dim: int) -> Array:
-    """Each row's first `dim` features behind the indicator of its arm."""
+def add_intercepts(actions: Array, arms: int, dim: int) -> Array:
+    """The indicator of the arm of each row, followed by its first `dim` features."""
     return np.hstack((np.eye(len(actions), arms), actions[:, :dim]))
 
 
-@native(with_intercepts)
-def _with_intercepts(actions: Array, arms: int, dim: int) -> Array:
+@native(add_intercepts)
+def _add_intercepts(actions: Array, arms: int, dim: int) -> Array:
     rows = np.empty((len(actions), arms + dim))
     for k in range(len(actions)):
         for j in range(arms):
@@ -56,7 +56,7 @@ def _with_intercepts(actions: Array, arms: int, dim: int) -> Array:
 
 @kernel
 def optimistic_action(ellipsoid: Ellipsoid, ridge: Ridge, rows: Array) -> tuple[int, float, float, int]:
-    """(action, mean, half_width) of the row whose reward is greatest somewhere in the ellipsoid, and the greedy row."""
+    """(action, mean, half_width) of the row with the highest upper confidence bound, and the greedy row."""
     means, squared_norms = evaluate(ridge, rows)
     radius = ellipsoid_radius(ellipsoid, ridge)
     action, greedy = most_optimistic(means, squared_norms, radius)
@@ -65,14 +65,14 @@ def optimistic_action(ellipsoid: Ellipsoid, ridge: Ridge, rows: Array) -> tuple[
 
 @kernel
 def optimistic_proposal(ellipsoid: Ellipsoid, ridge: Ridge, rows: Array) -> Proposal:
-    """The optimistic action, of which nothing is stated."""
+    """Propose the optimistic action, without bounds."""
     action, mean, _, greedy = optimistic_action(ellipsoid, ridge, rows)
     return Proposal(action, -inf, nan, 1.0, greedy, mean)
 
 
 @kernel
 def uniform_proposal(ridge: Ridge, rows: Array, rng: np.random.Generator) -> Proposal:
-    """Any action, each equally likely."""
+    """Propose an action drawn uniformly."""
     n_actions, means = len(rows), predict(ridge, rows)
     action = min(int(rng.random() * n_actions), n_actions - 1)
     return Proposal(action, -inf, nan, 1.0 / n_actions, int(means.argmax()), float(means[action]))
@@ -81,8 +81,8 @@ def uniform_proposal(ridge: Ridge, rows: Array, rng: np.random.Generator) -> Pro
 class SelectingLearner(LinearLearner[ParamsT, MemoryT]):
     """A linear learner whose decisions follow the model it has selected; see `LinearLearner` for contexts.
 
-    It learns only from rounds it played itself, and may look at all offered actions when it does. With `arms` > 0 row k
-    of a context is arm k, and there are at most `arms` rows.
+    It learns only from rounds that it played itself, and may use all offered actions. With `arms` > 0, row k of a
+    context is arm k, and there are at most `arms` rows.
     """
 
     provides = frozenset({"greedy", "value"})

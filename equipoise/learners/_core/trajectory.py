@@ -1,4 +1,4 @@
-"""An episode as a value: what an episodic learner learns from in place of an action."""
+"""Trajectories: episodic learners learn from the trajectory of an episode instead of an action."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from equipoise.types import Array, Context, Integers, Outcome
 class Trajectory(NamedTuple):
     """The steps of one episode, in order, one entry each.
 
-    The state after the last step is left out: an episode ends after its horizon or in a state in which nothing more can
-    be earned, and either way that state is worth 0.
+    The state after the last step is omitted: an episode ends after `horizon` steps or in a terminal state, and in both
+    cases the value of that state is 0.
 
     >>> Trajectory([3, 0], [1, 1], [0.0, 1.0]).total_reward
     1.0
@@ -43,16 +43,17 @@ class Steps(NamedTuple):
 
 
 def check_lengths(trajectory: Outcome, horizon: int) -> Trajectory:
-    """The trajectory, if it has 1 to `horizon` steps with a state, an action and a reward each."""
+    """Return the trajectory; raise an error unless it has 1 to `horizon` states, actions and rewards."""
     if not isinstance(trajectory, tuple) or len(trajectory) != 3:
         raise InvalidArgument(f"trajectory is {trajectory!r:.80}, but must be a Trajectory(states, actions, rewards)")
     try:
         n_states, n_actions, n_rewards = map(len, trajectory)
     except TypeError:
-        raise InvalidArgument(f"trajectory is {trajectory!r:.80}, but must have three sequences") from None
+        raise InvalidArgument(f"trajectory is {trajectory!r:.80}, but must be three sequences") from None
     if not n_states == n_actions == n_rewards:
         raise InvalidArgument(
-            f"trajectory has {n_states} states, {n_actions} actions and {n_rewards} rewards, but needs as many of each"
+            f"trajectory has {n_states} states, {n_actions} actions and {n_rewards} rewards, "
+            "but must have as many of each"
         )
     if not 1 <= n_states <= horizon:
         raise InvalidArgument(f"trajectory has {n_states} steps, but must have from 1 to horizon = {horizon}")
@@ -60,10 +61,10 @@ def check_lengths(trajectory: Outcome, horizon: int) -> Trajectory:
 
 
 def as_indices(name: str, values: ArrayLike, n_values: int) -> Integers:
-    """Whole numbers from 0 to n_values - 1, as an array."""
+    """Return integers from 0 to n_values - 1 as an array."""
     numbers = np.asarray(values)
     if numbers.dtype.kind not in "iu":
-        raise InvalidArgument(f"{name} is {values!r:.80}, but must be whole numbers")
+        raise InvalidArgument(f"{name} is {values!r:.80}, but must be integers")
     if numbers.size and not (numbers.min() >= 0 and numbers.max() < n_values):
         wrong = numbers.min() if numbers.min() < 0 else numbers.max()
         raise InvalidArgument(f"{name} has {wrong}, but entries must lie from 0 to {n_values - 1}")
@@ -71,7 +72,7 @@ def as_indices(name: str, values: ArrayLike, n_values: int) -> Integers:
 
 
 def as_step_rewards(values: Iterable[float]) -> Array:
-    """Rewards of single steps, in [0, 1]."""
+    """Return the rewards of single steps, in [0, 1], as an array."""
     rewards = np.array([real("reward of a step", value) for value in values])
     if rewards.size and not (rewards.min() >= 0.0 and rewards.max() <= 1.0):
         wrong = rewards.min() if rewards.min() < 0.0 else rewards.max()

@@ -1,1 +1,1 @@
-"""What selectors have in common: ledger, evidence, sampling, settings."""
+"""Shared parts of selectors: ledger, evidence, sampling, settings."""

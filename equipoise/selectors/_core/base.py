@@ -1,8 +1,7 @@
-"""What every selector made of kernels has in common: tickets, validation, standings, certificates, saving.
+"""Base classes of selectors made of kernels: tickets, validation, standings, certificates, saving.
 
-A selector is two things. Its *kernel* is a set of small functions over arrays that know only plays in order; the
-simulator compiles and calls them directly. The *ledger* turns tickets and late rewards into such calls. This class
-validates, holds both and forwards.
+The *kernels* of a selector are small functions over arrays that see plays in order; the simulator compiles and calls
+them directly. Its *ledger* turns tickets and late rewards into such calls. The base class validates and connects both.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from equipoise.selectors._core.evidence import Params as EvidenceParams
 from equipoise.selectors._core.evidence import State as EvidenceState
 from equipoise.selectors._core.kernels import Kernels
 from equipoise.selectors._core.ledger import Entry, Ledger, Resolved
+from equipoise.selectors._core.proposals import check_regret, gather
 from equipoise.settings import Configured
-from equipoise.settings.checks import non_negative, real
-from equipoise.types import Action, AnyArray, State
+from equipoise.types import AnyArray, State
 
 P = TypeVar("P", bound=NamedTuple)
 S = TypeVar("S", bound=NamedTuple)
@@ -44,24 +43,24 @@ D = TypeVar("D", bound=AnyElimination)
 class KernelSelector(Configured, Generic[P, S, D]):
     """A selector made of kernels, whose params and state are or contain those of `evidence`.
 
-    `equipoise.selectors._core.settings` has the settings that it is completed with.
+    Subclasses add settings from `equipoise.selectors._core.settings`.
     """
 
     name: str
     needs: frozenset[str] = frozenset()
     kernels: ClassVar[Kernels]
-    randomized: ClassVar[bool] = False  # whether choosing draws random numbers
-    readmits: ClassVar[bool] = False  # whether a learner that is not active may become so again
-    per_learner: ClassVar[tuple[str, ...]] = ("bounds",)  # settings with one entry for each learner
+    randomized: ClassVar[bool] = False  # whether `choose` uses random numbers
+    readmits: ClassVar[bool] = False  # whether an inactive learner can become active again
+    per_learner: ClassVar[tuple[str, ...]] = ("bounds",)  # settings with one entry per learner
 
     n_learners: int
     delta: float
     reward_range: tuple[float, float]
 
     confidence: Confidence
-    params: P  # what the kernels take first
-    kernel_state: S  # what the kernels take second: rows that they change in place
-    evidence: EvidenceState  # the part of it that every selector has
+    params: P  # first argument of the kernels
+    kernel_state: S  # second argument of the kernels: rows that they change in place
+    evidence: EvidenceState  # the part of `kernel_state` that every selector has
 
     def _set_up(self) -> None:
         low, high = self.reward_range
@@ -71,7 +70,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
         self.evidence = evidence.open_state(bounds, self.n_learners, high - low)
         self.kernel_state = self._make_state(self.evidence)
         self.observed = tuple(i for i, bound in enumerate(bounds) if isinstance(bound, Observed))
-        self._customs = {i: bound for i, bound in enumerate(bounds) if isinstance(bound, Custom)}
+        self._custom_bounds = {i: bound for i, bound in enumerate(bounds) if isinstance(bound, Custom)}
         self._asks_all = "actions" in self.needs
         self._ledger = Ledger(self.n_learners, keeps_proposals=self._asks_all)
         self._eliminations: list[D] = []
@@ -92,12 +91,12 @@ class KernelSelector(Configured, Generic[P, S, D]):
         raise NotImplementedError
 
     def _own_generator(self, draws: int) -> np.random.Generator | None:
-        """What `choose` draws from if it is given nothing, after so many draws."""
+        """The generator of the next choice if `choose` gets none; `draws` is the number of choices so far."""
         return None
 
     @property
     def traits(self) -> SelectorTraits:
-        """What others read of this selector beside its methods."""
+        """Properties of this selector for portfolios, simulations and checks."""
         return SelectorTraits(
             n_learners=self.n_learners,
             randomized=self.randomized,
@@ -106,23 +105,23 @@ class KernelSelector(Configured, Generic[P, S, D]):
             observed=self.observed,
             per_learner=self.per_learner,
             readmits=self.readmits,
-            left_out=self.left_out,
-            compilable=not self._customs,
+            excluded=self.excluded,
+            compilable=not self._custom_bounds,
         )
 
     @property
-    def left_out(self) -> tuple[int, ...]:
-        """The learners that are never played."""
+    def excluded(self) -> tuple[int, ...]:
+        """Learners that are never played."""
         return ()
 
     @property
     def alpha(self) -> float:
-        """The failure probability of one side of one radius."""
+        """Failure probability of one side of one radius."""
         return self.confidence.alpha
 
     @property
     def shares(self) -> int:
-        """How many one-sided events every learner's plays and the pool are used for."""
+        """Number of one-sided events for the plays of each learner and for the pool."""
         return self.confidence.shares
 
     @property
@@ -132,11 +131,11 @@ class KernelSelector(Configured, Generic[P, S, D]):
 
     @property
     def eliminations(self) -> list[D]:
-        """What was dropped, in order."""
+        """All eliminations so far, in order."""
         return self._eliminations
 
     def choose(self, rng: np.random.Generator | None = None) -> Choice:
-        """The learner that plays this round; opens a play."""
+        """Choose the learner of this round and open a play."""
         if self._ledger.stale:
             self._count_pending()
         if rng is None:
@@ -145,7 +144,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
         return Choice(learner, self._begin(learner, chance), chance)
 
     def replay(self, choice: Choice) -> None:
-        """Open exactly this play, as if it had just been chosen, and draw nothing."""
+        """Open exactly this play, as if it had just been chosen, without random numbers."""
         self._check_replay(choice)
         self._begin(choice.learner, choice.probability)
 
@@ -157,53 +156,42 @@ class KernelSelector(Configured, Generic[P, S, D]):
 
     def _begin(self, learner: int, chance: float) -> int:
         """Open a play and return its number."""
-        if learner in self._customs:  # the user's function may break its rule: find out before the play is opened
-            self._customs[learner].raw(self.evidence.accounts[learner].plays + 1)
+        if learner in self._custom_bounds:  # a user's function may raise: evaluate it before the play is opened
+            self._custom_bounds[learner].raw(self.evidence.accounts[learner].plays + 1)
         self._draws += 1
         self.kernels.open_play(self.params, self.kernel_state, learner)
         return self._ledger.open(learner, chance, self.evidence.pool[0].eliminated)
 
     def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
-        """Take in what the chosen learner proposed, or every active one if "actions" are needed."""
+        """Record the proposal of the chosen learner, or of every active learner if "actions" are needed."""
         if choice.learner not in proposals and not self._asks_all:
             raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {choice.learner}")
-        entry = self._ledger.entry(choice.learner, choice.play)  # raises what is wrong with a ticket that is not open
+        entry = self._ledger.entry(choice.learner, choice.play)  # raises UnknownDecision if the play is not open
         gathered = self._gather(entry, proposals) if self._asks_all else None
         if choice.learner in self.observed:
-            self._ledger.observe(entry, self._check_regret(proposals[choice.learner].regret))
+            self._ledger.observe(entry, check_regret(proposals[choice.learner].regret))
         entry.proposals = gathered
 
     def _gather(self, entry: Entry, proposals: Mapping[int, Proposal]) -> Proposals:
         asked = self.active if self._in_epoch(entry) else (entry.learner,)
-        missing = [j for j in asked if j not in proposals]
-        if missing:
-            raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {missing[0]} too")
-        rows = [_UNKNOWN] * self.n_learners
-        for j in asked:
-            action, lower, regret, probability, greedy, value = proposals[j]
-            if "lower" in self.needs:
-                lower = real(f"lower of learner {j}", lower)
-            regret = self._check_regret(regret)
-            rows[j] = Proposal(_index(action), lower, regret, probability, _index(greedy), value)
-        actions, lowers, regrets, probabilities, all_greedy, values = zip(*rows, strict=True)
-        return Proposals(actions, all_greedy, lowers, regrets, probabilities, values)
+        return gather(proposals, asked, self.n_learners, lower="lower" in self.needs)
 
     def _in_epoch(self, entry: Entry) -> bool:
-        """Whether nobody was eliminated since the round was chosen."""
+        """Whether no learner was eliminated since the round was chosen."""
         return entry.epoch == self.evidence.pool[0].eliminated
 
     def check_reward(self, reward: float) -> float:
-        """The reward as a float, or the reason why it cannot be booked."""
+        """The reward as a float; raises if it cannot be credited."""
         low, high = self.reward_range
         if type(reward) is float and low <= reward <= high:
             return reward
         return self.traits.check_reward(reward)
 
     def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
-        """Reward and regret as floats, nan for a regret not given; raises what `credit` would and changes nothing."""
+        """Reward and regret as floats, nan for no regret; raises what `credit` would raise and changes nothing."""
         number = self.check_reward(reward)
         entry = self._ledger.entry(choice.learner, choice.play)
-        known = nan if regret is None else self._check_regret(regret)
+        known = nan if regret is None else check_regret(regret)
         if choice.learner in self.observed and isnan(known) and isnan(entry.regret):
             raise InvalidArgument(
                 f"regret of play {choice.play} of learner {choice.learner} is unknown, "
@@ -215,21 +203,23 @@ class KernelSelector(Configured, Generic[P, S, D]):
         return number, known
 
     def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[D, ...]:
-        """Book the reward of a play, in any order and however late; `regret` where it is known only now. Returns what
-        was eliminated."""
+        """Credit the reward of a play, in any order and however late; returns the resulting eliminations.
+
+        `regret` is what the play adds to an observed bound, if it was not known before.
+        """
         number, known = self.check_credit(choice, reward, regret)
-        return self._book(choice.learner, self._ledger.credit(choice.learner, choice.play, number, known))
+        return self._credit_resolved(choice.learner, self._ledger.credit(choice.learner, choice.play, number, known))
 
     def withdraw(self, choice: Choice) -> tuple[D, ...]:
-        """The round did not happen: strike its play. Returns what was eliminated."""
+        """Remove an open play, as if its round had not happened; returns the resulting eliminations."""
         entry = self._ledger.entry(choice.learner, choice.play)
         if self._ledger.is_newest(entry):
-            self._draws -= 1  # the next choice draws the same numbers
+            self._draws -= 1  # the next choice uses the same random numbers
         self.evidence.accounts[choice.learner].plays -= 1
-        return self._book(choice.learner, self._ledger.withdraw(entry))
+        return self._credit_resolved(choice.learner, self._ledger.withdraw(entry))
 
-    def _book(self, learner: int, resolved: Resolved) -> tuple[D, ...]:
-        """Let the kernels know what is resolved; returns what was eliminated."""
+    def _credit_resolved(self, learner: int, resolved: Resolved) -> tuple[D, ...]:
+        """Pass resolved rounds and plays to the kernels; returns the new eliminations."""
         kernels, params, state = self.kernels, self.params, self.kernel_state
         rounds, plays, rewind = resolved
         for entry in rounds:
@@ -238,17 +228,17 @@ class KernelSelector(Configured, Generic[P, S, D]):
                 kernels.close_round(params, state, entry.learner, entry.reward, entry.regret, entry.proposals)
         for entry in plays:
             regret = entry.regret
-            if self._customs:
+            if self._custom_bounds:
                 regret = self._increment(learner, self.evidence.accounts[learner].booked_plays + 1, regret)
-            kernels.book(params, state, learner, entry.reward, regret, entry.probability)
+            kernels.credit(params, state, learner, entry.reward, regret, entry.probability)
         if rewind:
             kernels.rewind(params, state, learner)
         if self.evidence.pool[0].eliminated == len(self._eliminations):
             return ()
-        return self._note_eliminations()
+        return self._record_eliminations()
 
     def _count_pending(self) -> None:
-        """Bring what is balanced up to date with the pending plays."""
+        """Include the pending plays in the balanced bounds."""
         kernels, params, state = self.kernels, self.params, self.kernel_state
         rewound, plays = self._ledger.count()
         for i in rewound:
@@ -259,14 +249,14 @@ class KernelSelector(Configured, Generic[P, S, D]):
             kernels.play(params, state, i, position, self._increment(i, position, entry.regret))
 
     def _increment(self, i: int, position: int, regret: float) -> float:
-        """What play number `position` of learner i adds to its bound; the kernel cannot evaluate a `Custom` one."""
-        custom = self._customs.get(i)
+        """What play number `position` of learner i adds to its bound; kernels cannot evaluate a `Custom` bound."""
+        custom = self._custom_bounds.get(i)
         if custom is None:
             return regret
         return custom.raw(position) - (custom.raw(position - 1) if position > 1 else 0.0)
 
     def standing(self) -> list[Standing]:
-        """How every learner stands; nan where a learner has no resolved play."""
+        """The standing of each learner; nan if it has no resolved play."""
         rows, active = [], self.active
         for i, account in enumerate(self.evidence.accounts):
             n = account.booked_plays
@@ -286,7 +276,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
         return rows
 
     def certificate(self) -> Certificate:
-        """What the rewards booked so far prove about the optimum and the regret."""
+        """What the rewards so far prove about the optimum and the regret."""
         lower, upper, regret_lower, regret_upper, consistent = self.kernels.certify(self.params, self.kernel_state)
         proved = []
         for account in self.evidence.accounts:
@@ -313,20 +303,20 @@ class KernelSelector(Configured, Generic[P, S, D]):
         return self.params, state_records(self.kernel_state)
 
     def from_arrays(self, state: S) -> None:
-        """Take on a state that compiled code has worked on, all of whose plays are resolved."""
+        """Load a state from compiled code, in which all plays are resolved."""
         load_state(self.kernel_state, state)
-        self._note_eliminations()
+        self._record_eliminations()
 
     def state(self) -> State:
-        """Everything learned, as arrays."""
-        self._count_pending()  # so that equal histories have equal states, whenever pending plays were counted
+        """The complete state, as arrays."""
+        self._count_pending()  # so that equal histories give equal states
         ledger = {f"ledger.{name}": array for name, array in self._ledger.state().items()}
         eliminated = np.array([elimination.learner.index for elimination in self._eliminations], np.int64)
         draws = np.array([self._draws], np.int64)
         return {**state_columns(self.kernel_state), **ledger, "eliminated": eliminated, "draws": draws}
 
     def restore(self, state: Mapping[str, AnyArray]) -> None:
-        """Take on a state that `state` returned; any other is refused and changes nothing."""
+        """Load what `state` returned; anything else is refused and changes nothing."""
         ledger = {name.removeprefix("ledger."): array for name, array in state.items() if name.startswith("ledger.")}
         check_columns(self.kernel_state, state)
         (eliminated_at,) = [array for name, array in state.items() if name.endswith("accounts.eliminated_at")]
@@ -337,15 +327,11 @@ class KernelSelector(Configured, Generic[P, S, D]):
         self._draws = int(state["draws"][0])
         self._eliminations[:] = [self._elimination(i) for i in state["eliminated"].tolist()]
 
-    def _check_regret(self, regret: float) -> float:
-        # Only nan, which stands for unknown, differs from itself.
-        return nan if regret != regret else non_negative("regret", regret)
-
-    def _note_eliminations(self) -> tuple[D, ...]:
+    def _record_eliminations(self) -> tuple[D, ...]:
         known = {elimination.learner.index for elimination in self._eliminations}
-        gone = [i for i, account in enumerate(self.evidence.accounts) if account.eliminated_at > 0 and i not in known]
-        gone.sort(key=lambda i: self.evidence.accounts[i].eliminated_at)
-        new = tuple(self._elimination(i) for i in gone)
+        rounds = {i: account.eliminated_at for i, account in enumerate(self.evidence.accounts)}
+        dropped = sorted((i for i in rounds if rounds[i] > 0 and i not in known), key=rounds.__getitem__)
+        new = tuple(self._elimination(i) for i in dropped)
         self._eliminations += new
         return new
 
@@ -355,7 +341,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
 
 
 class EvidenceSelector(KernelSelector[P, S, Elimination]):
-    """A selector that eliminates, if at all, a learner whose own plays disprove its bound."""
+    """A selector that eliminates, if any, learners whose own plays contradict their bound."""
 
     def _elimination(self, i: int) -> Elimination:
         account, radius = self.evidence.accounts[i], self.confidence.radius
@@ -377,7 +363,7 @@ class EvidenceSelector(KernelSelector[P, S, Elimination]):
 
 
 class NestedSelector(EvidenceSelector[nested.Params, S]):
-    """A selector that adds state alone to `evidence`."""
+    """A selector that adds state, but no params, to `evidence`."""
 
     def _make_params(self, limits: EvidenceParams) -> nested.Params:
         return nested.Params(limits)
@@ -391,10 +377,3 @@ class PlainSelector(EvidenceSelector[EvidenceParams, EvidenceState]):
 
     def _make_state(self, accounts: EvidenceState) -> EvidenceState:
         return accounts
-
-
-_UNKNOWN = Proposal(-1, nan, nan, nan, -1, nan)
-
-
-def _index(action: Action) -> int:
-    return int(action) if isinstance(action, int | np.integer) else -1

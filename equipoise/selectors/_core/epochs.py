@@ -1,24 +1,24 @@
-"""What the proposals and rewards of an epoch prove: the state of selection under adversarial contexts.
+"""State and tests of selection under adversarial contexts: what the proposals and rewards of an epoch prove.
 
-An epoch is a run of rounds over one set of learners. In each of its rounds every learner proposes, which gives a lower
-bound B_{k,i} on the expected reward of its proposal, and one learner is played, which gives a reward and what the play
-loses at most. If all learners are well specified, then for all t at once, on the event of the radius D,
+An epoch is a sequence of rounds over one set of learners. In each round every learner proposes an action, with a lower
+bound B_{k,i} on its expected reward, and one learner is played, which gives a reward and an upper bound on the regret
+of the play. If all learners are well specified, then for all t at once, on the event of the radius D,
   sum_k B_{k,i} <= sum_k mu*_k <= U + (sum of the played learners' regrets) + D(t)
-for every learner i, mu*_k being the optimum of round k. `test` looks for a learner that breaks this. Both sides are
-about the same rounds, so it does not matter who was played on which contexts.
+for every learner i, where mu*_k is the optimum of round k. `test` looks for a learner that violates this. Both sides
+concern the same rounds, so it does not matter which learner was played in which context.
 
-`certify` bounds the regret. If any learner is well specified, the last one is, as its class contains all others. Then
-mu*_k is at most its optimistic value, lower bound plus regret of its proposal, played or not. With V the sum of these,
-and expected rewards of the played actions adding up to at least U - D(t) (D summed over the epochs so far),
-  regret = sum_k (mu*_k - E r_k) <= V - U + D(t),
-and U - D(t) <= sum_k mu*_k <= V bounds the mean optimum. From below nothing is proved of the regret.
+`certify` bounds the regret. If any learner is well specified, the last one is, because its class contains all others.
+Then mu*_k is at most its optimistic value, the lower bound plus the regret of its proposal, played or not. Let V be the
+sum of these values. The expected rewards of the played actions add up to at least U - D(t), D summed over the epochs,
+so regret = sum_k (mu*_k - E r_k) <= V - U + D(t),
+and U - D(t) <= sum_k mu*_k <= V bounds the mean optimum. There is no lower bound on the regret.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL", Algorithm 2 and the lemmas of its appendix; the certificate is the first step of the proof of its
 regret theorem, with observed numbers.
 Symbols: t rounds, U rewards, sum of R_i(n_i) regrets, sum_k B_{k,i} lower_sum, 1/z_i weight, V optimistic.
-Departures: the radius is stitched, with explicit constants and the variance of the reward noise alone; a regret is cut
-at the width of the expected rewards, a lower bound into their range. Sums are compensated (Kahan).
+Departures: the radius is stitched, with explicit constants, and covers the reward noise only; a regret is clipped at
+the width of the expected rewards, a lower bound to their range. Sums are compensated (Kahan).
 """
 
 from __future__ import annotations
@@ -38,34 +38,34 @@ from equipoise.selectors._core.nested import Params
 
 @dataclass(slots=True)
 class Claim:
-    """What one learner's proposals claim, whether they were played or not."""
+    """The lower bounds of one learner's proposals, played or not."""
 
-    weight: float  # of the learner in the draw of who plays
+    weight: float  # proportional to the probability that the learner plays
     lower_sum: float = 0.0  # over the resolved rounds of this epoch
     lower_carry: float = 0.0
 
 
 @dataclass(slots=True)
 class Epoch:
-    """The resolved rounds of this epoch, and what the certificate needs of all epochs."""
+    """Sums over the resolved rounds of this epoch, and those over all epochs for the certificate."""
 
     rounds: int = 0
     rewards: float = 0.0
     rewards_carry: float = 0.0
-    regrets: float = 0.0  # what the played learners said their plays lose at most
+    regrets: float = 0.0  # upper bounds that the played learners reported
     regrets_carry: float = 0.0
     past_rounds: int = 0  # of earlier epochs
     past_rewards: float = 0.0
     past_radius: float = 0.0
-    optimistic: float = 0.0  # over all epochs: what the last learner holds possible
+    optimistic: float = 0.0  # optimistic values of the last learner, over all epochs
     optimistic_carry: float = 0.0
 
 
 @dataclass(slots=True)
 class End:
-    """How the epoch ended in which this learner was the smallest; the proof, as it was in that round."""
+    """The proof that ended the epoch in which this learner was the smallest."""
 
-    ended_at: int = 0  # round, 0 while it has not ended
+    ended_at: int = 0  # round, 0 if it has not ended
     rounds: int = 0
     rewards: float = 0.0
     regrets: float = 0.0
@@ -99,7 +99,7 @@ def add_round(limits: Limits, state: State, reward: float, regret: float, propos
 
 @kernel
 def at_most_width(limits: Limits, regret: float) -> float:
-    """A regret that is not known counts the full width."""
+    """The regret, at most the width; an unknown regret counts as the full width."""
     return min(regret, limits.width) if regret == regret else limits.width
 
 
@@ -118,7 +118,7 @@ def smallest_active(state: State) -> int:
 
 @kernel
 def test(limits: Limits, state: State, first: int) -> bool:
-    """Whether the learners of the epoch, `first` the smallest, cannot all be well specified; notes the proof."""
+    """Whether some learner of the epoch is misspecified; stores the proof in the row of `first`, the smallest."""
     epoch, witness, greatest = state.epoch[0], -1, -inf
     for j in range(len(state.claims)):
         if state.evidence.accounts[j].active and state.claims[j].lower_sum > greatest:
@@ -137,7 +137,7 @@ def test(limits: Limits, state: State, first: int) -> bool:
 
 @kernel
 def begin_epoch(limits: Limits, state: State) -> None:
-    """Set the sums of the epoch to zero; those over all epochs go on."""
+    """Reset the sums of the epoch; those over all epochs continue."""
     epoch = state.epoch[0]
     epoch.past_rounds += epoch.rounds
     epoch.past_rewards += epoch.rewards
@@ -162,11 +162,11 @@ def certify(params: Params, state: State) -> tuple[float, float, float, float, b
     lower, upper = limits.low, limits.high
     if counted > 0:
         lower, upper = max(lower, (rewards - radius) / counted), epoch.optimistic / counted
-    # An epoch in which the last learner was alone ends only if that one contradicts itself.
+    # An epoch in which the last learner is alone ends only if that learner is misspecified.
     consistent = lower <= upper and state.ends[len(state.ends) - 1].ended_at == 0
     regret_upper = limits.width * rounds
     if consistent:
-        # A round whose reward is not in, or came after its epoch had ended, costs the full width.
+        # A round without a reward, or whose reward came after its epoch had ended, counts the full width.
         excess = epoch.optimistic - rewards + radius + limits.width * (rounds - counted)
         regret_upper = max(0.0, min(regret_upper, excess))
     return min(lower, limits.high), upper, 0.0, regret_upper, consistent

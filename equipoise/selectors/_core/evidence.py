@@ -1,16 +1,16 @@
-"""What the resolved plays of each learner prove: the accounts of every selector, with candidate bounds or without.
+"""Sums and confidence bounds of each learner, which every selector has, and what they prove.
 
-For each learner an account holds plays n_i, summed rewards U_i and its admissible bound R_i twice: over all plays made
-(what is balanced) and over the longest resolved prefix of plays (what is tested). On the event of the radius D, for
-all n at once, |n_i mu* - U_i - Reg_i| <= D(n_i); so mu* >= (U_i - D)/n_i, and mu* <= (U_i + R_i + D)/n_i if the bound
-of i is true; where a side of the radius has a sharper form, that one is taken. A learner without a candidate bound is
-booked with w n, which is true of everybody. `eliminate` is the test of Algorithm 1; `certify` bounds the optimum and
-the regret of all rounds.
+The account of a learner holds its plays n_i, its total reward U_i and its admissible bound R_i twice: at all plays made
+(for balancing) and at the longest resolved prefix of plays (for testing). On the event of the radius D, for all n at
+once, |n_i mu* - U_i - Reg_i| <= D(n_i); so mu* >= (U_i - D)/n_i, and mu* <= (U_i + R_i + D)/n_i if the bound of i
+holds. If one side of the radius has a sharper form, that form is used. A learner without a candidate bound has the
+bound w n, which always holds. `eliminate` is the test of Algorithm 1; `certify` bounds the optimum and the regret of
+all rounds.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL", Algorithm 1 and its lemma on mu*. Departures: no test while an active learner is unplayed (the paper
-divides by zero there); all tests see the active set at the start of the round and removals happen together, so that
-the learner with the greatest lower mean always survives. Sums are compensated (Kahan), for runs of 1e8 rounds.
+divides by zero there); all tests use the active set at the start of the round and eliminations happen together, so the
+learner with the highest lower mean always remains. Sums are compensated (Kahan), for runs of 1e8 rounds.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from equipoise.confidence import Radius, add_spread, lower_sum, radius_sum, uppe
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals
 
-# What a learner does in a round: play and learn; the same, and its policy is kept; let the kept policy play and learn
-# nothing.
+# What a learner does in a round: play and learn; play and learn, and its policy is stored first; play the stored policy
+# without learning.
 TEACH, KEEP, REPLAY = 0, 1, 2
 
 
 class Params(NamedTuple):
-    """What does not change during a run."""
+    """Constants of a run."""
 
     radius: Radius
     low: float  # the range of rewards, or of expected rewards under sub-Gaussian noise
@@ -43,27 +43,27 @@ class Params(NamedTuple):
 
 @dataclass(slots=True)
 class Account:
-    """One learner's row. A sum and its carry make one compensated total."""
+    """One learner's row. A sum and its carry make one compensated total; `booked_` means over the resolved prefix."""
 
     bound_kind: int
     bound_coefficient: float
     bound_shape: float
-    plays: int = 0  # made, pending ones too
-    increments: float = 0.0  # total of observed regret over plays made
+    plays: int = 0  # plays made, including pending ones
+    increments: float = 0.0  # observed regret over plays made
     increments_carry: float = 0.0
     regret_bound: float = 0.0  # R_i at plays made
-    booked_plays: int = 0  # of the resolved prefix
+    booked_plays: int = 0  # length of the resolved prefix
     booked_increments: float = 0.0
     booked_increments_carry: float = 0.0
     booked_bound: float = 0.0  # R_i at the resolved prefix
     rewards: float = 0.0  # total over the resolved prefix
     rewards_carry: float = 0.0
-    spread: float = 0.0  # of the rewards around their running mean, a sum of squares over the resolved prefix
+    spread: float = 0.0  # sum of squared deviations of the rewards from their running mean, over the resolved prefix
     mean_lower: float = -inf
     mean_upper: float = inf
-    least_upper: float = inf  # the smallest mean upper there ever was
+    least_upper: float = inf  # the smallest mean_upper so far
     active: bool = True
-    eliminated_at: int = 0  # round, 0 while active; what follows is the proof, as it was in that round
+    eliminated_at: int = 0  # round, 0 while active; the following fields are the proof
     proof_plays: int = 0
     proof_rewards: float = 0.0
     proof_bound: float = 0.0
@@ -82,26 +82,26 @@ class Pool:
     plays: int = 0  # length of the resolved prefix of rounds
     rewards: float = 0.0
     rewards_carry: float = 0.0
-    best_lower: float = -inf  # the greatest mean lower any learner ever had
-    eliminated: int = 0  # learners
+    best_lower: float = -inf  # the highest mean_lower of any learner so far
+    eliminated: int = 0  # number of learners
 
 
 class State(NamedTuple):
-    """Rows are objects in a portfolio and records of an array in compiled code."""
+    """Rows are objects in a portfolio, and records of an array in compiled code."""
 
     accounts: list[Account]
     pool: list[Pool]  # one row
 
 
 def open_state(bounds: Sequence[Bound], n_learners: int, width: float) -> State:
-    """Without `bounds` the regret of every learner is bounded by the width of the rewards in each play."""
+    """The initial state; without `bounds`, every learner has the width of the rewards per play as its bound."""
     codes = [bound_code(bound) for bound in bounds] or [(POWER, width, 1.0)] * n_learners
     return State([Account(*code) for code in codes], [Pool()])
 
 
 @kernel
 def add(total: float, carry: float, amount: float) -> tuple[float, float]:
-    """Kahan's compensated addition of `amount` to a total with its carry."""
+    """Add `amount` to a compensated total (Kahan); returns the total and its carry."""
     corrected = amount - carry
     new_total = total + corrected
     return new_total, (new_total - total) - corrected
@@ -109,19 +109,19 @@ def add(total: float, carry: float, amount: float) -> tuple[float, float]:
 
 @kernel
 def open_play(params: Params, state: State, i: int) -> None:
-    """Learner i was chosen."""
+    """Count a play of learner i, which was just chosen."""
     state.accounts[i].plays += 1
 
 
 @kernel
 def stage(params: object, state: object, i: int, probability: float, rng: np.random.Generator) -> int:
-    """Begin the round that was given to learner i: what the learner is to do in it."""
+    """Begin a round of learner i; returns what the learner does in it."""
     return TEACH
 
 
 @kernel
 def rewind(params: Params, state: State, i: int) -> None:
-    """Set what is balanced of learner i back to its resolved prefix."""
+    """Reset the balanced bound of learner i to its resolved prefix."""
     account = state.accounts[i]
     account.increments = account.booked_increments
     account.increments_carry = account.booked_increments_carry
@@ -130,7 +130,7 @@ def rewind(params: Params, state: State, i: int) -> None:
 
 @kernel
 def play(params: Params, state: State, i: int, position: int, regret: float) -> None:
-    """Balance learner i as having made its play number `position`; an unknown regret counts the full width."""
+    """Extend the balanced bound of learner i to play number `position`; an unknown regret counts the full width."""
     account = state.accounts[i]
     if account.bound_kind == SUMMED:
         increment = params.width if regret != regret else regret
@@ -142,7 +142,7 @@ def play(params: Params, state: State, i: int, position: int, regret: float) -> 
 
 
 @kernel
-def book(params: Params, state: State, i: int, reward: float, regret: float) -> None:
+def credit(params: Params, state: State, i: int, reward: float, regret: float) -> None:
     """Extend learner i's resolved prefix by one play."""
     account = state.accounts[i]
     middle = (params.low + params.high) / 2
@@ -169,9 +169,9 @@ def book(params: Params, state: State, i: int, reward: float, regret: float) -> 
 
 
 @kernel
-def book_only(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
-    """Book one reward and draw no conclusion; for selectors that look at the accounts when they choose."""
-    book(params, state, i, reward, regret)
+def credit_only(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
+    """Credit one reward without a test; for selectors that read the accounts when they choose."""
+    credit(params, state, i, reward, regret)
 
 
 @kernel
@@ -184,12 +184,12 @@ def pool(params: Params, state: State, reward: float) -> None:
 
 @kernel
 def close_round(params: object, state: object, i: int, reward: float, regret: float, proposals: Proposals) -> None:
-    """What all learners proposed in a round counts for nothing in these state."""
+    """Ignore the proposals of a round; selectors that use them have their own kernel."""
 
 
 @kernel
 def evidence_of(params: Params, state: State) -> tuple[Params, State]:
-    """The part of a selector's params and state that is of this module: here all of it."""
+    """The params and state of this module within those of a selector: here all of them."""
     return params, state
 
 
@@ -208,13 +208,13 @@ def rounds_made(state: State) -> int:
 
 @kernel
 def comes_first(value: float, plays: int, least: float, fewest: int) -> bool:
-    """Whether a learner is chosen before the best one so far: the smaller value, then fewer plays, then the order."""
+    """Whether a learner precedes the best one so far: smaller value first, then fewer plays, then lower index."""
     return value < least or (value == least and plays < fewest)
 
 
 @kernel
-def greatest_lower(state: State) -> float:
-    """The greatest mean lower bound that any learner has now; -inf while nothing is resolved."""
+def best_mean_lower(state: State) -> float:
+    """The highest mean_lower of any learner now; -inf while nothing is resolved."""
     greatest = -inf
     for j in range(len(state.accounts)):
         greatest = max(greatest, state.accounts[j].mean_lower)
@@ -223,7 +223,7 @@ def greatest_lower(state: State) -> float:
 
 @kernel
 def eliminate(state: State) -> None:
-    """Drop every active learner whose upper mean lies strictly below the greatest lower mean of an active one."""
+    """Eliminate every active learner whose upper mean is below the highest lower mean of an active learner."""
     n_learners = len(state.accounts)
     witness, best_lower, least_upper = 0, -inf, inf
     for j in range(n_learners):
@@ -231,7 +231,7 @@ def eliminate(state: State) -> None:
         if account.active:
             if account.plays == 0:
                 return
-            # Without a resolved play these means are -inf and inf: neither a witness nor under test.
+            # Without a resolved play these means are -inf and inf, so the learner is neither witness nor eliminated.
             if account.mean_upper < least_upper:
                 least_upper = account.mean_upper
             if account.mean_lower > best_lower:
@@ -245,7 +245,7 @@ def eliminate(state: State) -> None:
 
 @kernel
 def drop(state: State, i: int, witness: int) -> None:
-    """Eliminate learner i and note the proof: its upper mean lies below the lower mean of the witness."""
+    """Eliminate learner i and store the proof: its upper mean is below the lower mean of the witness."""
     account, proof = state.accounts[i], state.accounts[witness]
     account.active = False
     state.pool[0].eliminated += 1

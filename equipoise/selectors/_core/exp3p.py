@@ -1,10 +1,11 @@
-"""EXP3.P: exponential weights with a floor under every probability and a bonus for what is drawn rarely.
+"""EXP3.P: exponential weights with a lower limit on every probability and a bonus for rarely sampled learners.
 
-Each gain estimate gets, every round, half the floor over the learner's probability on top of the importance-weighted
-reward, so that it is an upper bound on the true gain with high probability; the floor keeps the bonus from exploding.
+In every round each gain estimate increases by half the floor divided by the learner's probability, in addition to the
+importance-weighted reward, so that it is an upper bound on the true gain with high probability; the floor limits the
+bonus.
 
 Reference: Bubeck and Cesa-Bianchi (2012), "Regret analysis of stochastic and nonstochastic multi-armed bandit
-problems", figure 3.2 (EXP3.P); as a rule over smoothed learners: Pacchiano, Phan, Abbasi-Yadkori, Rao, Zimmert,
+problems", figure 3.2 (EXP3.P); over smoothed learners: Pacchiano, Phan, Abbasi-Yadkori, Rao, Zimmert,
 Lattimore and Szepesvari (2020), "Model selection in contextual stochastic bandit problems".
 Symbols: G gain, q probability, p floor, eta rate; their beta is p / 2 and their gamma M p.
 """
@@ -21,10 +22,10 @@ from equipoise.selectors._core import evidence
 
 @dataclass(slots=True)
 class Odds:
-    """One learner's row."""
+    """Sampling weight of one learner."""
 
     probability: float
-    gain: float = 0.0  # relative to the greatest
+    gain: float = 0.0  # relative to the largest
 
 
 class Params(NamedTuple):
@@ -33,12 +34,12 @@ class Params(NamedTuple):
     floor: float
 
 
-def usual_rate(n_learners: int, rounds: int) -> float:
+def default_rate(n_learners: int, rounds: int) -> float:
     return 0.95 * sqrt(log(n_learners) / (n_learners * rounds))
 
 
-def usual_floor(n_learners: int, rounds: int) -> float:
-    """T^(-1/3) M^(-2/3): for learners whose regret grows like sqrt(T) with a factor that is not known."""
+def default_floor(n_learners: int, rounds: int) -> float:
+    """T^(-1/3) M^(-2/3): for learners whose regret is of order sqrt(T) with an unknown factor."""
     return min(float(rounds ** (-1 / 3) * n_learners ** (-2 / 3)), 1.0 / n_learners)
 
 
@@ -48,7 +49,7 @@ def open_odds(n_learners: int) -> list[Odds]:
 
 @kernel
 def update_weights(params: Params, odds: list[Odds], i: int, gain: float, probability: float) -> None:
-    """Move by the gain in [0, 1] of learner i, which was drawn with `probability`."""
+    """Update the probabilities after a gain in [0, 1] of learner i, which was sampled with `probability`."""
     n_learners, bonus = len(odds), 0.5 * params.floor
     for j in range(n_learners):
         odds[j].gain += (gain + bonus) / probability if j == i else bonus / odds[j].probability

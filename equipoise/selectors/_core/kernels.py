@@ -1,4 +1,4 @@
-"""The functions that a selector is made of: what the simulator compiles and the selector's own methods call."""
+"""The kernels of a selector: the functions that the simulator compiles and that the selector's methods call."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from equipoise.selectors._core import evidence, nested
 
 
 class Kernels(NamedTuple):
-    """The functions of a selector, all over (params, state, ...); i is a learner."""
+    """The functions of a selector. Their first arguments are params and state; i is a learner."""
 
     choose: Callable[..., tuple[int, float]]  # (generator) -> learner, probability
-    book: Callable[..., None]  # (i, reward, regret, probability): a play was resolved, in play order
+    credit: Callable[..., None]  # (i, reward, regret, probability): a play was resolved, in play order
     open_play: Callable[..., None] = evidence.open_play  # (i)
     rewind: Callable[..., None] = evidence.rewind  # (i)
     play: Callable[..., None] = evidence.play  # (i, position, regret)
@@ -26,10 +26,10 @@ class Kernels(NamedTuple):
 
 NESTED: dict[str, Any] = {
     name: getattr(nested, name)
-    for name in ("book", "open_play", "rewind", "play", "pool", "certify", "is_active", "evidence_of")
+    for name in ("credit", "open_play", "rewind", "play", "pool", "certify", "is_active", "evidence_of")
 }
 
 
 def nested_kernels(choose: Callable[..., tuple[int, float]], **own: Callable[..., object]) -> Kernels:
-    """The kernels of a selector whose params and state have those of `evidence` inside; `own` stand for others."""
+    """Kernels of a selector whose params and state contain those of `evidence`; `own` replaces some of them."""
     return Kernels(choose, **(NESTED | own))

@@ -1,12 +1,11 @@
-"""The ledger of a selector: turns tickets and late, reordered or missing rewards into bookings in play order.
+"""The ledger of a selector: credits late, reordered or missing rewards in the order of plays.
 
 Plays of a learner are numbered in the order they were made. The confidence radii are uniform over the number of plays,
-so any *prefix* of a learner's plays whose rewards are all in may be tested, even if the delays depend on the rewards;
-any other subset may be biased by them. Rewards that arrive beyond the prefix wait here. Balancing counts every play,
-pending ones too. The pool of all rounds is kept the same way: its certificate uses the longest prefix of rounds that
-is fully resolved.
+so any *prefix* of a learner's plays with all rewards known may be tested, even if the delays depend on the rewards; any
+other subset may be biased by them. Rewards beyond the prefix wait in the ledger. Balancing counts every play, including
+pending ones. The pool of all rounds works the same way: its certificate uses the longest resolved prefix of rounds.
 
-The ledger is plain data: it says what is complete, and its owner books that.
+The ledger holds plain data: it returns what has become complete, and the selector credits it.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ import numpy as np
 from equipoise.errors import UnknownDecision
 from equipoise.kernels.records import check_shapes
 from equipoise.learner import Proposals
+from equipoise.selectors._core.proposals import blank_proposals
 from equipoise.types import State
 
 
@@ -31,25 +31,25 @@ class Entry:
     learner: int
     ticket: int
     probability: float
-    epoch: int = 0  # learners eliminated before it was chosen
+    epoch: int = 0  # number of learners eliminated before it was chosen
     regret: float = nan
     reward: float = nan
-    proposals: Proposals | None = None  # of all learners, where they are kept
+    proposals: Proposals | None = None  # of all learners, if they are stored
     withdrawn: bool = False
     counted: bool = False  # whether the balanced bound includes it, with the regret it has now
 
 
-# What became complete: rounds in the order of rounds, plays of one learner in the order of plays, and whether nothing
-# of the learner is pending any more and its balanced bound lacks one of these plays.
+# What became complete: rounds in order, plays of one learner in order, and whether the balanced bound of the learner
+# has to be reset to the resolved prefix (no play is pending, and one of these was never counted).
 Resolved: TypeAlias = tuple[list[Entry], list[Entry], bool]
 
-# What the balanced bounds lack: learners to begin again from their resolved prefix, then pending plays to count, each
-# with its position beyond the prefix, from 1.
+# What the balanced bounds do not include yet: learners to reset to their resolved prefix, then pending plays to count,
+# each with its position beyond the prefix, from 1.
 Uncounted: TypeAlias = tuple[list[int], list[tuple[int, Entry]]]
 
 
 class Ledger:
-    """The open plays of all learners. `keeps_proposals` says whether what was proposed in a round is saved with it."""
+    """The open plays of all learners. With `keeps_proposals` the proposals of a round are saved with it."""
 
     def __init__(self, n_learners: int, keeps_proposals: bool = False) -> None:
         self._keeps_proposals = keeps_proposals
@@ -57,11 +57,11 @@ class Ledger:
         self._rounds: deque[Entry] = deque()  # rounds beyond the resolved prefix of all rounds
         self._open: dict[tuple[int, int], Entry] = {}  # plays without a reward
         self._last_tickets = [0] * n_learners
-        self.stale: set[int] = set()  # learners whose balanced bound lacks a pending play
-        self._recount: set[int] = set()  # of those, the ones whose balanced bound has to be built from the prefix again
+        self.stale: set[int] = set()  # learners with a pending play that their balanced bound does not include
+        self._recount: set[int] = set()  # of those, the ones whose balanced bound must be rebuilt from the prefix
 
     def open(self, learner: int, probability: float, epoch: int = 0) -> int:
-        """Note a play and give out its ticket."""
+        """Record a play and return its ticket."""
         ticket = self._last_tickets[learner] = self._last_tickets[learner] + 1
         entry = Entry(learner, ticket, probability, epoch)
         self._open[learner, ticket] = entry
@@ -78,17 +78,17 @@ class Ledger:
             return self._open[learner, ticket]
         except KeyError:
             raise UnknownDecision(
-                f"play {ticket} of learner {learner} is not open: never chosen, withdrawn, or its reward already booked"
+                f"play {ticket} of learner {learner} is not open: never chosen, withdrawn, or already credited"
             ) from None
 
     def observe(self, entry: Entry, regret: float) -> None:
-        """Note what an open play adds to the observed bound of its learner."""
+        """Record what an open play adds to the observed bound of its learner."""
         entry.regret = regret
         if entry.counted:
             self._uncount(entry.learner)
 
     def credit(self, learner: int, ticket: int, reward: float, regret: float) -> Resolved:
-        """Note the reward of an open play; returns what is complete now, to be booked at once."""
+        """Record the reward of an open play; returns what is complete now, to be credited at once."""
         entry = self.entry(learner, ticket)
         if not isnan(regret):
             self.observe(entry, regret)
@@ -101,8 +101,10 @@ class Ledger:
         return self._rounds[-1] is entry
 
     def withdraw(self, entry: Entry) -> Resolved:
-        """Strike an open play: the round did not happen. Returns what is complete now, to be booked at once. The newest
-        ticket of a learner is given out again; after the newest of all rounds everything is as before it."""
+        """Remove an open play, as if its round had not happened; returns what is complete now, to be credited at once.
+
+        The newest ticket of a learner is used again. Withdrawing the newest of all rounds restores the previous state.
+        """
         learner, ticket = entry.learner, entry.ticket
         if self.is_newest(entry):
             self._rounds.pop()
@@ -115,7 +117,7 @@ class Ledger:
         return self._advance(learner)
 
     def count(self) -> Uncounted:
-        """What the balanced bounds lack, which counts as counted from now on; the cost is that of the new plays."""
+        """Return what the balanced bounds do not include yet and mark it as counted; takes time for new plays only."""
         rewound, plays = list(self._recount), []
         for learner in self.stale:
             queue = self._queues[learner]
@@ -131,7 +133,7 @@ class Ledger:
         return rewound, plays
 
     def _uncount(self, learner: int) -> None:
-        if learner not in self._recount:  # else nothing was counted since
+        if learner not in self._recount:  # otherwise nothing has been counted since
             for entry in self._queues[learner]:
                 entry.counted = False
             self.stale.add(learner)
@@ -140,26 +142,29 @@ class Ledger:
     def _advance(self, learner: int) -> Resolved:
         rounds, queue, recount = self._rounds, self._queues[learner], False
         closed: list[Entry] = []
-        booked: list[Entry] = []
+        credited: list[Entry] = []
         while rounds and (rounds[0].withdrawn or not isnan(rounds[0].reward)):
             entry = rounds.popleft()
             if not entry.withdrawn:
                 closed.append(entry)
         while queue and not isnan(queue[0].reward):
             entry = queue.popleft()
-            booked.append(entry)
-            # Resolved before it was ever counted as pending: start again from the new prefix.
+            credited.append(entry)
+            # Resolved before it was counted as pending: rebuild from the new prefix.
             recount = recount or not entry.counted
         if queue and recount:
             self._uncount(learner)
-        elif recount:  # nothing is pending: the prefix is all there is
+        elif recount:  # nothing is pending
             self.stale.discard(learner)
             self._recount.discard(learner)
-        return closed, booked, recount and not queue
+        return closed, credited, recount and not queue
 
     def state(self) -> State:
-        """The rounds beyond the pool's prefix as arrays, in order. They include every learner's unbooked plays, for a
-        play that waits in its learner's queue waits for itself or for an earlier round."""
+        """The rounds beyond the pool's resolved prefix as arrays, in order.
+
+        They include all plays that are not credited yet, because such a play waits for its own reward or for an earlier
+        round.
+        """
         entries = list(self._rounds)
         waiting = {id(entry) for queue in self._queues for entry in queue}
         return {
@@ -167,7 +172,7 @@ class Ledger:
             **{
                 name: np.array([getattr(entry, field) for entry in entries], t) for name, (field, t) in _COLUMNS.items()
             },
-            "booked": np.array([id(entry) not in waiting for entry in entries], np.bool_),
+            "credited": np.array([id(entry) not in waiting for entry in entries], np.bool_),
             "last_tickets": np.array(self._last_tickets, np.int64),
         }
 
@@ -186,16 +191,16 @@ class Ledger:
         }
 
     def check_state(self, state: State) -> None:
-        """Refuse a state that `state` cannot have returned."""
+        """Raise if `state` cannot have returned this."""
         n_rounds = state["learners"].size if "learners" in state else 0
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys((*_COLUMNS, "booked"), (n_rounds,))
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys((*_COLUMNS, "credited"), (n_rounds,))
         if self._keeps_proposals:
             shapes |= dict.fromkeys(("epochs", "observed"), (n_rounds,))
             shapes |= {f"proposals.{name}": (n_rounds, len(self._queues)) for name in _PROPOSALS}
         check_shapes(state, shapes | {"last_tickets": (len(self._queues),)})
 
     def restore(self, state: State) -> None:
-        """Take on a state that `state` returned."""
+        """Load what `state` returned."""
         self._rounds.clear()
         self._open.clear()
         for queue in self._queues:
@@ -211,7 +216,7 @@ class Ledger:
                         *(tuple(state[f"proposals.{name}"][row].tolist()) for name in _PROPOSALS)
                     )
             self._rounds.append(entry)
-            if not state["booked"][row]:
+            if not state["credited"][row]:
                 self._queues[entry.learner].append(entry)
             if isnan(entry.reward) and not entry.withdrawn:
                 self._open[entry.learner, entry.ticket] = entry
@@ -219,13 +224,7 @@ class Ledger:
         self._recount = set(self.stale)
 
 
-def blank_proposals(n_learners: int) -> Proposals:
-    """What is known of a round in which nobody was asked."""
-    none, unknown = (-1,) * n_learners, (nan,) * n_learners
-    return Proposals(none, none, unknown, unknown, unknown, unknown)
-
-
-_COLUMNS: dict[str, tuple[str, type[np.generic]]] = {  # of the saved state: field of the entry, and type
+_COLUMNS: dict[str, tuple[str, type[np.generic]]] = {  # column of the saved state: field of the entry, type
     "learners": ("learner", np.int64),
     "tickets": ("ticket", np.int64),
     "probabilities": ("probability", np.float64),

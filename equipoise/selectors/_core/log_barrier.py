@@ -1,19 +1,19 @@
-"""Online mirror descent with the log barrier and learning rates that rise as a learner's probability falls.
+"""Online mirror descent with the log barrier and learning rates that increase as a learner's probability decreases.
 
-A step moves the weights p to those of least <loss, p'> plus the Bregman divergence of sum_i -ln(p_i) / eta_i: 1/p'_i =
-1/p_i + eta_i (loss_i - lam), with lam such that the new weights add up to 1. A learner is drawn with probability pbar,
-the weights mixed with a share gamma of the uniform ones. When 1/pbar_i exceeds its ceiling rho_i, the ceiling moves to
-2/pbar_i and the rate of i grows by the factor beta = exp(1/ln T), which makes up for the learner's own regret having
-grown by its rare play.
+A step replaces the weights p by the minimizer p' of <loss, p'> plus the Bregman divergence of sum_i -ln(p_i) / eta_i:
+1/p'_i = 1/p_i + eta_i (loss_i - lam), with lam such that the new weights add up to 1. A learner is sampled with
+probability pbar, a mixture of the weights and, with share gamma, uniform probabilities. When 1/pbar_i exceeds its
+ceiling rho_i, the ceiling is set to 2/pbar_i and the rate of i is multiplied by beta = exp(1/ln T), which compensates
+for the larger regret of a learner that is rarely played.
 
 Reference: Agarwal, Luo, Neyshabur and Schapire (2017), "Corralling a band of bandit algorithms", algorithm 1 (mixing
 and rates) and algorithm 2 (Log-Barrier-OMD).
 Symbols: p weight, pbar probability, eta rate, rho ceiling, gamma mixing, beta growth.
-The ceiling at least doubles with each rise and pbar_i >= gamma / M = 1 / (T M), so a rate rises at most log2(T) times
-and grows at most by exp(1 / ln 2) < 4.24.
-The equation for lam: the sum of new weights is increasing and convex in lam. At the least lam for which some new weight
-is 1, or at the greatest loss if that is less, the sum is at least 1; Newton's method started there descends
-monotonically to the root, whatever the losses. What rounding leaves is divided out once.
+The ceiling at least doubles with each increase and pbar_i >= gamma / M = 1 / (T M), so a rate increases at most log2(T)
+times, in total at most by the factor exp(1 / ln 2) < 4.24.
+The equation for lam: the sum of new weights is increasing and convex in lam. At the smallest lam for which some new
+weight is 1, or at the largest loss if that is smaller, the sum is at least 1; Newton's method started there decreases
+monotonically to the root for any losses. A final normalization removes the rounding error.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
 
 MAX_STEPS = 200
-PRECISE = 1e-15
+TOLERANCE = 1e-15
 
 
 @dataclass(slots=True)
 class Odds:
-    """One learner's row."""
+    """Sampling weight of one learner."""
 
     weight: float
     probability: float
     rate: float
     ceiling: float
-    loss: float = 0.0  # the importance-weighted estimate of the last booked round
+    loss: float = 0.0  # importance-weighted, in the last credited round
 
 
 class Params(NamedTuple):
@@ -57,7 +57,7 @@ def open_odds(n_learners: int, rate: float) -> list[Odds]:
 
 @kernel
 def update_weights(params: Params, odds: list[Odds], i: int, loss: float, probability: float) -> None:
-    """Move by the loss of learner i, which was drawn with `probability`; nobody else lost anything."""
+    """Update the probabilities after a loss of learner i, which was sampled with `probability`."""
     n_learners = len(odds)
     for j in range(n_learners):
         odds[j].loss = 0.0
@@ -73,7 +73,7 @@ def update_weights(params: Params, odds: list[Odds], i: int, loss: float, probab
 
 @kernel
 def descend(odds: list[Odds]) -> float:
-    """One step of mirror descent by the losses in the rows; returns lam."""
+    """One step of mirror descent with the losses in the rows; returns lam."""
     shift = multiplier(odds)
     total = 0.0
     for j in range(len(odds)):
@@ -87,7 +87,7 @@ def descend(odds: list[Odds]) -> float:
 
 @kernel
 def multiplier(odds: list[Odds]) -> float:
-    """lam, for which the new weights add up to 1."""
+    """The lam for which the new weights add up to 1."""
     start = least = odds[0].loss
     for j in range(1, len(odds)):
         start, least = max(start, odds[j].loss), min(least, odds[j].loss)
@@ -103,7 +103,7 @@ def multiplier(odds: list[Odds]) -> float:
             excess += weight
             slope += row.rate * weight * weight
         lower = max(shift - excess / slope, least)
-        if excess <= PRECISE or lower == shift:
+        if excess <= TOLERANCE or lower == shift:
             break
         shift = lower
     return shift

@@ -1,4 +1,4 @@
-"""The kernels of `evidence` for selectors that have params or state of their own around it."""
+"""The kernels of `evidence` for selectors whose params or state contain those of `evidence` and more."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from equipoise.selectors._core import evidence
 
 
 class Params(NamedTuple):
-    """Of a selector that adds state alone."""
+    """Params of a selector that adds only state."""
 
     evidence: evidence.Params
 
 
 class State(NamedTuple):
-    """Of a selector that adds params alone."""
+    """State of a selector that adds only params."""
 
     evidence: evidence.State
 
 
 class HasParams(Protocol):
-    """Params with those of `evidence` inside."""
+    """Params that contain those of `evidence`."""
 
     @property
     def evidence(self) -> evidence.Params: ...
 
 
 class HasState(Protocol):
-    """A state with that of `evidence` inside."""
+    """A state that contains that of `evidence`."""
 
     @property
     def evidence(self) -> evidence.State: ...
@@ -36,7 +36,7 @@ class HasState(Protocol):
 
 @kernel
 def evidence_of(params: HasParams, state: HasState) -> tuple[evidence.Params, evidence.State]:
-    """The part of a selector's params and state that is of `evidence`."""
+    """The params and state of `evidence` within those of a selector."""
     return params.evidence, state.evidence
 
 
@@ -56,8 +56,8 @@ def play(params: HasParams, state: HasState, i: int, position: int, regret: floa
 
 
 @kernel
-def book(params: HasParams, state: HasState, i: int, reward: float, regret: float, probability: float) -> None:
-    evidence.book_only(params.evidence, state.evidence, i, reward, regret, probability)
+def credit(params: HasParams, state: HasState, i: int, reward: float, regret: float, probability: float) -> None:
+    evidence.credit_only(params.evidence, state.evidence, i, reward, regret, probability)
 
 
 @kernel

@@ -1,8 +1,8 @@
-"""When the next elimination would come, if nothing changed but the number of plays.
+"""A forecast of the next elimination at the current mean rewards.
 
-Present mean rewards and present shares of plays are taken to stay as they are while the rounds go on. Radii per play
-and bounds per play then shrink, and the first active learner whose upper mean falls below the greatest lower mean is
-the next to go. It is no promise: it tells how far the evidence is from a verdict.
+Mean rewards and shares of plays are assumed to stay constant. Radii and bounds per play then decrease with the number
+of rounds, and the first active learner whose upper mean falls below the highest lower mean is the next to be
+eliminated. This is an extrapolation without a guarantee.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from equipoise.bounds import Bound, Observed
 from equipoise.certificates import Outlook, Standing
 from equipoise.confidence import Radius, radius_sum
 
-FARTHEST = 2**40  # rounds; nobody waits longer
+MAX_ROUNDS = 2**40  # limit of the forecast
 
 
 def next_elimination(rows: Sequence[Standing], bounds: Sequence[Bound], radius: Radius, width: float) -> Outlook | None:
-    """The next elimination at the present means; None if there is none within `FARTHEST` rounds.
+    """The next elimination at the current means; None if there is none within `MAX_ROUNDS` rounds.
 
-    A bound c n^beta goes on as it is stated; what a learner observes of itself is taken to grow as the root of its
-    plays.
+    A stated bound is evaluated at the future number of plays; an observed bound is assumed to grow like the square root
+    of the plays.
     """
     known = [row for row in rows if row.active and row.plays > row.pending]
     if len(known) < 2:
@@ -29,8 +29,8 @@ def next_elimination(rows: Sequence[Standing], bounds: Sequence[Bound], radius: 
     resolved = {row.learner: row.plays - row.pending for row in known}
     rounds = sum(row.plays for row in rows if row.active)
 
-    def verdict(extra: int) -> tuple[int, int] | None:
-        """Who would be dropped after so many rounds more, and the witness."""
+    def eliminated_after(extra: int) -> tuple[int, int] | None:
+        """The learner that would be eliminated after `extra` more rounds, and the witness."""
         factor = (rounds + extra) / rounds
         plays = {i: max(1, round(n * factor)) for i, n in resolved.items()}
         witness = max(
@@ -44,8 +44,8 @@ def next_elimination(rows: Sequence[Standing], bounds: Sequence[Bound], radius: 
                 return row.learner, witness.learner
         return None
 
-    extra = _first(lambda more: verdict(more) is not None)
-    found = None if extra is None else verdict(extra)
+    extra = _first(lambda more: eliminated_after(more) is not None)
+    found = None if extra is None else eliminated_after(extra)
     if extra is None or found is None:
         return None
     learner, witness = found
@@ -60,11 +60,11 @@ def _bound_after(bound: Bound, row: Standing, resolved: int, plays: int, width: 
 
 
 def _first(holds: Callable[[int], bool]) -> int | None:
-    """The least number at which something holds that goes on holding; None if it does not by `FARTHEST`."""
+    """The smallest number for which a monotone condition holds; None if it is above `MAX_ROUNDS`."""
     high = 1
     while not holds(high):
         high *= 2
-        if high > FARTHEST:
+        if high > MAX_ROUNDS:
             return None
     low = high // 2
     while high - low > 1:

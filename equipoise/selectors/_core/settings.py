@@ -1,7 +1,4 @@
-"""Settings that several selectors share, each group declared once.
-
-`BalancedElimination` says what those of `ConfidenceSettings` mean.
-"""
+"""Groups of settings that several selectors share. `BalancedElimination` documents those of `ConfidenceSettings`."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from equipoise.types import Config
 
 
 def check_bounds(name: str, bounds: object, each: str = "learner") -> tuple[Bound, ...]:
-    """One candidate bound per learner, or what is wrong with them."""
+    """Check that there is one candidate bound per learner or algorithm."""
     if not isinstance(bounds, Iterable):
         raise InvalidArgument(f"{name} is {bounds!r}, but must have one bound per {each}")
     candidates = tuple(bounds)
@@ -43,14 +40,14 @@ def decode_bounds(rows: Iterable[Config] | None) -> list[Bound] | None:
 
 @configurable
 class LearnerCount(Configured):
-    """For a selector that has to know only how many learners there are."""
+    """Settings of a selector that needs only the number of learners."""
 
     n_learners: int = setting(check=count, kw_only=False)
 
 
 @configurable
 class CandidateBounds(Configured):
-    """For a selector that needs a candidate bound for each learner."""
+    """Settings of a selector that needs a candidate bound for each learner."""
 
     needs = frozenset({"bounds"})
 
@@ -68,7 +65,7 @@ class CandidateBounds(Configured):
 
 @configurable
 class CertificateSettings(Configured):
-    """For a selector with bounded rewards that uses no radius but for its certificate."""
+    """Settings of a selector with bounded rewards that uses a radius only for its certificate."""
 
     delta: float = setting(default=0.05, check=probability)
     reward_range: tuple[float, float] = setting(default=(0.0, 1.0), check=interval)
@@ -86,7 +83,7 @@ class CertificateSettings(Configured):
 
 @configurable
 class ConfidenceSettings(CertificateSettings):
-    """For a selector that may be told how rewards come about and how wide its radius is."""
+    """Settings of a selector with a choice of noise model and radius."""
 
     separate_lower: ClassVar[bool] = False  # whether lower means have a stitched radius of their own
 
@@ -101,7 +98,7 @@ class ConfidenceSettings(CertificateSettings):
 
 @configurable
 class Seeded(Configured):
-    """For a selector that draws: `seed` is that of its own random stream, used where `choose` is given none."""
+    """Settings of a randomized selector: `seed` is used if `choose` gets no generator."""
 
     randomized: ClassVar[bool] = True
 

@@ -1,19 +1,19 @@
-"""Smoothed learners: plain rewards are enough for them under a rule that draws.
+"""Smoothed learners: adversarial selection algorithms over learners that learn from plain rewards.
 
-The rule draws a learner for two rounds. In the first the learner plays its current policy and learns from its reward
-as if it were alone; in the second one of the policies of its first rounds so far, each equally likely, plays again,
-nobody learns, and the rule is told the reward. The expected regret of such a second round is the average of the
-learner's regret so far, which falls from play to play: it is what the rule needs to know of a learner, and no learner
-has to stand importance weights.
+The algorithm samples a learner for two rounds. In the first round the learner plays its current policy and learns from
+the reward as if it were alone. In the second round a policy sampled uniformly from those of its first rounds so far
+plays again, no learner learns, and the algorithm gets the reward. The expected regret of a second round is the average
+of the learner's regret so far, which decreases with its plays: this is what the algorithm needs, and no learner has to
+accept importance weights.
 
 Reference: Pacchiano, Phan, Abbasi-Yadkori, Rao, Zimmert, Lattimore and Szepesvari (2020), "Model selection in
 contextual stochastic bandit problems", the smoothing transformation.
-Symbols: s taught, the drawn policy number kept.
-Departures: of each learner's policies one is kept, not all. The s-th is kept in place of the one before with
-probability 1/s, which makes the kept number uniform on 1..s at every s, given all rewards up to the choice of the
-learner: each second round has the law of the original. Second rounds of one learner are dependent, though: they repeat
-a policy until it is replaced, where fresh draws would not. The expectation of every round, hence of the regret, is the
-same; its variance is larger. Memory is one policy per learner, and about ln(s) copies are made in s plays.
+Symbols: s taught, number of the sampled policy kept.
+Departures: one policy of each learner is stored, not all. The s-th policy replaces the stored one with probability 1/s
+(reservoir sampling), so the stored number is uniform on 1..s at every s, given all rewards up to the choice of the
+learner: each second round has the distribution of the original. Second rounds of one learner are dependent, however:
+they repeat a policy until it is replaced. The expectation of every round, and of the regret, is the same; the variance
+is larger. Memory is one policy per learner, and about ln(s) copies are made in s plays.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from equipoise.kernels.marks import kernel
 from equipoise.selector import Choice
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.base import EvidenceSelector, P
-from equipoise.selectors._core.drawn import DrawingSettings, Odds, draw
 from equipoise.selectors._core.evidence import KEEP, REPLAY, TEACH
+from equipoise.selectors._core.sampling import Odds, SamplingSettings, sample
 
 
 @dataclass(slots=True)
 class Policies:
-    """Which policy of one learner is kept."""
+    """Which policy of one learner is stored."""
 
-    taught: int = 0  # first rounds made: the number of the newest policy
-    kept: int = 0  # number of the kept policy
-    previous: int = 0  # number of the one that was kept before the newest first round
+    taught: int = 0  # number of first rounds, which is the number of the newest policy
+    kept: int = 0  # number of the stored policy
+    previous: int = 0  # number of the policy that was stored before the newest first round
 
 
 @dataclass(slots=True)
 class Turn:
-    """Who plays a second round next, and the probability it was drawn with; -1 and 0 if a first round is next."""
+    """The learner of the next second round and its probability; -1 and 0 if a first round is next."""
 
     learner: int = -1
     probability: float = 0.0
@@ -52,7 +52,7 @@ class Turn:
 
 class State(NamedTuple, Generic[Odds]):
     evidence: evidence.State
-    odds: list[Odds]  # of the rule
+    odds: list[Odds]
     policies: list[Policies]
     turn: list[Turn]  # one row
 
@@ -63,17 +63,17 @@ def open_state(accounts: evidence.State, odds: list[Odds]) -> State[Odds]:
 
 @kernel
 def choose(params: object, state: State[Odds], rng: np.random.Generator) -> tuple[int, float]:
-    """The learner of the round and the probability it was drawn with, if in this round or in the one before."""
+    """The learner of the round and the probability with which it was sampled for its two rounds."""
     turn = state.turn[0]
     if turn.learner >= 0:
         return turn.learner, turn.probability
-    i = draw(state.odds, rng)
+    i = sample(state.odds, rng)
     return i, state.odds[i].probability
 
 
 @kernel
 def stage(params: object, state: State[Odds], i: int, probability: float, rng: np.random.Generator) -> int:
-    """Begin the round that `choose` gave to learner i: what its learner is to do in it."""
+    """Begin the round of learner i that `choose` returned; returns what the learner does in it."""
     if state.turn[0].learner >= 0:
         end_turn(state)
         return REPLAY
@@ -84,7 +84,7 @@ def stage(params: object, state: State[Odds], i: int, probability: float, rng: n
 
 @kernel
 def begin_turn(state: State[Odds], i: int, probability: float, kept: bool) -> None:
-    """A first round of learner i, whose policy is kept or not."""
+    """Record a first round of learner i, whose policy is stored or not."""
     turn, policies = state.turn[0], state.policies[i]
     turn.learner = i
     turn.probability = probability
@@ -96,32 +96,32 @@ def begin_turn(state: State[Odds], i: int, probability: float, kept: bool) -> No
 
 @kernel
 def end_turn(state: State[Odds]) -> None:
-    """The second round of whoever had the first."""
+    """Record the second round of the current learner."""
     turn = state.turn[0]
     turn.learner = -1
     turn.probability = 0.0
 
 
-class SmoothedSelector(DrawingSettings, EvidenceSelector[P, State[Odds]]):
-    """A rule over smoothed learners. A first round is booked with probability 0: the rule learns from second rounds.
+class SmoothedSelector(SamplingSettings, EvidenceSelector[P, State[Odds]]):
+    """A selector over smoothed learners, which updates its probabilities after second rounds only.
 
-    Two rounds make one of the rule.
+    A first round is credited with probability 0. Two rounds make one step of the algorithm.
     """
 
     needs = frozenset({"snapshots"})
 
     @property
     def turns(self) -> int:
-        """The rounds of the rule."""
-        return max(self.horizon // 2, 2)
+        """Number of steps of the algorithm."""
+        return max(self.rounds // 2, 2)
 
     @property
     def probabilities(self) -> tuple[float, ...]:
-        """With which each learner is drawn for its next two rounds."""
+        """The probability of each learner for the next two rounds."""
         return tuple(row.probability for row in self.kernel_state.odds)
 
     def choose(self, rng: np.random.Generator | None = None) -> Choice:
-        """The learner that plays this round, and with which policy; opens a play."""
+        """Choose the learner of this round and its policy, and open a play."""
         if rng is None:
             rng = self._own_generator(self._draws)
         state = self.kernel_state
@@ -133,7 +133,7 @@ class SmoothedSelector(DrawingSettings, EvidenceSelector[P, State[Odds]]):
         return Choice(learner, self._begin(learner, 0.0), chance, keep=kept if task == KEEP else None)
 
     def replay(self, choice: Choice) -> None:
-        """Open exactly this play, as if it had just been chosen, and draw nothing."""
+        """Open exactly this play, as if it had just been chosen, without random numbers."""
         self._check_replay(choice)
         state = self.kernel_state
         learner, turn, policies = choice.learner, state.turn[0], state.policies[choice.learner]
@@ -141,7 +141,7 @@ class SmoothedSelector(DrawingSettings, EvidenceSelector[P, State[Odds]]):
         if turn.learner >= 0:
             due, chance = Choice(turn.learner, choice.play, 1.0, policies.kept, teach=False), turn.probability
         if choice != due:
-            raise InvalidArgument(f"choice is {choice}, but what is due is {due}")
+            raise InvalidArgument(f"choice is {choice}, but the next one must be {due}")
         if choice.teach:
             begin_turn(state, learner, choice.probability, choice.keep is not None)
         else:
@@ -149,7 +149,7 @@ class SmoothedSelector(DrawingSettings, EvidenceSelector[P, State[Odds]]):
         self._begin(learner, chance)
 
     def withdraw(self, choice: Choice) -> tuple[Elimination, ...]:
-        """The round did not happen: strike its play. If it was the newest, everything is as before it."""
+        """Remove an open play, as if its round had not happened; for the newest round this restores the state."""
         entry = self._ledger.entry(choice.learner, choice.play)
         if self._ledger.is_newest(entry):
             turn, policies = self.kernel_state.turn[0], self.kernel_state.policies[choice.learner]

@@ -29,7 +29,7 @@ class Peer:
 
     def learn(self, context: tuple[list[Any], list[str]], action: int, reward: float) -> None:
         examples, lines = context
-        unlabelled = examples[action]
+        unlabeled = examples[action]
         examples[action] = self.workspace.example(f"0:{-reward}:{self.probabilities[action]} {lines[action]}")
         self.workspace.learn(examples)
-        examples[action] = unlabelled
+        examples[action] = unlabeled

@@ -1,4 +1,4 @@
-"""What selectors have in common that draw learners by odds they keep, for a number of rounds that is known."""
+"""Selectors that sample learners from stored probabilities, for a known number of rounds."""
 
 from __future__ import annotations
 
@@ -16,64 +16,64 @@ from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
 
 
-class Drawn(Protocol):
-    """A row that says with which probability its learner is drawn."""
+class HasProbability(Protocol):
+    """A row with the probability of its learner."""
 
     probability: float
 
 
-Odds = TypeVar("Odds", bound=Drawn)
+Odds = TypeVar("Odds", bound=HasProbability)
 
 
 class State(NamedTuple, Generic[Odds]):
-    """The odds are of whatever kind the selector keeps, a row per learner."""
+    """Evidence and one row of sampling weights per learner, of a type that the selector defines."""
 
     evidence: evidence.State
     odds: list[Odds]
 
 
 @kernel
-def draw(odds: list[Odds], rng: np.random.Generator) -> int:
-    """A learner, drawn by its probability."""
+def sample(odds: list[Odds], rng: np.random.Generator) -> int:
+    """Sample a learner by the probabilities in the rows."""
     left = rng.random()
     for i in range(len(odds) - 1):
         left -= odds[i].probability
         if left < 0.0:
             return i
-    return len(odds) - 1  # rounding may leave a rest beyond the last one
+    return len(odds) - 1  # rounding may leave a remainder beyond the last learner
 
 
 @kernel
 def choose(params: object, state: State[Odds], rng: np.random.Generator) -> tuple[int, float]:
-    i = draw(state.odds, rng)
+    i = sample(state.odds, rng)
     return i, state.odds[i].probability
 
 
 @kernel
 def loss_of(limits: evidence.Params, reward: float) -> float:
-    """The reward as a loss in [0, 1]: here, and nowhere else, rewards turn into losses."""
+    """The reward as a loss in [0, 1]."""
     return (limits.high - reward) / limits.width
 
 
 def at_least_two(name: str, n_learners: int) -> int:
     number = count(name, n_learners)
     if number < 2:
-        raise InvalidArgument(f"{name} is {n_learners!r}, but must be at least 2 to draw from")
+        raise InvalidArgument(f"{name} is {n_learners!r}, but must be at least 2")
     return number
 
 
 @configurable
-class DrawingSettings(Seeded, CertificateSettings):
-    """For a selector over at least two learners and for `horizon` rounds."""
+class SamplingSettings(Seeded, CertificateSettings):
+    """Settings of a selector over at least two learners, for `rounds` rounds."""
 
     n_learners: int = setting(check=at_least_two, kw_only=False)
-    horizon: int = setting(check=partial(count, least=2))
+    rounds: int = setting(check=partial(count, least=2), deprecated="horizon")
 
 
-class DrawnSelector(DrawingSettings, EvidenceSelector[P, State[Odds]]):
-    """A selector that has a row of odds for each learner."""
+class SamplingSelector(SamplingSettings, EvidenceSelector[P, State[Odds]]):
+    """A selector with one row of sampling weights per learner."""
 
     @property
     def probabilities(self) -> tuple[float, ...]:
-        """With which each learner is drawn."""
+        """The probability of each learner."""
         return tuple(row.probability for row in self.kernel_state.odds)
