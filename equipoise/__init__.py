@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 
-# What is loaded when it is first asked for: nobody waits for algorithms, problems or the compiler without using them.
+# Loaded on first access, so that a service loads only what it uses.
 _FOLDERS = ("learners", "problems", "selectors")
 _LAZY = {
     "Ball": "equipoise.learners",

@@ -53,7 +53,7 @@ class MissingExtra(EquipoiseError, ImportError):  # noqa: N818
         super().__init__(f"{what} needs {package}, which is not installed: pip install 'equipoise[{extra}]'")
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, str, str]]:
-        """For errors of other processes."""
+        """So that the error can be pickled and raised in another process."""
         return type(self), self._arguments
 
 
@@ -75,13 +75,13 @@ def explain_missing(error: ModuleNotFoundError, what: str = "this") -> MissingEx
 
 
 def require(what: str, *packages: str) -> None:
-    """Refuse at once, rather than after minutes of work, what needs a package that is not installed."""
+    """Raise an error if a package is not installed, before any work is done."""
     for package in packages:
         try:
-            found = find_spec(package) is not None
+            installed = find_spec(package) is not None
         except ModuleNotFoundError:
-            found = False
-        if not found:
+            installed = False
+        if not installed:
             raise MissingExtra(what, package, EXTRAS[package])
 
 

@@ -99,9 +99,9 @@ COMPARED = {"lower", "regret", "weight", "off_policy", "snapshots", "nested"}
 BOUND: dict[str, Any] = {"power": Power(1.0), "observed": Observed()}
 REFUSAL = {
     "weight": "importance weights",
-    "snapshots": "policies can be kept",
+    "snapshots": "policies can be saved",
     "lower": "a lower bound",
-    "nested": "nested classes",
+    "nested": "nested model classes",
     "regret": "no 'regret'",
 }
 

@@ -43,8 +43,8 @@ logger = logging.getLogger("equipoise")
 class Portfolio:
     """Several learners and the selector that chooses among them.
 
-    Not safe for concurrent use: calls on one portfolio must not overlap, so use one lock if threads share it. Different
-    portfolios are independent. Decisions are plain values and may be passed between threads and processes.
+    Calls on one portfolio must not overlap, so use a lock if threads share it. Different portfolios are independent.
+    Decisions are plain values and may be passed between threads and processes.
 
     Parameters
     ----------
@@ -67,11 +67,9 @@ class Portfolio:
     Examples
     --------
     >>> from equipoise.learners import UCB
-    >>> portfolio = Portfolio([UCB(3, width=0.1), UCB(3, width=1.0)])
+    >>> portfolio = Portfolio([UCB(3, scale=0.1), UCB(3, scale=1.0)])
     >>> decision = portfolio.decide(None)
     >>> portfolio.learn(decision, reward=1.0)
-    >>> portfolio.pending
-    ()
     """
 
     def __init__(
@@ -87,7 +85,7 @@ class Portfolio:
     ) -> None:
         check_learners(learners)
         if selector is None:
-            from equipoise.selectors import RealizedBalancing  # here, as nobody else waits for all selectors to load
+            from equipoise.selectors import RealizedBalancing  # slow to import
 
             selector = RealizedBalancing(len(learners))
         check_selector(selector)

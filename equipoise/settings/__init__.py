@@ -5,7 +5,7 @@ of its constructor. `setting` gives a field its default, its check (from `equipo
 a name and a value that returns the value in its proper type or raises an error) and, if the value is not plain data,
 how to convert it to and from plain data. Constructor, `config`, `from_config`, `clone`, `repr` and equality follow from
 the fields. If the name of an argument is also that of a method, the field has another name and `alias` is the argument.
-A renamed setting has its former argument in `deprecated`, which still works, with a warning.
+If a setting was renamed, `deprecated` is its old argument, which constructor and attribute accept with a warning.
 
 >>> from equipoise.settings.checks import count, positive
 >>> @configurable

@@ -65,7 +65,7 @@ def plugins(kind: str) -> Plugins:
 
 @cache
 def _log_faults(kind: str) -> None:
-    """Log the faults of entry points, once per process; `equipoise list` prints them itself."""
+    """Log once per process; `equipoise list` prints them itself."""
     for fault in plugins(kind).faults:
         logger.warning(fault)
 

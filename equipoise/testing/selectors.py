@@ -32,6 +32,7 @@ from equipoise.testing.simulated import (
     Subject,
     as_text,
     credit,
+    excluded,
     finish,
     n_learners,
     observe,
@@ -350,11 +351,6 @@ def memory_does_not_grow_with_resolved_rounds(subject: Subject) -> None:
     play(subject, selector, N_ROUNDS_FOR_MEMORY, 2 * N_ROUNDS_FOR_MEMORY)
     growth = (size_in_bytes(selector) - before) / N_ROUNDS_FOR_MEMORY
     require(growth < 1.0, f"it grew by {growth:.1f} bytes per round")
-
-
-def excluded(selector: Selector) -> tuple[int, ...]:
-    """The learners that a selector says it never plays."""
-    return traits_of(selector).excluded
 
 
 def can_be_rebuilt(selector: Selector) -> bool:

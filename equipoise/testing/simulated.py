@@ -50,7 +50,7 @@ def reward_range(selector: Selector) -> tuple[float, float]:
     return traits_of(selector).reward_range or (0.0, 1.0)
 
 
-def left_out(selector: Selector) -> tuple[int, ...]:
+def excluded(selector: Selector) -> tuple[int, ...]:
     """The learners that the selector never plays."""
     return traits_of(selector).excluded
 

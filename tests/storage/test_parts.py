@@ -218,7 +218,7 @@ def test_a_selector_with_a_function_of_the_users_own_is_passed_in(tmp_path: Path
     ):
         Portfolio.load(tmp_path / "p", learners)
     with pytest.raises(
-        StoreConflict, match=r"^'Balanced elimination' is a BalancedElimination with .*'other'.*, but the"
+        StoreConflict, match=r"^'Balanced elimination' is a BalancedElimination with .*'other'.*, but must be a"
     ):
         Portfolio.load(tmp_path / "p", learners, BalancedElimination(bounds("other")))
     loaded = Portfolio.load(tmp_path / "p", [Named(0), OFUL(2)], BalancedElimination(bounds()))

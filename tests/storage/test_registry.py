@@ -157,7 +157,7 @@ def test_entry_points_that_do_not_work_are_reported_by_name_and_break_nothing(
     expected = {
         "'Absent' of equipoise.learners": "it cannot be imported: ModuleNotFoundError",
         "'Crashing' of equipoise.learners": "it cannot be imported: AttributeError",
-        "'UCB' of equipoise.learners": "equipoise has a class of that name itself",
+        "'UCB' of equipoise.learners": "equipoise has a class of that name",
         "'Renamed' of equipoise.learners": "but must be a class of that name",
         "'Function' of equipoise.learners": "but must be a class of that name",
         "'RunningMeans' of equipoise.learners": "another package has a class of that name",
@@ -167,7 +167,7 @@ def test_entry_points_that_do_not_work_are_reported_by_name_and_break_nothing(
     assert len(lines) == len(expected), listed.stderr
     for name, reason in expected.items():
         (line,) = (line for line in lines if f"entry point {name} " in line)
-        assert line.startswith("equipoise: ") and " is left out: " in line and reason in line
+        assert line.startswith("equipoise: ") and " is ignored: " in line and reason in line
 
 
 KEEPS = """
