@@ -83,6 +83,8 @@ def check_learners(learners: object) -> None:
     """Raise an error if this is not a sequence of different objects."""
     if not isinstance(learners, Sequence):
         raise InvalidArgument(f"learners is {learners!r:.80}, but must be a list of learners")
+    if not learners:
+        raise InvalidArgument("learners is empty, but must have at least one learner")
     if len(set(map(id, learners))) < len(learners):
         raise InvalidArgument("learners has one object twice, but must have different objects")
 

@@ -119,6 +119,7 @@ class Silent:
             "learner 'Silent' has no learn(), but must have one: see equipoise.Learner",
         ),
         (lambda: build(UCB(2), UCB1(1)), "learners is UCB(2), but must be a list of learners"),
+        (lambda: build([]), "learners is empty, but must have at least one learner"),
         (lambda: make(OFUL, 2, noize=0.5), "setting of OFUL 'noize' is unknown; did you mean noise?"),
         (
             lambda: make(BalancedElimination, [Power(1.0)], delt=0.1),

@@ -1,7 +1,7 @@
 """Words that must not occur in the package, the tools, the documentation or the text of figures.
 
-The field's terms in US spelling, and plain words: no private metaphors. Old names live on in `equipoise/_deprecated.py`
-and in the changelog alone.
+The field's terms in US spelling, and plain words: no private metaphors. Old names live on in `equipoise/_deprecated.py`,
+in the migrations of old files and in the changelog.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ BANNED = {
     r"\b[Cc]entre\w*|\b[Gg]rey\b|\b[Ll]icence\b|\b[Cc]atalogue\b": "center, gray, license, catalog",
 }
 
-EXCEPT = {"equipoise/_deprecated.py", "CHANGELOG.md"}
+# Where old names have to stand: aliases, names in files of older releases, the history.
+EXCEPT = {"equipoise/_deprecated.py", "equipoise/storage/migrations.py", "CHANGELOG.md"}
 PUBLISHED = re.compile(r"“[^”]*”|\*[^*\n]{20,}\*|\"[A-Z][^\"\n]{20,}\"")  # titles keep their spelling
 PATTERN = re.compile("|".join(f"(?:{pattern})" for pattern in BANNED))
 

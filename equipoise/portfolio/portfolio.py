@@ -68,8 +68,7 @@ class Portfolio:
     --------
     >>> from equipoise.learners import UCB
     >>> portfolio = Portfolio([UCB(3, scale=0.1), UCB(3, scale=1.0)])
-    >>> decision = portfolio.decide(None)
-    >>> portfolio.learn(decision, reward=1.0)
+    >>> portfolio.learn(portfolio.decide(None), reward=1.0)
     """
 
     def __init__(
@@ -100,9 +99,8 @@ class Portfolio:
         self.delays = one_of("delays", delays, ("any", "independent"))
         self._traits = traits_of(selector)
         if (deadline is None) != (default_reward is None):
-            raise InvalidArgument(
-                f"deadline is {deadline!r} and default_reward is {default_reward!r}, but must be given together"
-            )
+            given = f"deadline is {deadline!r} and default_reward is {default_reward!r}"
+            raise InvalidArgument(f"{given}, but must be given together")
         self.deadline = None if deadline is None else count("deadline", deadline)
         self.default_reward = None if default_reward is None else self._traits.check_reward(default_reward)
         self._observed = frozenset(self._traits.observed)
@@ -118,12 +116,15 @@ class Portfolio:
         claim(self._selector, self)
 
     def __getstate__(self) -> dict[str, object]:
-        # Callbacks belong to the original: a copy must not call them.
+        # A copy must not call the callbacks of the original.
         return {**self.__dict__, "_callbacks": []}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         claim(self._selector, self)
+
+    def __repr__(self) -> str:
+        return f"Portfolio({list(self.learners)}, {self._selector})"
 
     def decide(self, context: Context) -> Decision:
         """Choose a learner and return its action in this context.

@@ -350,3 +350,7 @@ def test_a_setting_in_second_place_is_not_taken_for_the_generator() -> None:
             pass
 
     assert Portfolio([Settled()], BalancedElimination([Power(1.0)])).decide(None).action == 5
+
+
+def test_a_portfolio_shows_its_parts() -> None:
+    assert repr(Portfolio([UCB(2), OFUL(3)])) == "Portfolio([UCB(2), OFUL(3)], RealizedBalancing(2))"

@@ -157,7 +157,8 @@ def _methods(value: Any) -> Iterator[tuple[str, Any]]:
         return
     for name, member in vars(value).items():
         function = member.__func__ if isinstance(member, classmethod) else member
-        if not name.startswith("_") and inspect.isfunction(function) and function.__doc__:
+        deprecated = (getattr(function, "__doc__", None) or "").startswith("Deprecated")
+        if not name.startswith("_") and inspect.isfunction(function) and function.__doc__ and not deprecated:
             yield name, function
 
 
