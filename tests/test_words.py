@@ -1,7 +1,7 @@
 """Words that must not occur in the package, the tools, the documentation or the text of figures.
 
-The field's terms in US spelling, and plain words: no private metaphors. Old names live on in `equipoise/_deprecated.py`,
-in the migrations of old files and in the changelog.
+The field's terms in US spelling, and plain words: no private metaphors. Old names live on in
+`equipoise/_deprecated.py`, in the migrations of old files and in the changelog.
 """
 
 from __future__ import annotations
