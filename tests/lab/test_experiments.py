@@ -12,8 +12,7 @@ import pytest
 
 from equipoise.bounds import Power
 from equipoise.certificates.records import verify_file
-from equipoise.cli import main
-from equipoise.errors import InvalidArgument
+from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.kernels.streams import CONTEXTS, REWARDS, open_stream, seek
 from equipoise.lab.experiments import EXPERIMENTS, confidence
 from equipoise.lab.experiments.tracked_oful import TrackedOFUL
@@ -28,6 +27,7 @@ from equipoise.problems import LinearBandit
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.tapes import Tapes
+from tools.pages.command import write_pages
 from tools.pages.experiments import guarantee, write_page
 from tools.pages.findings import findings
 
@@ -290,19 +290,16 @@ def test_the_guarantee_of_a_page_is_that_of_the_formula(runs: dict[str, Results]
         assert promise > 6 * min(kept) * constant * sqrt(ROUNDS)
 
 
+@pytest.mark.compiled
 def test_docs_writes_pages_from_runs_with_default_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = {**EXPERIMENTS["ucb-width"].defaults, "rounds": 50, "seeds": 2}
     monkeypatch.setitem(EXPERIMENTS, "ucb-width", replace(EXPERIMENTS["ucb-width"], defaults=small))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as stopped:
-        main(["docs", "ucb-width", "--jobs", "1"])
-    assert not stopped.value.code
+    write_pages(["ucb-width"], jobs=1)
     assert capsys.readouterr().out.split() == ["docs/experiments/ucb-width.md", "docs/experiments/ucb-width.png"]
     settings = load_results(tmp_path / "results" / "docs" / "ucb-width").experiment["settings"]
     assert {key: settings[key] for key in small} == json.loads(json.dumps(small))
-    with pytest.raises(SystemExit) as stopped:
-        main(["docs", "ucb-with"])
-    assert stopped.value.code == 2
-    assert "page 'ucb-with' is unknown; did you mean ucb-width?" in capsys.readouterr().err
+    with pytest.raises(UnknownName, match=r"^page 'ucb-with' is unknown; did you mean ucb-width\?$"):
+        write_pages(["ucb-with"])

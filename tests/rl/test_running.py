@@ -280,7 +280,9 @@ def test_a_portfolio_on_a_feature_map_is_saved_and_goes_on_exactly(low_switching
 def test_another_feature_map_than_the_saved_one_is_refused(tmp_path: Any) -> None:
     portfolio = on_features()
     portfolio.save(tmp_path / "portfolio")
-    with pytest.raises(StoreConflict, match=r"is a FeatureLSVI with .*<lambda>.*, but the saved one .*corners"):
+    with pytest.raises(
+        StoreConflict, match=r"is a FeatureLSVI with .*<lambda>.*, but must be a .*corners.*in the file"
+    ):
         Portfolio.load(
             tmp_path / "portfolio", learners=on_features(lambda observation, action: [1.0, 0, 0, 0]).learners
         )

@@ -257,7 +257,7 @@ def test_candidate_bounds_are_tested_as_in_algorithm_1() -> None:
         ({"optimism": -1.0}, "optimism is -1.0, but must be positive"),
         ({"bounds": [Power(1.0)]}, "bounds has 1 entries, but n_learners is 2"),
         ({"bounds": 3}, "bounds is 3, but must have one bound per learner"),
-        ({"radius": "bernstein", "noise": 0.5}, "radius is 'bernstein' with noise 0.5, but it needs rewards that"),
+        ({"radius": "bernstein", "noise": 0.5}, "radius is 'bernstein' with noise 0.5, but must have bounded rewards"),
     ],
 )
 def test_wrong_settings_are_refused(arguments: dict[str, Any], message: str) -> None:
