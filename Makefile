@@ -34,7 +34,7 @@ demo: venv ## run the nested experiment; figure and report go to OUT (ROUNDS, SE
 	$(EQUIPOISE) run nested --rounds $(ROUNDS) --seeds $(SEEDS) --out $(OUT)
 
 test: lint ## lint, then run all tests and documented examples in parallel (TEST_JOBS)
-	$(RUN) pytest -n $(TEST_JOBS) --dist loadgroup
+	$(RUN) pytest -n $(TEST_JOBS) --dist loadfile
 
 quick: lint ## lint, then run the fast tests, or those of TESTS, such as TESTS=tests/learners, that compile nothing
 	$(RUN) pytest -n 2 -m "not (statistical or compiled$(if $(TESTS),, or slow))" $(TESTS)

@@ -18,7 +18,6 @@ from tests.recorded_portfolios import LOST_FROM, ROUNDS, VARIANTS, fate
 
 
 @pytest.mark.compiled
-@pytest.mark.xdist_group("experiments")
 @pytest.mark.skipif(INTERPRETED, reason="recorded as compiled; the last digits of plain Python may differ")
 @pytest.mark.parametrize("name", SIZES)
 def test_experiment_computes_what_was_recorded(name: str, tmp_path: Path) -> None:

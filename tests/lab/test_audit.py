@@ -209,7 +209,6 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.compiled
-@pytest.mark.xdist_group("audit")
 @pytest.mark.statistical
 def test_quick_audit_passes_and_every_control_is_caught(quick: Path) -> None:
     found = json.loads((quick / "audit.json").read_text())
@@ -226,7 +225,6 @@ def test_quick_audit_passes_and_every_control_is_caught(quick: Path) -> None:
 
 
 @pytest.mark.compiled
-@pytest.mark.xdist_group("audit")
 @pytest.mark.statistical
 def test_page_of_the_audit_is_self_contained(quick: Path) -> None:
     page = (quick / "audit.html").read_text()

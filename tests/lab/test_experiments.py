@@ -31,9 +31,6 @@ from tools.pages.command import write_pages
 from tools.pages.experiments import guarantee, write_page
 from tools.pages.findings import findings
 
-# With the recorded experiments, whose compiled loops are the same.
-pytestmark = pytest.mark.xdist_group("experiments")
-
 NAMES = ("nested", "misspecification", "confidence", "ucb-width", "context-or-not")
 # Few learners: joint runs are compiled for each number of them, which takes longer than the runs.
 TINY: dict[str, dict[str, Any]] = {

@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("resume")]  # one process makes the run that all compare with
+pytestmark = pytest.mark.slow
 
 SETTINGS = ["--rounds", "400", "--seeds", "4", "--set", "d_max=8", "--set", "d_star=4"]
 # Compiling would take longer than these few rounds; interpreted and compiled runs make the same decisions.

@@ -15,8 +15,6 @@ from equipoise.lab.suite.contenders import CONTENDERS, ORACLE
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.suite import QUICK_INSTANCES, QUICK_ROUNDS, QUICK_SEEDS
 
-pytestmark = pytest.mark.xdist_group("suite")
-
 SMALL = ("--instances", "ucb-width-noisy,slow-start", "--selectors", "ucb1,exp3")
 
 

@@ -16,7 +16,7 @@ from equipoise.simulation.tapes import Tapes, run_on_tapes
 from tests.theory.alterations import altered
 from tests.theory.ended_epochs import RECORDS as ENDS
 
-pytestmark = [pytest.mark.compiled, pytest.mark.xdist_group("verify")]
+pytestmark = pytest.mark.compiled
 
 
 @pytest.fixture(scope="module")
