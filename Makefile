@@ -5,6 +5,7 @@ ROUNDS ?= 100000
 SEEDS ?= 20
 OUT ?= results/demo
 TEST_JOBS ?= auto
+TESTS ?=
 LOCK_FLAGS ?=
 BENCH_FLAGS ?=
 SUITE_FLAGS ?=
@@ -24,7 +25,7 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint interpreted bounds bench suite audit lock clean
+.PHONY: help venv demo test quick lint interpreted bounds bench suite audit lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -33,7 +34,10 @@ demo: venv ## run the nested experiment; figure and report go to OUT (ROUNDS, SE
 	$(EQUIPOISE) run nested --rounds $(ROUNDS) --seeds $(SEEDS) --out $(OUT)
 
 test: lint ## lint, then run all tests and documented examples in parallel (TEST_JOBS)
-	$(RUN) pytest -n $(TEST_JOBS)
+	$(RUN) pytest -n $(TEST_JOBS) --dist loadfile
+
+quick: lint ## lint, then run the fast tests, or those of TESTS, such as TESTS=tests/learners, that compile nothing
+	$(RUN) pytest -n 2 -m "not (statistical or compiled$(if $(TESTS),, or slow))" $(TESTS)
 
 audit: venv ## check what theory promises against simulation; report goes to results/audit (some minutes)
 	$(EQUIPOISE) audit $(AUDIT_FLAGS)
@@ -44,7 +48,7 @@ lint: venv ## check style, format and types
 	$(RUN) mypy
 
 bench: venv $(BENCH_VENV)/.requirements ## measure the time per round beside other libraries; writes docs/benchmarks.md
-	$(EQUIPOISE) bench --peers $(BENCH_VENV)/bin/python $(BENCH_FLAGS)
+	$(RUN) tools.bench --peers $(BENCH_VENV)/bin/python $(BENCH_FLAGS)
 
 suite: venv ## run every selector on the same instances; writes docs/suite.md (SUITE_FLAGS; under twenty minutes)
 	$(EQUIPOISE) suite $(SUITE_FLAGS)
@@ -53,7 +57,7 @@ interpreted: venv ## run the tests as plain Python, without compiling anything (
 	NUMBA_DISABLE_JIT=1 $(RUN) pytest -n $(TEST_JOBS)
 
 bounds: venv ## run what is compiled with every array index checked
-	NUMBA_BOUNDSCHECK=1 $(RUN) pytest -n $(TEST_JOBS) tests/test_simulate.py
+	NUMBA_BOUNDSCHECK=1 $(RUN) pytest -n $(TEST_JOBS) tests/simulation/test_rounds.py
 
 venv: $(VENV)/.package ## create or refresh .venv if it is stale (PYTHON)
 
@@ -61,7 +65,7 @@ lock: ## compile both requirements.in into requirements.txt (LOCK_FLAGS=--upgrad
 	$(PYTHON) -m venv --clear build/lock
 	build/lock/bin/python -m pip install --quiet --quiet uv
 	$(COMPILE) requirements.in --output-file requirements.txt
-	$(COMPILE) benchmarks/requirements.in --output-file benchmarks/requirements.txt --override benchmarks/overrides.txt
+	$(COMPILE) tools/benchmarks/requirements.in --output-file tools/benchmarks/requirements.txt --override tools/benchmarks/overrides.txt
 
 clean: ## remove the environments, caches and build files, but no results
 	rm -rf $(VENV) $(BENCH_VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
@@ -80,8 +84,8 @@ $(VENV)/.package: $(VENV)/.requirements pyproject.toml
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(BENCH_VENV)/.requirements: benchmarks/requirements.txt benchmarks/install.py
+$(BENCH_VENV)/.requirements: tools/benchmarks/requirements.txt tools/benchmarks/install.py
 	@echo "Creating $(BENCH_VENV) with the libraries to compare with (a few minutes)"
 	@$(PYTHON) -m venv --clear $(BENCH_VENV)
-	@$(BENCH_VENV)/bin/python benchmarks/install.py benchmarks/requirements.txt
+	@$(BENCH_VENV)/bin/python tools/benchmarks/install.py tools/benchmarks/requirements.txt
 	@touch $@

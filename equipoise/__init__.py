@@ -1,28 +1,29 @@
-"""Online model selection for bandits and reinforcement learning, with proofs attached.
+"""Online model selection for contextual bandits and reinforcement learning.
 
-You have several learning algorithms, or several settings of one, and do not know which fits your problem. A `Portfolio`
-plays them against each other on the live problem, keeps their candidate regret bounds in balance, drops a learner once
-its own rewards disprove its bound, and can show at any time how much regret it can possibly have run up.
+If you have several learning algorithms, or one algorithm with several settings, and do not know which one fits your
+problem, a `Portfolio` runs them on live traffic, moves the traffic to the best one, and proves at any time how much
+regret the search has cost at most.
 """
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from equipoise import bounds, errors, learners, selectors
+from equipoise import bounds, errors
+from equipoise.certificates import Certificate, Elimination, EpochEnd, Standing
 from equipoise.learner import Learner, Proposal
-from equipoise.learners import Ball
-from equipoise.nesting import LinearClass
 from equipoise.portfolio import Decision, Portfolio
 from equipoise.problem import Problem
-from equipoise.selector import Certificate, Choice, Elimination, EpochEnd, Selector, Standing
+from equipoise.selector import Choice, Selector
+from equipoise.storage.parts import load, save
 
 if TYPE_CHECKING:
-    from equipoise import problems
-    from equipoise.experiments.results import load_results
+    from equipoise import learners, problems, selectors
+    from equipoise.lab.runs.results import load_results
+    from equipoise.learners import Ball, LinearClass
     from equipoise.simulation.api import simulate
 
 __all__ = [
@@ -42,23 +43,30 @@ __all__ = [
     "bounds",
     "errors",
     "learners",
+    "load",
     "load_results",
     "problems",
+    "save",
     "selectors",
     "simulate",
 ]
 
 
+# Loaded on first access, so that a service loads only what it uses.
+_FOLDERS = ("learners", "problems", "selectors")
+_LAZY = {
+    "Ball": "equipoise.learners",
+    "LinearClass": "equipoise.learners",
+    "load_results": "equipoise.lab.runs.results",
+    "simulate": "equipoise.simulation.api",
+}
+
+
 def __getattr__(name: str) -> Any:
-    # Whoever serves decisions should wait neither for problems to simulate nor for the compiler.
-    if name == "problems":
-        return import_module("equipoise.problems")
-    if name == "load_results":
-        from equipoise.experiments.results import load_results
-
-        return load_results
-    if name == "simulate":
-        from equipoise.simulation.api import simulate
-
-        return simulate
+    if name in _FOLDERS:
+        return import_module(f"equipoise.{name}")
+    if name in _LAZY:
+        if name == "simulate":
+            errors.require("equipoise.simulate", "numba")
+        return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'equipoise' has no attribute {name!r}")

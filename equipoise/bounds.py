@@ -1,11 +1,11 @@
-"""Candidate regret bounds as data: what a learner claims its regret over n plays to be at most. The claim may be false.
+"""Candidate regret bounds: upper bounds on the regret of a learner over n plays. A candidate bound may be false.
 
-A bound gives `raw(n)`. The selector, which knows the width w of the expected rewards, makes it admissible:
-R(0) = 0 and R(n) = min(R(n - 1) + w, max(R(n - 1), raw(n))), so that R never falls and never grows by more than one
-play can cost. Clipping keeps a true bound true: regret itself never falls and never grows by more than w per play.
+A bound has `raw(n)`. The selector, which knows the width w of the reward range, makes it admissible:
+R(0) = 0 and R(n) = min(R(n - 1) + w, max(R(n - 1), raw(n))), so that R never decreases and never grows by more than w
+per play. Clipping keeps a true bound true, because the regret itself has both properties.
 
 Families of the paper: c n^beta (`Power`), c sqrt(n ln(n / delta)) (`SqrtLog`), c sqrt(n) + s n (`LinearSqrt`), and the
-data-dependent bound that sums what the learner reports of each play (`Observed`).
+data-dependent bound that sums what the learner reports for each play (`Observed`).
 
 >>> Power(2.0).raw(9)
 6.0
@@ -21,16 +21,24 @@ from math import e, isfinite, log, nan, sqrt
 from typing import Any, TypeAlias
 
 from equipoise.errors import InvalidArgument, UnknownName
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
+from equipoise.settings.checks import non_negative, positive, probability, real, text
 from equipoise.types import Config, Plain
-from equipoise.validation import non_negative, positive, probability, real, text
 
 POWER, SQRT_LOG, LINEAR_SQRT, SUMMED = 0, 1, 2, 3
 
 
 @dataclass(frozen=True)
 class Power:
-    """coefficient * n ** exponent, exponent in (0, 1]."""
+    """coefficient * n ** exponent.
+
+    Parameters
+    ----------
+    coefficient
+        Positive factor, in units of reward.
+    exponent
+        In (0, 1].
+    """
 
     coefficient: float
     exponent: float = 0.5
@@ -46,7 +54,15 @@ class Power:
 
 @dataclass(frozen=True)
 class SqrtLog:
-    """coefficient * sqrt(n * ln_+(n / delta)), ln_+(x) = ln(max(x, e))."""
+    """coefficient * sqrt(n * ln_+(n / delta)), where ln_+(x) = ln(max(x, e)).
+
+    Parameters
+    ----------
+    coefficient
+        Positive factor, in units of reward.
+    delta
+        Failure probability, in (0, 1).
+    """
 
     coefficient: float
     delta: float
@@ -60,7 +76,15 @@ class SqrtLog:
 
 @dataclass(frozen=True)
 class LinearSqrt:
-    """slope * n + coefficient * sqrt(n): the bound of a learner whose model is off by a constant."""
+    """slope * n + coefficient * sqrt(n): the bound of a learner whose model is wrong by a constant.
+
+    Parameters
+    ----------
+    slope
+        Regret per play that remains, at least 0.
+    coefficient
+        Positive factor of sqrt(n), in units of reward.
+    """
 
     slope: float
     coefficient: float
@@ -74,12 +98,20 @@ class LinearSqrt:
 
 @dataclass(frozen=True)
 class Observed:
-    """The sum of what the learner reports of each play in `Proposal.regret`: known only as the plays happen."""
+    """The sum of what the learner reports for each play in `Proposal.regret`."""
 
 
 @dataclass(frozen=True)
 class Custom:
-    """A function of n of the user's own; it must be finite, not negative and not decreasing."""
+    """A user-defined function of n.
+
+    Parameters
+    ----------
+    function
+        Must be finite, nonnegative and nondecreasing.
+    name
+        Identifies the function in saved files.
+    """
 
     function: Callable[[int], float]
     name: str
@@ -94,13 +126,13 @@ class Custom:
         if not isfinite(value) or value < 0.0 or value < earlier:
             raise InvalidArgument(
                 f"bound {self.name!r} gives {value!r} at n = {n} and {earlier!r} before it, "
-                "but must be finite, not negative and not decreasing"
+                "but must be finite, nonnegative and nondecreasing"
             )
         return value
 
 
 def _set(bound: object, **settings: float) -> None:
-    """Keep settings as plain floats, whatever kind of number they came as, so that a bound is always plain data."""
+    """Convert settings to plain floats, so that a bound is always plain data."""
     for name, value in settings.items():
         object.__setattr__(bound, name, value)
 
@@ -110,7 +142,7 @@ BOUNDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (Power, SqrtLog,
 
 
 def to_json(bound: Bound) -> Config:
-    """Plain data that `from_json` turns into an equal bound; of a `Custom` one only the name is kept."""
+    """Plain data that `from_json` turns into an equal bound; for a `Custom` bound only the name."""
     if isinstance(bound, Custom):
         return {"bound": "Custom", "name": bound.name}
     return {"bound": type(bound).__name__, **asdict(bound)}
@@ -123,14 +155,14 @@ def from_json(data: Mapping[str, Plain], custom: Sequence[Custom] = ()) -> Bound
     if name not in BOUNDS:
         raise UnknownName("bound", name, BOUNDS)
     if name == "Custom":
-        known = {bound.name: bound for bound in custom}
-        if settings.get("name") not in known:
-            raise UnknownName("custom bound", str(settings.get("name")), known)
-        return known[settings["name"]]
+        by_name = {bound.name: bound for bound in custom}
+        if settings.get("name") not in by_name:
+            raise UnknownName("custom bound", str(settings.get("name")), by_name)
+        return by_name[settings["name"]]
     try:
         bound: Bound = BOUNDS[name](**settings)
     except TypeError:
-        raise InvalidArgument(f"bound {name!r} has settings {settings!r}, which are not its own") from None
+        raise InvalidArgument(f"bound {name!r} has settings {settings!r}, but must have those of its class") from None
     return bound
 
 
@@ -143,7 +175,7 @@ def bound_code(bound: Bound) -> tuple[int, float, float]:
             return SQRT_LOG, coefficient, delta
         case LinearSqrt(slope, coefficient):
             return LINEAR_SQRT, coefficient, slope
-        case _:  # Observed and Custom arrive as increments, play by play
+        case _:  # Observed and Custom are passed as increments, play by play
             return SUMMED, nan, nan
 
 
@@ -151,7 +183,7 @@ def bound_code(bound: Bound) -> tuple[int, float, float]:
 def closed_form(kind: int, coefficient: float, shape: float, n: int) -> float:
     """raw(n) of the families that depend on n alone."""
     if kind == POWER:
-        # The square root is by far the commonest exponent and much cheaper than a power.
+        # The square root is by far the most common case and much cheaper than a power.
         return coefficient * (sqrt(n) if shape == 0.5 else n**shape)
     if kind == SQRT_LOG:
         return coefficient * sqrt(n * log(max(n / shape, e)))
@@ -162,6 +194,6 @@ def closed_form(kind: int, coefficient: float, shape: float, n: int) -> float:
 def admissible(
     kind: int, coefficient: float, shape: float, n: int, increment_sum: float, previous: float, width: float
 ) -> float:
-    """R(n) from R(n - 1) = `previous`; `increment_sum` stands for raw(n) where it is observed."""
+    """R(n) from R(n - 1) = `previous`; `increment_sum` is raw(n) if the bound is observed."""
     raw = increment_sum if kind == SUMMED else closed_form(kind, coefficient, shape, n)
     return min(previous + width, max(previous, raw))

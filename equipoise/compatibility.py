@@ -1,17 +1,26 @@
-"""What fits what: the one place that says which learners a selector can work with, and why others are refused.
+"""Which learners a selector can work with, and why others are rejected.
 
-A selector declares what it `needs`, a learner what it `accepts` and `provides`. Everything is compared once, when a
-portfolio is made or a run begins, and a refusal names the learner and what it lacks.
+A selector declares what it `needs`, a learner what it `accepts` and `provides`. They are compared once, when a
+portfolio is created or a run starts. The error names the learner and what it lacks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from equipoise.errors import EquipoiseError, InvalidArgument, NotEntitled
-from equipoise.learner import MinimalLearner, accepts, can_be_restored, learner_name, provides
-from equipoise.nesting import check_classes, linear_class
+from equipoise.errors import IncompatibleLearner, InvalidArgument
+from equipoise.learner import (
+    HasModelClass,
+    MinimalLearner,
+    ModelClass,
+    accepts,
+    can_be_restored,
+    model_class_of,
+    part_name,
+    provides,
+)
 from equipoise.selector import Selector, traits_of
 from equipoise.types import Config
 
@@ -19,20 +28,12 @@ REQUIRED = ("needs", "active", "choose", "observe", "credit", "withdraw", "stand
 
 
 class Need(NamedTuple):
-    """Something that a selector may need of every learner."""
+    """Something that a selector may need from every learner."""
 
     heading: str  # in tables
     meaning: str
     met_by: Callable[[object], bool]
-    refusal: str  # "{selector} needs ..., but {learner} ..."
-
-
-def _states_a_class(learner: object) -> bool:
-    try:
-        linear_class(learner)
-    except EquipoiseError:
-        return False
-    return True
+    message: str  # "{selector} needs ..., but {learner} ..."
 
 
 NEEDS: Mapping[str, Need] = {
@@ -52,86 +53,94 @@ NEEDS: Mapping[str, Need] = {
     ),
     "snapshots": Need(
         "snapshots",
-        "earlier policies play again: the learner has `state` and `restore`",
+        "earlier policies are played again: the learner has `state` and `restore`",
         can_be_restored,
-        "{selector} needs learners whose policies can be kept, but {learner} has no state() and restore()",
+        "{selector} needs learners whose policies can be saved, but {learner} has no state() and restore()",
     ),
     "nested": Need(
         "nested",
-        "the learners' classes contain each other: each states its class of linear rewards",
-        _states_a_class,
-        "",  # the refusal says which learner breaks the order, and how
+        "each learner's model class contains that of the learner before it",
+        lambda learner: isinstance(learner, HasModelClass),
+        "",  # the check itself says which learner breaks the order, and how
     ),
 }
 
 
 def check_selector(selector: object) -> None:
-    """Refuse what is no selector, naming what it lacks."""
+    """Raise an error if this is not a selector."""
     if isinstance(selector, type):
         name = selector.__name__
-        raise InvalidArgument(f"selector is the class {name}, but must be an object: write {name}(...)")
+        raise InvalidArgument(f"selector is the class {name}, but must be an instance: write {name}(...)")
     lacking = [member for member in REQUIRED if not hasattr(selector, member)]
     if lacking:
         raise InvalidArgument(
-            f"selector is a {type(selector).__name__} without {', '.join(lacking)}, but must have all that "
-            "equipoise.Selector has"
+            f"selector is a {type(selector).__name__} without {', '.join(lacking)}, but must have all "
+            "members of equipoise.Selector"
         )
 
 
 def check_learners(learners: object) -> None:
-    """Refuse what is no list of learners, each an object of its own."""
+    """Raise an error if this is not a sequence of different objects."""
     if not isinstance(learners, Sequence):
         raise InvalidArgument(f"learners is {learners!r:.80}, but must be a list of learners")
+    if not learners:
+        raise InvalidArgument("learners is empty, but must have at least one learner")
     if len(set(map(id, learners))) < len(learners):
-        raise InvalidArgument("learners has one object twice, but every learner must be an object of its own")
+        raise InvalidArgument("learners has one object twice, but must have different objects")
 
 
-def check_entitled(selector: Selector, learners: Sequence[MinimalLearner]) -> None:
-    """Refuse learners that lack what the selector needs, naming the learner and what it lacks."""
-    name, traits = learner_name(selector), traits_of(selector)
+def check_compatible(selector: Selector, learners: Sequence[MinimalLearner]) -> None:
+    """Raise an error if a learner lacks what the selector needs."""
+    name, traits = part_name(selector), traits_of(selector)
     if traits.n_learners not in (None, len(learners)):
-        raise InvalidArgument(f"learners has {len(learners)} entries, but {name} was made for {traits.n_learners}")
+        raise InvalidArgument(f"learners has {len(learners)} entries, but {name} was created for {traits.n_learners}")
     for i, learner in enumerate(learners):
         for need in sorted(selector.needs & NEEDS.keys()):
-            if NEEDS[need].refusal and not NEEDS[need].met_by(learner):
-                raise NotEntitled(NEEDS[need].refusal.format(selector=name, learner=repr(learner_name(learner))))
+            if NEEDS[need].message and not NEEDS[need].met_by(learner):
+                raise IncompatibleLearner(NEEDS[need].message.format(selector=name, learner=repr(part_name(learner))))
         if i in traits.observed and "regret" not in provides(learner):
-            raise NotEntitled(
-                f"bound {i} of {name} is Observed, but learner {learner_name(learner)!r} provides no 'regret'"
+            raise IncompatibleLearner(
+                f"bound {i} of {name} is Observed, but learner {part_name(learner)!r} provides no 'regret'"
             )
     _check_copies(name, traits.copies, learners)
     if "nested" in selector.needs:
         try:
-            check_classes(name, traits.classes, learners)
-        except NotEntitled as refusal:
-            raise NotEntitled(f"{name} needs learners of nested classes: {refusal}") from None
+            _check_nested(name, traits.classes, learners)
+        except IncompatibleLearner as error:
+            raise IncompatibleLearner(f"{name} needs learners with nested model classes: {error}") from None
 
 
 def check_sharing(selector: Selector, learners: Sequence[MinimalLearner]) -> frozenset[int]:
-    """The learners that can learn from every round; refuses if none can, or if the selector teaches in its own way."""
+    """The learners that can learn from every round; raises an error if there are none or the selector forbids it."""
     sharing = frozenset(i for i in selector.active if "off_policy" in accepts(learners[i]))
     if not sharing:
         raise InvalidArgument("share_data is True, but no learner accepts 'off_policy' data")
     if selector.needs & {"weight", "snapshots"}:
-        raise InvalidArgument(
-            f"share_data is True, but {learner_name(selector)} tells each learner of its own rounds in its own way"
-        )
+        raise InvalidArgument(f"share_data is True, but {part_name(selector)} decides itself what each learner learns")
     return sharing
 
 
 def provided_by(learner: object) -> frozenset[str]:
-    """All that a learner accepts and provides, with what follows from the methods and settings it has."""
-    follows = {"snapshots": can_be_restored(learner), "nested": _states_a_class(learner)}
-    return provides(learner) | accepts(learner) | {word for word, given in follows.items() if given}
+    """All that a learner accepts and provides, declared or implied by its methods."""
+    implied = {"snapshots": can_be_restored(learner), "nested": isinstance(learner, HasModelClass)}
+    return provides(learner) | accepts(learner) | {word for word, present in implied.items() if present}
+
+
+def _check_nested(name: str, classes: Sequence[ModelClass] | None, learners: Sequence[MinimalLearner]) -> None:
+    actual = [model_class_of(learner) for learner in learners]
+    for smaller, larger in pairwise(actual):
+        larger.check_contains(smaller)
+    for model_class, expected in zip(actual, actual if classes is None else classes, strict=True):
+        model_class.check_equals(expected, name)
 
 
 def _check_copies(name: str, copies: int, learners: Sequence[MinimalLearner]) -> None:
     for i, learner in enumerate(learners if copies > 1 else ()):
         first = learners[i - i % copies]
         if type(learner) is not type(first) or _settings(learner) != _settings(first):
-            raise NotEntitled(
-                f"{name} needs {copies} copies of every learner, but {learner_name(learner)!r} (learner {i}) "
-                f"is none of {learner_name(first)!r} (learner {i - i % copies})"
+            raise IncompatibleLearner(
+                f"{name} needs {copies} copies of every learner, but {part_name(learner)!r} (learner {i}) "
+                f"is not one of {part_name(first)!r} (learner {i - i % copies})"
             )
 
 

@@ -1,4 +1,4 @@
-"""Time-uniform radii: how far the summed rewards of a learner can stray, at every number of plays at once.
+"""Time-uniform confidence radii of the summed rewards of a learner, valid for all numbers of plays at once.
 
 For a learner with n plays, reward sum U, pseudo-regret Reg and the optimum mu* of the expected reward, the difference
 n mu* - U - Reg is one martingale (condition on the past, then on the context). Its increments have sub-Gaussian factor
@@ -7,11 +7,11 @@ w^2/4 for rewards in an interval of width w, sigma^2 for sub-Gaussian noise. A r
 all n >= 1 simultaneously, with probability 1 - 2 alpha. A radius here is always that of a *sum*; divide by n to compare
 it with a mean.
 
-One side alone can do with less, for E[r | past] <= mu* in every play. *Below*, U - n mu* is at most the deviation of
-rewards from these expectations, without a context term: `lower_sum`. *Above*, n mu* - U is that deviation and the
+One side alone needs less, since E[r | past] <= mu* in every play. *Below*, U - n mu* is at most the deviation of the
+rewards from these expectations, without a context term: `lower_sum`. *Above*, n mu* - U is that deviation plus the
 expected regrets, which a bound R on the regret itself bounds: `upper_sum`. The "bernstein" radius measures the
-deviation by the spread V of the rewards around their own running mean, and is narrow where rewards vary little. It
-needs bounded rewards. Every one-sided event that a radius uses costs its share of delta: `radius_shares`.
+deviation by the spread V of the rewards around their running mean, and is narrow if rewards vary little. It needs
+bounded rewards. Every one-sided event that a radius uses takes a share of delta: `radius_shares`.
 
 Reference: Howard, Ramdas, McAuliffe and Sekhon (2021), "Time-uniform, nonparametric, nonasymptotic confidence
 sequences", eq. (10) and (11); theorem 4 (empirical Bernstein) with the stitched boundary of eq. (10), c = w.
@@ -25,7 +25,7 @@ from math import e, exp, inf, log, sqrt
 from typing import NamedTuple, TypeAlias, TypedDict, Unpack
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import dispatched, kernel
+from equipoise.kernels.marks import dispatched, kernel
 
 RADII = ("stitched", "paper", "bernstein")
 
@@ -43,10 +43,10 @@ PAPER_CONSTANTS = ((1000.0, 1.22), (100.0, 1.29), (10.0, 1.48), (2.0, 2.20))
 
 
 class Stitched(NamedTuple):
-    """Eq. (11). `scale` multiplies the radius; below 1 it voids every certificate."""
+    """Eq. (11). `scale` multiplies the radius; below 1, certificates are invalid."""
 
     variance: float  # sub-Gaussian factor of one play
-    lower_variance: float  # the factor below the mean: smaller where that side has a radius of its own
+    lower_variance: float  # the factor below the mean; smaller if that side has a separate radius
     level: float  # ln(5.2 / alpha)
     scale: float
 
@@ -61,7 +61,7 @@ class Stitched(NamedTuple):
 
 
 class Paper(NamedTuple):
-    """The form that the selection paper prints, on both sides, with a constant that makes it valid."""
+    """The form printed in the selection paper, for both sides, with a constant that makes it valid."""
 
     variance: float  # 2 v c^2
     level: float  # ln(M / delta)
@@ -78,13 +78,13 @@ class Paper(NamedTuple):
 
 
 class Bernstein(NamedTuple):
-    """Theorem 4: by the spread of the rewards, and never above the stitched radius."""
+    """Theorem 4: depends on the spread of the rewards, and is never above the stitched radius."""
 
     variance: float
     level: float
     scale: float
     width: float  # of the rewards
-    split: bool  # whether the upper side counts expected regrets apart: under random contexts
+    split: bool  # whether the upper side has a separate term for expected regrets: if contexts are random
 
     def radius_sum(self, n: float) -> float:
         return stitched_sum(self.scale, self.variance, self.level, n)
@@ -104,17 +104,17 @@ Radius: TypeAlias = Stitched | Paper | Bernstein
 
 
 class Confidence(NamedTuple):
-    """The radius of a selector, and what it was made from."""
+    """The radius of a selector and its parameters."""
 
     radius: Radius
     alpha: float  # the failure probability of one side of one radius
-    shares: int  # one-sided events that every learner's plays and the pool are used for
+    shares: int  # number of one-sided events for each learner and for the pool of all rounds
     noise: float | None  # sub-Gaussian factor of the rewards; None if they are bounded
-    valid: bool  # False if the radius was narrowed by hand
+    valid: bool  # False if `radius_scale` is below 1
 
 
-class World(TypedDict):
-    """What the width of a radius depends on; the arguments of `make_radius`."""
+class RadiusSettings(TypedDict):
+    """What a radius depends on: the arguments of `make_radius`."""
 
     n_learners: int
     delta: float
@@ -124,12 +124,12 @@ class World(TypedDict):
     scale: float
 
 
-def make_confidence(name: str, *, lower_apart: bool = False, **world: Unpack[World]) -> Confidence:
-    """`make_radius`, and how it spends delta."""
-    shares = radius_shares(name, world["contexts"], lower_apart)
-    alpha = radius_alpha(world["n_learners"], world["delta"], shares)
-    radius = make_radius(name, lower_apart=lower_apart, **world)
-    return Confidence(radius, alpha, shares, world["noise"], world["scale"] >= 1.0)
+def make_confidence(name: str, *, separate_lower: bool = False, **settings: Unpack[RadiusSettings]) -> Confidence:
+    """The radius together with its share of delta."""
+    shares = radius_shares(name, settings["contexts"], separate_lower)
+    alpha = radius_alpha(settings["n_learners"], settings["delta"], shares)
+    radius = make_radius(name, separate_lower=separate_lower, **settings)
+    return Confidence(radius, alpha, shares, settings["noise"], settings["scale"] >= 1.0)
 
 
 def make_radius(
@@ -141,22 +141,22 @@ def make_radius(
     noise: float | None,
     contexts: str,
     scale: float,
-    lower_apart: bool = False,
+    separate_lower: bool = False,
 ) -> Radius:
     """The radius that M learners and the pool of all rounds use together, at total failure probability delta.
 
-    `lower_apart` gives the lower side of "stitched" a narrower radius of its own, which costs one more share of delta.
+    `separate_lower` gives the lower side of "stitched" a narrower radius, at the cost of one more share of delta.
     """
     if name not in RADII:
         raise InvalidArgument(f"radius is {name!r}, but must be one of {', '.join(RADII)}")
     if name == "bernstein" and noise is not None:
-        raise InvalidArgument(f"radius is 'bernstein' with noise {noise!r}, but it needs rewards that are bounded")
+        raise InvalidArgument(f"radius is 'bernstein' with noise {noise!r}, but must have bounded rewards: noise None")
     context_part = 0.0 if contexts == "fixed" else width**2 / 4
     variance = context_part + (width**2 / 4 if noise is None else noise**2)
     if name == "paper":
         constant = paper_constant(n_learners, delta)
         return Paper(2 * variance * constant**2, log(n_learners / delta), scale)
-    shares = radius_shares(name, contexts, lower_apart)
+    shares = radius_shares(name, contexts, separate_lower)
     level = stitched_level(radius_alpha(n_learners, delta, shares))
     if name == "bernstein":
         return Bernstein(variance, level, scale, width, contexts != "fixed")
@@ -166,7 +166,7 @@ def make_radius(
 
 
 def noise_radius(*, alpha: float, width: float, noise: float | None, scale: float) -> Stitched:
-    """How far rewards stray from their expectations given context and action, whatever the contexts: one side alpha."""
+    """How far rewards deviate from their expectations given context and action, on one side, with probability alpha."""
     return stitched(width**2 / 4 if noise is None else noise**2, alpha, scale)
 
 
@@ -174,16 +174,16 @@ def stitched(variance: float, alpha: float, scale: float) -> Stitched:
     return Stitched(variance, variance, stitched_level(alpha), scale)
 
 
-def radius_shares(name: str, contexts: str, lower_apart: bool) -> int:
-    """How many one-sided events a learner's plays are used for: k of alpha = delta / (k (M + 1)).
+def radius_shares(name: str, contexts: str, separate_lower: bool) -> int:
+    """Number of one-sided events for each learner: k in alpha = delta / (k (M + 1)).
 
-    2 sides of the radius; 1 more if the lower side has its own; for "bernstein" 2 of its deviation, and 1 of the
-    expected regrets unless contexts are fixed.
+    2 for the two sides of the radius, 1 more if the lower side has a separate radius; for "bernstein" 2 more for its
+    deviation, and 1 for the expected regrets unless contexts are fixed.
     """
     if name == "bernstein":
         return 4 if contexts == "fixed" else 5
-    # With fixed contexts nothing is gained below; the printed form is an upper bound of the two-sided radius.
-    return 3 if lower_apart and name == "stitched" and contexts != "fixed" else 2
+    # With fixed contexts a separate lower side gains nothing; the printed form bounds the two-sided radius.
+    return 3 if separate_lower and name == "stitched" and contexts != "fixed" else 2
 
 
 def radius_alpha(n_learners: int, delta: float, shares: int = 2) -> float:
@@ -192,7 +192,7 @@ def radius_alpha(n_learners: int, delta: float, shares: int = 2) -> float:
 
 
 def epoch_alpha(n_epochs: int, delta: float) -> float:
-    """The share of delta of one event in one epoch; the proof has four: noise above and below, potential, plays."""
+    """The share of delta of one event in one epoch; the proof has four: noise above, noise below, potential, plays."""
     return delta / (4 * n_epochs)
 
 
@@ -202,8 +202,8 @@ def paper_constant(n_learners: int, delta: float) -> float:
         if n_learners / delta >= least:
             return constant
     raise InvalidArgument(
-        f"delta is {delta!r} with {n_learners} learners, but radius 'paper' needs n_learners / delta >= 2: "
-        "no constant makes the printed form valid below"
+        f"delta is {delta!r} with {n_learners} learners, but must be at most {n_learners / 2:g} for radius 'paper': "
+        "above, no constant makes the printed form valid"
     )
 
 
@@ -214,7 +214,7 @@ def stitched_level(alpha: float) -> float:
 
 @kernel
 def stitched_bracket(n: float, level: float) -> float:
-    """What stands under the root of the stitched boundary, but for the variance of the sum."""
+    """The factor of the variance under the root of the stitched boundary."""
     return log(log(2.0 * n)) + STITCHED_WEIGHT * level
 
 
@@ -237,19 +237,19 @@ def radius_sum(radius: Radius, n: float) -> float:
 
 @dispatched
 def lower_sum(radius: Radius, n: float, spread: float) -> float:
-    """By how much the rewards of n >= 1 plays, with this spread, may exceed n mu*; never above D(n)."""
+    """By how much the rewards of n >= 1 plays with this spread may exceed n mu*; never above D(n)."""
     return radius.lower_sum(n, spread)
 
 
 @dispatched
 def upper_sum(radius: Radius, n: float, spread: float, regret_bound: float) -> float:
-    """By how much n mu* may exceed the rewards of n >= 1 plays and a bound on their regret; never above D(n)."""
+    """By how much n mu* may exceed the rewards of n >= 1 plays plus a bound on their regret; never above D(n)."""
     return radius.upper_sum(n, spread, regret_bound)
 
 
 @kernel
 def deviation_sum(radius: Bernstein, spread: float) -> float:
-    """D_eb: how far rewards stray from their expectations given the past, either side; V is at least w^2."""
+    """D_eb: how far rewards deviate from their expectations given the past, on either side; V is at least w^2."""
     width, variance = radius.width, max(radius.width**2, spread)
     iterated = log(log(2.0 * variance / width**2))
     return radius.scale * (
@@ -260,11 +260,11 @@ def deviation_sum(radius: Bernstein, spread: float) -> float:
 
 @kernel
 def expected_regret_sum(radius: Bernstein, regret: float) -> float:
-    """What the expectations given the past of regrets in [0, w] add up to at most, if the regrets add up to `regret`.
+    """Upper bound on the sum of the expected regrets given the past, if the regrets, all in [0, w], sum to `regret`.
 
-    exp(sum of (1 - exp(-x)) E[regret | past] / w - x regret / w) is a supermartingale for every x > 0. The least over
-    x = 2^-j, j = 0, 1, ..., of which the j-th has the share 1 / ((j + 1) (j + 2)) of alpha, down to the first that
-    does not gain.
+    exp(sum of (1 - exp(-x)) E[regret | past] / w - x regret / w) is a supermartingale for every x > 0. This is the
+    minimum over x = 2^-j, j = 0, 1, ..., where the j-th has the share 1 / ((j + 1) (j + 2)) of alpha; the search stops
+    at the first j that does not improve.
     """
     least, x, j = inf, 1.0, 0
     log_share = radius.level - LOG_CONSTANT  # ln(1 / alpha)
@@ -278,7 +278,7 @@ def expected_regret_sum(radius: Bernstein, regret: float) -> float:
 
 @kernel
 def add_spread(spread: float, n: int, rewards: float, middle: float, reward: float) -> float:
-    """The spread V with one more reward: its squared distance from the mean of the n before it, or from the middle of
-    the range if it is the first."""
+    """The spread V after one more reward: adds its squared distance from the mean of the n rewards before it, or from
+    the middle of the range if it is the first."""
     expected = rewards / n if n > 0 else middle
     return spread + (reward - expected) ** 2

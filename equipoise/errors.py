@@ -1,50 +1,97 @@
-"""The errors that equipoise raises. Each message names the argument, its value and the rule it broke."""
+"""The errors that equipoise raises. Each message names the argument, its value and the rule it violates."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Self
+from importlib.util import find_spec
+from typing import Any, Self
+
+from equipoise._deprecated import renamed_attribute
 
 
 class EquipoiseError(Exception):
-    """Everything that equipoise raises on purpose."""
+    """Base class of all errors that equipoise raises."""
 
 
 class InvalidArgument(EquipoiseError, ValueError):  # noqa: N818 - reads better at the raise
-    """An argument is outside its range; nothing was changed."""
+    """An argument is invalid; nothing was changed."""
 
 
-class NotEntitled(InvalidArgument):
-    """A selector was combined with a learner that does not offer what it needs."""
+class IncompatibleLearner(InvalidArgument):
+    """A learner does not provide what the selector needs."""
 
 
 class UnknownName(EquipoiseError, LookupError):  # noqa: N818
-    """A name that no registry knows; the message lists near names."""
+    """An unknown name; the message suggests similar names."""
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
         self._arguments = what, name, names
-        near = difflib.get_close_matches(name, names, n=3) or names
-        hint = f"did you mean {', '.join(near)}?" if near else "none is known"
+        similar = difflib.get_close_matches(name, names, n=3) or names
+        hint = f"did you mean {', '.join(similar)}?" if similar else "none is known"
         super().__init__(f"{what} {name!r} is unknown; {hint}")
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, str, list[str]]]:
-        """For errors of other processes."""
+        """So that the error can be pickled and raised in another process."""
         return type(self), self._arguments
 
 
 class UnknownSetting(UnknownName, TypeError):  # noqa: N818
-    """An argument that a constructor does not have; the message lists near names."""
+    """An argument that a constructor does not have; the message suggests similar names."""
 
 
 class UnknownDecision(EquipoiseError, LookupError):  # noqa: N818
-    """A ticket that was never given out, or whose reward is already booked."""
+    """A decision that was never made, or that already has its reward."""
+
+
+class MissingExtra(EquipoiseError, ImportError):  # noqa: N818
+    """A feature needs a package that is installed only with an extra."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        self._arguments = what, package, extra
+        super().__init__(f"{what} needs {package}, which is not installed: pip install 'equipoise[{extra}]'")
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str, str]]:
+        """So that the error can be pickled and raised in another process."""
+        return type(self), self._arguments
+
+
+EXTRAS = {
+    "gymnasium": "rl",
+    "matplotlib": "lab",
+    "numba": "lab",
+    "polars": "lab",
+    "rich": "cli",
+    "scipy": "lab",
+    "typer": "cli",
+}
+
+
+def explain_missing(error: ModuleNotFoundError, what: str = "this") -> MissingExtra | None:
+    """The error that says what to install, if the missing package belongs to an extra."""
+    package = (error.name or "").partition(".")[0]
+    return MissingExtra(what, package, EXTRAS[package]) if package in EXTRAS else None
+
+
+def require(what: str, *packages: str) -> None:
+    """Raise an error if a package is not installed, before any work is done."""
+    for package in packages:
+        try:
+            installed = find_spec(package) is not None
+        except ModuleNotFoundError:
+            installed = False
+        if not installed:
+            raise MissingExtra(what, package, EXTRAS[package])
 
 
 class UnreadableFile(EquipoiseError):  # noqa: N818
-    """A file is truncated, altered, or of a version this release does not know."""
+    """A file is truncated, was modified, or has a version that this release cannot read."""
 
 
 class StoreConflict(EquipoiseError):  # noqa: N818
-    """A folder or file holds something else than what is to be written there."""
+    """A folder or file contains something other than what is to be written or read."""
+
+
+def __getattr__(name: str) -> Any:
+    return renamed_attribute(__name__, name)

@@ -1,32 +1,32 @@
 """The contract of a learner: a bandit or reinforcement-learning algorithm that decides and learns.
 
 Only `decide` and `learn` are required (`MinimalLearner`): `decide` may take just the context and return a bare action.
-Whoever plays learners wraps each of them once into an `AdaptedLearner`, which has all of `Learner`: the class name
-stands in for `name`, `accepts` and `provides` are empty, the learner counts as randomized. A learner without `state`
-and `restore` works but cannot be saved.
+A portfolio wraps each learner in an `AdaptedLearner`, which has all members of `Learner`. By default `name` is the name
+of the class, `accepts` and `provides` are empty, and the learner counts as randomized. A learner without
+`state` and `restore` works, but cannot be saved.
 
-What else a learner may have, and what for:
-- `delta`: the probability with which what it states ("lower", "regret") is wrong; 0 if it does not say.
-- `regret_of(outcome)`: what a play adds to its observed regret bound where that is known only afterwards (an episode);
-  asked before the outcome is learned. A learner that has it may leave `regret` out of its proposals.
+Optional members:
+- `delta`: the probability that its statements ("lower", "regret") are wrong; 0 by default.
+- `regret_of(outcome)`: what a play adds to its observed regret bound if that is known only afterwards (an episode);
+  called before the outcome is learned. A learner that has it may omit `regret` from its proposals.
 
-A learner that accepts "weight" can learn from rounds in which a selector drew at random who plays: a round that it
-played with probability p counts 1/p times, and one that it did not play counts 0 times (its own proposal comes as the
-action, with reward 0), so that in expectation over the draw every round counts once. What "counts w times" means is up
-to the learner; those of the package give the squared error of the round the weight w.
+A learner that accepts "weight" can learn from rounds in which a selector drew the learner at random. A round that it
+played with probability p has weight 1/p, and a round that it did not play has weight 0 (its own proposal is the action,
+and the reward is 0), so that in expectation every round has weight 1. What a weight means is up to the learner; the
+package's learners weight the squared error of the round.
 """
 
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Sequence
 from math import inf, nan
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from equipoise.errors import InvalidArgument
+from equipoise._deprecated import provided_as_offers
+from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.types import Action, Config, Context, Outcome, State
 
 ACCEPTS = frozenset({"off_policy", "weight"})
@@ -34,20 +34,36 @@ PROVIDES = frozenset({"lower", "regret", "greedy", "value", "pmf"})
 
 
 class Proposal(NamedTuple):
-    """What a learner would do in a context, and what it knows about it."""
+    """The action that a learner proposes in a context, with what it knows about the action.
+
+    Parameters
+    ----------
+    action
+        The proposed action.
+    lower
+        Lower confidence bound on the expected reward of the action; -inf if the learner has none.
+    regret
+        What this play adds to the learner's observed regret bound; nan if the learner has none.
+    probability
+        Probability with which the learner chose this action; nan if unknown.
+    greedy
+        The action that the learner estimates to be best; None if unknown.
+    value
+        The learner's estimate of the expected reward of `action`; nan if unknown.
+    """
 
     action: Action
-    lower: float = -inf  # lower confidence bound on the action's expected reward, if the learner has one
-    regret: float = nan  # what this play adds to the learner's own observed regret bound, if it has one
-    probability: float = 1.0  # with which the learner picked this action; nan if it cannot tell
-    greedy: Action = None  # the action it believes best, without exploring, if it can tell
-    value: float = nan  # its estimate of the expected reward of `action`, if it has one
+    lower: float = -inf
+    regret: float = nan
+    probability: float = 1.0
+    greedy: Action = None
+    value: float = nan
 
 
 class Proposals(NamedTuple):
-    """What all learners proposed in a round, as kernels of selectors see it: entry i is learner i's.
+    """The proposals of all learners in a round, for the kernels of selectors: entry i belongs to learner i.
 
-    Of a learner that was not asked `actions` and `greedy` are -1 and all else is nan.
+    For a learner that was not asked, `actions` and `greedy` are -1 and everything else is nan.
     """
 
     actions: Sequence[int]
@@ -59,35 +75,35 @@ class Proposals(NamedTuple):
 
 
 class MinimalLearner(Protocol):
-    """All that is required of a learner. `decide` may also take a random generator, `rng`, as its second argument."""
+    """The required part of a learner. `decide` may take a random generator, `rng`, as its second argument."""
 
     @property
     def decide(self) -> Callable[..., Proposal | Action]:
-        """What to do in a context; changes nothing."""
+        """Propose an action in a context; changes nothing."""
         ...
 
     @property
     def learn(self) -> Callable[..., None]:
-        """Learn what came of an action: takes context, action and reward, and a weight where that is accepted."""
+        """Learn from context, action and reward, and from a weight if the learner accepts one."""
         ...
 
 
 class Learner(Protocol):
-    """A full learner; see the module's text for what may be left out and what may be added."""
+    """A learner with all members; see the module docstring for what is optional."""
 
     @property
     def name(self) -> str:
-        """What people see in tables and figures."""
+        """The name shown in tables and figures."""
         ...
 
     @property
     def accepts(self) -> frozenset[str]:
-        """Of {"off_policy", "weight"}: rounds that it did not play; importance-weighted rewards."""
+        """Subset of {"off_policy", "weight"}: rounds that others played; importance-weighted rounds."""
         ...
 
     @property
     def provides(self) -> frozenset[str]:
-        """Of {"lower", "regret", "greedy", "value", "pmf"}: what it knows beside the action."""
+        """Subset of {"lower", "regret", "greedy", "value", "pmf"}: what it provides besides the action."""
         ...
 
     @property
@@ -96,11 +112,11 @@ class Learner(Protocol):
         ...
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
-        """What to do in this context; changes nothing."""
+        """Propose an action in this context; changes nothing."""
         ...
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
-        """Learn what came of an action; the round counts `weight` times."""
+        """Learn from the reward of an action; the round has weight `weight`."""
         ...
 
     def config(self) -> Config:
@@ -112,17 +128,48 @@ class Learner(Protocol):
         ...
 
     def restore(self, state: State) -> None:
-        """Take on a state that `state` returned."""
+        """Replace the current state by one that `state` returned."""
         ...
 
 
+class ModelClass(Protocol):
+    """The class of reward functions that a learner assumes, for selectors that need nested classes.
+
+    A learner returns it from a method `model_class()`; see `equipoise.learners.LinearClass` for an example.
+    """
+
+    def check_contains(self, smaller: Self) -> None:
+        """Raise an error if this class does not contain `smaller`."""
+        ...
+
+    def check_equals(self, expected: Self, selector_name: str) -> None:
+        """Raise an error if this is not the class that the selector was created for."""
+        ...
+
+
+@runtime_checkable
+class HasModelClass(Protocol):
+    """A learner that returns its model class."""
+
+    def model_class(self) -> ModelClass: ...
+
+
+def model_class_of(learner: object) -> ModelClass:
+    """The model class of a learner; raises an error if it has none."""
+    if not isinstance(learner, HasModelClass):
+        raise IncompatibleLearner(
+            f"learner {part_name(learner)!r} has no model_class(), but must state what it presumes"
+        )
+    return learner.model_class()
+
+
 class AdaptedLearner:
-    """Any learner with the members of a full one; the only place that looks for what a learner may leave out."""
+    """A learner with all members of `Learner`: fills in what the wrapped one omits."""
 
     def __init__(self, learner: MinimalLearner) -> None:
         _check_is_learner(learner)
         self.learner = learner
-        self.name = learner_name(learner)
+        self.name = part_name(learner)
         self.accepts = accepts(learner)
         self.provides = provides(learner)
         self.randomized = bool(getattr(learner, "randomized", True))
@@ -130,7 +177,7 @@ class AdaptedLearner:
         self._takes_rng = _takes_rng(learner)
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
-        """What to do in this context."""
+        """Propose an action in this context."""
         if self._takes_rng == BY_POSITION:
             answer = self.learner.decide(context, rng)
         elif self._takes_rng == BY_NAME:
@@ -140,17 +187,17 @@ class AdaptedLearner:
         return answer if isinstance(answer, Proposal) else Proposal(answer)
 
     def regret_after(self, proposed: float, outcome: Outcome) -> float:
-        """What a play adds to the observed regret bound: as told by the outcome where it tells, else as proposed."""
+        """What a play adds to the observed regret bound: by `regret_of` if the learner has it, else as proposed."""
         regret_of = getattr(self.learner, "regret_of", None)
         return proposed if regret_of is None or outcome is None else float(regret_of(outcome))
 
     def state(self) -> State:
-        """Everything learned, where the learner can tell."""
+        """Everything learned; raises an error if the learner cannot be saved."""
         state: State = self._method("state")()
         return state
 
     def restore(self, state: State) -> None:
-        """Take on a state that `state` returned."""
+        """Replace the current state by one that `state` returned."""
         self._method("restore")(state)
 
     def _method(self, name: str) -> Callable[..., State]:
@@ -164,15 +211,15 @@ NOT_AT_ALL, BY_POSITION, BY_NAME = 0, 1, 2
 
 
 def _takes_rng(learner: MinimalLearner) -> int:
-    """How `decide` wants its random generator."""
+    """How `decide` takes its random generator."""
     parameters = list(inspect.signature(learner.decide).parameters.values())
     if any(parameter.name == "rng" and parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters):
         return BY_NAME
-    return BY_POSITION if any(_stands_for_rng(parameter) for parameter in parameters[1:2]) else NOT_AT_ALL
+    return BY_POSITION if any(_is_rng(parameter) for parameter in parameters[1:2]) else NOT_AT_ALL
 
 
-def _stands_for_rng(second: inspect.Parameter) -> bool:
-    # decide(context, k=5) has a setting there, not a place for the generator.
+def _is_rng(second: inspect.Parameter) -> bool:
+    # In decide(context, k=5) the second parameter is a setting, not the generator.
     by_position = second.kind in (second.POSITIONAL_ONLY, second.POSITIONAL_OR_KEYWORD, second.VAR_POSITIONAL)
     return by_position and (second.name == "rng" or second.default in (None, second.empty))
 
@@ -180,41 +227,51 @@ def _stands_for_rng(second: inspect.Parameter) -> bool:
 def _check_is_learner(learner: object) -> None:
     if isinstance(learner, type):
         name = learner.__name__
-        raise InvalidArgument(f"learners has the class {name}, but must have objects: write {name}(...)")
+        raise InvalidArgument(f"learners has the class {name}, but must have instances: write {name}(...)")
     for method in ("decide", "learn"):
         if not callable(getattr(learner, method, None)):
             raise InvalidArgument(
-                f"learner {learner_name(learner)!r} has no {method}(), but must have one: see equipoise.Learner"
+                f"learner {part_name(learner)!r} has no {method}(), but must have one: see equipoise.Learner"
             )
 
 
-def learner_name(part: object) -> str:
-    """What people see of a learner or selector: its name, else that of its class."""
+def part_name(part: object) -> str:
+    """The name of a learner or selector; by default that of its class."""
     return str(getattr(part, "name", type(part).__name__))
 
 
+def unique_names(names: Sequence[str]) -> tuple[str, ...]:
+    """The names, with a number after each one that has occurred before.
+
+    >>> unique_names(["UCB", "OFUL", "UCB"])
+    ('UCB', 'OFUL', 'UCB (2)')
+    """
+    unique: list[str] = []
+    for i, name in enumerate(names):
+        candidate, n = name, 1
+        while candidate in unique or (n > 1 and candidate in names[i:]):
+            n += 1
+            candidate = f"{name} ({n})"
+        unique.append(candidate)
+    return tuple(unique)
+
+
 def accepts(learner: object) -> frozenset[str]:
-    """What a learner accepts beside rounds that it played, each counting once."""
-    accepted: frozenset[str] = getattr(learner, "accepts", frozenset())
-    return accepted
+    """What a learner accepts besides its own rounds with weight 1."""
+    declared: frozenset[str] = getattr(learner, "accepts", frozenset())
+    return declared
 
 
 def can_be_restored(learner: object) -> bool:
-    """Whether a learner can be saved and its policies kept."""
+    """Whether the state of a learner can be saved and restored."""
     return all(callable(getattr(learner, method, None)) for method in ("state", "restore"))
 
 
 def provides(learner: object) -> frozenset[str]:
-    """What a learner provides beside the action of its proposals."""
+    """What a learner provides besides the action of its proposals."""
     if hasattr(learner, "provides"):
-        provided: frozenset[str] = learner.provides
-        return provided
+        declared: frozenset[str] = learner.provides
+        return declared
     if hasattr(learner, "offers"):
-        warnings.warn(
-            f"{type(learner).__name__}.offers is deprecated and will not be read by equipoise 0.3: call it provides",
-            DeprecationWarning,
-            stacklevel=3,
-        )
-        offered: frozenset[str] = learner.offers
-        return offered
+        return provided_as_offers(learner)
     return frozenset()

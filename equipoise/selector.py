@@ -1,230 +1,71 @@
 """The contract of a selector: the rule that picks which learner plays, without seeing the context.
 
-The confidence statements need the choice to be independent of the round's context given the past, so `choose` takes no
-context. A play is open from `choose` until its reward is credited or the round is withdrawn; rewards may come late, in
-any order, or never.
+Confidence statements require that the choice is independent of the round's context given the past, so `choose` takes
+no context. A play is open from `choose` until its reward is credited or the round is withdrawn. Rewards may arrive
+late, in any order, or never.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from math import isnan, nan
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import nan
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
+from equipoise.certificates import AnyElimination, Certificate, Standing
 from equipoise.errors import InvalidArgument
-from equipoise.learner import Proposal
+from equipoise.learner import ModelClass, Proposal
+from equipoise.settings.checks import real
 from equipoise.types import Config, Plain, State
-from equipoise.validation import real
-
-if TYPE_CHECKING:
-    from equipoise.nesting import LinearClass
 
 NEEDS = frozenset({"bounds", "actions", "lower", "weight", "snapshots", "nested"})
 
 
 class Choice(NamedTuple):
-    """Which learner plays; the ticket under which its reward is credited."""
+    """The learner that plays a round, and the key under which its reward is credited.
 
-    learner: int
-    play: int  # this learner's play number, from 1
-    probability: float
-    snapshot: int | None = None  # play an earlier policy of this learner: the kept one, which has this number
-    teach: bool = True  # whether the learner learns from this round
-    keep: int | None = None  # keep the policy that plays this round, under this number
-
-
-class Standing(NamedTuple):
-    """How a learner stands: sums and counts over its longest resolved prefix of plays, per play where it says mean."""
-
-    learner: int
-    plays: int
-    pending: int  # plays beyond the resolved prefix
-    mean_reward: float
-    mean_radius: float
-    mean_bound: float
-    mean_lower: float  # at least mean_reward - mean_radius: the optimum is not below this
-    mean_upper: float  # at most mean_reward + mean_radius + mean_bound: if the bound is true, the optimum is not above
-    active: bool
-
-    def words(self, name: str) -> str:
-        """The row as a sentence."""
-        state = "" if self.active else ", dropped"
-        waiting = f" ({self.pending:,} without a reward)" if self.pending else ""
-        if isnan(self.mean_reward):
-            return f"{name}: {self.plays:,} plays{waiting}{state}."
-        proof = ""
-        if not isnan(self.mean_lower):
-            proof = f"; the best expected reward is at least {self.mean_lower:.4g}"
-            if self.active:
-                proof += f", and at most {self.mean_upper:.4g} if its bound is true"
-        return f"{name}: {self.plays:,} plays{waiting}{state}, mean reward {self.mean_reward:.4g}{proof}."
-
-    def to_json(self) -> Config:
-        """As plain data; what is not known is None."""
-        return {key: None if value != value else value for key, value in self._asdict().items()}
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """The resolved plays of one learner at one moment; all totals."""
-
-    index: int
-    plays: int
-    reward_sum: float
-    regret_bound: float
-    radius: float  # of the side that the proof needs: above the mean of the learner, below that of the witness
-    spread: float = 0.0  # of the rewards around their running mean, a sum of squares
-
-    @property
-    def mean_lower(self) -> float:
-        return (self.reward_sum - self.radius) / self.plays
-
-    @property
-    def mean_upper(self) -> float:
-        return (self.reward_sum + self.regret_bound + self.radius) / self.plays
-
-
-@dataclass(frozen=True)
-class Elimination:
-    """Proof that a learner's bound is false: its upper mean lies below the lower mean of a witness."""
-
-    round: int
-    learner: Evidence
-    witness: Evidence
-
-
-@dataclass(frozen=True)
-class EpochEvidence:
-    """All resolved rounds of an epoch, whoever played them; all totals. `index` is the learner of smallest class."""
-
-    index: int
-    rounds: int
-    reward_sum: float
-    regret_bound: float  # sum of what the played learners said their plays lose at most
-    radius: float
-
-    @property
-    def mean_upper(self) -> float:
-        return (self.reward_sum + self.regret_bound + self.radius) / self.rounds
-
-
-@dataclass(frozen=True)
-class LowerEvidence:
-    """What a learner proposed in the same rounds, played or not."""
-
-    index: int
-    rounds: int
-    lower_sum: float  # of the lower bounds on the expected rewards of its proposals
-
-    @property
-    def mean_lower(self) -> float:
-        return self.lower_sum / self.rounds
-
-
-@dataclass(frozen=True)
-class EpochEnd:
-    """Proof that some learner of an epoch is misspecified, hence the one of smallest class: were all well specified,
-    the best expected reward of the epoch's rounds would be less than a witness's own lower bounds add up to."""
-
-    round: int
-    learner: EpochEvidence
-    witness: LowerEvidence
-
-
-Dropped = Elimination | EpochEnd
-
-
-class Outlook(NamedTuple):
-    """The next elimination, if mean rewards and shares of plays stay as they are; see `equipoise.outlook`."""
-
-    learner: int
-    witness: int
-    rounds: int  # more, of all learners
-    plays: int  # more, of the learner
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """What the rewards so far prove, with confidence 1 - delta (`learners_delta` more where bounds are the learners'
-    own).
-
-    The upper bounds presume that at least one active learner has kept its bound; `consistent` is False once the rewards
-    disprove even that. `valid` is False where a radius was narrowed by hand. With `adversarial` contexts every round
-    has an optimum of its own, and what is bounded is the mean of these over the resolved rounds.
+    Parameters
+    ----------
+    learner
+        Index of the learner.
+    play
+        Number of this play among the learner's plays, from 1.
+    probability
+        Probability with which the learner was chosen.
+    snapshot
+        Number of a saved policy of the learner that plays instead of the current one.
+    teach
+        Whether the learner learns from this round.
+    keep
+        Number under which the policy that plays this round is saved.
     """
 
-    rounds: int
-    resolved_rounds: int  # length of the longest prefix of rounds whose rewards are all in
-    optimum_lower: float
-    optimum_upper: float
-    regret_lower: float  # total over the resolved rounds
-    regret_upper: float  # total over all rounds
-    learner_regret_lowers: tuple[float, ...]  # proved regret of each learner, a total over its resolved plays
-    delta: float
-    learners_delta: float
-    consistent: bool
-    valid: bool
-    adversarial: bool = False
-    next_elimination: Outlook | None = None  # None if none is in sight
-
-    def to_json(self) -> Config:
-        """As plain data."""
-        data = {**asdict(self), "learner_regret_lowers": list(self.learner_regret_lowers)}
-        data["next_elimination"] = None if self.next_elimination is None else self.next_elimination._asdict()
-        return data
-
-    def words(self, names: Sequence[str] | None = None) -> str:
-        """The certificate as sentences; `names` are those of the learners."""
-        if not self.valid:
-            return (
-                "No statement: the radius was narrowed by hand (radius_scale below 1), which voids every certificate."
-            )
-        confidence = f"With confidence {1 - self.delta - self.learners_delta:.4g}"
-        averaged = ", averaged over the rounds," if self.adversarial else ""
-        optimum = f"the best expected reward{averaged} lies in [{self.optimum_lower:.4g}, {self.optimum_upper:.4g}]"
-        if not self.consistent:
-            return f"{confidence}, no learner that is still active keeps its bound; the rewards contradict all of them."
-        return (
-            f"{confidence}, and if some active learner keeps its bound, {optimum} and the regret of {self.rounds:,} "
-            f"rounds is at least {_readable(self.regret_lower)} and at most {_readable(self.regret_upper)}."
-            f"{self._outlook_words(names)}"
-        )
-
-    def _outlook_words(self, names: Sequence[str] | None) -> str:
-        if self.next_elimination is None:
-            return ""
-        learner, witness, rounds, plays = self.next_elimination
-        first, second = (f"learner {i}" if names is None else names[i] for i in (learner, witness))
-        more = f"{plays:,} more plays of its own" if plays > 1 else "one more play of its own"
-        return (
-            f" At the present means {first} would be dropped, on the evidence of {second}, after {more}, in about "
-            f"{rounds:,} rounds."
-        )
-
-
-def _readable(total: float) -> str:
-    return f"{total:,.0f}" if total >= 1000.0 else f"{total:.4g}"
+    learner: int
+    play: int
+    probability: float
+    snapshot: int | None = None
+    teach: bool = True
+    keep: int | None = None
 
 
 class Selector(Protocol):
-    """A rule that picks learners. Everything it knows comes through these calls, so it can be rebuilt from a log.
+    """A rule that chooses learners. All it knows comes through these calls, so it can be rebuilt from a log.
 
-    These members are required; `config`, `state`, `restore` and `from_config` only of a selector that is to be saved.
-    What else a selector may have, and what for:
-    - `name`: what people see; the class name unless given.
-    - `traits`: what it says of itself, a `SelectorTraits`; the defaults of that class unless given.
-    - `check_credit(choice, reward, regret=None)`: reward and regret as floats, nan for a regret that is not known;
-      raises what `credit` would and changes nothing. A portfolio calls it before any learner learns, so that a reward
-      that is refused changes nothing. Without it a reward has to be finite and within the traits' range.
-    - `eliminations`: all that it has eliminated so far, in order; what simulations report.
+    These members are required, except that `config`, `state`, `restore` and `from_config` are needed only for saving.
+    Optional members:
+    - `name`: the name shown in tables and figures; by default the class name.
+    - `traits`: its properties, a `SelectorTraits`; by default the defaults of that class.
+    - `check_credit(choice, reward, regret=None)`: reward and regret as floats, nan for an unknown regret; raises what
+      `credit` would and changes nothing. A portfolio calls it before any learner learns, so that an invalid reward
+      changes nothing. Without it, a reward must be finite and in the range of the traits.
+    - `eliminations`: all eliminations so far, in order, as reported by simulations.
     """
 
     @property
     def needs(self) -> frozenset[str]:
-        """Of {"bounds", "actions", "lower", "weight", "snapshots", "nested"}; see `equipoise.compatibility`."""
+        """Subset of {"bounds", "actions", "lower", "weight", "snapshots", "nested"}; see `equipoise.compatibility`."""
         ...
 
     @property
@@ -233,27 +74,27 @@ class Selector(Protocol):
         ...
 
     def choose(self, rng: np.random.Generator | None = None) -> Choice:
-        """The learner that plays this round, chosen without seeing the context; opens a play."""
+        """Choose the learner that plays this round, without seeing the context; opens a play."""
         ...
 
     def replay(self, choice: Choice) -> None:
-        """Open this given play without drawing: recovery from a log."""
+        """Open a given play without drawing random numbers, to rebuild the selector from a log."""
         ...
 
     def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
-        """What the chosen learner proposed; with need "actions", what every active learner did."""
+        """Receive the proposal of the chosen learner or, with need "actions", of every active learner."""
         ...
 
-    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[Dropped, ...]:
-        """Book the reward of a play, in any order and however late; returns the eliminations that it brought."""
+    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[AnyElimination, ...]:
+        """Credit the reward of a play, in any order and however late; returns the resulting eliminations."""
         ...
 
-    def withdraw(self, choice: Choice) -> tuple[Dropped, ...]:
-        """The round did not happen: strike its play; returns the eliminations that it brought."""
+    def withdraw(self, choice: Choice) -> tuple[AnyElimination, ...]:
+        """Remove the play of a round that did not happen; returns the resulting eliminations."""
         ...
 
     def standing(self) -> list[Standing]:
-        """How every learner stands."""
+        """How every learner is doing, one row per learner."""
         ...
 
     def certificate(self) -> Certificate:
@@ -269,7 +110,7 @@ class Selector(Protocol):
         ...
 
     def restore(self, state: State) -> None:
-        """Take on a state that `state` returned."""
+        """Replace the current state by one that `state` returned."""
         ...
 
     @classmethod
@@ -280,22 +121,48 @@ class Selector(Protocol):
 
 @dataclass(frozen=True)
 class SelectorTraits:
-    """What a selector says of itself beside its needs; the defaults suit a selector that says nothing."""
+    """Properties of a selector besides its needs.
 
-    n_learners: int | None = None  # that it was made for; None if it takes any number
-    randomized: bool = True  # whether choosing draws random numbers
-    reward_range: tuple[float, float] | None = None  # that rewards, or under noise expected rewards, have to lie in
-    noise: float | None = None  # sub-Gaussian factor of unbounded rewards, None where rewards keep to the range
-    observed: tuple[int, ...] = ()  # the learners whose bound is `Observed`
-    copies: int = 1  # how many equal learners in a row stand for one
-    classes: tuple[LinearClass, ...] | None = None  # the nested classes that it was made for
-    per_learner: tuple[str, ...] = ("bounds",)  # settings with one entry for each learner
-    readmits: bool = False  # whether a learner that is not active may become so again
-    left_out: tuple[int, ...] = ()  # learners that are never played
-    compilable: bool = False  # whether its kernels can be compiled as it is set
+    Parameters
+    ----------
+    n_learners
+        Number of learners that it was created for; None for any number.
+    randomized
+        Whether choosing draws random numbers.
+    reward_range
+        Range of the rewards or, with `noise`, of the expected rewards; None for any finite reward.
+    noise
+        Sub-Gaussian factor of unbounded rewards; None if rewards are in the range.
+    observed
+        The learners whose bound is `Observed`.
+    copies
+        Number of consecutive equal learners that count as copies of one.
+    classes
+        The nested model classes that it was created for.
+    per_learner
+        Settings with one entry for each learner.
+    readmits
+        Whether an inactive learner may become active again.
+    excluded
+        Learners that are never played.
+    compilable
+        Whether its kernels can be compiled with its settings.
+    """
+
+    n_learners: int | None = None
+    randomized: bool = True
+    reward_range: tuple[float, float] | None = None
+    noise: float | None = None
+    observed: tuple[int, ...] = ()
+    copies: int = 1
+    classes: tuple[ModelClass, ...] | None = None
+    per_learner: tuple[str, ...] = ("bounds",)
+    readmits: bool = False
+    excluded: tuple[int, ...] = ()
+    compilable: bool = False
 
     def check_reward(self, reward: float) -> float:
-        """The reward as a float, or the reason why it cannot be booked."""
+        """The reward as a float; raises an error if it is invalid."""
         number = real("reward", reward)
         if self.reward_range is not None and self.noise is None:
             low, high = self.reward_range
@@ -305,17 +172,17 @@ class SelectorTraits:
 
 
 def traits_of(selector: object) -> SelectorTraits:
-    """What a selector says of itself, or the defaults if it says nothing."""
+    """The traits of a selector, or the defaults if it has none."""
     return getattr(selector, "traits", None) or SelectorTraits()
 
 
-def eliminations_of(selector: object) -> tuple[Dropped, ...]:
-    """All that a selector has eliminated so far; nothing if it does not say."""
+def eliminations_of(selector: object) -> tuple[AnyElimination, ...]:
+    """All eliminations of a selector so far; empty if it does not list them."""
     return tuple(getattr(selector, "eliminations", ()))
 
 
 def check_credit(selector: Selector, choice: Choice, reward: float, regret: float | None) -> tuple[float, float]:
-    """Reward and regret as `credit` will take them, nan for a regret that is not known; changes nothing."""
+    """Reward and regret as floats, nan for an unknown regret; raises an error if they are invalid."""
     check = getattr(selector, "check_credit", None)
     if check is None:
         return traits_of(selector).check_reward(reward), nan if regret is None else real("regret", regret)

@@ -1,8 +1,8 @@
 """Which features does the model need? Five linear learners on nested feature sets, saved and resumed half-way.
 
-Ten offers a round with 32 features each; rewards depend on the first 8, which nobody is told. Learners with fewer
-features miss the best offer for ever, those with more learn more slowly. Half-way the portfolio goes to disk, as it
-would when a service is restarted, and the one that comes back from the file plays the rest.
+Each round has ten offers with 32 features. Rewards depend on the first 8, which the learners do not know. Learners with
+fewer features keep missing the best offer, those with more learn more slowly. Half-way the portfolio is saved, as when
+a service restarts, and the loaded one plays the rest.
 
     python examples/feature_selection.py [ROUNDS] [FOLDER]
 """
@@ -28,7 +28,7 @@ COLORS = ("#56B4E9", "#0072B2", "#009E73", "#9A8FE0", "#1B2A6B")
 
 
 def play(portfolio: Portfolio, problem: LinearBandit, rounds: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Rows (learner, regret), one a round."""
+    """Rows (learner, regret), one per round."""
     log = np.empty((rounds, 2))
     for t in range(rounds):
         context = problem.observe(rng)
@@ -78,7 +78,7 @@ def main() -> None:
         print(
             f"{resumed.learners[row.learner].name:<11} {row.plays:>7,} plays, mean reward {row.mean_reward:.3f} {state}"
         )
-    print(f"\n{resumed.certificate().words()}\nIn truth the regret is {log[:, 1].sum():,.0f}.")
+    print(f"\n{resumed.certificate().describe()}\nThe true regret is {log[:, 1].sum():,.0f}.")
     draw(log, resumed, folder / "feature_selection.png")
     print(f"\nWritten: {folder / 'feature_selection.png'}")
 

@@ -4,10 +4,9 @@ episodes among them by what they earn.
     python examples/gymnasium_frozenlake.py [--episodes N] [--picture FILE]
 
 Two are model-based (UCBVI, with a bonus as printed and a small one), one is Q-learning, and one is LSVI-UCB on features
-so coarse, the row and the column alone, that it cannot tell ice from holes. None needs to be known to be good: they
-come without regret bounds that anybody could trust here, so each gets the same modest candidate bound, and those whose
-returns disprove it are dropped. The picture shows the returns of all episodes and which share of them each learner
-played.
+so coarse, the row and the column alone, that it cannot tell ice from holes. No regret bound is known that could be
+trusted here, so each learner gets the same modest candidate bound, and those whose returns contradict it are
+eliminated. The picture shows the returns of all episodes and the share of them that each learner played.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def main() -> None:
     selector = BalancedElimination([Power(20.0)] * len(learners), reward_range=(0.0, 1.0))
     portfolio = Portfolio(learners, selector, seed=0)
     portfolio.on_elimination(
-        lambda dropped: print(f"Episode {dropped.round:,}: {learners[dropped.learner.index].name} is out")
+        lambda dropped: print(f"Episode {dropped.round:,}: {learners[dropped.learner.index].name} is eliminated")
     )
     results = rl.run(env, portfolio, episodes, seed=1, return_range=(0.0, 1.0))
 
@@ -73,9 +72,9 @@ def main() -> None:
     for i, standing in enumerate(portfolio.standing()):
         own = results.returns[results.learners == i]
         late = own[-max(len(own) // 10, 1) :].mean()
-        out = "" if standing.active else "  disproved"
+        out = "" if standing.active else "  eliminated"
         print(f"{learners[i].name:<28} {standing.plays:>9,} {standing.mean_reward:>12.3f} {late:>11.3f}{out}")
-    print(f"\n{portfolio.certificate().words()}")
+    print(f"\n{portfolio.certificate().describe()}")
     draw(results, [learner.name for learner in learners], arguments.picture)
     print(f"Written: {arguments.picture}")
 

@@ -1,8 +1,9 @@
-"""A learner of your own on a stream of late rewards: how much should it know about a visitor?
+"""Your own learner on a stream of late rewards: how much should it know about a visitor?
 
-A shop shows each visitor one of four offers and hears about a purchase some hundred visitors later, or never. Whether
+A shop shows each visitor one of four offers and learns of a purchase some hundred visitors later, or never. Whether
 an offer sells depends on the visitor's device and not on the country, but the shop does not know that. Three copies of
-one learner keep their means per device and country, per device, and for everybody; the portfolio finds out.
+one learner keep their means per device and country, per device, and for all visitors together; the portfolio finds out
+which one to use.
 
     python examples/own_learner.py [ROUNDS]
 """
@@ -62,8 +63,8 @@ def main() -> None:
     # Regret grows like sqrt(cells * offers * plays) at most; each learner claims that, with a small factor.
     cells = (1, len(SALES), len(SALES) * COUNTRIES)
     selector = BalancedElimination([Power(1.25 * sqrt(n * N_OFFERS)) for n in cells])
-    # A reward that is not in after 5,000 further visitors counts as no purchase: one lost reward would else hold up
-    # its learner's evidence for ever.
+    # A reward that has not arrived after 5,000 further visitors counts as no purchase. Otherwise one lost reward would
+    # hold up its learner's evidence permanently.
     portfolio = Portfolio(learners, selector, deadline=DEADLINE, default_reward=0.0)
     portfolio.on_elimination(lambda elimination: print(describe(elimination, learners)))
 
@@ -86,14 +87,15 @@ def main() -> None:
     for row in portfolio.standing():
         claim = f"[{row.mean_lower:.3f}, {row.mean_upper:.3f}]" + ("" if row.active else "  disproved")
         print(f"{learners[row.learner].name:<22} {row.plays:>7,} {row.pending:>8,} {row.mean_reward:>12.3f}  {claim}")
-    print(f"\n{portfolio.certificate().words()}\nIn truth the regret is {regret:,.0f}.")
+    print(f"\n{portfolio.certificate().describe()}\nThe true regret is {regret:,.0f}.")
 
 
 def describe(elimination: Elimination, learners: list[OfferMeans]) -> str:
     learner, witness = elimination.learner, elimination.witness
     return (
-        f"Round {elimination.round:,}: {learners[learner.index].name!r} is out. By its bound no rule earns more than "
-        f"{learner.mean_upper:.4f} a visitor, but {learners[witness.index].name!r} shows {witness.mean_lower:.4f}."
+        f"Round {elimination.round:,}: {learners[learner.index].name!r} is eliminated. By its bound no rule earns more "
+        f"than {learner.mean_upper:.4f} per visitor, but {learners[witness.index].name!r} earns at least "
+        f"{witness.mean_lower:.4f}."
     )
 
 

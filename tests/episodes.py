@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.trajectory import Trajectory
+from equipoise.learners._core.trajectory import Trajectory
 
 N_STATES, N_ACTIONS, HORIZON = 3, 2, 4
 

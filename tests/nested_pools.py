@@ -4,7 +4,7 @@ from typing import Any
 
 from equipoise.bounds import Power
 from equipoise.learners import OFUL
-from equipoise.nesting import LinearClass
+from equipoise.learners._core.linear_class import LinearClass
 from equipoise.problems import AdversarialBandit
 from equipoise.selectors import BalancedElimination
 

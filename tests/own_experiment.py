@@ -7,9 +7,10 @@ from typing import Self
 
 import numpy as np
 
-from equipoise.experiments import Experiment, Setup
+from equipoise.certificates import Certificate, Standing
+from equipoise.lab.experiments import Experiment, Setup
 from equipoise.learner import Proposal
-from equipoise.selector import Certificate, Choice, Standing
+from equipoise.selector import Choice
 from equipoise.types import Action, Config, Context, Plain, State
 
 MEANS = (0.3, 0.7, 0.5)

@@ -27,9 +27,9 @@ import numpy as np
 import polars as pl
 
 from equipoise import Portfolio, __version__
-from equipoise.experiments import EXPERIMENTS
-from equipoise.experiments.runner import run
-from equipoise.trajectory import Trajectory
+from equipoise.lab.experiments import EXPERIMENTS
+from equipoise.lab.runs.runner import run
+from equipoise.learners._core.trajectory import Trajectory
 from tests.recorded_portfolios import KEPT, ROUNDS, VARIANTS, Settlement, Variant, Waiting, play, settle
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -68,6 +68,9 @@ SIZES: dict[str, Size] = {
 }
 # The kept run has the settings of the recorded one, so that a process compiles for both at once.
 RUN: dict[str, Any] = {"rounds": SIZES["nested"].rounds, "overrides": SIZES["nested"].overrides, "jobs": 1}
+
+
+ADDED = {"assumes_bounds"}  # fields of certificates that the records do not have yet
 
 
 def plain(value: Any, digits: int | None) -> Any:
@@ -124,11 +127,11 @@ def experiment_record(name: str, folder: Path) -> Record:
 
 def portfolio_record(portfolio: Portfolio, decisions: list[tuple[int, Any, float]], digits: int | None) -> Record:
     """Decisions, standing and certificate apart, so that a difference says where it is; plays for the reader."""
-    rows = portfolio.standing()
+    rows, certificate = portfolio.standing(), portfolio.certificate().to_json()
     return {
         "decisions": digest_of(decisions, digits),
         "standing": digest_of([row.to_json() for row in rows], digits),
-        "certificate": digest_of(portfolio.certificate().to_json(), digits),
+        "certificate": digest_of({name: certificate[name] for name in certificate if name not in ADDED}, digits),
         "plays": [row.plays for row in rows],
         "inactive": [row.learner for row in rows if not row.active],
     }

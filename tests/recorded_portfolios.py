@@ -32,6 +32,7 @@ from equipoise.learners import (
     Scheduled,
     SquareCB,
 )
+from equipoise.learners._core.trajectory import Trajectory
 from equipoise.selectors import (
     D3RB,
     ED2RB,
@@ -54,7 +55,6 @@ from equipoise.selectors import (
     TsallisCorral,
     Uniform,
 )
-from equipoise.trajectory import Trajectory
 
 ROUNDS = 2000
 LOST_FROM = 1600  # a reward that never comes ends the resolved plays of its learner, so this is late in a run
@@ -351,32 +351,30 @@ VARIANTS: dict[str, Variant] = {
     "ExploreCommitExploit": Variant(made(linear, lambda: ExploreCommitExploit(low_bounds(), radius_scale=0.5), seed=2)),
     "RateAdaptive": Variant(made(linear, lambda: RateAdaptive(4), seed=2)),
     "Uniform": Variant(made(linear, lambda: Uniform(4), seed=2)),
-    "Corral": Variant(made(weighted, lambda: Corral(4, horizon=ROUNDS), seed=2)),
+    "Corral": Variant(made(weighted, lambda: Corral(4, rounds=ROUNDS), seed=2)),
     "Corral, finite": Variant(
-        made(finite, lambda: Corral(4, horizon=ROUNDS, eta=0.1, reward_range=(-2.0, 3.0))), shifted(MENUS, -2.0, 3.0)
+        made(finite, lambda: Corral(4, rounds=ROUNDS, eta=0.1, reward_range=(-2.0, 3.0))), shifted(MENUS, -2.0, 3.0)
     ),
-    "TsallisCorral": Variant(made(weighted, lambda: TsallisCorral(4, horizon=ROUNDS), seed=2)),
-    "TsallisCorral, finite": Variant(made(finite, lambda: TsallisCorral(4, horizon=ROUNDS), seed=3)),
-    "StochasticCorral": Variant(made(linear, lambda: StochasticCorral(4, horizon=ROUNDS), seed=2)),
-    "StochasticCorral, exp3p": Variant(made(linear, lambda: StochasticEXP3P(4, horizon=ROUNDS), seed=2)),
+    "TsallisCorral": Variant(made(weighted, lambda: TsallisCorral(4, rounds=ROUNDS), seed=2)),
+    "TsallisCorral, finite": Variant(made(finite, lambda: TsallisCorral(4, rounds=ROUNDS), seed=3)),
+    "StochasticCorral": Variant(made(linear, lambda: StochasticCorral(4, rounds=ROUNDS), seed=2)),
+    "StochasticCorral, exp3p": Variant(made(linear, lambda: StochasticEXP3P(4, rounds=ROUNDS), seed=2)),
     "StochasticCorral, exp3p, finite": Variant(
-        made(finite, lambda: StochasticEXP3P(4, horizon=ROUNDS, floor=0.05, eta=0.02), seed=3)
+        made(finite, lambda: StochasticEXP3P(4, rounds=ROUNDS, floor=0.05, eta=0.02), seed=3)
     ),
-    "StochasticCorral, episodes": Variant(
-        made(episodic, lambda: StochasticCorral(4, horizon=ROUNDS), seed=2), EPISODES
-    ),
-    "UCBC": Variant(made(linear, lambda: UCBC(low_bounds(), horizon=ROUNDS))),
+    "StochasticCorral, episodes": Variant(made(episodic, lambda: StochasticCorral(4, rounds=ROUNDS), seed=2), EPISODES),
+    "UCBC": Variant(made(linear, lambda: UCBC(low_bounds(), rounds=ROUNDS))),
     "UCBC, copies": Variant(
         made(
             lambda: [UCB(5, noise=0.1) for _ in range(3)] + [EpsilonGreedy(5, epsilon=0.2, seed=i) for i in range(3)],
-            lambda: UCBC([Observed(), Power(0.1)], horizon=ROUNDS, copies=3),
+            lambda: UCBC([Observed(), Power(0.1)], rounds=ROUNDS, copies=3),
         )
     ),
     "GreedyMean": Variant(made(linear, lambda: GreedyMean(4))),
     "UCB1": Variant(made(linear, lambda: UCB1(4))),
     "UCB1, exploration": Variant(made(finite, lambda: UCB1(4, exploration=4.0, noise=0.3))),
     "EXP3": Variant(made(linear, lambda: EXP3(4), seed=2)),
-    "EXP3, horizon": Variant(made(finite, lambda: EXP3(4, horizon=ROUNDS), seed=3)),
+    "EXP3, horizon": Variant(made(finite, lambda: EXP3(4, rounds=ROUNDS), seed=3)),
     "Oracle": Variant(made(linear, lambda: Oracle(4, best=3))),
     "Oracle, Eleanor": Variant(
         made(

@@ -124,9 +124,9 @@ class UCB1Reference(Rival):
 
 
 class EXP3Reference(Rival):
-    def __init__(self, n_learners: int, horizon: int | None = None, **settings: Any) -> None:
+    def __init__(self, n_learners: int, rounds: int | None = None, **settings: Any) -> None:
         super().__init__(n_learners, **settings)
-        self.horizon = horizon
+        self.known_rounds = rounds
         self.loss_sums = [0.0] * n_learners
 
     def on_booking(self, play: Play) -> None:
@@ -136,8 +136,8 @@ class EXP3Reference(Rival):
     def probabilities(self) -> list[float]:
         n_learners, t = len(self.learners), self.rounds + 1
         eta = math.sqrt(math.log(n_learners) / (n_learners * t))
-        if self.horizon is not None:
-            eta = math.sqrt(2 * math.log(n_learners) / (n_learners * self.horizon))
+        if self.known_rounds is not None:
+            eta = math.sqrt(2 * math.log(n_learners) / (n_learners * self.known_rounds))
         weights = [math.exp(-eta * loss) for loss in self.loss_sums]
         return [weight / math.fsum(weights) for weight in weights]
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from equipoise.bounds import Power
+from equipoise.certificates import Elimination, Evidence
+from equipoise.certificates.records import elimination_record
 from equipoise.confidence import radius_sum
-from equipoise.experiments.results import Curve, Results, SeedResult, log_rounds
-from equipoise.experiments.store import RunFolder
-from equipoise.selector import Elimination, Evidence
+from equipoise.lab.runs.results import Curve, Results, SeedResult, log_rounds
+from equipoise.lab.runs.store import RunFolder
 from equipoise.selectors import BalancedElimination
-from equipoise.storage import digest
-from equipoise.theory.certificates import elimination_record
+from equipoise.storage.files import digest
 
 LEARNERS = ("small", "right", "large")
 SELECTORS = ("balanced-a", "balanced-b")

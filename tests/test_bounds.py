@@ -145,7 +145,7 @@ def test_a_custom_bound_that_breaks_its_rule_is_named_with_n(values: list[float]
     for _ in range(2):
         with pytest.raises(InvalidArgument) as caught:
             selector.choose()
-        assert str(caught.value) == f"bound 'mine' {message}, but must be finite, not negative and not decreasing"
+        assert str(caught.value) == f"bound 'mine' {message}, but must be finite, nonnegative and nondecreasing"
         assert selector.standing() == before or n == 1  # before the first play means are nan, which equals nothing
         assert selector.certificate().rounds == n - 1
 
@@ -175,7 +175,7 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (LinearSqrt, {"slope": -0.1, "coefficient": 1.0}, "slope is -0.1, but must not be negative"),
     (LinearSqrt, {"slope": 0.1, "coefficient": 1e155}, r"coefficient is 1e\+155, but must be a finite number"),
     (Custom, {"function": 3, "name": "three"}, "function is 3, but must be a function of n"),
-    (Custom, {"function": square, "name": ""}, "name is '', but must be a string"),
+    (Custom, {"function": square, "name": ""}, "name is '', but must be a nonempty string"),
 ]
 
 
@@ -188,7 +188,9 @@ def test_settings_out_of_range_are_refused(family: Any, settings: dict[str, Any]
 def test_json_that_describes_no_bound_is_refused() -> None:
     with pytest.raises(UnknownName, match=r"^bound 'Pwoer' is unknown; did you mean Power\?$"):
         from_json({"bound": "Pwoer", "coefficient": 1.0})
-    with pytest.raises(InvalidArgument, match=r"^bound 'Power' has settings {'slope': 1.0}, which are not its own$"):
+    with pytest.raises(
+        InvalidArgument, match=r"^bound 'Power' has settings {'slope': 1.0}, but must have those of its class$"
+    ):
         from_json({"bound": "Power", "slope": 1.0})
     with pytest.raises(InvalidArgument, match=r"^coefficient is -1, but must be positive"):
         from_json({"bound": "Power", "coefficient": -1})

@@ -110,8 +110,8 @@ def test_paper_radius_is_refused_where_no_constant_helps() -> None:
     with pytest.raises(InvalidArgument) as caught:
         radius("paper", n_learners=1, delta=0.6)
     assert str(caught.value) == (
-        "delta is 0.6 with 1 learners, but radius 'paper' needs n_learners / delta >= 2: "
-        "no constant makes the printed form valid below"
+        "delta is 0.6 with 1 learners, but must be at most 0.5 for radius 'paper': "
+        "above, no constant makes the printed form valid"
     )
 
 

@@ -131,7 +131,7 @@ def test_negative_lower_means_double_no_coefficient(cls: type[Any]) -> None:
 def test_exp3_has_the_published_probabilities_without_forced_exploration() -> None:
     """pacchiano/modelselection mixes in exploration and discounts losses: a learner that always loses then keeps a
     share of the rounds. As published, its probability falls below any floor."""
-    selector = EXP3(2, horizon=400)
+    selector = EXP3(2, rounds=400)
     losses = [0.0, 0.0]
     for _ in range(400):
         choice = selector.choose()
@@ -143,7 +143,7 @@ def test_exp3_has_the_published_probabilities_without_forced_exploration() -> No
     assert selector.probabilities[0] < 0.01
 
 
-def test_exp3_without_a_horizon_is_anytime() -> None:
+def test_exp3_without_the_number_of_rounds_is_anytime() -> None:
     """pacchiano/modelselection overwrites its flag for anytime rates. Equal losses seen later count for less."""
     selector = EXP3(2)
     gaps = []

@@ -56,7 +56,7 @@ def test_they_work_in_a_portfolio_and_are_saved(tmp_path) -> None:
     assert sum(row.plays for row in rows) == 300
     assert sum(row.pending for row in rows) == len(waiting) == 100
     assert portfolio.certificate().rounds == 300
-    assert "running means" in portfolio.words()
+    assert "running means" in portfolio.describe()
     portfolio.save(tmp_path / "own.eqp")
     loaded = Portfolio.load(tmp_path / "own.eqp", learners(), TurnsThenBest(2))
     for decision, reward in waiting:
@@ -98,27 +98,28 @@ class Silent:
     [
         (
             lambda: build([UCB(2)], Chooser()),
-            "selector is a Chooser without observe, credit, withdraw, standing, certificate, but must have all that "
-            "equipoise.Selector has",
+            "selector is a Chooser without observe, credit, withdraw, standing, certificate, but must have all "
+            "members of equipoise.Selector",
         ),
         (
             lambda: build([UCB(2)], UCB1),
-            "selector is the class UCB1, but must be an object: write UCB1(...)",
+            "selector is the class UCB1, but must be an instance: write UCB1(...)",
         ),
         (
             lambda: build([UCB(2)], [UCB1(1)]),
             "selector is a list without needs, active, choose, observe, credit, withdraw, standing, certificate, but "
-            "must have all that equipoise.Selector has",
+            "must have all members of equipoise.Selector",
         ),
         (
             lambda: build([UCB(2), OFUL], UCB1(2)),
-            "learners has the class OFUL, but must have objects: write OFUL(...)",
+            "learners has the class OFUL, but must have instances: write OFUL(...)",
         ),
         (
             lambda: build([Silent()], UCB1(1)),
             "learner 'Silent' has no learn(), but must have one: see equipoise.Learner",
         ),
         (lambda: build(UCB(2), UCB1(1)), "learners is UCB(2), but must be a list of learners"),
+        (lambda: build([]), "learners is empty, but must have at least one learner"),
         (lambda: make(OFUL, 2, noize=0.5), "setting of OFUL 'noize' is unknown; did you mean noise?"),
         (
             lambda: make(BalancedElimination, [Power(1.0)], delt=0.1),

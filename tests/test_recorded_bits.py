@@ -10,19 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.experiments import EXPERIMENTS
+from equipoise.lab.experiments import EXPERIMENTS
 from equipoise.selectors import SELECTORS
 from tests.conftest import INTERPRETED
 from tests.record_bits import SIZES, differences, experiment_record, recorded, variant_record
 from tests.recorded_portfolios import LOST_FROM, ROUNDS, VARIANTS, fate
 
 
+@pytest.mark.compiled
 @pytest.mark.skipif(INTERPRETED, reason="recorded as compiled; the last digits of plain Python may differ")
 @pytest.mark.parametrize("name", SIZES)
 def test_experiment_computes_what_was_recorded(name: str, tmp_path: Path) -> None:
     assert differences("experiments", name, experiment_record(name, tmp_path / name)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
 def test_portfolio_decides_what_was_recorded(name: str) -> None:
     assert differences("portfolios", name, variant_record(VARIANTS[name])) == []

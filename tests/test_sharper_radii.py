@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from equipoise.bounds import Power
+from equipoise.certificates.records import elimination_record, verify_record
 from equipoise.confidence import (
     Bernstein,
     Radius,
@@ -26,8 +27,7 @@ from equipoise.confidence import (
     upper_sum,
 )
 from equipoise.selectors import BalancedElimination, RealizedBalancing
-from equipoise.storage import digest
-from equipoise.theory.certificates import elimination_record, verify_record
+from equipoise.storage.files import digest
 
 Array = NDArray[np.float64]
 RUNS, PLAYS, CHUNK = 10_000, 600, 2_000
@@ -88,7 +88,7 @@ def test_bernstein_is_the_smaller_of_its_form_and_the_two_sided_radius(
 
 @pytest.mark.parametrize(("contexts", "shares", "variance"), [("random", 3, 0.25), ("fixed", 2, 0.25)])
 def test_the_lower_side_of_stitched_has_no_context_term(contexts: str, shares: int, variance: float) -> None:
-    radius = radius_of("stitched", contexts, lower_apart=True)
+    radius = radius_of("stitched", contexts, separate_lower=True)
     for n in (1, 30, 10_000):
         expected = float(stitched(np.array(float(n)), variance, DELTA / (shares * 6)))
         assert lower_sum(radius, n, 7.0) == pytest.approx(expected, rel=1e-12)
@@ -96,7 +96,7 @@ def test_the_lower_side_of_stitched_has_no_context_term(contexts: str, shares: i
 
 
 def test_under_noise_the_lower_side_counts_contexts_and_noise() -> None:
-    radius = radius_of("stitched", noise=0.3, lower_apart=True)
+    radius = radius_of("stitched", noise=0.3, separate_lower=True)
     expected = float(stitched(np.array(100.0), 0.25 + 0.09, DELTA / (3 * 6)))
     assert lower_sum(radius, 100, 0.0) == pytest.approx(expected, rel=1e-12)
 
@@ -175,12 +175,14 @@ def holds(n_broken: int, share: float = DELTA) -> bool:
     return bool(binomtest(n_broken, RUNS, share, alternative="greater").pvalue >= FALSE_ALARM)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("name", ["stitched", "lower apart", "bernstein"])
 def test_a_radius_fails_in_at_most_a_delta_share_of_runs(name: str, world: str) -> None:
     assert holds(violations(WORLDS[world], name))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("name", "world", "changes"),
     [
@@ -195,6 +197,7 @@ def test_radii_that_are_too_narrow_are_caught(name: str, world: str, changes: di
     assert not holds(violations(WORLDS[world], name, **changes))  # type: ignore[arg-type]
 
 
+@pytest.mark.statistical
 def test_the_regret_part_is_valid_and_nearly_tight() -> None:
     """One x = 1 with all of alpha = 0.1 on Bernoulli regrets of mean 0.3: about 9 % of runs cross, and a tenth less of
     the logarithm is caught."""
@@ -234,7 +237,7 @@ BOUNDS = [Power(1.0), Power(0.5), Power(0.5)]
 SHARP = {
     "bernstein": records(BalancedElimination(BOUNDS, radius="bernstein")),
     "bernstein, fixed": records(BalancedElimination(BOUNDS, radius="bernstein", contexts="fixed")),
-    "realised": records(RealizedBalancing(3, bounds=BOUNDS, slack=1.0, floor=2.0)),
+    "realized": records(RealizedBalancing(3, bounds=BOUNDS, slack=1.0, floor=2.0)),
 }
 
 
@@ -243,7 +246,7 @@ def test_records_with_sharper_radii_prove_themselves(name: str) -> None:
     for record in SHARP[name]:
         assert (record["version"], record["shares"]) == (
             2,
-            {"bernstein": 5, "bernstein, fixed": 4, "realised": 3}[name],
+            {"bernstein": 5, "bernstein, fixed": 4, "realized": 3}[name],
         )
         assert verify_record(json.loads(json.dumps(record))) == []
 

@@ -1,12 +1,13 @@
-"""Learners, one algorithm per file. The registry is what the contract suite and the command line enumerate."""
+"""Learners, one algorithm per file. `LEARNERS` is the registry used by the contract suite and the command line."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from equipoise.learners._core.ball import Ball
+from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners.alb_dim import ALBDim
 from equipoise.learners.alb_norm import ALBNorm
-from equipoise.learners.ball import Ball
 from equipoise.learners.constant import Constant
 from equipoise.learners.eleanor import Eleanor
 from equipoise.learners.epsilon_greedy import EpsilonGreedy
@@ -57,6 +58,7 @@ __all__ = [
     "Constant",
     "Eleanor",
     "EpsilonGreedy",
+    "LinearClass",
     "LinearThompson",
     "MisspecificationAdaptive",
     "ModCB",

@@ -1,17 +1,17 @@
-"""ALB-Dim-style learner: optimism on the coordinates that matter, found by rounds of pure exploration.
+"""ALB-Dim-style learner: optimism on the relevant coordinates, which are found by rounds of uniform exploration.
 
-theta* has few entries that are not zero, nobody knows which. Phase i plays optimistic least squares on the selected
-coordinates for 25^i T_0 rounds, then actions at random for 5^i sqrt(T_0) rounds. An ordinary regression on all random
-rounds so far then selects anew: the coordinates whose estimate reaches half of 2^{-(i+1)} in magnitude. As the random
-rounds grow like 5^i, estimates err by about 5^{-i/2}, less than the threshold, so that in the end exactly the support
-is kept; the random rounds cost only the square root of the horizon.
+theta* is sparse, with unknown support. Phase i plays optimistic least squares on the selected coordinates for 25^i T_0
+rounds, then uniformly random actions for 5^i sqrt(T_0) rounds. A regression on all random rounds so far then selects
+the coordinates whose estimate is at least half of 2^{-(i+1)} in magnitude. As the number of random rounds grows like
+5^i, the error of the estimates is about 5^{-i/2}, less than the threshold, so that eventually exactly the support is
+selected; the random rounds cost only the square root of the number of rounds.
 
 Reference: Ghosh, Sankararaman and Ramchandran (2021), "Problem-complexity adaptive model selection for stochastic
 linear bandits", algorithm ALB for the unknown dimension.
 Symbols: T_0 first_phase, eps_i = 2^{-i} twice the threshold, delta_i delta / 2^{i+1}, D_i kept.
-"-style", as the text of the algorithm could not be compared line by line (the bases 25 and 5 are from memory; any
-with a root beyond 2 do). Chosen: optimism starts afresh in each phase; the ordinary regression is ridge regression with
-a penalty of 1e-6 action_bound^2, which also settles what is not determined yet.
+"-style" because the text of the algorithm was not available for a line-by-line comparison (the bases 25 and 5 are from
+memory; any bases with a square root above 2 work). Choices made here: the optimistic regression restarts in each phase;
+the regression on random rounds has a ridge penalty of 1e-6 action_bound^2, which makes the estimate unique.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels, Seeded
-from equipoise.learners.linear import EllipsoidLearner
-from equipoise.learners.ridge import Ellipsoid, Ridge, open_ridge, restart, update_offered
-from equipoise.learners.selecting import SelectingLearner, masked, optimistic_proposal, uniform_proposal
+from equipoise.learners._core.base import Kernels, Seeded
+from equipoise.learners._core.linear import EllipsoidLearner
+from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, restart, update_offered
+from equipoise.learners._core.selecting import SelectingLearner, mask_features, optimistic_proposal, uniform_proposal
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count
 from equipoise.types import Array, Integers
-from equipoise.validation import count
 
-ORDINARY = 1e-6  # penalty of the regression on random rounds, in units of action_bound^2
+RANDOM_PENALTY = 1e-6  # penalty of the regression on random rounds, in units of action_bound^2
 
 
 class Params(NamedTuple):
@@ -49,7 +49,7 @@ class Memory(NamedTuple):
     random_ridge: Ridge  # of all random rounds, on all coordinates
     kept: Array  # (d,) 1 where a coordinate is selected, else 0
     phase: Integers  # (1,) from 0
-    played: Integers  # (1,) rounds of the current phase so far
+    played: Integers  # (1,) rounds of the current phase that are over
 
 
 @kernel
@@ -58,7 +58,7 @@ def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Genera
         return uniform_proposal(memory.ridge, actions, rng)
     log_term = 2.0 * ((memory.phase[0] + 1.0) * log(2.0) + log(1.0 / params.delta))
     ellipsoid = Ellipsoid(params.noise, log_term, params.bias)
-    return optimistic_proposal(ellipsoid, memory.ridge, masked(actions, memory.kept))
+    return optimistic_proposal(ellipsoid, memory.ridge, mask_features(actions, memory.kept))
 
 
 @kernel
@@ -70,7 +70,7 @@ def explores(params: Params, memory: Memory) -> bool:
 def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     explored = explores(params, memory)
     ridge = memory.random_ridge if explored else memory.ridge
-    rows = masked(actions, np.ones_like(memory.kept) if explored else memory.kept)
+    rows = mask_features(actions, np.ones_like(memory.kept) if explored else memory.kept)
     update_offered(ridge, rows, action, reward)
     memory.played[0] += 1
     phase = memory.phase[0]
@@ -85,13 +85,35 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 
 @configurable
 class ALBDim(Seeded[Params, Memory], EllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
-    """Optimistic least squares on those of the first `dim` features that turn out to matter; see `LinearLearner`.
+    """Optimistic least squares on the features that turn out to have nonzero coefficients.
 
-    `first_phase` is the length T_0 of the first optimistic phase in rounds; its root should be several times
-    dim * noise^2 / (covariance of random actions), or the first selections are wrong and repaired later. `noise` is
-    the sub-Gaussian factor of the rewards, `norm_bound` bounds theta*, `seed` is that of the learner's own random
-    stream, used where `decide` is given none.
+    A context is a K x d matrix with one offered action per row and d >= dim columns; K may change from round to round.
 
+    Parameters
+    ----------
+    dim
+        Number of features used: the first `dim` columns of a context. At least 1.
+    first_phase
+        Length T_0 of the first optimistic phase in rounds, at least 1. Its square root should be several times dim *
+        noise^2 divided by the variance of random actions; otherwise the first selections are wrong and are corrected
+        later. Default: 2500.
+    noise
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
+    norm_bound
+        Upper bound on the norm of the true parameter theta*, positive. Default: 1.
+    action_bound
+        Upper bound on the norm of a row of a context, positive; larger rows are rejected. Default: 1.
+    regularization
+        Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
+    delta
+        Probability in (0, 1) that an ellipsoid of any phase fails. Default: 0.01.
+    seed
+        Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
     >>> learner = ALBDim(4, first_phase=100)
     >>> learner.memory.kept
     array([1., 1., 1., 1.])
@@ -101,8 +123,8 @@ class ALBDim(Seeded[Params, Memory], EllipsoidLearner[Params, Memory], Selecting
 
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self.params = Params(
             self.noise,
             self.delta,
@@ -112,8 +134,8 @@ class ALBDim(Seeded[Params, Memory], EllipsoidLearner[Params, Memory], Selecting
             ceil(sqrt(self.first_phase)),
         )
         self.memory = Memory(
-            open_ridge(self.dim, self.regularization),
-            open_ridge(self.dim, ORDINARY * self.action_bound**2),
+            new_ridge(self.dim, self.regularization),
+            new_ridge(self.dim, RANDOM_PENALTY * self.action_bound**2),
             np.ones(self.dim),
             np.zeros(1, np.int64),
             np.zeros(1, np.int64),

@@ -1,18 +1,19 @@
 """ALB-Norm-style learner: optimism whose bound on the norm of the parameter shrinks from epoch to epoch.
 
 The expected reward of arm k is mu_k + <a_k, theta*>, and ||theta*|| measures how much the context matters: at 0 the
-problem is one of finitely many arms. Each epoch, twice as long as the one before, plays optimistically with an
-ellipsoid that presumes ||theta*|| <= b; at its end b becomes the greatest norm left in the ellipsoid. Where contexts
-vary in all directions b comes down to ||theta*||, and so does the regret, without anybody knowing the norm.
+problem is a multi-armed bandit. Each epoch, twice as long as the one before, plays optimistically with an ellipsoid
+that assumes ||theta*|| <= b; at its end b becomes the largest norm in the ellipsoid. If contexts vary in all
+directions, b converges to ||theta*||, and the regret adapts to it, although the norm is not known in advance.
 
 Reference: Ghosh, Sankararaman and Ramchandran (2021), "Problem-complexity adaptive model selection for stochastic
 linear bandits", algorithm ALB for the unknown norm.
 Symbols: b norm_bounds, delta_i delta / 2^i, T_1 first_epoch, mu_k intercepts.
-"-style", as the text of the algorithm could not be compared line by line. Chosen: the first b is the argument
-`norm_bound` in place of an estimate from initial rounds; intercepts and theta* are estimated in one regression, which
-is kept from epoch to epoch (the ellipsoid holds for any adaptively chosen rows); the greatest norm in the ellipsoid is
-bounded by ||theta|| + beta ||F|| with F the rows of the factor that concern theta*; b never grows. The statements
-(lower, regret) hold at all times together with probability 1 - delta if ||theta*|| <= `norm_bound`.
+"-style" because the text of the algorithm was not available for a line-by-line comparison. Choices made here: the
+first b is the argument `norm_bound` instead of an estimate from initial rounds; intercepts and theta* are estimated in
+one regression, which is kept from epoch to epoch (the ellipsoid holds for any adaptively chosen rows); the largest norm
+in the ellipsoid is bounded by ||theta|| + beta ||F|| with F the rows of the factor that belong to theta*; b never
+grows. The statements (lower, regret) hold simultaneously at all times with probability 1 - delta if ||theta*|| <=
+`norm_bound`.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels
-from equipoise.learners.linear import RangedEllipsoidLearner
-from equipoise.learners.ridge import Ellipsoid, Ridge, ellipsoid_radius, open_ridge, update_offered
-from equipoise.learners.selecting import SelectingLearner, check_arms, optimistic_action, with_intercepts
+from equipoise.learners._core.base import Kernels
+from equipoise.learners._core.linear import RangedEllipsoidLearner
+from equipoise.learners._core.ridge import Ellipsoid, Ridge, ellipsoid_radius, new_ridge, update_offered
+from equipoise.learners._core.selecting import SelectingLearner, add_intercepts, check_arms, optimistic_action
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count
 from equipoise.types import Array, Integers
-from equipoise.validation import count
 
 
 class Params(NamedTuple):
@@ -54,7 +55,7 @@ class Memory(NamedTuple):
 
 @kernel
 def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator | None) -> Proposal:
-    rows = with_intercepts(actions, params.arms, params.dim)
+    rows = add_intercepts(actions, params.arms, params.dim)
     action, mean, half_width, greedy = optimistic_action(ellipsoid_of(params, memory), memory.ridge, rows)
     lower = min(max(mean - half_width, params.low), params.high)
     return Proposal(action, lower, min(2.0 * half_width, params.high - params.low), 1.0, greedy, mean)
@@ -70,31 +71,54 @@ def ellipsoid_of(params: Params, memory: Memory) -> Ellipsoid:
 
 @kernel
 def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
-    rows = with_intercepts(actions, params.arms, params.dim)
+    rows = add_intercepts(actions, params.arms, params.dim)
     update_offered(memory.ridge, rows, action, reward)
     # Epochs of length T_1, 2 T_1, 4 T_1, ... end after T_1, 3 T_1, 7 T_1, ... rounds.
     if memory.ridge.updates[0] == params.first_epoch * (2 ** memory.epoch[0] - 1):
-        norm = greatest_norm(memory.ridge, params.arms, ellipsoid_radius(ellipsoid_of(params, memory), memory.ridge))
+        norm = max_norm(memory.ridge, params.arms, ellipsoid_radius(ellipsoid_of(params, memory), memory.ridge))
         memory.norm_bound[0] = min(memory.norm_bound[0], norm)
         memory.epoch[0] += 1
 
 
 @kernel
-def greatest_norm(ridge: Ridge, arms: int, radius: float) -> float:
-    """At least the greatest ||theta|| in the ellipsoid, theta being the part of the parameter behind the intercepts."""
+def max_norm(ridge: Ridge, arms: int, radius: float) -> float:
+    """Upper bound on ||theta|| in the ellipsoid, theta being the part of the parameter after the intercepts."""
     theta, factor = ridge.theta[arms:], np.ascontiguousarray(ridge.factor[arms:, :])
     return sqrt((theta * theta).sum()) + radius * float(np.linalg.norm(factor, 2))
 
 
 @configurable
 class ALBNorm(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
-    """Optimistic least squares on the first `dim` features with a bound on the norm that adapts.
+    """Optimistic least squares with a bound on the norm of the parameter that shrinks as data arrive.
 
-    `norm_bound` bounds theta* to begin with. With `arms` > 0 each arm has a fixed part of its own besides (row k of a
-    context is arm k), which the norm does not count; with 0 there is none and K may change every round. `first_epoch`
-    is the length of the first epoch in rounds, `noise` the sub-Gaussian factor of the rewards, `reward_range` where
-    expected rewards lie.
+    A context is a K x d matrix with one offered action per row and d >= dim columns.
 
+    Parameters
+    ----------
+    dim
+        Number of features used: the first `dim` columns of a context. At least 1.
+    arms
+        With `arms` > 0, row k of a context is arm k, and each arm has an intercept that does not count toward the norm.
+        With 0 there are no intercepts, and K may change from round to round. Default: 0.
+    first_epoch
+        Length of the first epoch in rounds; every epoch is twice as long as the one before. Default: 128.
+    noise
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
+    norm_bound
+        Initial upper bound on the norm of theta*, positive. Default: 1.
+    action_bound
+        Upper bound on the norm of a row of a context, positive; larger rows are rejected. Default: 1.
+    regularization
+        Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
+    delta
+        Probability in (0, 1) that the confidence ellipsoid ever fails to contain theta*. Default: 0.01.
+    reward_range
+        Interval (low, high) that contains all expected rewards. Default: (0, 1).
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
     >>> learner = ALBNorm(2, norm_bound=10.0, first_epoch=50)
     >>> for t in range(50):
     ...     learner.learn([[1.0, 0.0], [0.0, 1.0]], t % 2, 0.5)
@@ -109,8 +133,8 @@ class ALBNorm(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, M
     provides = frozenset({"lower", "regret", "greedy", "value"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         low, high = self.reward_range
         self.params = Params(
             self.arms,
@@ -124,7 +148,7 @@ class ALBNorm(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, M
             high,
         )
         self.memory = Memory(
-            open_ridge(self.arms + self.dim, self.regularization),
+            new_ridge(self.arms + self.dim, self.regularization),
             np.array([self.norm_bound]),
             np.array([1]),
         )

@@ -1,5 +1,4 @@
-"""Constant: always the same action. It learns nothing; a portfolio holds it as a fixed rule to beat, or as the rule
-that is in use today."""
+"""Constant: always plays the same action, as a baseline in a portfolio or as the rule in use today."""
 
 from __future__ import annotations
 
@@ -10,15 +9,15 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels
-from equipoise.learners.finite import FeaturelessLearner
+from equipoise.learners._core.base import Kernels
+from equipoise.learners._core.finite import FeaturelessLearner
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count
 from equipoise.types import Array
-from equipoise.validation import count
 
-MOST_ACTIONS = 2**31
+MAX_ACTIONS = 2**31
 
 
 class Params(NamedTuple):
@@ -26,7 +25,7 @@ class Params(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Nothing is remembered."""
+    """Empty: nothing is learned."""
 
 
 @kernel
@@ -41,25 +40,37 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 
 @configurable
 class Constant(FeaturelessLearner[Params, Memory]):
-    """Plays action number `action` of whatever is offered.
+    """Always plays the same action and learns nothing.
 
-    A context is None, which offers every action, or a K x d matrix of K > action offered actions.
+    A context is None, or a K x d matrix with more than `action` rows.
+
+    Parameters
+    ----------
+    action
+        Index of the action to play, from 0.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
+    >>> Constant(2).decide(None).action
+    2
     """
 
-    action: int = setting(check=partial(count, least=0, most=MOST_ACTIONS - 1), kw_only=False)
+    action: int = setting(check=partial(count, least=0, most=MAX_ACTIONS - 1), kw_only=False)
 
     accepts = frozenset({"off_policy", "weight"})
     provides = frozenset({"greedy"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self.params, self.memory = Params(self.action), Memory()
-        self._all_actions = np.empty((MOST_ACTIONS, 0))  # without columns it takes no room
+        self._all_actions = np.empty((MAX_ACTIONS, 0))  # without columns it takes no memory
 
     def default_name(self) -> str:
         return f"Constant({self.action})"
 
-    def check_number(self, n_actions: int) -> None:
+    def check_n_actions(self, n_actions: int) -> None:
         if n_actions <= self.action:
             raise InvalidArgument(f"context has {n_actions} rows, but must have more than action = {self.action}")

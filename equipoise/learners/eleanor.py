@@ -1,6 +1,6 @@
-"""ELEANOR: optimism over all steps at once, for processes whose values are only nearly linear.
+"""ELEANOR: global optimism for processes with approximately linear values.
 
-Per episode it maximises the value of the start state over parameters tb_h = th_h + xi_h, th_h the least-squares fit of
+Per episode it maximizes the value of the start state over parameters tb_h = th_h + xi_h, th_h the least-squares fit of
 r + max_a phi tb_{h+1} and xi_h in an ellipsoid of radius sqrt(alpha_h) = sqrt(beta_h) + eps sqrt(k) in the norm of
 Sigma_h, and plays greedily. The regret is of order sum_h d sqrt(K) + sum_h sqrt(d) eps K, eps the inherent Bellman
 error.
@@ -10,12 +10,13 @@ Bellman error", algorithm 1 and theorem 1.
 Symbols: xi_h = sqrt(alpha_h) F_h u_h with Sigma_h^{-1} = F_h F_h^T and ||u_h|| <= 1; eps misspecification.
 Solver. No efficient method is known. With the greedy actions fixed the program is linear in u and separates: one
 adjoint pass gives g_h, the gradient in tb_h, and u_h = F_h^T g_h / ||F_h^T g_h||. That is repeated with the new greedy
-actions, from several starts and for every first action, and the best point ever seen is polished by a projected direct
-search. For H = 1 the first pass is exact and ELEANOR is OFUL with radius sqrt(beta) + eps sqrt(k). For H > 1 the solver
-is *local*: the value found may be below the optimum, so optimism, and with it the theorem, is not guaranteed.
-Departures: the bound on ||tb_h||, which makes the fixed-action program a cone program, is left out (this keeps
-optimism), and `norm_ratio` says how far a plan exceeds it; beta_h has the form of OFUL's for targets in [0, H - h + 1],
-and `scale` stands for what covering adds. There is no observed regret bound, as values are not clipped.
+actions, from several starting points and for every first action, and the best point found is refined by a projected
+direct search. For H = 1 the first pass is exact and ELEANOR is OFUL with radius sqrt(beta) + eps sqrt(k). For H > 1 the
+solver is *local*: the value found may be below the optimum, so optimism, and with it the theorem, is not guaranteed.
+Departures: the bound on ||tb_h||, which makes the fixed-action program a cone program, is omitted (this preserves
+optimism), and `norm_ratio` reports how far a plan exceeds it; beta_h has the form of OFUL's for targets in
+[0, H - h + 1], and `scale` replaces the factor of the covering argument. There is no observed regret bound, as values
+are not clipped.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.bounds import LinearSqrt
+from equipoise.kernels.streams import generator_at
 from equipoise.learner import Proposal
-from equipoise.learners.episodic import FeatureLearner, Table
+from equipoise.learners._core.episodic import FeatureLearner, Table
+from equipoise.learners._core.trajectory import Steps
 from equipoise.settings import configurable, setting
-from equipoise.streams import generator_at
-from equipoise.trajectory import Steps
+from equipoise.settings.checks import count, non_negative, positive
 from equipoise.types import Array, Context, Integers
-from equipoise.validation import count, non_negative, positive
 
-MOST_PASSES = 12  # of the fixed-action program from one start; it need not settle
+MAX_PASSES = 12  # of the fixed-action program from one starting point; it need not converge
 
 
 class Memory(NamedTuple):
@@ -50,23 +51,23 @@ class Program(NamedTuple):
     """The program of one episode as arrays."""
 
     rows: Array  # (S, A, d)
-    maps: Array  # (H, S, d) what a value in each state adds to th_h
-    offsets: Array  # (H, d) what the rewards make of th_h
+    maps: Array  # (H, S, d) effect of the value of each state on th_h
+    offsets: Array  # (H, d) contribution of the rewards to th_h
     ellipsoids: Array  # (H, d, d) sqrt(alpha_h) F_h
 
     def values(self, directions: Array) -> tuple[Array, Table, Array]:
-        """(S,) values of step 1, (H, S) greedy actions and (H, d) parameters, exactly, at a point u."""
+        """(S,) values of step 1, (H, S) greedy actions and (H, d) parameters at a point u."""
         horizon, n_states = self.maps.shape[:2]
         values, every_state = np.zeros(n_states), np.arange(n_states)
         policy, parameters = np.empty((horizon, n_states), np.int64), np.empty((horizon, self.rows.shape[2]))
         for h in reversed(range(horizon)):
             parameters[h] = self.offsets[h] + values @ self.maps[h] + self.ellipsoids[h] @ directions[h]
-            of_actions = self.rows @ parameters[h]
-            policy[h] = of_actions.argmax(1)
-            values = of_actions[every_state, policy[h]]
+            action_values = self.rows @ parameters[h]
+            policy[h] = action_values.argmax(1)
+            values = action_values[every_state, policy[h]]
         return values, policy, parameters
 
-    def maximiser(self, policy: Table, row: Array) -> Array:
+    def maximizer(self, policy: Table, row: Array) -> Array:
         """The best point u with the greedy actions fixed; `row` holds the features of the first action."""
         gradient, directions = row, np.zeros_like(self.offsets)
         for h in range(len(directions)):
@@ -85,8 +86,8 @@ class Program(NamedTuple):
             best, best_value = first, float(self.values(first)[0][start])
             for row in self.rows[start]:
                 point = first
-                for _ in range(MOST_PASSES):
-                    point, before = self.maximiser(self.values(point)[1], row), point
+                for _ in range(MAX_PASSES):
+                    point, before = self.maximizer(self.values(point)[1], row), point
                     value = float(self.values(point)[0][start])
                     if value > best_value:
                         best, best_value = point, value
@@ -95,13 +96,13 @@ class Program(NamedTuple):
             found.append((best_value, best))
         if len(self.maps) == 1:
             return max(found, key=lambda pair: pair[0])[1]
-        return max((self.polish(start, point, finest_step) for _, point in found), key=lambda pair: pair[0])[1]
+        return max((self.refine(start, point, finest_step) for _, point in found), key=lambda pair: pair[0])[1]
 
-    def polish(self, start: int, point: Array, finest_step: float) -> tuple[float, Array]:
-        """Projected direct search along the coordinates of all u_h, with steps halved when nothing gains."""
+    def refine(self, start: int, point: Array, finest_step: float) -> tuple[float, Array]:
+        """Projected direct search along the coordinates of all u_h; the step is halved when no coordinate improves."""
         best, step = float(self.values(point)[0][start]), 0.5
         while step > finest_step:
-            gained = False
+            improved = False
             for h, i in np.ndindex(point.shape):
                 for sign in (step, -step):
                     trial = point.copy()
@@ -109,18 +110,40 @@ class Program(NamedTuple):
                     trial[h] /= max(1.0, sqrt(float(trial[h] @ trial[h])))
                     value = float(self.values(trial)[0][start])
                     if value > best:
-                        best, point, gained = value, trial, True
-            step = step if gained else step / 2
+                        best, point, improved = value, trial, True
+            step = step if improved else step / 2
         return best, point
 
 
 @configurable
 class Eleanor(FeatureLearner[None, Memory]):
-    """ELEANOR on the first `dim` of the features (S, A, d) of a finite process; for H > 1 its solver is local.
+    """ELEANOR on the features of a finite episodic process; for H > 1 its solver finds a local optimum only.
 
-    `misspecification` is eps, `norm_bound` bounds the parameters of values in [0, 1], `n_starts` is the number of
-    random starts of the solver beside the plain least-squares one, `finest_step` where its direct search stops.
+    Parameters
+    ----------
+    features
+        Feature vectors of all states and actions, an array of shape (S, A, d) with norms of at most 1.
+    dim
+        Number of features used: the first `dim` of them. Default: all.
+    horizon
+        Number of steps H of an episode.
+    delta
+        Probability in (0, 1) that an ellipsoid fails. Default: 0.01.
+    misspecification
+        Inherent Bellman error eps, not negative. Default: 0.
+    norm_bound
+        Upper bound on the norms of the parameters of values in [0, 1], positive. Default: 1.
+    scale
+        Factor of the confidence radius, positive. Default: 1.
+    n_starts
+        Number of random starting points of the solver, in addition to the least-squares estimate. Default: 2.
+    finest_step
+        Step size at which the direct search of the solver stops, positive. Default: 1e-4.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
 
+    Examples
+    --------
     >>> learner = Eleanor([[[1.0, 0.0], [0.0, 1.0]]], horizon=1)
     >>> learner.decide(0).action.tolist()
     [[0]]
@@ -132,8 +155,8 @@ class Eleanor(FeatureLearner[None, Memory]):
     n_starts: int = setting(default=2, check=partial(count, least=0))
     finest_step: float = setting(default=1e-4, check=positive)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self._rows = np.ascontiguousarray(self.features[:, :, : self.dim])
         self.memory = Memory(
             np.tile(np.eye(self.dim), (self.horizon, 1, 1)),
@@ -147,25 +170,25 @@ class Eleanor(FeatureLearner[None, Memory]):
         return f"ELEANOR(d={self.dim}, eps={self.misspecification:.3g})"
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
-        """The greedy policy of the most optimistic parameters for this start state, as far as the solver finds them."""
+        """Propose the greedy policy of the most optimistic parameters that the solver finds for this start state."""
         start, program = self.check_state(context), self.program()
         return Proposal(program.values(program.solve(start, self._starts(), self.finest_step))[1])
 
     def norm_ratio(self, context: Context) -> float:
         """max_h ||tb_h|| / ((H - h + 1) norm_bound) of the plan for a start state.
 
-        Above 1 the plan uses parameters that the theorem, whose bound on them is left out here, does not admit.
+        Above 1, the plan uses parameters beyond the bound that the theorem assumes and this solver omits.
         """
         start, program = self.check_state(context), self.program()
         parameters = program.values(program.solve(start, self._starts(), self.finest_step))[2]
-        left = np.arange(self.horizon, 0.0, -1.0)
-        return float((np.linalg.norm(parameters, axis=1) / (left * self.norm_bound)).max())
+        steps_left = np.arange(self.horizon, 0.0, -1.0)
+        return float((np.linalg.norm(parameters, axis=1) / (steps_left * self.norm_bound)).max())
 
     def radii(self) -> Array:
         """(H,) sqrt(alpha_h)."""
-        left = np.arange(self.horizon, 0.0, -1.0)
+        steps_left = np.arange(self.horizon, 0.0, -1.0)
         log_term = 2 * log(self.horizon / self.delta)
-        own = left * (0.5 * np.sqrt(self.memory.log_determinants + log_term) + self.norm_bound)
+        own = steps_left * (0.5 * np.sqrt(self.memory.log_determinants + log_term) + self.norm_bound)
         radii: Array = self.scale * own + self.misspecification * np.sqrt(self.memory.rows)
         return radii
 

@@ -1,16 +1,13 @@
-"""Epsilon-greedy: play the best arm so far, and now and then any arm.
+"""Epsilon-greedy: play the best arm so far, and explore with a fixed probability.
 
-With probability 1 - epsilon the learner plays the greedy arm: the offered arm of greatest mean reward, an unplayed arm
-before any other, ties going to the lower index. With probability epsilon it plays one of the K offered arms, each
-equally likely, the greedy one included. So the greedy arm is played with probability 1 - epsilon + epsilon / K and any
-other with epsilon / K, which is what the proposal reports.
+With probability 1 - epsilon the learner plays the greedy arm: the offered arm with the highest mean reward, where
+unplayed arms come first and ties go to the lower index. With probability epsilon it plays one of the K offered arms,
+drawn uniformly, the greedy one included. So the greedy arm is played with probability 1 - epsilon + epsilon / K and any
+other with epsilon / K; the proposal reports these probabilities.
 
 Reference: Sutton and Barto (2018), "Reinforcement learning: an introduction", section 2.4, "A simple bandit algorithm".
-Departure: its estimates start at 0; here an arm counts as best until it has been played. A play of weight w counts w
-times in the mean.
-
->>> EpsilonGreedy(4, epsilon=0.2, seed=3).decide(None)
-Proposal(action=0, lower=-inf, regret=nan, probability=0.8500000000000001, greedy=0, value=nan)
+Departure: estimates start at infinity instead of 0, so that every arm is tried. A play of weight w counts w times in
+the mean.
 """
 
 from __future__ import annotations
@@ -20,13 +17,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels, Seeded
-from equipoise.learners.finite import FiniteLearner
+from equipoise.learners._core.base import Kernels, Seeded
+from equipoise.learners._core.finite import FiniteLearner
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import fraction
 from equipoise.types import Array, Integers
-from equipoise.validation import fraction
 
 
 class Params(NamedTuple):
@@ -35,7 +32,7 @@ class Params(NamedTuple):
 
 class Memory(NamedTuple):
     plays: Integers
-    weight_sums: Array  # the plays, each counted by its weight
+    weight_sums: Array  # sums of the weights of the plays
     reward_sums: Array  # weighted
     mean_rewards: Array  # inf while an arm is unplayed
 
@@ -47,7 +44,7 @@ def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Genera
     action, probability = greedy, params.epsilon / n_actions
     number = rng.random()
     if number < params.epsilon:
-        # Given that it fell below epsilon, number / epsilon is uniform again; rounding may carry it up to 1.
+        # Given that number < epsilon, number / epsilon is uniform on [0, 1); rounding may make it 1.
         action = min(int(number / params.epsilon * n_actions), n_actions - 1)
     if action == greedy:
         probability += 1.0 - params.epsilon
@@ -68,9 +65,26 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 
 @configurable
 class EpsilonGreedy(FiniteLearner[Params, Memory], Seeded[Params, Memory]):
-    """Greedy over `arms` arms, exploring with probability `epsilon`; see `FiniteLearner` for contexts.
+    """Plays the arm of highest mean reward, or with probability `epsilon` an arm drawn uniformly.
 
-    `seed` is that of the learner's own random stream, used where `decide` is given none.
+    A context is None, which offers all arms, or a K x d matrix whose rows stand for the first K arms; its columns are
+    ignored and K may change from round to round.
+
+    Parameters
+    ----------
+    arms
+        Number of arms, at least 1.
+    epsilon
+        Probability of exploration, in [0, 1].
+    seed
+        Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
+    >>> EpsilonGreedy(4, epsilon=0.2, seed=3).decide(None)
+    Proposal(action=0, lower=-inf, regret=nan, probability=0.8500000000000001, greedy=0, value=nan)
     """
 
     epsilon: float = setting(check=fraction)
@@ -79,8 +93,8 @@ class EpsilonGreedy(FiniteLearner[Params, Memory], Seeded[Params, Memory]):
     provides = frozenset({"greedy"})  # and "value" once the arm has been played
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self.params = Params(self.epsilon)
         sums = (np.zeros(self.arms), np.zeros(self.arms))
         self.memory = Memory(np.zeros(self.arms, np.int64), *sums, np.full(self.arms, np.inf))

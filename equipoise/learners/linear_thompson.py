@@ -1,19 +1,18 @@
-"""Linear Thompson sampling: play what is best for a parameter drawn from around the estimate.
+"""Linear Thompson sampling: play the best action for a parameter drawn from around the estimate.
 
 The expected reward of an action a is <theta*, a>. Each round the learner draws theta + kappa beta Sigma^{-1/2} z with z
-standard normal and plays the action of greatest reward under the draw, so actions are explored in proportion to how
-plausible it is that they are best. The ellipsoid of radius beta around theta holds however actions were chosen:
-estimate minus width bounds the action's expected reward from below, and the greatest upper end over all offered
-actions minus that bounds what the play loses.
+standard normal and plays the best action for the sampled parameter. The ellipsoid of radius beta around theta
+holds however actions were chosen: estimate minus width is a lower bound on the expected reward of an action, and the
+largest upper bound over all offered actions minus that lower bound is an upper bound on the regret of the play.
 
 References: Agrawal and Goyal (2013), "Thompson sampling for contextual bandits with linear payoffs", algorithm 1;
 Abeille and Lazaric (2017), "Linear Thompson sampling revisited", figure 1.
-Symbols: Sigma^{-1/2} ridge.factor (any F with F F^T = Sigma^{-1} gives the same law), beta ellipsoid_radius, kappa
-scale.
-Departures: beta is the determinant form at level delta in place of sigma sqrt(9 d ln(t / delta)) (Agrawal and Goyal)
-or of level delta / (4 T) with the horizon T (Abeille and Lazaric). `scale` concerns the draws only; the regret theorems
-take 1, smaller values are common in practice. The probability of an action is a Gaussian orthant probability without
-closed form and is reported as nan.
+Symbols: Sigma^{-1/2} ridge.factor (any F with F F^T = Sigma^{-1} gives the same distribution), beta ellipsoid_radius,
+kappa scale.
+Departures: beta is the determinant form at level delta instead of sigma sqrt(9 d ln(t / delta)) (Agrawal and Goyal)
+or of level delta / (4 T) for T rounds (Abeille and Lazaric). `scale` affects the sampled parameter only; the regret
+theorems use 1, and smaller values are common in practice. The probability of an action is a Gaussian orthant
+probability without closed form and is reported as nan.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel, native
+from equipoise.kernels.marks import kernel, native
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels, Seeded
-from equipoise.learners.linear import RangedEllipsoidLearner, RidgeLearner, learn
-from equipoise.learners.ridge import (
+from equipoise.learners._core.base import Kernels, Seeded
+from equipoise.learners._core.linear import RangedEllipsoidLearner, RidgeLearner, learn
+from equipoise.learners._core.ridge import (
     Ellipsoid,
     Ridge,
     ellipsoid_radius,
@@ -49,17 +48,17 @@ class Params(NamedTuple):
 @kernel
 def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generator) -> Proposal:
     radius = ellipsoid_radius(params.ellipsoid, ridge)
-    action = best_for(draw(ridge, params.scale * radius, rng), actions)
+    action = best_action_for(draw(ridge, params.scale * radius, rng), actions)
     means, squared_norms = evaluate(ridge, actions)
     best, greedy = most_optimistic(means, squared_norms, radius)
-    lower = within(params, means[action] - radius * sqrt(squared_norms[action]))
-    regret = within(params, means[best] + radius * sqrt(squared_norms[best])) - lower
+    lower = clip_to_range(params, means[action] - radius * sqrt(squared_norms[action]))
+    regret = clip_to_range(params, means[best] + radius * sqrt(squared_norms[best])) - lower
     return Proposal(action, lower, regret, nan, greedy, float(means[action]))
 
 
 @kernel
-def within(params: Params, mean: float) -> float:
-    """The nearest number in the range of expected rewards."""
+def clip_to_range(params: Params, mean: float) -> float:
+    """The mean, clipped to the range of expected rewards."""
     return min(max(float(mean), params.low), params.high)
 
 
@@ -71,8 +70,8 @@ def draw(ridge: Ridge, spread: float, rng: np.random.Generator) -> Array:
 
 
 @kernel
-def best_for(parameter: Array, rows: Array) -> int:
-    """The first row a of greatest <parameter, a>."""
+def best_action_for(parameter: Array, rows: Array) -> int:
+    """The first row a that maximizes <parameter, a>."""
     return int(rows[:, : len(parameter)].dot(parameter).argmax())
 
 
@@ -89,31 +88,60 @@ def _draw(ridge: Ridge, spread: float, rng: np.random.Generator) -> Array:
     return drawn
 
 
-@native(best_for)
-def _best_for(parameter: Array, rows: Array) -> int:
-    best, greatest = 0, -np.inf
+@native(best_action_for)
+def _best_action_for(parameter: Array, rows: Array) -> int:
+    best, best_value = 0, -np.inf
     for k in range(len(rows)):
         value = 0.0
         for i in range(len(parameter)):
             value += parameter[i] * rows[k, i]
-        if value > greatest:
-            best, greatest = k, value
+        if value > best_value:
+            best, best_value = k, value
     return best
 
 
 @configurable
 class LinearThompson(Seeded[Params, Ridge], RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
-    """Thompson sampling on the first `dim` features of the offered actions; see `LinearLearner` for contexts.
+    """Thompson sampling for rewards that are linear in the features of the actions.
 
-    `noise` is the sub-Gaussian factor of the rewards (half their range always suffices), `norm_bound` bounds theta*,
-    `scale` multiplies the spread of the draws, `seed` is that of the learner's own random stream, used where `decide`
-    is given none.
+    A context is a K x d matrix with one offered action per row and d >= dim columns; K may change from round to round.
+
+    Parameters
+    ----------
+    dim
+        Number of features used: the first `dim` columns of a context. At least 1.
+    noise
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
+    norm_bound
+        Upper bound on the norm of the true parameter theta*, positive. Default: 1.
+    action_bound
+        Upper bound on the norm of a row of a context, positive; larger rows are rejected. Default: 1.
+    regularization
+        Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
+    delta
+        Probability in (0, 1) that the confidence ellipsoid ever fails to contain theta*. Default: 0.01.
+    scale
+        Factor of the standard deviation of the sampled parameter, positive. Default: 1.
+    reward_range
+        Interval (low, high) that contains all expected rewards. Default: (0, 1).
+    seed
+        Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
+    >>> learner = LinearThompson(2, scale=0.1, seed=3)
+    >>> for t in range(100):
+    ...     learner.learn([[1.0, 0.0], [0.0, 1.0]], action=t % 2, reward=float(t % 2))
+    >>> learner.decide([[1.0, 0.0], [0.0, 1.0]]).action
+    1
     """
 
     accepts = frozenset({"off_policy", "weight"})
     provides = frozenset({"lower", "regret", "greedy", "value"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self.params = Params(self.dim, self.ellipsoid, self.scale, *self.reward_range)

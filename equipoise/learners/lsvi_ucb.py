@@ -3,17 +3,16 @@
 Rewards and transitions of step h are linear in features phi(s, a) of norm at most 1. Backwards in h, ridge regression
 of r + max_a Q_{h+1}(s', a) on the features of all past steps estimates Q_h, and the bonus beta ||phi|| in Lambda_h^{-1}
 makes it optimistic; the policy is greedy. On a finite state space the targets of all past steps enter through the sums
-of phi by successor state, so an episode costs O(H (S A d + d^2)) whatever the number of past episodes.
+of phi by successor state, so an episode costs O(H (S A d + d^2)), independent of the number of past episodes.
 
 Reference: Jin, Yang, Wang and Jordan (2020), "Provably efficient reinforcement learning with linear function
 approximation", algorithm 1, theorem 3.1, and theorem 3.2 for zeta.
 Symbols: Lambda^{-1} inverses, w weights, c_b bonus, iota log_term, p the share of delta for optimism, zeta
 misspecification, K episodes, beta = c_b H (d sqrt(iota) + zeta sqrt(k d)), iota = ln(2 d K H / p), lambda = 1.
-Departures: Q_h is clipped at 0 as well, which the proof presumes, and at H - h + 1 instead of H, which is at least as
-tight. The theorem's c_b is an absolute constant that nobody has stated; it is a setting. `low_switching` replans only
-when the determinant of some Lambda_h has doubled since the last plan (the rule of Abbasi-Yadkori, Pal and Szepesvari
-(2011), section 5.1, in every step); it is another algorithm, with O(d H ln K) plans and a larger constant in its
-regret.
+Departures: Q_h is also clipped at 0, as the proof assumes, and at H - h + 1 instead of H, which is at least as tight.
+The value of the theorem's absolute constant c_b is not published, so it is a setting. `low_switching` replans only when
+the determinant of some Lambda_h has doubled since the last plan (the rule of Abbasi-Yadkori, Pal and Szepesvari (2011),
+section 5.1, in every step); that is a different algorithm, with O(d H ln K) plans and a larger constant in its regret.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.bounds import Power
-from equipoise.kernel import kernel, native
-from equipoise.learners.episodic import FeatureLearner, PlanningLearner, Table
+from equipoise.kernels.marks import kernel, native
+from equipoise.learners._core.episodic import FeatureLearner, PlanningLearner, Table
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count, non_negative, positive, probability
 from equipoise.types import Array, Integers
-from equipoise.validation import count, non_negative, positive, probability
 
-DOUBLED = log(2.0)
+LOG_2 = log(2.0)
 
 
 class Params(NamedTuple):
@@ -45,7 +44,7 @@ class Params(NamedTuple):
 class Memory(NamedTuple):
     inverses: Array  # (H, d, d) Lambda_h^{-1}
     reward_sums: Array  # (H, d) sums of phi r
-    successor_sums: Array  # (H, S, d) sums of phi over the steps that led to a state
+    successor_sums: Array  # (H, S, d) sums of phi over the steps that led to each state
     log_determinants: Array  # (H,)
     planned_log_determinants: Array  # (H,) when the plan was made
     policy: Table  # (H, S)
@@ -65,13 +64,13 @@ def learn_episode(params: Params, memory: Memory, states: Table, actions: Table,
         memory.reward_sums[h] += rewards[h] * row
         if h + 1 < len(states):
             memory.successor_sums[h, states[h + 1]] += row
-    if not params.low_switching or growth >= DOUBLED:
+    if not params.low_switching or growth >= LOG_2:
         plan(params, memory)
 
 
 @kernel
 def add_row(inverse: Array, row: Array) -> float:
-    """Turn Lambda^{-1} into (Lambda + row row^T)^{-1}; returns the ratio of the determinants of Lambda."""
+    """Update Lambda^{-1} to (Lambda + row row^T)^{-1} in place; return the ratio of the determinants of Lambda."""
     image = inverse.dot(row)
     ratio = float(1.0 + row.dot(image))
     inverse -= np.outer(image, image / ratio)
@@ -85,23 +84,23 @@ def plan(params: Params, memory: Memory) -> None:
     radius = params.base_radius + params.radius_growth * sqrt(memory.episodes[0] + 1.0)
     values = np.zeros(n_states)
     for h in range(horizon - 1, -1, -1):
-        left = float(horizon - h)
-        plan_step(params, memory, h, radius, left, values)
+        steps_left = float(horizon - h)
+        plan_step(params, memory, h, radius, steps_left, values)
         memory.planned_log_determinants[h] = memory.log_determinants[h]
 
 
 @kernel
-def plan_step(params: Params, memory: Memory, h: int, radius: float, left: float, values: Array) -> None:
-    """Policy and widths of step h; `values` are those of the next step and become those of this one."""
+def plan_step(params: Params, memory: Memory, h: int, radius: float, steps_left: float, values: Array) -> None:
+    """Compute policy and widths of step h; `values` of the next step are replaced by those of this step."""
     rows, shape = params.rows, (len(values), params.n_actions)
     images = rows.dot(memory.inverses[h])
     bonuses = radius * np.sqrt(np.maximum(np.vecdot(images, rows), 0.0))
     means = images.dot(memory.reward_sums[h] + values.dot(memory.successor_sums[h]))
-    optimistic = np.minimum(np.maximum(means + bonuses, 0.0), left)
+    optimistic = np.minimum(np.maximum(means + bonuses, 0.0), steps_left)
     memory.policy[h] = optimistic.reshape(shape).argmax(1)
     chosen = np.arange(shape[0]) * shape[1] + memory.policy[h]
     values[:] = optimistic[chosen]
-    memory.widths[h] = np.minimum(2.0 * (bonuses[chosen] + params.bias), left * (1.0 + params.bias))
+    memory.widths[h] = np.minimum(2.0 * (bonuses[chosen] + params.bias), steps_left * (1.0 + params.bias))
 
 
 @native(add_row, reassociate=True)
@@ -119,7 +118,7 @@ def _add_row(inverse: Array, row: Array) -> float:
 
 
 @native(plan_step, reassociate=True)
-def _plan_step(params: Params, memory: Memory, h: int, radius: float, left: float, values: Array) -> None:
+def _plan_step(params: Params, memory: Memory, h: int, radius: float, steps_left: float, values: Array) -> None:
     rows, inverse, n_actions = params.rows, memory.inverses[h], params.n_actions
     n_states, dim = len(values), rows.shape[1]
     target_sums, weights = memory.reward_sums[h].copy(), np.zeros(dim)
@@ -141,21 +140,42 @@ def _plan_step(params: Params, memory: Memory, h: int, radius: float, left: floa
                 mean += row[i] * weights[i]
                 squared_norm += row[i] * image
             bonus = radius * sqrt(max(squared_norm, 0.0))
-            optimistic = min(max(mean + bonus, 0.0), left)
+            optimistic = min(max(mean + bonus, 0.0), steps_left)
             if optimistic > best:
                 best = optimistic
                 memory.policy[h, state] = action
-                memory.widths[h, state] = min(2.0 * (bonus + params.bias), left * (1.0 + params.bias))
+                memory.widths[h, state] = min(2.0 * (bonus + params.bias), steps_left * (1.0 + params.bias))
         values[state] = best
 
 
 @configurable
-class LSVI_UCB(FeatureLearner[Params, Memory], PlanningLearner[Params, Memory]):  # noqa: N801 - its name in the literature
-    """Optimistic least-squares value iteration on the first `dim` of the features (S, A, d) of a finite process.
+class LSVI_UCB(FeatureLearner[Params, Memory], PlanningLearner[Params, Memory]):  # noqa: N801 - the name in the literature
+    """Optimistic least-squares value iteration on the features of a finite episodic process.
 
-    `episodes` is the number of episodes it is made for (it enters beta through a logarithm), `bonus` is c_b.
+    Parameters
+    ----------
+    features
+        Feature vectors of all states and actions, an array of shape (S, A, d) with norms of at most 1.
+    dim
+        Number of features used: the first `dim` of them. Default: all.
+    horizon
+        Number of steps H of an episode.
+    episodes
+        Planned number of episodes K, which enters the bonus through a logarithm.
+    bonus
+        Constant c_b of the exploration bonus, positive. Default: 1.
+    misspecification
+        Distance zeta between the process and a linear one, not negative. Default: 0.
+    low_switching
+        Whether to compute a new plan only after the determinant of some Lambda_h has doubled. Default: False.
+    delta
+        Probability in (0, 1) that the optimistic values or the observed regret bound fail. Default: 0.01.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
 
-    >>> from equipoise.trajectory import Trajectory
+    Examples
+    --------
+    >>> from equipoise.learners._core.trajectory import Trajectory
     >>> learner = LSVI_UCB([[[1.0, 0.0], [0.0, 1.0]]], horizon=1, episodes=10, bonus=0.1)
     >>> for _ in range(30):
     ...     policy = learner.decide(0).action
@@ -171,8 +191,8 @@ class LSVI_UCB(FeatureLearner[Params, Memory], PlanningLearner[Params, Memory]):
 
     learn_episode = staticmethod(learn_episode)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         scale = self.bonus * self.horizon
         log_term = log(2 * self.dim * self.episodes * self.horizon / (self.delta / 2))
         self.params = Params(
@@ -183,20 +203,20 @@ class LSVI_UCB(FeatureLearner[Params, Memory], PlanningLearner[Params, Memory]):
             4 * self.horizon * self.misspecification,
             self.low_switching,
         )
-        self.memory = open_memory(self.horizon, self.n_states, self.dim)
+        self.memory = new_memory(self.horizon, self.n_states, self.dim)
         plan(self.params, self.memory)
 
     def default_name(self) -> str:
-        erring = f", zeta={self.misspecification:g}" if self.misspecification else ""
-        rare = ", low switching" if self.low_switching else ""
-        return f"LSVI-UCB(d={self.dim}, c={self.bonus:g}{erring}{rare})"
+        error_suffix = f", zeta={self.misspecification:g}" if self.misspecification else ""
+        switching_suffix = ", low switching" if self.low_switching else ""
+        return f"LSVI-UCB(d={self.dim}, c={self.bonus:g}{error_suffix}{switching_suffix})"
 
     @property
-    def greatest_width(self) -> float:
-        return float(1 + self.params.bias) * super().greatest_width
+    def max_width(self) -> float:
+        return float(1 + self.params.bias) * super().max_width
 
 
-def open_memory(horizon: int, n_states: int, dim: int) -> Memory:
+def new_memory(horizon: int, n_states: int, dim: int) -> Memory:
     return Memory(
         np.tile(np.eye(dim), (horizon, 1, 1)),
         np.zeros((horizon, dim)),
@@ -210,15 +230,10 @@ def open_memory(horizon: int, n_states: int, dim: int) -> Memory:
     )
 
 
-def one_hot(n_states: int, n_actions: int) -> Array:
-    """The features that make every finite process linear: one for each state and action."""
-    return np.eye(n_states * n_actions).reshape(n_states, n_actions, -1)
-
-
 def paper_bound(dim: int, *, horizon: int, episodes: int, d_max: int, delta: float = 0.01) -> Power:
-    """H^2 sqrt(d^3 n) ln(d_max T / delta): what the selection paper presumes of LSVI-UCB on d features.
+    """H^2 sqrt(d^3 n) ln(d_max T / delta): the bound that the selection paper assumes for LSVI-UCB on d features.
 
-    Section "Linear Markov Decision Processes with Nested Model Classes"; its minimum with H n is taken by the selector.
+    Section "Linear Markov Decision Processes with Nested Model Classes"; the selector takes its minimum with H n.
 
     >>> round(paper_bound(2, horizon=5, episodes=10_000, d_max=16).coefficient)
     1173

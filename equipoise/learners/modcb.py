@@ -1,29 +1,29 @@
-"""ModCB: the smallest of nested linear classes that explains the rewards, found by an estimate of what each lacks.
+"""ModCB: finds the smallest sufficient class among nested linear classes by estimating square loss gaps.
 
-Class i presumes that expected rewards are linear in the first d_i features. The learner plays optimistic least squares
-in the current class m, and explores actions at random in t^{1 - kappa} of the first t rounds. From those rounds it
-estimates by how much each larger class j predicts better; that square loss gap can be estimated to accuracy sqrt(d_j)
-/ n after n exploring rounds, long before the parameters of class j can be. Once a gap is shown to be positive,
-the learner moves to that class and starts afresh.
+Class i assumes that expected rewards are linear in the first d_i features. The learner plays optimistic least squares
+in the current class m, and plays uniformly random actions in t^{1 - kappa} of the first t rounds. From those rounds it
+estimates how much better each larger class j predicts; that square loss gap can be estimated to accuracy sqrt(d_j) / n
+after n exploration rounds, long before the parameters of class j can be. Once a gap is shown to be positive, the
+learner moves to that class and restarts its regression.
 
 Reference: Foster, Krishnamurthy and Luo (2019), "Model selection for contextual bandits", algorithms 1 (ModCB) and 2
 (EstimateResidual).
 Symbols: kappa exploration, Sigma second_moments / n_rows over all offered actions, n explored, x and y features and
-reward of an exploring round, R = D^+ - Sigma^+ with D the class-m block of Sigma padded by zeros.
+reward of an exploration round, R = D^+ - Sigma^+ with D the class-m block of Sigma padded by zeros.
 The estimate is the paper's U-statistic, 2 / (n (n - 1)) sum_{s < t} <Sigma^{1/2} R x_s y_s, Sigma^{1/2} R x_t y_t>. As
 R Sigma R = Sigma^{-1} - D^+ and the Cholesky factor of a leading block is the leading block of the factor, with
 Sigma = L L^T, g = sum x y and G = sum y^2 x x^T it is the sum over coordinates d_m < i <= d_j of
 
     ((L^{-1} g)_i^2 - (L^{-1} G L^{-T})_ii) / (n (n - 1)),
 
-for all classes from one factorisation and without storing rounds.
-Departures: the learner of a class is OFUL, as in the authors' experiments, not Exp4-IX. Exploring rounds are spread
-evenly, not drawn by coin, as whoever learns from a round is told its action but not how it was chosen. Gaps are tested
+for all classes from one factorization and without storing rounds.
+Departures: the learner of a class is OFUL, as in the authors' experiments, not Exp4-IX. Exploration rounds are spaced
+deterministically instead of randomly, as `learn` is not told how the action was chosen. Gaps are tested
 when n has grown by an eighth, at the threshold v (2 sqrt(k t) + 2 t) / n with k = d_j - d_m, v the largest squared
 reward and t = ln(classes * (pi c)^2 / (6 delta)) in test c, which has the order of the paper's and explicit constants:
-if class m is sufficient, n times the estimate is in the limit at most v (chi^2_k - k), whose tail this is (Laurent and
-Massart 2000, lemma 1). So the probability of ever leaving a sufficient class is about delta; for finite n that is a
-limit, not a theorem.
+if class m is sufficient, n times the estimate is asymptotically at most v (chi^2_k - k), and the threshold is a tail
+bound of that distribution (Laurent and Massart 2000, lemma 1). So the probability of ever leaving a sufficient class is
+about delta; for finite n this is an approximation, not a theorem.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel, native
+from equipoise.kernels.marks import kernel, native
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels, Seeded
-from equipoise.learners.linear import WEAKEST, RangedEllipsoidLearner, check_dim
-from equipoise.learners.ridge import Ellipsoid, Ridge, open_ridge, restart, update_offered
-from equipoise.learners.selecting import SelectingLearner, masked, optimistic_proposal, uniform_proposal
+from equipoise.learners._core.base import Kernels, Seeded
+from equipoise.learners._core.linear import MIN_REGULARIZATION, RangedEllipsoidLearner, check_dim
+from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, restart, update_offered
+from equipoise.learners._core.selecting import SelectingLearner, mask_features, optimistic_proposal, uniform_proposal
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import probability
 from equipoise.types import Array, Integers
-from equipoise.validation import probability
 
 
 class Params(NamedTuple):
@@ -55,7 +55,7 @@ class Params(NamedTuple):
     exploration: float  # kappa
     delta: float
     largest_square: float  # v
-    jitter: float  # added to the diagonal of Sigma, so that features that never vary do no harm
+    jitter: float  # added to the diagonal of Sigma, so that it is invertible if features never vary
 
 
 class Memory(NamedTuple):
@@ -64,23 +64,23 @@ class Memory(NamedTuple):
     current: Integers  # (1,) index of the class
     rounds: Integers  # (1,)
     explored: Integers  # (1,) n
-    tests: Integers  # (2,) how many there were, and the n of the next
+    tests: Integers  # (2,) number of tests so far, and the n of the next one
     n_rows: Integers  # (1,) offered actions in second_moments
     second_moments: Array  # (d, d) sum of a a^T over all offered actions
-    moments: Array  # (d,) sum of x y over exploring rounds
-    squares: Array  # (d, d) sum of y^2 x x^T over exploring rounds
+    moments: Array  # (d,) sum of x y over exploration rounds
+    squares: Array  # (d, d) sum of y^2 x x^T over exploration rounds
 
 
 @kernel
 def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> Proposal:
     if explores(params, memory):
         return uniform_proposal(memory.ridge, actions, rng)
-    return optimistic_proposal(params.ellipsoid, memory.ridge, masked(actions, memory.kept))
+    return optimistic_proposal(params.ellipsoid, memory.ridge, mask_features(actions, memory.kept))
 
 
 @kernel
 def explores(params: Params, memory: Memory) -> bool:
-    """Whether exploring rounds lag behind t^{1 - kappa}."""
+    """Whether the number of exploration rounds is below t^{1 - kappa}."""
     return bool(memory.explored[0] < (memory.rounds[0] + 1.0) ** (1.0 - params.exploration))
 
 
@@ -95,11 +95,11 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
         for i in range(dim):
             memory.moments[i] += reward * actions[action, i]
         add_outer(memory.squares, actions, action, action + 1, reward * reward)
-    update_offered(memory.ridge, masked(actions, memory.kept), action, reward)
+    update_offered(memory.ridge, mask_features(actions, memory.kept), action, reward)
     if explored and memory.explored[0] == memory.tests[1]:
         memory.tests[0] += 1
         memory.tests[1] += 1 + memory.tests[1] // 8
-        move_on(params, memory)
+        switch_class(params, memory)
 
 
 @kernel
@@ -118,8 +118,8 @@ def _add_outer(sums: Array, rows: Array, first: int, last: int, weight: float) -
 
 
 @kernel
-def move_on(params: Params, memory: Memory) -> None:
-    """Move to the smallest class that is shown to predict better than the current one, if there is one."""
+def switch_class(params: Params, memory: Memory) -> None:
+    """Switch to the smallest class that is shown to predict better than the current one, if any."""
     increments = gap_increments(params, memory)
     n_classes, d_current = len(params.dims), params.dims[memory.current[0]]
     gap, i = 0.0, d_current
@@ -136,7 +136,7 @@ def move_on(params: Params, memory: Memory) -> None:
 
 @kernel
 def gap_increments(params: Params, memory: Memory) -> Array:
-    """For each coordinate what it adds to the estimated square loss gap of a class that contains it."""
+    """Contribution of each coordinate to the estimated square loss gap of a class that contains it."""
     sigma = memory.second_moments / memory.n_rows[0] + params.jitter * np.eye(len(memory.kept))
     inverse = np.linalg.inv(np.linalg.cholesky(sigma))
     scores, own = inverse.dot(memory.moments), np.vecdot(inverse.dot(memory.squares), inverse)
@@ -172,15 +172,15 @@ def _gap_increments(params: Params, memory: Memory) -> Array:
 
 @kernel
 def threshold(params: Params, memory: Memory, degrees: int) -> float:
-    """What the estimated gap to a class with `degrees` more features stays below if the current class is sufficient."""
+    """Upper bound on the estimated gap to a class with `degrees` more features if the current class is sufficient."""
     tail = log(len(params.dims) * (pi * memory.tests[0]) ** 2 / (6.0 * params.delta))
     return float(params.largest_square * (2.0 * sqrt(degrees * tail) + 2.0 * tail) / memory.explored[0])
 
 
 def check_dims(name: str, dims: object) -> tuple[int, ...]:
-    """Increasing numbers of features."""
+    """Return increasing numbers of features as a tuple."""
     if isinstance(dims, str) or not isinstance(dims, Sequence) or len(dims) == 0:
-        raise InvalidArgument(f"{name} is {dims!r}, but must be a list of numbers of features")
+        raise InvalidArgument(f"{name} is {dims!r}, but must be a nonempty list of numbers of features")
     checked = tuple(check_dim(f"{name}[{i}]", dim) for i, dim in enumerate(dims))
     if any(later <= earlier for earlier, later in pairwise(checked)):
         raise InvalidArgument(f"{name} is {dims!r}, but must increase")
@@ -189,28 +189,51 @@ def check_dims(name: str, dims: object) -> tuple[int, ...]:
 
 @configurable
 class ModCB(Seeded[Params, Memory], RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
-    """Optimistic least squares on the first d features of the offered actions, d being the smallest of `dims` that
-    suffices; see `LinearLearner` for contexts.
+    """Optimistic least squares on the smallest of several nested sets of features that suffices.
 
-    `exploration` is kappa: exploring rounds are t^{1 - kappa} of t. `noise` is the sub-Gaussian factor of the rewards,
-    `norm_bound` bounds theta*, `reward_range` is where rewards lie, `delta` the probability with which a sufficient
-    class is left, and that with which the ellipsoid of a class fails. `seed` is that of the learner's own random
-    stream, used where `decide` is given none.
+    A context is a K x d matrix with one offered action per row and as many columns as the largest of `dims`, or more; K
+    may change from round to round.
 
+    Parameters
+    ----------
+    dims
+        Increasing numbers of features d_1 < d_2 < ...; class i uses the first d_i columns of a context.
+    exploration
+        Exponent kappa in (0, 1): t^(1 - kappa) of the first t rounds explore. Default: 1/3.
+    noise
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
+    norm_bound
+        Upper bound on the norm of the true parameter theta*, positive. Default: 1.
+    action_bound
+        Upper bound on the norm of a row of a context, positive; larger rows are rejected. Default: 1.
+    regularization
+        Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
+    delta
+        Approximate probability in (0, 1) of leaving a sufficient class, and of a failure of the ellipsoid of a class.
+        Default: 0.01.
+    reward_range
+        Interval (low, high) that contains all rewards. Default: (0, 1).
+    seed
+        Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
     >>> learner = ModCB([1, 2])
     >>> learner.decide([[1.0, 0.0], [0.0, 1.0]]).probability
     0.5
     """
 
     dims: Sequence[int] = setting(check=check_dims, kw_only=False)
-    dim: int = field(init=False)  # the greatest of them
+    dim: int = field(init=False)  # the largest of them
     exploration: float = setting(default=1 / 3, check=probability)
 
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         self.dim = self.dims[-1]
-        super()._open()
+        super()._set_up()
         self.params = Params(
             np.array(self.dims),
             self.ellipsoid,
@@ -218,12 +241,12 @@ class ModCB(Seeded[Params, Memory], RangedEllipsoidLearner[Params, Memory], Sele
             self.exploration,
             self.delta,
             max(abs(end) for end in self.reward_range) ** 2,
-            WEAKEST * self.action_bound**2,
+            MIN_REGULARIZATION * self.action_bound**2,
         )
         kept = np.zeros(self.dim)
         kept[: self.dims[0]] = 1.0
         self.memory = Memory(
-            ridge=open_ridge(self.dim, self.regularization),
+            ridge=new_ridge(self.dim, self.regularization),
             kept=kept,
             current=np.zeros(1, np.int64),
             rounds=np.zeros(1, np.int64),

@@ -1,17 +1,17 @@
 """OFUL: optimism in the face of uncertainty for linear rewards.
 
 The expected reward of an action a is <theta*, a> with ||theta*|| <= S. The learner keeps a ridge estimate and an
-ellipsoid around it that contains theta* at all times with probability 1 - delta, and plays the action whose reward is
-greatest somewhere in the ellipsoid. Twice the width of the played action bounds what the play can lose, which makes
-the observed regret bound; estimate minus width is a lower bound on the action's expected reward.
+ellipsoid around it that contains theta* at all times with probability 1 - delta, and plays the action with the
+largest expected reward over the ellipsoid. Twice the width of the played action bounds the regret of the play, which
+gives the observed regret bound; estimate minus width is a lower bound on the expected reward of the action.
 
 Reference: Abbasi-Yadkori, Pal and Szepesvari (2011), "Improved algorithms for linear stochastic bandits", figure 1 and
 theorems 2 and 3.
 Symbols: Sigma, theta and beta as in `ridge`, S norm_bound, L action_bound, lambda regularization, kappa scale
 (confidence tuning), eps misspecification; norms of actions are those in Sigma^{-1}.
 With rewards only within eps of linear, |a^T Sigma^{-1} sum a_s e_s| <= eps sqrt(n) ||a|| for n rows in Sigma (for rows
-of total weight n), so the width grows by eps sqrt(n) ||a||, the regret of a play by 2 eps, and its lower bound falls
-by eps (selection paper, "Unknown Approximation Error").
+of total weight n), so the width grows by eps sqrt(n) ||a||, the regret of a play by 2 eps, and its lower bound
+decreases by eps (selection paper, "Unknown Approximation Error").
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
-from equipoise.learners.ball import Ball, check_ball_action, farthest_point
-from equipoise.learners.base import Kernels
-from equipoise.learners.linear import RangedEllipsoidLearner, RidgeLearner, learn
-from equipoise.learners.ridge import (
+from equipoise.learners._core.ball import Ball, check_ball_action, farthest_point
+from equipoise.learners._core.base import Kernels
+from equipoise.learners._core.linear import RangedEllipsoidLearner, RidgeLearner, learn
+from equipoise.learners._core.linear_class import LinearClass
+from equipoise.learners._core.ridge import (
     Ellipsoid,
     Ridge,
     ellipsoid_radius,
     evaluate,
     most_optimistic,
 )
-from equipoise.nesting import LinearClass
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import non_negative
 from equipoise.types import Action, Array, Context
-from equipoise.validation import non_negative
 
 
 class Params(NamedTuple):
@@ -54,7 +54,7 @@ def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generato
     radius = optimistic_radius(params, ridge)
     action, greedy = most_optimistic(means, squared_norms, radius)
     mean = float(means[action])
-    lower, regret = statement(params, mean, radius * sqrt(squared_norms[action]))
+    lower, regret = lower_and_regret(params, mean, radius * sqrt(squared_norms[action]))
     return Proposal(action, lower, regret, 1.0, greedy, mean)
 
 
@@ -66,21 +66,45 @@ def optimistic_radius(params: Params, ridge: Ridge) -> float:
 
 
 @kernel
-def statement(params: Params, mean: float, half_width: float) -> tuple[float, float]:
-    """(lower, regret) of an action: where its expected reward lies at least, and what playing it loses at most."""
+def lower_and_regret(params: Params, mean: float, half_width: float) -> tuple[float, float]:
+    """(lower, regret): a lower bound on the expected reward of an action, and an upper bound on its regret."""
     lower = min(max(mean - half_width - params.misspecification, params.low), params.high)
     return lower, min(2.0 * (half_width + params.misspecification), params.high - params.low)
 
 
 @configurable
 class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
-    """Optimistic least squares on the first `dim` features of the offered actions; see `LinearLearner` for contexts.
+    """Optimistic least squares for rewards that are linear in the features of the actions.
 
-    A `Ball` as context offers all vectors up to its radius; actions are then vectors, zero beyond the first `dim`
-    entries. `noise` is the sub-Gaussian factor of the rewards (half their range always suffices), `norm_bound` bounds
-    theta*, `reward_range` is where expected rewards lie. `scale` multiplies the radius of the ellipsoid; below 1 its
-    statements need not hold. `misspecification` bounds how far expected rewards are from linear.
+    A context is a K x d matrix with one offered action per row and d >= dim columns; K may change from round to round.
+    A `Ball` as context offers all vectors up to its radius; actions are then vectors that are zero beyond the first
+    `dim` entries.
 
+    Parameters
+    ----------
+    dim
+        Number of features used: the first `dim` columns of a context. At least 1.
+    noise
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
+    norm_bound
+        Upper bound on the norm of the true parameter theta*, positive. Default: 1.
+    action_bound
+        Upper bound on the norm of a row of a context, positive; larger rows are rejected. Default: 1.
+    regularization
+        Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
+    delta
+        Probability in (0, 1) that the confidence ellipsoid ever fails to contain theta*. Default: 0.01.
+    scale
+        Factor of the radius of the ellipsoid, positive; below 1 its statements need not hold. Default: 1.
+    misspecification
+        Upper bound on the distance between expected rewards and a linear function, not negative. Default: 0.
+    reward_range
+        Interval (low, high) that contains all expected rewards. Default: (0, 1).
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
     >>> learner = OFUL(dim=2)
     >>> learner.learn([[1.0, 0.0], [0.0, 1.0]], action=1, reward=1.0)
     >>> learner.decide([[0.6, 0.0], [0.0, 0.6], [0.0, 1.0]]).action
@@ -93,20 +117,20 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     provides = frozenset({"lower", "regret", "greedy", "value"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self.params = Params(self.dim, self.ellipsoid, self.scale, self.misspecification, *self.reward_range)
 
     def default_name(self) -> str:
-        erring = f", eps={self.misspecification:.3g}" if self.misspecification else ""
-        return f"{super().default_name().removesuffix(')')}{erring})"
+        error_suffix = f", eps={self.misspecification:.3g}" if self.misspecification else ""
+        return f"{super().default_name().removesuffix(')')}{error_suffix})"
 
-    def linear_class(self) -> LinearClass:
-        """What it presumes of the rewards."""
-        return super().linear_class()._replace(scale=self.scale, misspecification=self.misspecification)
+    def model_class(self) -> LinearClass:
+        """The class of rewards that the learner assumes."""
+        return super().model_class()._replace(scale=self.scale, misspecification=self.misspecification)
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
-        """The action of greatest optimistic reward, with its lower bound and what it adds to the observed regret."""
+        """Propose the action with the highest upper confidence bound, with its lower bound and its observed regret."""
         if isinstance(context, Ball):
             return self._decide_on(context)
         return decide(self.params, self.memory, self.check_context(context), rng)
@@ -115,16 +139,16 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
         ball.check_for(self.dim, self.action_bound)
         radius = optimistic_radius(self.params, self.memory)
         point = farthest_point(self.memory.theta, self.memory.factor, radius)
-        point /= np.abs(point).max()  # so that squares of tiny entries do not vanish
+        point /= np.abs(point).max()  # so that squares of tiny entries do not underflow
         action = np.zeros(ball.dim)
         action[: self.dim] = point * (ball.radius / sqrt(float(point @ point)))
         means, squared_norms = evaluate(self.memory, action[None, :])
         mean = float(means[0])
-        lower, regret = statement(self.params, mean, radius * sqrt(squared_norms[0]))
+        lower, regret = lower_and_regret(self.params, mean, radius * sqrt(squared_norms[0]))
         return Proposal(action, lower, regret, 1.0, self._greedy_on(ball, action), mean)
 
     def _greedy_on(self, ball: Ball, action: Array) -> Array:
-        """The vector of the ball along the estimate; `action` itself before anything was learned."""
+        """The vector of the ball in the direction of the estimate; `action` itself while the estimate is zero."""
         length = float(np.linalg.norm(self.memory.theta))
         if length == 0.0:
             return action

@@ -1,26 +1,27 @@
-"""OSOM-style learner: finitely many arms until the contexts are shown to matter, a linear model from then on.
+"""OSOM-style learner: UCB over the arms until contexts are shown to matter, then a linear model.
 
-The expected reward of arm k is mu_k + <a_k, theta*>; if theta* = 0 contexts tell nothing and UCB over the arms is
-right. The learner plays UCB and keeps, from the same rewards, a linear regression with one intercept per arm. Once the
-optimistic rewards of a policy that uses contexts exceed the rewards of UCB by more than is possible if theta* = 0, it
-plays optimistic least squares for good.
+The expected reward of arm k is mu_k + <a_k, theta*>; if theta* = 0, contexts carry no information and UCB over
+the arms is sufficient. The learner plays UCB and fits a linear regression with one intercept per arm to the same
+rewards. Once the optimistic rewards of a policy that uses contexts exceed the rewards of UCB by more than is possible
+if theta* = 0, it switches permanently to optimistic least squares.
 
 Reference: Chatterji, Muthukumar and Bartlett (2020), "OSOM: a simultaneously optimal algorithm for multi-armed and
 linear contextual bandits", algorithm 1.
 Symbols: g_s reward, i_s arm played, m_k and u_k upper end and half-width of UCB's interval for arm k, c_k and w_k
 center and half-width of the regression's interval for <a_k - mean of a_k, theta*>, D(t) radius of the summed noise.
 "-style": accumulating the optimistic reward of the linear policy minus that of UCB is the paper's idea; the threshold,
-whose exact form could not be compared, is our own and observed, not worst case. Switch after round t if
+whose exact form was not available for comparison, is our own and data-dependent instead of worst case. Switch after
+round t if
 
     sum_{s <= t} max_k (m_k + c_k + w_k) - g_s - 2 u_{i_s} - 2 max_k w_k  >  D(t).
 
-If theta* = 0 and all intervals hold, c_k + w_k <= 2 w_k, m_k <= m_{i_s} <= mu_{i_s} + 2 u_{i_s}, and g_s strays from
-mu_{i_s} by D(t) in all: the learner never switches, with probability 1 - delta (a third for each of UCB, regression and
-noise). As long as it has not switched, its regret is at most the sum of 2 u + 2 max w plus twice D(t), of order
-sqrt(t) if contexts vary in all directions, as the paper assumes, and `noise` covers what contexts add to the rewards
-of an arm. The paper also assumes contexts of mean zero; here the mean features of each arm so far are subtracted
-instead, as what they earn is part of what UCB sees. The regression is on rewards minus the middle of their range,
-which intercepts make up for.
+If theta* = 0 and all intervals hold, c_k + w_k <= 2 w_k, m_k <= m_{i_s} <= mu_{i_s} + 2 u_{i_s}, and the sum of
+g_s - mu_{i_s} is at most D(t) in magnitude: the learner never switches, with probability 1 - delta (a third for each of
+UCB, regression and noise). As long as it has not switched, its regret is at most the sum of 2 u + 2 max w plus twice
+D(t), of order sqrt(t) if contexts vary in all directions, as the paper assumes, and `noise` covers what contexts add to
+the rewards of an arm. The paper also assumes contexts of mean zero; here the mean features of each arm so far are
+subtracted instead, as their effect on rewards is part of the means of the arms. The regression is on rewards minus the
+midpoint of their range, which the intercepts absorb.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.confidence import Stitched, radius_sum, stitched
-from equipoise.kernel import kernel, native
+from equipoise.kernels.marks import kernel, native
 from equipoise.learner import Proposal
 from equipoise.learners import ucb
-from equipoise.learners.base import Kernels
-from equipoise.learners.linear import RangedEllipsoidLearner, check_dim
-from equipoise.learners.ridge import (
+from equipoise.learners._core.base import Kernels
+from equipoise.learners._core.linear import RangedEllipsoidLearner, check_dim
+from equipoise.learners._core.ridge import (
     Ellipsoid,
     Ridge,
     ellipsoid_radius,
     evaluate,
-    open_ridge,
+    new_ridge,
     update_offered,
 )
-from equipoise.learners.selecting import SelectingLearner, check_arms, optimistic_action, with_intercepts
+from equipoise.learners._core.selecting import SelectingLearner, add_intercepts, check_arms, optimistic_action
 from equipoise.settings import configurable, setting
 from equipoise.types import Array, Integers
 
@@ -63,7 +64,7 @@ class Memory(NamedTuple):
     ridge: Ridge  # over (mu, theta)
     offers: Integers  # (arms,) how often each arm was offered
     mean_features: Array  # (arms, d) over those offers
-    excess: Array  # (1,) what the optimistic rewards of the linear policy exceed those of UCB and its allowance by
+    excess: Array  # (1,) the left side of the switching condition
     linear: Integers  # (1,) 1 once the learner has switched
 
 
@@ -73,7 +74,7 @@ def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Genera
         action = int(memory.plain.mean_uppers[: len(actions)].argmax())
         greedy, value = ucb.estimates(params.ucb, memory.plain, len(actions), action)
     else:
-        rows = with_intercepts(actions, params.arms, params.dim)
+        rows = add_intercepts(actions, params.arms, params.dim)
         action, mean, _, greedy = optimistic_action(params.ellipsoid, memory.ridge, rows)
         value = mean + params.middle
     return Proposal(action, -inf, nan, 1.0, greedy, value)
@@ -87,13 +88,13 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
         ucb.learn(params.ucb, memory.plain, actions, action, reward, 1.0)
         if memory.excess[0] > radius_sum(params.noise, memory.ridge.updates[0] + 1):
             memory.linear[0] = 1
-    rows = with_intercepts(actions, params.arms, params.dim)
+    rows = add_intercepts(actions, params.arms, params.dim)
     update_offered(memory.ridge, rows, action, reward - params.middle)
 
 
 @kernel
 def deviations(memory: Memory, actions: Array) -> Array:
-    """Take note of the offered features; returns by how much they deviate from their arms' means, behind zeros."""
+    """Update the mean features of the arms; return the deviations of the offered features from them, after zeros."""
     n_actions, (arms, dim) = len(actions), memory.mean_features.shape
     means, offers = memory.mean_features[:n_actions], memory.offers[:n_actions]
     offers += 1
@@ -115,26 +116,48 @@ def _deviations(memory: Memory, actions: Array) -> Array:
 
 @kernel
 def excess_of(params: Params, memory: Memory, rows: Array, action: int, reward: float) -> float:
-    """The round's term of the sum, of the deviations of the offered features; none while an offered arm is unplayed."""
+    """The term of one round in the switching condition; 0 while an offered arm is unplayed."""
     means, squared_norms = evaluate(memory.ridge, rows)
     radius = ellipsoid_radius(params.ellipsoid, memory.ridge)
-    optimistic, widest = -inf, 0.0
+    optimistic, max_half_width = -inf, 0.0
     for k in range(len(rows)):
         half_width = radius * sqrt(squared_norms[k])
         optimistic = max(optimistic, float(memory.plain.mean_uppers[k]) + float(means[k]) + half_width)
-        widest = max(widest, half_width)
+        max_half_width = max(max_half_width, half_width)
     if optimistic == inf:
         return 0.0
-    return optimistic - reward - 2.0 * float(memory.plain.half_widths[action]) - 2.0 * widest
+    return optimistic - reward - 2.0 * float(memory.plain.half_widths[action]) - 2.0 * max_half_width
 
 
 @configurable
 class OSOM(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
-    """UCB over `arms` arms, or optimistic least squares on them and the first `dim` features of their contexts.
+    """UCB over the arms until contexts are shown to matter, then optimistic least squares.
 
-    Row k of a context is arm k. `noise` is the sub-Gaussian factor of the rewards, `norm_bound` bounds theta*,
-    `reward_range` is where expected rewards lie, `delta` the probability with which it switches without reason.
+    A context is a K x d matrix with one row per arm, at most `arms` of them, and d >= dim columns.
 
+    Parameters
+    ----------
+    arms
+        Number of arms; row k of a context is arm k.
+    dim
+        Number of features used: the first `dim` columns of a context. At least 1.
+    noise
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
+    norm_bound
+        Upper bound on the norm of the true parameter theta*, positive. Default: 1.
+    action_bound
+        Upper bound on the norm of a row of a context, positive; larger rows are rejected. Default: 1.
+    regularization
+        Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
+    delta
+        Probability in (0, 1) of switching to the linear model although contexts do not matter. Default: 0.01.
+    reward_range
+        Interval (low, high) that contains all expected rewards. Default: (0, 1).
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
     >>> learner = OSOM(3, dim=2)
     >>> learner.learn([[0.5, 0.0], [0.0, 0.5], [0.0, 0.0]], 0, 1.0)
     >>> learner.decide([[0.5, 0.0], [0.0, 0.5], [0.0, 0.0]]).action, bool(learner.memory.linear[0])
@@ -146,8 +169,8 @@ class OSOM(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memo
 
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         low, high = self.reward_range
         share = self.delta / 3
         plain = ucb.UCB(self.arms, noise=self.noise, delta=share, reward_range=self.reward_range)
@@ -162,7 +185,7 @@ class OSOM(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memo
         )
         self.memory = Memory(
             plain.memory,
-            open_ridge(self.arms + self.dim, self.regularization),
+            new_ridge(self.arms + self.dim, self.regularization),
             np.zeros(self.arms, np.int64),
             np.zeros((self.arms, self.dim)),
             np.zeros(1),

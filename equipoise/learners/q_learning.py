@@ -1,12 +1,12 @@
 """Q-learning with optimistic bonuses: the model-free baseline for finite episodic decision processes.
 
-Every Q_h(s, a) starts at H. The t-th visit moves it by the rate (H + 1) / (H + t) towards reward plus next value plus a
+Every Q_h(s, a) starts at H. The t-th visit moves it at rate (H + 1) / (H + t) toward reward plus next value plus a
 bonus of order sqrt(H^3 / t); the policy is greedy. An episode costs O(H A) and the memory is one table.
 
 Reference: Jin, Allen-Zhu, Bubeck and Jordan (2018), "Is Q-learning provably efficient?", algorithm 1 (UCB-Hoeffding)
 and theorem 1. Symbols: c bonus, iota log_term = ln(S A T / p).
-Departure: Q_h starts and is clipped at H - h + 1 in place of H. There is no observed regret bound: what an estimate is
-still off by depends on every value it was ever moved towards.
+Departure: Q_h starts and is clipped at H - h + 1 instead of H. There is no observed regret bound, because the error of
+an estimate depends on all of its past targets.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.bounds import Power
-from equipoise.kernel import kernel
-from equipoise.learners.episodic import PlanningLearner, Table, Tabular
+from equipoise.kernels.marks import kernel
+from equipoise.learners._core.episodic import PlanningLearner, Table, Tabular
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count, positive, probability
 from equipoise.types import Array, Integers
-from equipoise.validation import count, positive, probability
 
 
 class Params(NamedTuple):
@@ -59,8 +59,27 @@ def learn_episode(params: Params, memory: Memory, states: Table, actions: Table,
 
 @configurable
 class QLearning(Tabular, PlanningLearner[Params, Memory]):
-    """Optimistic Q-learning; `episodes` is the number of episodes it is made for.
+    """Optimistic Q-learning for finite episodic processes.
 
+    Parameters
+    ----------
+    n_states
+        Number of states S of the process.
+    n_actions
+        Number of actions A in each state.
+    horizon
+        Number of steps H of an episode.
+    episodes
+        Planned number of episodes K, which enters the bonus through a logarithm.
+    bonus
+        Constant c of the exploration bonus, positive. Default: 1.
+    delta
+        Probability in (0, 1) that the values are not optimistic. Default: 0.01.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
     >>> QLearning(n_states=2, n_actions=2, horizon=3, episodes=100).name
     'Q-learning(c=1)'
     """
@@ -70,14 +89,14 @@ class QLearning(Tabular, PlanningLearner[Params, Memory]):
     provides = frozenset()
     learn_episode = staticmethod(learn_episode)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         steps = self.n_states * self.n_actions * self.episodes * self.horizon
         self.params = Params(self.bonus * sqrt(self.horizon**3 * log(steps / self.delta)))
         shape = (self.horizon, self.n_states, self.n_actions)
-        left = np.arange(self.horizon, 0.0, -1.0)[:, None, None]
+        steps_left = np.arange(self.horizon, 0.0, -1.0)[:, None, None]
         self.memory = Memory(
-            left * np.ones(shape),
+            steps_left * np.ones(shape),
             np.zeros(shape, np.int64),
             np.zeros(shape[:2], np.int64),
             np.full(shape[:2], nan),

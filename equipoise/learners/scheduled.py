@@ -1,16 +1,12 @@
-"""Scheduled: a learner whose regret is known exactly beforehand, for checks of what selectors are promised.
+"""Scheduled: a learner whose regret is known exactly in advance, for tests of the guarantees of selectors.
 
 The best action must always be offered first and one that is worse by `gap` second, as `GapBandit` does. The learner
 plays the worse one whenever that keeps its regret within f(n), a function of its number of plays n, and the best one
-else. So after n plays it has lost gap floor(f(n)/gap), for f that grows by `gap` per play at most, whatever rewards it
-was told: nothing is learned and nothing is random.
+otherwise. So after n plays its regret is gap floor(f(n)/gap), if f grows by at most `gap` per play, whatever the
+rewards: nothing is learned and nothing is random.
 
 Symbols: f is c n^s ("power"), c sqrt(n ln_+(n/s)) ("sqrt-log") or c sqrt(n) + s n ("linear-sqrt"), c `coefficient` and
 s `shape`, as in `equipoise.bounds`.
-
->>> learner = Scheduled("power", 1.0, 0.5, gap=0.4)
->>> [round(learner.regret(n), 1) for n in (1, 4, 100)]
-[0.4, 1.6, 10.0]
 """
 
 from __future__ import annotations
@@ -23,13 +19,13 @@ import numpy as np
 
 from equipoise.bounds import Bound, LinearSqrt, Power, SqrtLog, bound_code, closed_form
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels
-from equipoise.learners.finite import FeaturelessLearner
+from equipoise.learners._core.base import Kernels
+from equipoise.learners._core.finite import FeaturelessLearner
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count, one_of, positive, real
 from equipoise.types import Array, Integers
-from equipoise.validation import count, one_of, positive, real
 
 FAMILIES = ("power", "sqrt-log", "linear-sqrt")
 
@@ -63,10 +59,29 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 
 @configurable
 class Scheduled(FeaturelessLearner[Params, Memory]):
-    """Regret as scheduled; a context is None, or a K x d matrix of K >= 2 actions.
+    """A learner with a regret that is fixed in advance, for tests of selectors.
 
-    `family` and its two numbers give f, `gap` is what the second action costs. Each proposal says what the play costs,
-    so that with the bound `Observed()` the learner keeps its bound, and nothing to spare.
+    A context is None, or a K x d matrix of K >= 2 actions. Each proposal states the regret of the play, so the bound
+    `Observed()` is true and tight.
+
+    Parameters
+    ----------
+    family
+        Family of f: "power", "sqrt-log" or "linear-sqrt".
+    coefficient
+        Coefficient c of f, positive.
+    shape
+        Second parameter s of f: exponent, delta or slope.
+    gap
+        Regret of a play of the second action, positive. Default: 0.4.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
+    >>> learner = Scheduled("power", 1.0, 0.5, gap=0.4)
+    >>> [round(learner.regret(n), 1) for n in (1, 4, 100)]
+    [0.4, 1.6, 10.0]
     """
 
     family: str = setting(check=partial(one_of, options=FAMILIES), kw_only=False)
@@ -77,8 +92,8 @@ class Scheduled(FeaturelessLearner[Params, Memory]):
     provides = frozenset({"regret", "greedy"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self.params = Params(*bound_code(self.bound()), self.gap)
         self.memory = Memory(np.zeros(1, np.int64), np.zeros(1, np.int64))
         self._all_actions = np.empty((2, 0))
@@ -87,7 +102,7 @@ class Scheduled(FeaturelessLearner[Params, Memory]):
         return f"Scheduled({self.family}, {self.coefficient:g}, {self.shape:.3g})"
 
     def bound(self, scale: float = 1.0) -> Bound:
-        """f as a candidate bound: true as it is, for any width of at least `gap`, and false if scaled down."""
+        """f as a candidate bound: true for any width of at least `gap`, and false if `scale` is below 1."""
         match self.family:
             case "power":
                 return Power(scale * self.coefficient, self.shape)
@@ -97,13 +112,13 @@ class Scheduled(FeaturelessLearner[Params, Memory]):
                 return LinearSqrt(scale * self.shape, scale * self.coefficient)
 
     def regret(self, plays: int) -> float:
-        """The regret after so many plays, alone on a problem as described."""
+        """The regret after `plays` plays, alone on a problem as described in the module docstring."""
         kind, coefficient, shape, _ = self.params
         losses = 0
         for n in range(1, count("plays", plays, least=0) + 1):
             losses += self.gap * (losses + 1) <= closed_form(kind, coefficient, shape, n)
         return self.gap * losses
 
-    def check_number(self, n_actions: int) -> None:
+    def check_n_actions(self, n_actions: int) -> None:
         if n_actions < 2:
             raise InvalidArgument(f"context has {n_actions} rows, but must have at least 2")

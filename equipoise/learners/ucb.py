@@ -1,24 +1,19 @@
-"""UCB: optimism for finitely many arms, with widths that hold at all times at once.
+"""UCB: optimism for finitely many arms, with widths that hold simultaneously at all times.
 
-Each arm has an interval around its mean reward that contains its expected reward after every number of plays with
-probability 1 - delta, all arms together. The learner plays the offered arm whose interval reaches highest, an unplayed
-arm (whose interval is infinite) before any other, ties going to the lower index. On the event that all intervals hold,
-twice the width of the played arm bounds what the play can lose against the best offered arm, and the interval's lower
-end bounds the arm's expected reward.
+Each arm has an interval around its mean reward. With probability 1 - delta, the intervals of all arms contain the
+expected rewards after every number of plays. The learner plays the offered arm with the highest upper bound, where
+unplayed arms (with infinite intervals) come first and ties go to the lower index. If all intervals hold, twice the
+width of the played arm bounds the regret of the play against the best offered arm, and the lower end of its interval
+bounds its expected reward.
 
 References: Auer, Cesa-Bianchi and Fischer (2002), "Finite-time analysis of the multiarmed bandit problem", figure 1
 (UCB1); Howard, Ramdas, McAuliffe and Sekhon (2021), "Time-uniform, nonparametric, nonasymptotic confidence sequences",
 eq. (11), is the radius.
-Departures from UCB1: its width sqrt(2 ln t / n) grows with the round t, presumes rewards in [0, 1] and holds at each
-round with a probability that depends on t; here the width of an arm changes with its own plays n only, takes any
-sub-Gaussian factor and holds at all rounds at once, with one share delta / (2 arms) for each side of each arm.
+Departures from UCB1: its width sqrt(2 ln t / n) grows with the round t, assumes rewards in [0, 1] and holds at each
+round with a probability that depends on t; here the width of an arm depends on its own plays n only, works with any
+sub-Gaussian factor and holds at all rounds simultaneously, with delta / (2 arms) for each side of each arm.
 A play of weight w counts w times: the mean is sum w r / sum w, and as sum w (r - mu) has the variance process sigma^2
 sum w^2 for weights known before their reward, the width is D(sum w^2) / sum w.
-
->>> learner = UCB(3)
->>> learner.learn(None, learner.decide(None).action, reward=1.0)
->>> learner.decide(None).action
-1
 """
 
 from __future__ import annotations
@@ -29,13 +24,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.confidence import Stitched, radius_sum, stitched
-from equipoise.kernel import kernel, native
+from equipoise.kernels.marks import kernel, native
 from equipoise.learner import Proposal
-from equipoise.learners.base import Kernels, Ranged
-from equipoise.learners.finite import FiniteLearner
+from equipoise.learners._core.base import Kernels, Ranged
+from equipoise.learners._core.finite import FiniteLearner
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import positive, probability
 from equipoise.types import Array, Integers
-from equipoise.validation import positive, probability
 
 
 class Params(NamedTuple):
@@ -48,7 +43,7 @@ class Memory(NamedTuple):
     """Sums over the plays of each arm, and the ends of its interval: (-inf, inf) while it is unplayed."""
 
     plays: Integers
-    weight_sums: Array  # the plays, each counted by its weight
+    weight_sums: Array  # sums of the weights of the plays
     squared_weight_sums: Array
     reward_sums: Array  # weighted
     half_widths: Array
@@ -67,10 +62,10 @@ def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Genera
 
 @kernel
 def estimates(params: Params, memory: Memory, n_actions: int, action: int) -> tuple[int, float]:
-    """The offered arm of greatest mean reward, an unplayed one before any other, and the mean reward of `action`.
+    """The offered arm with the highest mean reward, unplayed arms first, and the mean reward of `action`.
 
-    `action` is the optimistic choice, so if it has been played, all have. Unplayed, it counts as the middle of the
-    range.
+    `action` is the optimistic choice, so if it has been played, all offered arms have. The estimate of an unplayed arm
+    is the midpoint of the range.
     """
     if memory.plays[action] == 0:
         return action, (params.low + params.high) / 2.0
@@ -82,11 +77,11 @@ def estimates(params: Params, memory: Memory, n_actions: int, action: int) -> tu
 def _estimates(params: Params, memory: Memory, n_actions: int, action: int) -> tuple[int, float]:
     if memory.plays[action] == 0:
         return action, (params.low + params.high) / 2.0
-    best, greatest = 0, -inf
+    best, best_value = 0, -inf
     for k in range(n_actions):
         mean_reward = memory.reward_sums[k] / memory.weight_sums[k]
-        if mean_reward > greatest:
-            best, greatest = k, mean_reward
+        if mean_reward > best_value:
+            best, best_value = k, mean_reward
     return best, memory.reward_sums[action] / memory.weight_sums[action]
 
 
@@ -102,7 +97,7 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
     memory.squared_weight_sums[action] = squared_weight_sum
     memory.reward_sums[action] = reward_sum
     mean_reward = reward_sum / weight_sum
-    # The radius is that of a sum whose variance is at least that of one play of weight 1.
+    # The radius holds for sums whose variance is at least that of one play of weight 1.
     half_width = radius_sum(params.radius, max(squared_weight_sum, 1.0)) / weight_sum
     memory.half_widths[action] = half_width
     memory.mean_lowers[action] = mean_reward - half_width
@@ -111,11 +106,32 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 
 @configurable
 class UCB(FiniteLearner[Params, Memory], Ranged):
-    """Optimism over `arms` arms; see `FiniteLearner` for contexts.
+    """Upper confidence bounds for finitely many arms.
 
-    `noise` is the sub-Gaussian factor of the rewards (half their range always suffices), `delta` the probability with
-    which some interval fails at some time, `reward_range` where expected rewards lie. `scale` multiplies the widths;
-    below 1 the intervals need not hold.
+    A context is None, which offers all arms, or a K x d matrix whose rows stand for the first K arms; its columns are
+    ignored and K may change from round to round.
+
+    Parameters
+    ----------
+    arms
+        Number of arms, at least 1.
+    noise
+        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
+    scale
+        Factor of the confidence widths, positive; below 1 the intervals need not hold. Default: 1.
+    delta
+        Probability in (0, 1) that the interval of some arm ever fails. Default: 0.01.
+    reward_range
+        Interval (low, high) that contains all expected rewards. Default: (0, 1).
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
+    >>> learner = UCB(3)
+    >>> learner.learn(None, learner.decide(None).action, reward=1.0)
+    >>> learner.decide(None).action
+    1
     """
 
     noise: float = setting(default=0.5, check=positive)
@@ -126,8 +142,8 @@ class UCB(FiniteLearner[Params, Memory], Ranged):
     provides = frozenset({"lower", "regret", "greedy", "value"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         radius = stitched(self.noise**2, self.delta / (2 * self.arms), self.scale)
         self.params = Params(radius, *self.reward_range)
         unplayed, plays = np.full(self.arms, np.inf), np.zeros(self.arms, np.int64)

@@ -1,13 +1,13 @@
-"""UCBVI: optimistic value iteration on counts, for finite episodic decision processes without features.
+"""UCBVI: optimistic value iteration on visit counts, for finite episodic decision processes without features.
 
 Backwards in h, Q_h(s, a) = mean reward + mean next value + bonus over the visits of (h, s, a), at most H - h + 1, which
-is also the value of what was never tried; the policy is greedy. An episode costs O(H S^2 A), whatever the number of
+is also the value of untried actions; the policy is greedy. An episode costs O(H S^2 A), independent of the number of
 past episodes.
 
 Reference: Azar, Osband and Munos (2017), "Minimax regret bounds for reinforcement learning", algorithms 1-3 with the
 Chernoff-Hoeffding bonus 7 H L / sqrt(N), L = ln(5 S A T / delta), and theorem 1.
-Departures: rewards are estimated like transitions; counts are kept for each step, as nothing says that all steps are
-alike; the 7 is a setting.
+Departures: rewards are estimated like transitions; counts are kept separately for each step, as the process may differ
+from step to step; the 7 is a setting.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.bounds import Power
-from equipoise.kernel import kernel, native
-from equipoise.learners.episodic import PlanningLearner, Table, Tabular
+from equipoise.kernels.marks import kernel, native
+from equipoise.learners._core.episodic import PlanningLearner, Table, Tabular
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count, positive, probability
 from equipoise.types import Array, Integers
-from equipoise.validation import count, positive, probability
 
 
 class Params(NamedTuple):
-    scale: float  # bonus of the first visit
+    scale: float  # bonus after the first visit
 
 
 class Memory(NamedTuple):
     visits: Array  # (H, S, A)
     reward_sums: Array  # (H, S, A)
-    successors: Array  # (H, S, A, S) visits that led to a state
+    successors: Array  # (H, S, A, S) visits that led to each next state
     policy: Table  # (H, S)
     widths: Array  # (H, S)
     episodes: Integers  # (1,)
@@ -59,38 +59,38 @@ def plan(params: Params, memory: Memory) -> None:
 
 
 @kernel
-def plan_step(params: Params, memory: Memory, h: int, left: float, values: Array) -> None:
-    """Policy and widths of step h; `values` are those of the next step and become those of this one."""
+def plan_step(params: Params, memory: Memory, h: int, steps_left: float, values: Array) -> None:
+    """Compute policy and widths of step h; `values` of the next step are replaced by those of this step."""
     visits, every_state = memory.visits[h], np.arange(len(values))
     counted = np.maximum(visits, 1.0)
-    bonuses = np.where(visits > 0.0, params.scale / np.sqrt(counted), left)
+    bonuses = np.where(visits > 0.0, params.scale / np.sqrt(counted), steps_left)
     means = (memory.reward_sums[h] + memory.successors[h].dot(values)) / counted
-    optimistic = np.minimum(means + bonuses, left)
+    optimistic = np.minimum(means + bonuses, steps_left)
     memory.policy[h] = optimistic.argmax(1)
     values[:] = optimistic[every_state, memory.policy[h]]
-    memory.widths[h] = np.minimum(2.0 * bonuses[every_state, memory.policy[h]], left)
+    memory.widths[h] = np.minimum(2.0 * bonuses[every_state, memory.policy[h]], steps_left)
 
 
 @native(plan_step)
-def _plan_step(params: Params, memory: Memory, h: int, left: float, values: Array) -> None:
+def _plan_step(params: Params, memory: Memory, h: int, steps_left: float, values: Array) -> None:
     n_states, n_actions = memory.visits[h].shape
     current = np.zeros(n_states)
     for state in range(n_states):
         best = -1.0
         for action in range(n_actions):
             visits = memory.visits[h, state, action]
-            bonus, mean = left, 0.0
+            bonus, mean = steps_left, 0.0
             if visits > 0.0:
                 mean = memory.reward_sums[h, state, action]
                 for successor in range(n_states):
                     mean += memory.successors[h, state, action, successor] * values[successor]
                 mean /= visits
                 bonus = params.scale / sqrt(visits)
-            optimistic = min(mean + bonus, left)
+            optimistic = min(mean + bonus, steps_left)
             if optimistic > best:
                 best = optimistic
                 memory.policy[h, state] = action
-                memory.widths[h, state] = min(2.0 * bonus, left)
+                memory.widths[h, state] = min(2.0 * bonus, steps_left)
         current[state] = best
     for state in range(n_states):
         values[state] = current[state]
@@ -98,8 +98,27 @@ def _plan_step(params: Params, memory: Memory, h: int, left: float, values: Arra
 
 @configurable
 class UCBVI(Tabular, PlanningLearner[Params, Memory]):
-    """Optimistic value iteration on counts; `episodes` is the number of episodes it is made for.
+    """Optimistic value iteration on visit counts for finite episodic processes.
 
+    Parameters
+    ----------
+    n_states
+        Number of states S of the process.
+    n_actions
+        Number of actions A in each state.
+    horizon
+        Number of steps H of an episode.
+    episodes
+        Planned number of episodes K, which enters the bonus through a logarithm.
+    bonus
+        Constant of the exploration bonus, positive. Default: 7, as in the reference.
+    delta
+        Probability in (0, 1) that the optimistic values or the observed regret bound fail. Default: 0.01.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
+
+    Examples
+    --------
     >>> learner = UCBVI(n_states=2, n_actions=2, horizon=3, episodes=100)
     >>> learner.decide(0).action.shape
     (3, 2)
@@ -109,8 +128,8 @@ class UCBVI(Tabular, PlanningLearner[Params, Memory]):
 
     learn_episode = staticmethod(learn_episode)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         steps = self.n_states * self.n_actions * self.episodes * self.horizon
         self.params = Params(self.bonus * self.horizon * log(5 * steps / (self.delta / 2)))
         shape = (self.horizon, self.n_states, self.n_actions)

@@ -1,4 +1,4 @@
-"""Problems, one family per file. The registry is what the contract suite and the command line enumerate."""
+"""Problems, one family per file. `PROBLEMS` is the registry used by the contract suite and the command line."""
 
 from __future__ import annotations
 

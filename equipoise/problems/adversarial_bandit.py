@@ -1,9 +1,9 @@
-"""A nested linear bandit whose contexts are an adversary's.
+"""A nested linear bandit with contexts chosen by an adversary.
 
-The adversary takes the fresh action sets of `LinearBandit` and scales them or hides features of them, depending on the
-number of the round and on who was played before: `adversaries` has the kinds. Expected rewards stay linear in the first
-d* features, so learners that look at these are well specified on every sequence; but rounds are no longer alike, and
-what one learner earned in its rounds says nothing about what another could have earned in others.
+The adversary takes the fresh action sets of `LinearBandit` and scales them or hides features, depending on the number
+of the round and on the learners that were played before; `adversaries` has the kinds. Expected rewards stay linear in
+the first d* features, so learners that use these are well specified on every sequence. But rounds are not identically
+distributed, so the rewards of one learner in its rounds say nothing about what another could have earned in others.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.problems import adversaries, linear_bandit
-from equipoise.problems.adversaries import Adversary, History, Rule, n_hidden, open_history, scale_of
-from equipoise.problems.base import ColumnReader, Kernels, Room, reward
+from equipoise.problems.adversaries import Adversary, History, Rule, n_hidden, new_history, scale_of
+from equipoise.problems.base import ColumnReader, Kernels, Workspace, reward
 from equipoise.problems.linear_bandit import LinearBandit
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count
 from equipoise.types import Action, Array
-from equipoise.validation import count
 
 
 class Params(NamedTuple):
@@ -31,18 +31,18 @@ class Params(NamedTuple):
 
 
 @kernel
-def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Fresh actions and their expected rewards, scaled and with features hidden."""
-    linear_bandit.draw(params.bandit, room, rng)
+def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Draw fresh actions and their expected rewards, scaled and with features hidden."""
+    linear_bandit.draw(params.bandit, workspace, rng)
     scale, hidden = scale_of(params.rule, params.history), n_hidden(params.rule, params.history, params.bandit.n_signal)
-    for k in range(len(room.means)):
+    for k in range(len(workspace.means)):
         for j in range(1, hidden):
-            room.means[k] -= room.actions[k, j] * params.theta[j]
-            room.actions[k, j] = 0.0
-        room.means[k] *= scale
-        for j in range(room.actions.shape[1]):
-            room.actions[k, j] *= scale
-    return room.actions, room.means
+            workspace.means[k] -= workspace.actions[k, j] * params.theta[j]
+            workspace.actions[k, j] = 0.0
+        workspace.means[k] *= scale
+        for j in range(workspace.actions.shape[1]):
+            workspace.actions[k, j] *= scale
+    return workspace.actions, workspace.means
 
 
 @kernel
@@ -52,10 +52,30 @@ def record(params: Params, learner: int, action: int, reward: float) -> None:
 
 @configurable
 class AdversarialBandit(LinearBandit):
-    """`LinearBandit` with fresh contexts that the `adversary` has changed: one of `equipoise.problems.adversaries`.
+    """`LinearBandit` with fresh contexts that an adversary changes.
 
-    Asking for a context moves nothing; the adversary learns who was played through `record`, after every round.
+    Asking for a context changes nothing; `record`, called after every round, tells the adversary which learner played.
 
+    Parameters
+    ----------
+    d_max
+        Number of features of an action, d_max >= 2. Default: 32.
+    d_star
+        Number of features d* that affect rewards, from 2 to `d_max`. Default: 8.
+    n_actions
+        Number of actions K per round, at least 2. Default: 10.
+    adversary
+        How contexts are changed: a `Switching`, `Predicting`, `Punishing` or `Hiding`.
+    noise
+        Distribution of a reward given its expectation: "bernoulli" (default), "uniform" or "gaussian".
+    noise_scale
+        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
+        [0, 1]; unused if Bernoulli. Default: 0.1.
+    seed
+        Seed of the instance (theta). Default: 0.
+
+    Examples
+    --------
     >>> from equipoise.problems.adversaries import Switching
     >>> problem = AdversarialBandit(4, 2, 3, adversary=Switching(period=1, scales=(1.0, 0.0)))
     >>> rich = problem.observe(np.random.default_rng(0))
@@ -65,7 +85,7 @@ class AdversarialBandit(LinearBandit):
     """
 
     adversary: Adversary = setting(check=lambda _, value: adversaries.from_json(value), encode=adversaries.to_json)
-    # Its contexts are fresh, with the full signal, until the adversary changes them.
+    # Contexts are fresh, with the full signal, before the adversary changes them.
     contexts: str = field(default="fresh", init=False)
     table_size: int = field(default=0, init=False)
     signal: float = field(default=1.0, init=False)
@@ -73,15 +93,15 @@ class AdversarialBandit(LinearBandit):
     kernels: ClassVar[Kernels] = Kernels(draw, reward, record)
     iid: ClassVar[bool] = False
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         kind = type(self.adversary).__name__
         self.name = f"{kind} contexts(d*={self.d_star} of {self.d_max}, K={self.n_actions})"
         bandit = self.params
-        self.params = Params(bandit, bandit.theta, self.adversary.rule(), open_history())  # type: ignore[assignment]  # of its own kernels
+        self.params = Params(bandit, bandit.theta, self.adversary.rule(), new_history())  # type: ignore[assignment]  # for its own kernels
 
     def record(self, learner: int, action: Action, reward: float) -> None:
-        """A round is over: the adversary learns who played."""
+        """End a round: tell the adversary which learner played."""
         self.kernels.record(self.params, count("learner", learner, least=0), action, reward)
 
     def columns_for(self, learner: ColumnReader) -> int:

@@ -1,14 +1,14 @@
-"""Adversaries as data: what may be done to the contexts of a linear bandit, from the number of the round and from who
-was played in earlier ones.
+"""Adversaries as data: changes to the contexts of a linear bandit that depend on the number of the round and on the
+learners played in earlier rounds.
 
-An adversary can do two things to an action set. It can scale all actions, and with them all expected rewards: a poor
-round, in which even the best action earns little. And it can hide features, by setting them to zero in every action,
-from learners that look at no others. Neither takes expected rewards out of [0, 1] or norms above 1, and every linear
-class that was true stays true: only which rounds are comparable changes.
+An adversary can do two things to an action set. It can scale all actions, and with them all expected rewards: in a poor
+round even the best action earns little. And it can hide features by setting them to zero in every action. Neither takes
+expected rewards out of [0, 1] or norms above 1, and every linear class that was true remains true; only the
+comparability of rounds changes.
 
-`Switching`: rich and poor blocks by turns, whatever anybody plays. `Predicting`: poor rounds for chosen learners, as
-far as it can predict who plays next. `Punishing`: rich and poor by turns as learners drop out, epoch by epoch.
-`Hiding`: takes its features from whichever learner was played most of late.
+`Switching` alternates between rich and poor blocks. `Predicting` makes rounds poor for chosen learners, as far as it
+can predict the next learner. `Punishing` alternates between rich and poor rounds as learners are eliminated. `Hiding`
+hides the features of the learner that was played most often in recent rounds.
 """
 
 from __future__ import annotations
@@ -20,53 +20,70 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument, UnknownName
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
+from equipoise.settings.checks import count, fraction
 from equipoise.types import Array, Config, Integers, Plain
-from equipoise.validation import count, fraction
 
-MOST_LEARNERS = 64
+MAX_LEARNERS = 64
 SWITCHING, PREDICTING, PUNISHING, HIDING = range(4)
 
 
 class Rule(NamedTuple):
-    """An adversary as plain numbers, so that compiled code can follow it."""
+    """An adversary as plain numbers, for compiled code."""
 
     kind: int
-    span: int  # length of a block, rounds until a learner counts as gone, or rounds that are looked back on
+    span: int  # length of a block, rounds until a learner counts as inactive, or length of the window
     scales: Array
-    learners: Integers  # (64,) what it has in mind for each learner: poor rounds (1), or so many features
+    learners: Integers  # (64,) for each learner: 1 if it is a target, or its number of features
 
 
 class History(NamedTuple):
-    """Who was played; arrays change in place. Learners beyond the first 64 leave no trace."""
+    """The learners played so far; arrays change in place. Learners beyond the first 64 are not recorded."""
 
     rounds: Integers  # (1,) rounds that are over
     last_played: Integers  # (64,) the last round in which each learner was played, 0 if none
-    recent_plays: Array  # (64,) of each learner, a play counting less the longer ago it was
+    recent_plays: Array  # (64,) exponentially discounted plays of each learner
 
 
-def open_history() -> History:
-    return History(np.zeros(1, np.int64), np.zeros(MOST_LEARNERS, np.int64), np.zeros(MOST_LEARNERS))
+def new_history() -> History:
+    return History(np.zeros(1, np.int64), np.zeros(MAX_LEARNERS, np.int64), np.zeros(MAX_LEARNERS))
 
 
 @dataclass(frozen=True)
 class Switching:
-    """Blocks of `period` rounds, scaled by `scales` in turn."""
+    """Blocks of rounds, scaled by each of several factors in turn.
+
+    Parameters
+    ----------
+    period
+        Length of a block in rounds. Default: 1.
+    scales
+        Factors in [0, 1], at least 2. Default: (1, 0.3).
+    """
 
     period: int = 1
     scales: Sequence[float] = (1.0, 0.3)
 
     def rule(self) -> Rule:
-        return Rule(SWITCHING, count("period", self.period), _scales(self.scales), _for_learners({}))
+        return Rule(SWITCHING, count("period", self.period), _scales(self.scales), _per_learner({}))
 
 
 @dataclass(frozen=True)
 class Predicting:
-    """Rounds scaled by `scale` whenever a learner of `against` seems to be next.
+    """Rounds scaled down whenever a target learner is predicted to play next.
 
-    It predicts the learner whose last play is longest ago, apart from those gone for `patience` rounds. That is right
-    whenever learners play in turn, as regret balancing makes them do while their bounds are level; a learner drawn at
-    random cannot be predicted.
+    The prediction is the learner whose last play is longest ago, among those played in the last `patience` rounds. That
+    is right whenever learners play in turn, as under regret balancing with equal bounds; a learner drawn at random
+    cannot be predicted.
+
+    Parameters
+    ----------
+    against
+        Indices of the target learners, from 0 to 63.
+    scale
+        Factor in [0, 1] of the rounds of target learners. Default: 0.3.
+    patience
+        Number of rounds without a play after which a learner counts as inactive. Default: 50.
     """
 
     against: Sequence[int]
@@ -74,37 +91,52 @@ class Predicting:
     patience: int = 50
 
     def rule(self) -> Rule:
-        against = _listed("against", self.against, 1, MOST_LEARNERS)
-        victims = {count("against", learner, least=0, most=MOST_LEARNERS - 1): 1 for learner in against}
+        against = _check_list("against", self.against, 1, MAX_LEARNERS)
+        targets = {count("against", learner, least=0, most=MAX_LEARNERS - 1): 1 for learner in against}
         scales = np.array([1.0, fraction("scale", self.scale)])
-        return Rule(PREDICTING, count("patience", self.patience), scales, _for_learners(victims))
+        return Rule(PREDICTING, count("patience", self.patience), scales, _per_learner(targets))
 
 
 @dataclass(frozen=True)
 class Punishing:
-    """Rounds scaled by `scales` in turn, the next scale each time that a learner is gone for `patience` rounds."""
+    """Rounds scaled by each of several factors in turn, with the next factor whenever a learner becomes inactive.
+
+    Parameters
+    ----------
+    scales
+        Factors in [0, 1], at least 2. Default: (1, 0.3).
+    patience
+        Number of rounds without a play after which a learner counts as inactive. Default: 1000.
+    """
 
     scales: Sequence[float] = (1.0, 0.3)
     patience: int = 1000
 
     def rule(self) -> Rule:
-        return Rule(PUNISHING, count("patience", self.patience), _scales(self.scales), _for_learners({}))
+        return Rule(PUNISHING, count("patience", self.patience), _scales(self.scales), _per_learner({}))
 
 
 @dataclass(frozen=True)
 class Hiding:
-    """Features 2..d are zero, d being what the learner looks at that was played most in about the last `window` rounds.
+    """Hides features 2..d, where d is the number of features of the learner played most often in recent rounds.
 
-    `dims` has the number of features of each learner. A learner that looks at all features that matter is left alone.
+    Nothing is hidden if that learner uses all features that affect rewards.
+
+    Parameters
+    ----------
+    dims
+        Number of features of each learner, at most 64 numbers.
+    window
+        Approximate number of recent rounds over which plays are counted. Default: 1000.
     """
 
     dims: Sequence[int]
     window: int = 1000
 
     def rule(self) -> Rule:
-        dims = _listed("dims", self.dims, 1, MOST_LEARNERS)
+        dims = _check_list("dims", self.dims, 1, MAX_LEARNERS)
         hidden = {i: count(f"dims[{i}]", dim) for i, dim in enumerate(dims)}
-        return Rule(HIDING, count("window", self.window), np.ones(1), _for_learners(hidden))
+        return Rule(HIDING, count("window", self.window), np.ones(1), _per_learner(hidden))
 
 
 Adversary = Switching | Predicting | Punishing | Hiding
@@ -119,7 +151,7 @@ def to_json(adversary: Adversary) -> Config:
 
 
 def from_json(data: Adversary | Mapping[str, Plain]) -> Adversary:
-    """The adversary that `to_json` described, or the one given."""
+    """The adversary described by the result of `to_json`; an adversary is returned as it is."""
     if isinstance(data, tuple(ADVERSARIES.values())):
         return data  # type: ignore[return-value]  # mypy cannot tell from a tuple of classes
     if not isinstance(data, Mapping) or "adversary" not in data:
@@ -131,13 +163,13 @@ def from_json(data: Adversary | Mapping[str, Plain]) -> Adversary:
     try:
         adversary: Adversary = ADVERSARIES[name](**settings)
     except TypeError:
-        raise InvalidArgument(f"adversary is {data!r}, but {name} has other settings") from None
+        raise InvalidArgument(f"adversary is {data!r}, but must have the settings of {name}") from None
     return adversary
 
 
 @kernel
 def record(rule: Rule, history: History, learner: int) -> None:
-    """A round is over, in which `learner` was played."""
+    """End a round in which `learner` was played."""
     history.rounds[0] += 1
     if rule.kind == HIDING:
         for j in range(len(history.recent_plays)):
@@ -149,20 +181,20 @@ def record(rule: Rule, history: History, learner: int) -> None:
 
 @kernel
 def scale_of(rule: Rule, history: History) -> float:
-    """By how much the next round is scaled."""
+    """The factor by which the next round is scaled."""
     if rule.kind == SWITCHING:
         return float(rule.scales[(history.rounds[0] // rule.span) % len(rule.scales)])
     if rule.kind == PREDICTING:
         due = next_learner(rule, history)
         return float(rule.scales[rule.learners[due]]) if due >= 0 else 1.0
     if rule.kind == PUNISHING:
-        return float(rule.scales[n_gone(rule, history) % len(rule.scales)])
+        return float(rule.scales[n_inactive(rule, history) % len(rule.scales)])
     return 1.0
 
 
 @kernel
 def next_learner(rule: Rule, history: History) -> int:
-    """The learner played longest ago, of those that are not gone; -1 if there is none."""
+    """The active learner whose last play is longest ago; -1 if there is none."""
     due, longest_ago = -1, history.rounds[0] + 1
     for j in range(len(history.last_played)):
         last = history.last_played[j]
@@ -172,39 +204,39 @@ def next_learner(rule: Rule, history: History) -> int:
 
 
 @kernel
-def n_gone(rule: Rule, history: History) -> int:
-    """How many learners have played, but not in the last `span` rounds."""
-    gone = 0
+def n_inactive(rule: Rule, history: History) -> int:
+    """The number of learners that have played, but not in the last `span` rounds."""
+    inactive = 0
     for j in range(len(history.last_played)):
         if 0 < history.last_played[j] <= history.rounds[0] - rule.span:
-            gone += 1
-    return gone
+            inactive += 1
+    return inactive
 
 
 @kernel
 def n_hidden(rule: Rule, history: History, n_signal: int) -> int:
-    """How many features the next round hides, the first counted but never zero; 0 if the rest would not matter."""
-    most, hidden = 0.0, 0
+    """The next round hides features 2 to this number; 0 if none is hidden."""
+    max_plays, hidden = 0.0, 0
     if rule.kind == HIDING:
         for j in range(len(history.recent_plays)):
-            if history.recent_plays[j] > most:
-                most, hidden = history.recent_plays[j], rule.learners[j]
+            if history.recent_plays[j] > max_plays:
+                max_plays, hidden = history.recent_plays[j], rule.learners[j]
     return hidden if hidden < n_signal else 0
 
 
 def _scales(scales: Sequence[float]) -> Array:
-    factors = _listed("scales", scales, 2, 1_000_000)
+    factors = _check_list("scales", scales, 2, 1_000_000)
     return np.array([fraction(f"scales[{k}]", scale) for k, scale in enumerate(factors)])
 
 
-def _listed(name: str, value: object, least: int, most: int) -> list[Plain]:
-    if isinstance(value, str | bytes) or not isinstance(value, Sequence) or not least <= len(value) <= most:
-        raise InvalidArgument(f"{name} is {value!r:.80}, but must be a list of {least} to {most} numbers")
+def _check_list(name: str, value: object, min_length: int, max_length: int) -> list[Plain]:
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence) or not min_length <= len(value) <= max_length:
+        raise InvalidArgument(f"{name} is {value!r:.80}, but must be a list of {min_length} to {max_length} numbers")
     return list(value)
 
 
-def _for_learners(values: Mapping[int, int]) -> Integers:
-    array = np.zeros(MOST_LEARNERS, np.int64)
+def _per_learner(values: Mapping[int, int]) -> Integers:
+    array = np.zeros(MAX_LEARNERS, np.int64)
     for learner, value in values.items():
         array[learner] = value
     return array

@@ -1,8 +1,8 @@
-"""A combination lock: only one action in each state leads on, and only the whole combination pays.
+"""A combination lock: only one action in each state makes progress, and only the full combination earns the reward.
 
-From state h < H the right action leads to state h + 1, any other to the dead state, which is never left. The right
-action in state H, at the last step, pays 1; each wrong action pays `consolation` at once, which is what a learner finds
-that gives up early. With `slip` an action is replaced by a random one.
+From state h < H the right action leads to state h + 1, any other to an absorbing dead state. The right action in state
+H, at the last step, pays 1; each wrong action pays `consolation` immediately, which attracts learners that stop
+exploring early. With probability `slip` an action is replaced by a random one.
 
 Reference: Koenig and Simmons (1993), "Complexity analysis of real-time reinforcement learning" (reset chains);
 in this episodic form e.g. Azar, Gomez and Kappen (2011), "Dynamic policy programming", section 5.
@@ -14,17 +14,33 @@ from functools import partial
 
 import numpy as np
 
-from equipoise.learners.lsvi_ucb import one_hot
-from equipoise.problems.finite_mdp import FiniteMDP
+from equipoise.kernels.streams import INSTANCE, generator_at
+from equipoise.problems.finite_mdp import FiniteMDP, one_hot
 from equipoise.settings import configurable, setting
-from equipoise.streams import INSTANCE, generator_at
-from equipoise.validation import count, fraction
+from equipoise.settings.checks import count, fraction
 
 
 @configurable
 class CombinationLock(FiniteMDP):
-    """A lock of `horizon` digits with `n_actions` values each, fixed by `seed`; features are one-hot.
+    """A chain in which only the right action of every state leads to the reward at the end.
 
+    Features are one-hot.
+
+    Parameters
+    ----------
+    horizon
+        Length of the combination, which is the number of steps H of an episode. Default: 6.
+    n_actions
+        Number of actions in each state, at least 2. Default: 3.
+    consolation
+        Expected reward of a wrong action, in [0, 1]. Default: 0.1.
+    slip
+        Probability in [0, 1] that an action is replaced by a random one. Default: 0.
+    seed
+        Seed of the combination. Default: 0.
+
+    Examples
+    --------
     >>> problem = CombinationLock(horizon=3, n_actions=2)
     >>> problem.optimal_value(0)
     1.0
@@ -36,8 +52,8 @@ class CombinationLock(FiniteMDP):
     slip: float = setting(default=0.0, check=fraction)
     seed: int = setting(default=0, check=partial(count, least=0))
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         steps, n_values = self.horizon, self.n_actions
         self.name = f"CombinationLock(H={steps}, A={n_values})"
         dead = steps

@@ -1,9 +1,9 @@
-"""Episodic decision processes with finitely many states and actions, whose values are known exactly.
+"""Episodic decision processes with finitely many states and actions and exactly known values.
 
 A round is an episode of H steps. The context is the start state, drawn independently each time; the action is a policy,
-a table of H x S action indices; the reward is the return, between 0 and the greatest that can occur (H at most), as
-steps pay Bernoulli rewards. Backward induction gives the optimal values and the value of any policy, so the regret of
-an episode is exact: it is the expected loss from the start state, free of the luck of the trajectory.
+a table of H x S action indices; the reward is the return, between 0 and the largest possible one (at most H), as the
+rewards of steps are Bernoulli. Backward induction gives the optimal values and the value of any policy, so the regret
+of an episode is exact: it is the expected loss from the start state, independent of the randomness of the trajectory.
 
 Reference: Puterman (1994), "Markov decision processes", section 4.5 (backward induction).
 """
@@ -17,11 +17,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel, native
+from equipoise.kernels.marks import kernel, native
+from equipoise.learners._core.trajectory import Trajectory, as_indices
 from equipoise.settings import Configured
-from equipoise.trajectory import Trajectory, as_indices
+from equipoise.settings.checks import count
 from equipoise.types import Action, Array, Context, Integers
-from equipoise.validation import count
 
 Table = Integers  # (H, S) a policy
 
@@ -63,14 +63,14 @@ def roll_out(
 
 @kernel
 def advance(params: Params, step: int, row: int, rng: np.random.Generator) -> tuple[float, int]:
-    """Reward and next state of one step; `row` stands for state and action."""
+    """Draw reward and next state of one step; `row` is state * A + action."""
     reward = 1.0 if rng.random() < params.rewards[step, row] else 0.0
     return reward, find(params.cumulative[step, row], rng.random())
 
 
 @kernel
 def find(cumulative: Array, number: float) -> int:
-    """The first position whose cumulative probability is above a number."""
+    """The first index whose cumulative probability is above a number."""
     return int(cumulative.searchsorted(number, "right"))
 
 
@@ -88,7 +88,7 @@ def _find(cumulative: Array, number: float) -> int:
 
 @kernel
 def loss(params: Params, policy: Table, state: int) -> float:
-    """What a policy loses against the optimum from a start state, in expectation."""
+    """Expected loss of a policy against the optimum from a start state."""
     return float(params.optimal_values[0, state] - evaluate(params, policy)[state])
 
 
@@ -103,8 +103,8 @@ def evaluate(params: Params, policy: Table) -> Array:
 
 @kernel
 def action_values(params: Params, step: int, next_values: Array) -> Array:
-    """(S A,) expected returns from a step on. One product for optimum and evaluation alike: an optimal policy then has
-    a loss of exactly 0."""
+    """(S A,) expected returns from a step on. Optimum and evaluation use the same product, so that the loss of an
+    optimal policy is exactly 0."""
     values: Array = params.transitions[step].dot(next_values)
     values += params.rewards[step]
     return values
@@ -126,10 +126,10 @@ def _evaluate(params: Params, policy: Table) -> Array:
 
 
 class FiniteMDP(Configured):
-    """Base of the finite decision processes; subclasses declare their settings and make the arrays of them.
+    """Base class of finite decision processes; subclasses declare settings and compute the arrays from them.
 
     `rewards` (H, S, A) are expected rewards of steps in [0, 1], `transitions` (H, S, A, S) and `start` (S,)
-    probabilities, `features` (S, A, d) what learners with features see of a state and an action, of norm at most 1.
+    probabilities, and `features` (S, A, d) the features of states and actions, with norms of at most 1.
     """
 
     name: str
@@ -137,13 +137,13 @@ class FiniteMDP(Configured):
     n_states: int
     n_actions: int
     iid: ClassVar[bool] = True  # start states are independent and identically distributed
-    noise: ClassVar[float | None] = None  # returns keep to the range
+    noise: ClassVar[float | None] = None  # returns lie in the range
     episode_kernels: ClassVar[EpisodeKernels] = EpisodeKernels(start, roll_out, loss)
 
     def _build(self, rewards: Array, transitions: Array, start: Array, features: Array) -> None:
         self.rewards, self.transitions, self.start, self.features = rewards, transitions, start, features
         self.horizon, self.n_states, self.n_actions = rewards.shape
-        self.reward_range = (0.0, self._greatest_return())
+        self.reward_range = (0.0, self._max_return())
         flat = np.ascontiguousarray(transitions).reshape(self.horizon, -1, self.n_states)
         self.params = Params(
             np.ascontiguousarray(rewards).reshape(self.horizon, -1),
@@ -157,7 +157,7 @@ class FiniteMDP(Configured):
 
     @property
     def optimal_values(self) -> Array:
-        """(H + 1, S) greatest expected returns from each step and state on."""
+        """(H + 1, S) largest expected returns from each step and state on."""
         return self.params.optimal_values
 
     def observe(self, rng: np.random.Generator) -> int:
@@ -165,7 +165,7 @@ class FiniteMDP(Configured):
         return start(self.params, rng)
 
     def play(self, context: int, action: Action, rng: np.random.Generator) -> tuple[float, Trajectory]:
-        """Return and trajectory of an episode under a policy."""
+        """Play an episode with a policy; return its total reward and trajectory."""
         state, policy = self.check_state(context), self.check_policy(action)
         states, actions, rewards = *np.empty((2, self.horizon), np.int64), np.empty(self.horizon)
         states[0] = state
@@ -173,15 +173,15 @@ class FiniteMDP(Configured):
         return fsum(rewards), Trajectory(states, actions, rewards)
 
     def respond(self, context: int, action: Action, rng: np.random.Generator) -> float:
-        """The return of an episode under a policy."""
+        """Play an episode with a policy; return its total reward."""
         return self.play(context, action, rng)[0]
 
     def gap(self, context: int, action: Action) -> float:
-        """What a policy loses against the optimum from the start state, in expectation."""
+        """Expected loss of a policy against the optimum from the start state."""
         return loss(self.params, self.check_policy(action), self.check_state(context))
 
     def optimal_value(self, state: int) -> float:
-        """The greatest expected return from a start state."""
+        """The largest expected return from a start state."""
         return float(self.optimal_values[0, self.check_state(state)])
 
     def policy_value(self, policy: Action) -> Array:
@@ -189,7 +189,7 @@ class FiniteMDP(Configured):
         return evaluate(self.params, self.check_policy(policy))
 
     def check_policy(self, policy: Action) -> Table:
-        """The policy as a table of actions, one row per step and one column per state."""
+        """Return the policy as a table of actions, one row per step and one column per state."""
         shape = (self.horizon, self.n_states)
         if np.shape(policy) != shape:
             raise InvalidArgument(f"policy has shape {np.shape(policy)}, but must have {shape}: steps and states")
@@ -198,26 +198,31 @@ class FiniteMDP(Configured):
     def check_state(self, state: Context) -> int:
         return count("state", state, least=0, most=self.n_states - 1)
 
-    def _greatest_return(self) -> float:
-        """The greatest return that has positive probability under some policy; H where nothing ever pays."""
-        greatest = np.zeros(self.n_states)
+    def _max_return(self) -> float:
+        """The largest return that has positive probability under some policy; H if all rewards are 0."""
+        max_returns = np.zeros(self.n_states)
         for step in reversed(range(self.horizon)):
-            later = np.where(self.transitions[step] > 0.0, greatest, 0.0).max(-1)
-            greatest = ((self.rewards[step] > 0.0) + later).max(-1)
-        return float(greatest[self.start > 0.0].max()) or float(self.horizon)
+            later = np.where(self.transitions[step] > 0.0, max_returns, 0.0).max(-1)
+            max_returns = ((self.rewards[step] > 0.0) + later).max(-1)
+        return float(max_returns[self.start > 0.0].max()) or float(self.horizon)
 
     def _solve(self) -> Table:
         """Fill in the optimal values and return an optimal policy."""
         policy, values = np.empty((self.horizon, self.n_states), np.int64), self.params.optimal_values
         for step in reversed(range(self.horizon)):
-            of_actions = action_values(self.params, step, values[step + 1]).reshape(self.n_states, self.n_actions)
-            policy[step] = of_actions.argmax(1)
-            values[step] = of_actions.max(1)
+            returns = action_values(self.params, step, values[step + 1]).reshape(self.n_states, self.n_actions)
+            policy[step] = returns.argmax(1)
+            values[step] = returns.max(1)
         return policy
 
 
 def _cumulative(probabilities: Array) -> Array:
-    """Cumulative sums whose last entry is exactly 1, so that no number drawn from [0, 1) lies beyond it."""
+    """Cumulative sums whose last entry is exactly 1, so that it exceeds every number drawn from [0, 1)."""
     sums: Array = probabilities.cumsum(-1)
     sums /= sums[..., -1:].copy()
     return sums
+
+
+def one_hot(n_states: int, n_actions: int) -> Array:
+    """One-hot features of states and actions, which make every finite process linear."""
+    return np.eye(n_states * n_actions).reshape(n_states, n_actions, -1)

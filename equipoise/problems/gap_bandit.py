@@ -1,8 +1,8 @@
 """Two actions, of which the second is always worse by the same gap, in contexts that are rich or poor.
 
-A round is rich with probability `share` and poor else: that decides the expected reward of the best action, and nothing
-depends on it besides. So the regret of a learner is `gap` times the number of its second actions, exactly, while its
-rewards vary with the luck of the context as much as the range allows: the problem on which promises are checked.
+A round is rich with probability `share` and poor otherwise, which determines the expected reward of the best action and
+nothing else. So the regret of a learner is exactly `gap` times the number of times it plays the second action, while
+the variance of its rewards over contexts is as large as the range allows. The problem is used to test guarantees.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
-from equipoise.problems.base import KernelProblem, Kernels, Room, reward
+from equipoise.kernels.marks import kernel
+from equipoise.problems.base import KernelProblem, Kernels, Workspace, reward
 from equipoise.settings import configurable, setting
+from equipoise.settings.checks import fraction, positive
 from equipoise.types import Action, Array, Context
-from equipoise.validation import fraction, positive
 
 
 class Params(NamedTuple):
@@ -27,20 +27,38 @@ class Params(NamedTuple):
 
 
 @kernel
-def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, Array]:
-    """The best action and the worse one; their one feature tells what the round is like."""
+def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Draw a round: the best action and the worse one; their only feature is the expected reward of the best."""
     level = params.rich if rng.random() < params.share else params.poor
-    room.actions[0, 0] = level
-    room.actions[1, 0] = level
-    room.means[0] = level
-    room.means[1] = level - params.gap
-    return room.actions, room.means
+    workspace.actions[0, 0] = level
+    workspace.actions[1, 0] = level
+    workspace.means[0] = level
+    workspace.means[1] = level - params.gap
+    return workspace.actions, workspace.means
 
 
 @configurable
 class GapBandit(KernelProblem[Params]):
-    """Expected rewards `rich` or `poor` for the first action, `gap` less for the second; the rest of [0, 1] is noise.
+    """Two actions, of which the second is always worse by the same gap.
 
+    Parameters
+    ----------
+    rich
+        Expected reward of the first action in a rich round, in [0, 1]. Default: 1.
+    poor
+        Expected reward of the first action in a poor round, from `gap` to `rich`. Default: 0.4.
+    share
+        Probability in [0, 1] that a round is rich. Default: 0.5.
+    gap
+        By how much the expected reward of the second action is lower, positive. Default: 0.4.
+    noise
+        Distribution of a reward given its expectation: "bernoulli" (default), "uniform" or "gaussian".
+    noise_scale
+        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
+        [0, 1]; unused if Bernoulli. Default: 0.1.
+
+    Examples
+    --------
     >>> problem = GapBandit(gap=0.3)
     >>> problem.gap(problem.observe(np.random.default_rng(0)), 1)
     0.3
@@ -54,8 +72,8 @@ class GapBandit(KernelProblem[Params]):
     n_actions, n_columns = 2, 1
     kernels: ClassVar[Kernels] = Kernels(draw, reward)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         rich, poor, gap = self.rich, self.poor, self.loss
         if poor > rich:
             raise InvalidArgument(f"poor is {poor!r}, but must be at most rich = {rich!r}")
@@ -73,11 +91,11 @@ class GapBandit(KernelProblem[Params]):
         """The expected rewards of the two actions."""
         level = np.asarray(context, float)
         if level.shape != (2, 1) or level[0, 0] not in (self.rich, self.poor):
-            raise InvalidArgument(f"context is {context!r:.80}, but must be one that `observe` gave")
+            raise InvalidArgument(f"context is {context!r:.80}, but must be returned by `observe`")
         best = float(level[0, 0])
         return np.array([best, best - self.loss])
 
     def gap(self, context: Context, action: Action) -> float:
-        """Exactly 0 or the gap, without the rounding of a difference."""
+        """Exactly 0 or the gap, without rounding."""
         self.means(context)
         return self.loss if self._offered(action) == 1 else 0.0

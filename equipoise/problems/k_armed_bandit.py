@@ -8,11 +8,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
-from equipoise.problems.base import KernelProblem, Kernels, Room, reward
+from equipoise.kernels.marks import kernel
+from equipoise.problems.base import KernelProblem, Kernels, Workspace, reward
 from equipoise.settings import Numbers, configurable, setting
+from equipoise.settings.checks import fraction
 from equipoise.types import Array, Context
-from equipoise.validation import fraction
 
 
 class Params(NamedTuple):
@@ -20,15 +20,15 @@ class Params(NamedTuple):
 
 
 @kernel
-def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, Array]:
+def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
     """The same K actions every round; they have no features."""
-    return room.actions, params.means
+    return workspace.actions, params.means
 
 
 def check_means(name: str, means: object) -> Array:
-    """Expected rewards in [0, 1] of two actions or more."""
+    """Return the expected rewards of at least 2 actions, each in [0, 1]."""
     if isinstance(means, str | bytes) or not isinstance(means, Sequence | np.ndarray):
-        raise InvalidArgument(f"{name} is {means!r}, but must have one expected reward per action")
+        raise InvalidArgument(f"{name} is {means!r}, but must be a list of expected rewards, one per action")
     if len(means) < 2:
         raise InvalidArgument(f"{name} has {len(means)} entries, but must have at least 2")
     return np.array([fraction(f"{name}[{k}]", mean) for k, mean in enumerate(means)])
@@ -36,8 +36,22 @@ def check_means(name: str, means: object) -> Array:
 
 @configurable
 class KArmedBandit(KernelProblem[Params]):
-    """K actions with expected rewards `means` in [0, 1]; a context is a K x 0 matrix, as actions have no features.
+    """K actions with fixed expected rewards and no features.
 
+    A context is a K x 0 matrix.
+
+    Parameters
+    ----------
+    means
+        Expected rewards of the K >= 2 actions, each in [0, 1].
+    noise
+        Distribution of a reward given its expectation: "bernoulli" (default), "uniform" or "gaussian".
+    noise_scale
+        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
+        [0, 1]; unused if Bernoulli. Default: 0.1.
+
+    Examples
+    --------
     >>> problem = KArmedBandit([0.5, 0.6])
     >>> round(problem.gap(None, 0), 6)
     0.1
@@ -48,8 +62,8 @@ class KArmedBandit(KernelProblem[Params]):
     n_columns = 0
     kernels: ClassVar[Kernels] = Kernels(draw, reward)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self.params = Params(self.mean_rewards)
         self.n_actions = len(self.mean_rewards)
         self.name = f"KArmedBandit(K={self.n_actions})"

@@ -1,13 +1,14 @@
-"""A linear bandit with nested features: rewards depend on the first d* of d_max coordinates, and nobody is told d*.
+"""A linear bandit with nested features: rewards depend on the first d* of d_max features, where d* is unknown.
 
-K actions a round. Each has first entry 1/sqrt(2), a uniformly random direction of norm 0.6 in entries 2..d* and one of
-norm 0.37 in the rest, which carry no signal. theta has first entry sqrt(2)/2 and (0.5/0.6) u in entries 2..d*, u a
-random unit vector whose first d*/2 - 1 entries were shrunk by 0.3, so that the features beyond d*/2 matter most. The
-expected reward is 0.5 + 0.5 cos(angle between u and the action's direction); norms are at most 1 (actions) and 1.1
-(theta). A `signal` below 1 multiplies (0.5/0.6) u, so that the expected rewards of good and bad actions lie closer.
+Every round offers K actions. Each has first entry 1/sqrt(2), a uniformly random direction of norm 0.6 in entries 2..d*
+and one of norm 0.37 in the others, which do not affect rewards. theta has first entry sqrt(2)/2 and (0.5/0.6) u in
+entries 2..d*, u a random unit vector whose first d*/2 - 1 entries are multiplied by 0.3 before normalization, so that
+the features beyond d*/2 matter most. The expected reward is 0.5 + 0.5 cos(angle between u and the action's direction);
+norms are at most 1 (actions) and 1.1 (theta). A `signal` below 1 multiplies (0.5/0.6) u, so that the expected rewards
+of good and bad actions are closer together.
 
-Contexts are fresh every round, drawn from a stored table, or one fixed action set. A learner that looks at the first
-few columns only needs no more of them drawn: the length of what is left of a random direction is then a chi variable.
+Contexts are fresh in every round, drawn from a stored table, or one fixed action set. Columns that neither a learner
+nor the rewards need are not drawn.
 """
 
 from __future__ import annotations
@@ -19,68 +20,79 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel, native
-from equipoise.normals import fill_row, start_rows
-from equipoise.problems.base import ColumnReader, KernelProblem, Kernels, Room, linear_means, reward, stored
+from equipoise.kernels.marks import kernel, native
+from equipoise.kernels.normals import fill_row, start_rows
+from equipoise.kernels.streams import INSTANCE, generator_at
+from equipoise.problems.base import (
+    ColumnReader,
+    KernelProblem,
+    Kernels,
+    Workspace,
+    draw_stored,
+    linear_means,
+    reward,
+)
 from equipoise.settings import configurable, setting
-from equipoise.streams import INSTANCE, generator_at
+from equipoise.settings.checks import count, one_of, positive
 from equipoise.types import Array, Context
-from equipoise.validation import count, one_of, positive
 
 SIGNAL_NORM, DISTRACTOR_NORM = 0.6, 0.37
-SHRUNK = 0.3
+SHRINKAGE = 0.3
 
 
 class Params(NamedTuple):
     theta: Array  # (d_max,)
     n_signal: int  # d*
-    table: Array  # (n, K, d_max) stored action sets; n = 0 where contexts are fresh
+    table: Array  # (n, K, d_max) stored action sets; n = 0 if contexts are fresh
     table_means: Array  # (n, K)
 
 
 @kernel
-def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Offered actions and their expected rewards; fresh ones fill the room, as many columns as it has."""
+def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Draw the offered actions and their expected rewards; fresh actions are written to the workspace."""
     if len(params.table) > 0:
-        return stored(params.table, params.table_means, rng)
-    start_rows(room.seeds, rng)
-    fill_actions(params, room, 0, len(room.actions), room.n_columns[0])
-    return room.actions, room.means
+        return draw_stored(params.table, params.table_means, rng)
+    start_rows(workspace.seeds, rng)
+    fill_actions(params, workspace, 0, len(workspace.actions), workspace.n_columns[0])
+    return workspace.actions, workspace.means
 
 
 @kernel
-def complete(params: Params, room: Room, action: int) -> None:
-    """Draw the columns of one action that `draw` left out."""
+def complete(params: Params, workspace: Workspace, action: int) -> None:
+    """Draw the columns of one action that `draw` omitted."""
     if len(params.table) == 0:
-        fill_actions(params, room, action, action + 1, len(params.theta))
+        fill_actions(params, workspace, action, action + 1, len(params.theta))
 
 
 @kernel
-def fill_actions(params: Params, room: Room, first: int, last: int, n_columns: int) -> None:
-    """Actions first..last - 1 from rows of normal numbers, of which those of the signal come first."""
+def fill_actions(params: Params, workspace: Workspace, first: int, last: int, n_columns: int) -> None:
+    """Draw actions first..last - 1 from rows of normal numbers, of which those of the signal come first."""
     n_signal = params.n_signal
     n_numbers = len(params.theta) - 1 if n_columns > n_signal else n_signal - 1
     for k in range(first, last):
-        fill_row(room.numbers, k, n_numbers, room.seeds)
-    shape_actions(params, room, first, last, n_numbers)
+        fill_row(workspace.numbers, k, n_numbers, workspace.seeds)
+    shape_actions(params, workspace, first, last, n_numbers)
 
 
 @kernel
-def shape_actions(params: Params, room: Room, first: int, last: int, n_numbers: int) -> None:
-    """Give the parts of each action their lengths, and the action its expected reward."""
-    n_signal, actions = params.n_signal, room.actions[first:last]
-    signal, rest = room.numbers[first:last, : n_signal - 1], room.numbers[first:last, n_signal - 1 : n_numbers]
+def shape_actions(params: Params, workspace: Workspace, first: int, last: int, n_numbers: int) -> None:
+    """Normalize the parts of each action and compute its expected reward."""
+    n_signal, actions = params.n_signal, workspace.actions[first:last]
+    signal, rest = (
+        workspace.numbers[first:last, : n_signal - 1],
+        workspace.numbers[first:last, n_signal - 1 : n_numbers],
+    )
     actions[:, 0] = 1.0 / sqrt(2.0)
     actions[:, 1:n_signal] = signal * (SIGNAL_NORM / np.sqrt(np.vecdot(signal, signal)))[:, None]
     if n_numbers >= n_signal:
         visible = rest[:, : actions.shape[1] - n_signal]
         actions[:, n_signal:] = visible * (DISTRACTOR_NORM / np.sqrt(np.vecdot(rest, rest)))[:, None]
-    room.means[first:last] = actions[:, :n_signal].dot(params.theta[:n_signal])
+    workspace.means[first:last] = actions[:, :n_signal].dot(params.theta[:n_signal])
 
 
 @native(shape_actions)
-def _shape_actions(params: Params, room: Room, first: int, last: int, n_numbers: int) -> None:
-    actions, numbers, n_signal = room.actions, room.numbers, params.n_signal
+def _shape_actions(params: Params, workspace: Workspace, first: int, last: int, n_numbers: int) -> None:
+    actions, numbers, n_signal = workspace.actions, workspace.numbers, params.n_signal
     for k in range(first, last):
         squared_length = 0.0
         for j in range(1, n_signal):
@@ -91,7 +103,7 @@ def _shape_actions(params: Params, room: Room, first: int, last: int, n_numbers:
         for j in range(1, n_signal):
             actions[k, j] = numbers[k, j - 1] * scale
             mean += actions[k, j] * params.theta[j]
-        room.means[k] = mean
+        workspace.means[k] = mean
         if n_numbers >= n_signal:
             squared_length = 0.0
             for j in range(n_signal - 1, n_numbers):
@@ -103,12 +115,33 @@ def _shape_actions(params: Params, room: Room, first: int, last: int, n_numbers:
 
 @configurable
 class LinearBandit(KernelProblem[Params]):
-    """Nested linear bandit; `seed` fixes the instance (theta and stored contexts).
+    """A linear bandit whose rewards depend on the first `d_star` of `d_max` features.
 
-    `contexts` is "fresh", "table" (of `table_size` action sets) or "fixed"; `noise` is "bernoulli", "uniform" (bounded,
-    `noise_scale` in (0, 1] of what keeps rewards in [0, 1]) or "gaussian" (standard deviation `noise_scale`). Expected
-    rewards lie within `signal` / 2 of one half, `signal` in (0, 1].
+    Parameters
+    ----------
+    d_max
+        Number of features of an action, d_max >= 2. Default: 32.
+    d_star
+        Number of features d* that affect rewards, from 2 to `d_max`. Default: 8.
+    n_actions
+        Number of actions K per round, at least 2. Default: 10.
+    contexts
+        "fresh" (default): new random actions in every round; "table": one of `table_size` stored action sets, drawn
+        uniformly; "fixed": the same actions in every round.
+    table_size
+        Number of stored action sets if `contexts` is "table". Default: 200.
+    signal
+        Strength of the signal in (0, 1]: expected rewards lie within `signal` / 2 of 1/2. Default: 1.
+    noise
+        Distribution of a reward given its expectation: "bernoulli" (default), "uniform" or "gaussian".
+    noise_scale
+        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
+        [0, 1]; unused if Bernoulli. Default: 0.1.
+    seed
+        Seed of the instance (theta and stored action sets). Default: 0.
 
+    Examples
+    --------
     >>> problem = LinearBandit(d_max=8, d_star=4, n_actions=3)
     >>> context = problem.observe(np.random.default_rng(0))
     >>> context.shape, min(problem.gap(context, action) for action in range(3))
@@ -125,8 +158,8 @@ class LinearBandit(KernelProblem[Params]):
 
     kernels: ClassVar[Kernels] = Kernels(draw, reward, complete=complete)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         if self.signal > 1.0:
             raise InvalidArgument(f"signal is {self.signal!r}, but must lie in (0, 1]")
         if self.d_star > self.d_max:
@@ -138,7 +171,7 @@ class LinearBandit(KernelProblem[Params]):
         theta[1:] *= self.signal
         n_stored = {"fresh": 0, "table": self.table_size, "fixed": 1}[self.contexts]
         empty = Params(theta, self.d_star, np.empty((0, self.n_actions, self.d_max)), np.empty((0, self.n_actions)))
-        drawn = [draw(empty, self.room(), rng) for _ in range(n_stored)]
+        drawn = [draw(empty, self.workspace(), rng) for _ in range(n_stored)]
         self.params = empty
         if drawn:
             table, table_means = map(np.stack, zip(*drawn, strict=True))
@@ -149,9 +182,9 @@ class LinearBandit(KernelProblem[Params]):
         return self.contexts == "fixed"
 
     def columns_for(self, learner: ColumnReader) -> int:
-        """Those the learner looks at, and those that make the rewards."""
-        looked_at = self.n_columns if learner.n_columns is None else learner.n_columns
-        return min(self.n_columns, max(looked_at, self.d_star))
+        """Number of columns that the learner uses or that affect the rewards."""
+        used = self.n_columns if learner.n_columns is None else learner.n_columns
+        return min(self.n_columns, max(used, self.d_star))
 
     def means(self, context: Context) -> Array:
         """The expected rewards of the offered actions."""
@@ -161,7 +194,7 @@ class LinearBandit(KernelProblem[Params]):
 def draw_theta(d_max: int, d_star: int, rng: np.random.Generator) -> Array:
     """The parameter of a random instance."""
     direction = rng.standard_normal(d_star - 1)
-    direction[: d_star // 2 - 1] *= SHRUNK
+    direction[: d_star // 2 - 1] *= SHRINKAGE
     theta = np.zeros(d_max)
     theta[0] = sqrt(2.0) / 2
     theta[1:d_star] = 0.5 / SIGNAL_NORM * direction / np.linalg.norm(direction)

@@ -1,9 +1,9 @@
-"""A linear Markov decision process with nested features: d* of d_max features matter, and nobody is told d*.
+"""A linear Markov decision process with nested features, of which the first d* of d_max matter; d* is unknown.
 
 The first d* features phi(s, a) lie on the simplex. Feature j pays theta_h[j] and leads to the states with probabilities
-mu_h(. | j), so rewards <phi, theta_h> and transitions <phi, mu_h> are exactly linear. The features beyond d* are noise
-that fills up part of the norm to 1. Features up to d*/2 pay nothing, those beyond pay 1 or 0, half of them each, so who
-sees only the first half cannot tell good actions from bad ones.
+mu_h(. | j), so rewards <phi, theta_h> and transitions <phi, mu_h> are exactly linear. The features beyond d* are noise,
+scaled so that norms stay below 1. Features up to d*/2 pay nothing, and those beyond pay 1 or 0, half of them each, so a
+learner that uses only the first half cannot tell good actions from bad ones.
 
 With misspecification zeta, rewards and transitions are mixtures with a random non-linear part of weight zeta.
 
@@ -18,24 +18,44 @@ from functools import partial
 import numpy as np
 
 from equipoise.errors import InvalidArgument
+from equipoise.kernels.streams import INSTANCE, generator_at
 from equipoise.problems.finite_mdp import FiniteMDP
 from equipoise.settings import configurable, setting
-from equipoise.streams import INSTANCE, generator_at
+from equipoise.settings.checks import count, fraction
 from equipoise.types import Array
-from equipoise.validation import count, fraction
 
-SPARSITY = 0.1  # parameter of the Dirichlet law of phi: small, so that most weight lies on one or two features
-SPREAD = 0.5  # parameter of the Dirichlet law of mu
-DISTRACTOR_SHARE = 0.5  # of the norm that the first d* features leave
+FEATURE_CONCENTRATION = 0.1  # Dirichlet parameter of phi: small, so that one or two features have most of the weight
+
+TRANSITION_CONCENTRATION = 0.5  # Dirichlet parameter of mu
+DISTRACTOR_SHARE = 0.5  # of the norm that remains after the first d* features
 
 
 @configurable
 class LinearMDP(FiniteMDP):
-    """Nested linear decision process; `seed` fixes the instance. `misspecification` is zeta in [0, 1].
+    """A linear Markov decision process that depends on the first `d_star` of `d_max` features.
 
-    `largest_error` is the true zeta of the instance: how far rewards, and transitions in total variation, are at most
-    from the linear process it was built on.
+    The attribute `largest_error` is the true zeta of the instance: the largest distance of rewards, and of transitions
+    in total variation, to the linear process that it was built from.
 
+    Parameters
+    ----------
+    n_states
+        Number of states S. Default: 20.
+    n_actions
+        Number of actions A in each state, at least 2. Default: 4.
+    horizon
+        Number of steps H of an episode. Default: 5.
+    d_max
+        Number of features. Default: 16.
+    d_star
+        Number of features d* that affect rewards, from 2 to `d_max`. Default: 8.
+    misspecification
+        Weight zeta in [0, 1] of a random nonlinear part of rewards and transitions. Default: 0.
+    seed
+        Seed of the instance. Default: 0.
+
+    Examples
+    --------
     >>> problem = LinearMDP(n_states=4, n_actions=2, horizon=3, d_max=4, d_star=2)
     >>> problem.features.shape, problem.largest_error
     ((4, 2, 4), 0.0)
@@ -51,40 +71,42 @@ class LinearMDP(FiniteMDP):
     misspecification: float = setting(default=0.0, check=fraction)
     seed: int = setting(default=0, check=partial(count, least=0))
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         if self.d_star > self.d_max:
             raise InvalidArgument(f"d_star is {self.d_star!r}, but must be at most d_max = {self.d_max}")
         shape, steps, zeta = (self.n_states, self.n_actions), self.horizon, self.misspecification
-        off = f", zeta={zeta:g}" if zeta else ""
-        self.name = f"LinearMDP(d*={self.d_star} of {self.d_max}, S={shape[0]}, A={shape[1]}, H={steps}{off})"
+        suffix = f", zeta={zeta:g}" if zeta else ""
+        self.name = f"LinearMDP(d*={self.d_star} of {self.d_max}, S={shape[0]}, A={shape[1]}, H={steps}{suffix})"
         rng = generator_at(self.seed, INSTANCE)
-        signal = rng.dirichlet(np.full(self.d_star, SPARSITY), shape)
+        signal = rng.dirichlet(np.full(self.d_star, FEATURE_CONCENTRATION), shape)
         features = np.concatenate([signal, _distractors(signal, self.d_max - self.d_star, rng)], axis=-1)
-        # A product of rows that sum to 1 only up to rounding may leave [0, 1] in the last digit.
+        # Rows sum to 1 only up to rounding, so a product may exceed [0, 1] in the last digit.
         rewards = (signal @ _draw_theta(steps, self.d_star, rng).T).clip(0.0, 1.0).transpose(2, 0, 1)
-        measures = rng.dirichlet(np.full(shape[0], SPREAD), (steps, self.d_star))
+        measures = rng.dirichlet(np.full(shape[0], TRANSITION_CONCENTRATION), (steps, self.d_star))
         transitions = np.einsum("saj,hjt->hsat", signal, measures)
         linear_rewards, linear_transitions = rewards, transitions
         if zeta:
             rewards = (1 - zeta) * rewards + zeta * rng.integers(0, 2, (steps, *shape))
-            transitions = (1 - zeta) * transitions + zeta * rng.dirichlet(np.full(shape[0], SPREAD), (steps, *shape))
+            transitions = (1 - zeta) * transitions + zeta * rng.dirichlet(
+                np.full(shape[0], TRANSITION_CONCENTRATION), (steps, *shape)
+            )
         variation = np.abs(transitions - linear_transitions).sum(-1).max() / 2
         self.largest_error = float(max(np.abs(rewards - linear_rewards).max(), variation))
         self._build(np.ascontiguousarray(rewards), transitions, np.full(shape[0], 1 / shape[0]), features)
 
 
 def _distractors(signal: Array, n_columns: int, rng: np.random.Generator) -> Array:
-    """Random directions that fill up a share of what the signal leaves of norm 1."""
+    """Random directions with a share of the norm that remains after the signal."""
     directions = rng.standard_normal((*signal.shape[:2], n_columns))
-    left = np.sqrt(np.maximum(1 - (signal**2).sum(-1, keepdims=True), 0.0))
+    remaining = np.sqrt(np.maximum(1 - (signal**2).sum(-1, keepdims=True), 0.0))
     norms = np.linalg.norm(directions, axis=-1, keepdims=True)
-    directions *= DISTRACTOR_SHARE * left / np.maximum(norms, 1e-12)
+    directions *= DISTRACTOR_SHARE * remaining / np.maximum(norms, 1e-12)
     return directions
 
 
 def _draw_theta(horizon: int, d_star: int, rng: np.random.Generator) -> Array:
-    """(H, d*) what the features pay at each step."""
-    n_plain = d_star // 2
-    payoffs = np.arange(1, d_star - n_plain + 1) % 2
-    return np.stack([np.concatenate([np.zeros(n_plain), rng.permutation(payoffs)]) for _ in range(horizon)])
+    """(H, d*) rewards of the features at each step."""
+    n_zero = d_star // 2
+    payoffs = np.arange(1, d_star - n_zero + 1) % 2
+    return np.stack([np.concatenate([np.zeros(n_zero), rng.permutation(payoffs)]) for _ in range(horizon)])

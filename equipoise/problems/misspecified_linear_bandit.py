@@ -1,14 +1,15 @@
-"""A bandit whose expected rewards are linear but for a term of size eps*, placed where it misleads most.
+"""A bandit whose expected rewards are linear up to an error of size eps*, placed where it is most misleading.
 
 Each round offers one of two menus, equally likely. Both have two actions per axis j = 1..d-1, (1/sqrt(2), +x e_j) and
 (1/sqrt(2), -x e_j), with x = 0.1 on the near menu and x = 0.7 on the far one. The expected reward is <theta, a> plus an
-error of size eps*: it raises the slope along each axis on the far menu and lowers it, beyond eps* = 0.1 |slope| even
-turns it round, on the near one. The far actions outweigh the near ones in a regression, so a learner that trusts the
-linear model fits the far menu and plays the worst near actions for ever; one that doubts it by enough finds the best.
-theta is (sqrt(2)/2, slopes), slopes from 0.05 to 0.35 in random order with random signs.
+error of size eps*: it raises the slope along each axis on the far menu and lowers it on the near one, where it
+reverses its sign for eps* > 0.1 |slope|. The far actions outweigh the near ones in a regression, so a learner that
+relies on the linear model fits the far menu and keeps playing the worst near actions; one that allows for enough
+misspecification finds the best. theta is (sqrt(2)/2, slopes), slopes from 0.05 to 0.35 in random order with random
+signs.
 
-eps* is the distance of the expected rewards to the linear functions, the least there is: along an axis the error has
-the signs -, +, -, + at -0.7, -0.1, 0.1, 0.7, so by Chebyshev's alternation theorem no affine function comes closer.
+eps* is the exact distance of the expected rewards from the linear functions: along an axis the error has the
+signs -, +, -, + at -0.7, -0.1, 0.1, 0.7, so by Chebyshev's alternation theorem no affine function comes closer.
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), section "Linear Bandits and MDPs with Unknown Approximation
 Error", where eps* is the absolute approximation error of expected rewards.
 """
@@ -22,29 +23,45 @@ from typing import ClassVar
 import numpy as np
 
 from equipoise.errors import InvalidArgument
+from equipoise.kernels.streams import INSTANCE, generator_at
 from equipoise.problems.base import NOISES, KernelProblem, Kernels, reward
 from equipoise.problems.linear_bandit import Params, complete, draw
 from equipoise.settings import configurable, setting
-from equipoise.streams import INSTANCE, generator_at
+from equipoise.settings.checks import count, one_of, real
 from equipoise.types import Array, Context
-from equipoise.validation import count, one_of, real
 
-NEAR, FAR = 0.1, 0.7
-LEAST_SLOPE, GREATEST_SLOPE = 0.05, 0.35
-MOST = 0.25  # for a greater error expected rewards would leave [0, 1]
+NEAR_DISTANCE, FAR_DISTANCE = 0.1, 0.7
+MIN_SLOPE, MAX_SLOPE = 0.05, 0.35
+MAX_ERROR = 0.25  # with a larger error, expected rewards would exceed [0, 1]
 
 
 def check_error(name: str, value: object) -> float:
     error = real(name, value)
-    if not 0.0 <= error <= MOST:
-        raise InvalidArgument(f"{name} is {value!r}, but must lie in [0, {MOST}]")
+    if not 0.0 <= error <= MAX_ERROR:
+        raise InvalidArgument(f"{name} is {value!r}, but must lie in [0, {MAX_ERROR}]")
     return error
 
 
 @configurable
 class MisspecifiedLinearBandit(KernelProblem[Params]):
-    """A linear bandit in `dim` dimensions that errs by `misspecification` = eps*; `seed` fixes theta.
+    """A linear bandit with an error of known size in its expected rewards.
 
+    Parameters
+    ----------
+    dim
+        Number of features d, at least 2; there are 2 (d - 1) actions. Default: 4.
+    misspecification
+        Size eps* of the error, in [0, 0.25]. Default: 0.1.
+    noise
+        Distribution of a reward given its expectation: "bernoulli", "uniform" or "gaussian" (default).
+    noise_scale
+        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
+        [0, 1]; unused if Bernoulli. Default: 0.1.
+    seed
+        Seed of theta. Default: 0.
+
+    Examples
+    --------
     >>> problem = MisspecifiedLinearBandit(dim=3, misspecification=0.1)
     >>> linear = problem.params.table @ problem.theta
     >>> round(float(abs(problem.params.table_means - linear).max()), 12)
@@ -56,14 +73,14 @@ class MisspecifiedLinearBandit(KernelProblem[Params]):
     noise_kind: str = setting(default="gaussian", alias="noise", check=partial(one_of, options=NOISES))
     seed: int = setting(default=0, check=partial(count, least=0))
 
-    kernels: ClassVar[Kernels] = Kernels(draw, reward, complete=complete)  # of stored contexts: the two menus
+    kernels: ClassVar[Kernels] = Kernels(draw, reward, complete=complete)  # on stored contexts: the two menus
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self.n_columns, self.n_actions = self.dim, 2 * (self.dim - 1)
         self.name = f"MisspecifiedLinearBandit(d={self.dim}, eps*={self.misspecification:g})"
         self.theta = draw_theta(self.dim, generator_at(self.seed, INSTANCE))
-        table = np.stack([_menu(self.dim, NEAR), _menu(self.dim, FAR)])
+        table = np.stack([_menu(self.dim, NEAR_DISTANCE), _menu(self.dim, FAR_DISTANCE)])
         towards_theta = np.sign(table[:, :, 1:] @ self.theta[1:])
         errors = self.misspecification * np.array([[-1.0], [1.0]]) * towards_theta
         self.params = Params(self.theta, self.dim, table, table @ self.theta + errors)
@@ -84,7 +101,7 @@ class MisspecifiedLinearBandit(KernelProblem[Params]):
 
 def draw_theta(dim: int, rng: np.random.Generator) -> Array:
     """The linear part of a random instance."""
-    slopes = rng.permutation(np.linspace(LEAST_SLOPE, GREATEST_SLOPE, dim - 1))
+    slopes = rng.permutation(np.linspace(MIN_SLOPE, MAX_SLOPE, dim - 1))
     signs = np.where(rng.random(dim - 1) < 0.5, -1.0, 1.0)
     return np.concatenate([[sqrt(2.0) / 2], signs * slopes])
 

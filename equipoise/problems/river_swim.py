@@ -1,8 +1,8 @@
-"""RiverSwim: a chain whose poor end pays a little at once and whose rich end pays only those who swim upstream.
+"""RiverSwim: a chain with a small immediate reward at one end and a large reward at the other.
 
-Action 0 drifts left for certain; action 1 swims right and mostly stays where it is. The leftmost state pays 0.005 for
-drifting, the rightmost 1 for swimming, all else nothing. Episodes start at the left end, so a learner that does not
-explore settles for the small reward.
+Action 0 always moves left; action 1 tries to move right and often stays in place. The leftmost state pays 0.005 for
+action 0, the rightmost 1 for action 1, and all others pay nothing. Episodes start at the left end, so a learner that
+does not explore finds only the small reward.
 
 Reference: Strehl and Littman (2008), "An analysis of model-based interval estimation for Markov decision processes",
 section 5; probabilities as in Osband, Russo and Van Roy (2013), "(More) efficient reinforcement learning via posterior
@@ -15,10 +15,9 @@ from functools import partial
 
 import numpy as np
 
-from equipoise.learners.lsvi_ucb import one_hot
-from equipoise.problems.finite_mdp import FiniteMDP
+from equipoise.problems.finite_mdp import FiniteMDP, one_hot
 from equipoise.settings import configurable, setting
-from equipoise.validation import count
+from equipoise.settings.checks import count
 
 LEFT, RIGHT = 0, 1
 SMALL_REWARD = 0.005
@@ -26,8 +25,19 @@ SMALL_REWARD = 0.005
 
 @configurable
 class RiverSwim(FiniteMDP):
-    """A river of `n_states` states; features are one-hot.
+    """A chain of states in which the large reward requires many steps against the current.
 
+    Features are one-hot.
+
+    Parameters
+    ----------
+    n_states
+        Number of states of the chain, at least 2. Default: 6.
+    horizon
+        Number of steps H of an episode. Default: 20.
+
+    Examples
+    --------
     >>> problem = RiverSwim(n_states=3, horizon=8)
     >>> bool(problem.optimal_policy[0, 0] == RIGHT)
     True
@@ -36,8 +46,8 @@ class RiverSwim(FiniteMDP):
     n_states: int = setting(default=6, check=partial(count, least=2, most=10_000), kw_only=False)
     horizon: int = setting(default=20, check=partial(count, most=10_000), kw_only=False)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         n, steps = self.n_states, self.horizon
         self.name = f"RiverSwim(S={n}, H={steps})"
         transitions, rewards = np.zeros((n, 2, n)), np.zeros((n, 2))

@@ -1,6 +1,4 @@
-"""A linear bandit on a sequence of action sets of your own, offered in their order and from the start again after the
-last: logged contexts as they came, or an adversary's.
-"""
+"""A linear bandit on a given sequence of action sets, such as logged contexts or those of an adversary."""
 
 from __future__ import annotations
 
@@ -8,8 +6,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
-from equipoise.problems.base import Kernels, Room, reward
+from equipoise.kernels.marks import kernel
+from equipoise.problems.base import Kernels, Workspace, reward
 from equipoise.problems.table_bandit import TableBandit
 from equipoise.types import Action, Array, Integers
 
@@ -17,14 +15,14 @@ from equipoise.types import Action, Array, Integers
 class Params(NamedTuple):
     table: Array  # (n, K, d)
     table_means: Array  # (n, K)
-    rounds: Integers  # (1,) that are over
+    rounds: Integers  # (1,) number of completed rounds
 
 
 @kernel
-def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, Array]:
+def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
     """The next action set of the sequence and its expected rewards."""
-    place = params.rounds[0] % len(params.table)
-    return params.table[place], params.table_means[place]
+    position = params.rounds[0] % len(params.table)
+    return params.table[position], params.table_means[position]
 
 
 @kernel
@@ -33,10 +31,24 @@ def record(params: Params, learner: int, action: int, reward: float) -> None:
 
 
 class SequenceBandit(TableBandit):
-    """`features` holds action sets of K actions with d features each, in their order; the rest is as in `TableBandit`.
+    """A linear bandit on a given sequence of action sets, which starts again after the last one.
 
-    The sequence moves on when a round is over, which `record` tells; asking for a context moves nothing.
+    `record`, called after every round, moves to the next action set; asking for a context does not.
 
+    Parameters
+    ----------
+    features
+        Action sets in the order in which they are offered, an array of shape (n, K, d).
+    theta
+        Weights of the d features; all expected rewards must lie in [0, 1].
+    noise
+        Distribution of a reward given its expectation: "bernoulli" (default), "uniform" or "gaussian".
+    noise_scale
+        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
+        [0, 1]; unused if Bernoulli. Default: 0.1.
+
+    Examples
+    --------
     >>> problem = SequenceBandit([[[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.0, 0.5]]], theta=[0.2, 0.7])
     >>> problem.record(learner=0, action=0, reward=1.0)
     >>> problem.observe(np.random.default_rng(0)).tolist()
@@ -46,11 +58,11 @@ class SequenceBandit(TableBandit):
     kernels: ClassVar[Kernels] = Kernels(draw, reward, record)
     iid: ClassVar[bool] = False
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         table, table_means = self.params
-        self.params = Params(table, table_means, np.zeros(1, np.int64))  # type: ignore[assignment]  # of its own kernels
+        self.params = Params(table, table_means, np.zeros(1, np.int64))  # type: ignore[assignment]  # for its own kernels
 
     def record(self, learner: int, action: Action, reward: float) -> None:
-        """A round is over: the next action set is on."""
+        """End a round: move to the next action set."""
         self.kernels.record(self.params, learner, action, reward)

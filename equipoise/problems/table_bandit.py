@@ -1,7 +1,7 @@
-"""A linear bandit on features of your own: a table of action sets, of which each round offers one, drawn uniformly.
+"""A linear bandit on given features: a table of action sets, of which each round offers one, drawn uniformly.
 
-The expected reward of an action is the product of its features with theta. What is stored is never drawn anew, so a
-round costs no more than looking it up: the problem for logged features and for timing learners.
+The expected reward of an action is the product of its features with theta. A round costs only a lookup, so the problem
+suits logged features and benchmarks of learners.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
-from equipoise.problems.base import KernelProblem, Kernels, Room, linear_means, numbers, reward, stored
+from equipoise.kernels.marks import kernel
+from equipoise.problems.base import KernelProblem, Kernels, Workspace, check_array, draw_stored, linear_means, reward
 from equipoise.settings import Numbers, configurable, setting
 from equipoise.types import Array, Context
 
@@ -24,27 +24,41 @@ class Params(NamedTuple):
 
 
 @kernel
-def draw(params: Params, room: Room, rng: np.random.Generator) -> tuple[Array, Array]:
-    """A stored action set and its expected rewards."""
-    return stored(params.table, params.table_means, rng)
+def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Draw a stored action set and its expected rewards."""
+    return draw_stored(params.table, params.table_means, rng)
 
 
 @configurable
 class TableBandit(KernelProblem[Params]):
-    """`features` holds n action sets of K actions with d features each, `theta` the d weights that make the rewards.
+    """A linear bandit on a table of given action sets, of which every round offers one, drawn uniformly.
 
+    Parameters
+    ----------
+    features
+        Action sets, an array of shape (n, K, d): n sets of K >= 2 actions with d features each.
+    theta
+        Weights of the d features; all expected rewards must lie in [0, 1].
+    noise
+        Distribution of a reward given its expectation: "bernoulli" (default), "uniform" or "gaussian".
+    noise_scale
+        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
+        [0, 1]; unused if Bernoulli. Default: 0.1.
+
+    Examples
+    --------
     >>> problem = TableBandit([[[1.0, 0.0], [0.0, 1.0]]], theta=[0.2, 0.7])
     >>> [round(problem.gap(problem.observe(np.random.default_rng(0)), action), 6) for action in range(2)]
     [0.5, 0.0]
     """
 
-    features: Numbers = setting(check=partial(numbers, ndim=3), encode=np.ndarray.tolist, kw_only=False)
-    theta: Numbers = setting(check=partial(numbers, ndim=1), encode=np.ndarray.tolist, kw_only=False)
+    features: Numbers = setting(check=partial(check_array, ndim=3), encode=np.ndarray.tolist, kw_only=False)
+    theta: Numbers = setting(check=partial(check_array, ndim=1), encode=np.ndarray.tolist, kw_only=False)
 
     kernels: ClassVar[Kernels] = Kernels(draw, reward)
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         table, theta = self.features, self.theta
         n_sets, self.n_actions, self.n_columns = table.shape
         if n_sets < 1 or self.n_actions < 2 or self.n_columns < 1:

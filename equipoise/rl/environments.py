@@ -1,7 +1,6 @@
 """The finite decision processes of `equipoise.problems` as gymnasium environments.
 
-Each class is both: a `gymnasium.Env` to step through and a problem that knows its optimal values, so the regret of
-whatever plays in it is exact.
+Each class is both a `gymnasium.Env` and a problem with known optimal values, so the regret in it is exact.
 """
 
 from __future__ import annotations
@@ -11,15 +10,15 @@ import gymnasium
 from equipoise import problems
 from equipoise.errors import InvalidArgument
 from equipoise.problems.finite_mdp import FiniteMDP, advance
+from equipoise.settings.checks import count
 from equipoise.types import Action, Config, Context
-from equipoise.validation import count
 
 
 class FiniteEnv(gymnasium.Env[Context, Action], FiniteMDP):
-    """Stepping through a finite decision process; observations and actions are indices, an episode has H steps."""
+    """A finite decision process as an environment: observations and actions are indices, an episode has H steps."""
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         self.observation_space = gymnasium.spaces.Discrete(self.n_states)
         self.action_space = gymnasium.spaces.Discrete(self.n_actions)
 
@@ -32,7 +31,7 @@ class FiniteEnv(gymnasium.Env[Context, Action], FiniteMDP):
     def step(self, action: int) -> tuple[int, float, bool, bool, Config]:
         """Take one step; the episode terminates with the last one."""
         if getattr(self, "_step", self.horizon) == self.horizon:
-            raise InvalidArgument("step() was called without an episode under way, but must come after reset()")
+            raise InvalidArgument("step() was called outside an episode, but must be called after reset()")
         chosen = count("action", action, least=0, most=self.n_actions - 1)
         row = self._state * self.n_actions + chosen
         reward, self._state = advance(self.params, self._step, row, self.np_random)

@@ -1,9 +1,9 @@
-"""LSVI-UCB on a feature map of the user's own: for environments whose states cannot be listed.
+"""LSVI-UCB on a feature map, for environments whose states cannot be enumerated.
 
-The algorithm is that of `equipoise.learners.lsvi_ucb`; only what is kept differs. Without a list of states the targets
-max_a Q_{h+1}(s', a) of all past steps have to be computed anew for a plan, so features of past steps and of all actions
-in the states they led to are stored and Lambda_h^{-1} moves by rank one. A plan costs O(H K A d^2) after K episodes;
-`low_switching` makes plans rare.
+The algorithm is that of `equipoise.learners.lsvi_ucb`; only the stored data differ. Without a list of states, the
+targets max_a Q_{h+1}(s', a) of all past steps must be recomputed for every plan, so the learner stores the features of
+past steps and of all actions in the states that they led to; Lambda_h^{-1} is updated by rank-one terms. A plan costs
+O(H K A d^2) after K episodes; `low_switching` makes plans rare.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.errors import InvalidArgument
+from equipoise.kernels.records import check_shapes
 from equipoise.learner import Proposal
-from equipoise.learners.episodic import SLACK, Episodes, observed_bound
-from equipoise.learners.linear import check_dim
-from equipoise.learners.lsvi_ucb import DOUBLED, add_row
-from equipoise.records import check_shapes
+from equipoise.learners._core.episodic import NORM_TOLERANCE, Episodes, observed_bound
+from equipoise.learners._core.linear import check_dim
+from equipoise.learners._core.trajectory import as_indices, as_step_rewards, check_lengths
+from equipoise.learners.lsvi_ucb import LOG_2, add_row
 from equipoise.settings import configurable, setting
-from equipoise.trajectory import as_indices, as_step_rewards, check_lengths
+from equipoise.settings.checks import count, positive, real
 from equipoise.types import Action, Array, Context, Integers, Outcome, State
-from equipoise.validation import count, positive, real
 
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """A function of observation and action, and what it must give: vectors of `dim` entries, of norm at most 1."""
+    """A function of observation and action that returns vectors of `dim` entries with norm at most 1."""
 
     function: Callable[[Context, int], ArrayLike]
     dim: int
     n_actions: int
 
     def rows(self, observation: Context) -> Array:
-        """The features of all actions in a state, one row each; refuses what a feature map must not give."""
+        """The features of all actions in a state, one row each; raises an error if the function is invalid."""
         rows = []
         for action in range(self.n_actions):
             row = np.asarray(self.function(observation, action), float)
@@ -47,7 +47,7 @@ class FeatureMap:
                     f"but must have {(self.dim,)}"
                 )
             norm = float(np.sqrt(row @ row))
-            if not norm <= SLACK:
+            if not norm <= NORM_TOLERANCE:
                 raise InvalidArgument(
                     f"features of action {action} in state {observation!r:.80} have norm {norm:.6g}, "
                     "but norms must be finite and at most 1"
@@ -69,10 +69,10 @@ class FeaturePolicy:
         return int(self.values(step, self.features.rows(observation)).argmax())
 
     def values(self, step: int, rows: Array) -> Array:
-        """Optimistic values of the actions whose features are the rows; further axes in front are allowed."""
-        left = float(len(self.weights) - step)
+        """Optimistic values of the actions with these features; `rows` may have additional leading axes."""
+        steps_left = float(len(self.weights) - step)
         optimistic: Array = rows @ self.weights[step] + self.bonuses(step, rows)
-        return np.minimum(np.maximum(optimistic, 0.0), left)
+        return np.minimum(np.maximum(optimistic, 0.0), steps_left)
 
     def bonuses(self, step: int, rows: Array) -> Array:
         squared_norms = ((rows @ self.inverses[step]) * rows).sum(-1)
@@ -86,22 +86,42 @@ def check_function(name: str, function: object) -> object:
     return function
 
 
-def named(function: Callable[..., object]) -> str:
-    """Where a function, or the class of a callable object, is found."""
+def qualified_name(function: Callable[..., object]) -> str:
+    """Module and name of a function, or of the class of a callable object."""
     found = function if hasattr(function, "__qualname__") else type(function)
     return f"{found.__module__}.{found.__qualname__}"
 
 
 @configurable
 class FeatureLSVI(Episodes):
-    """LSVI-UCB on `features(observation, action)`, vectors of `dim` entries with norms of at most 1.
+    """LSVI-UCB on a feature map, for environments whose states cannot be enumerated.
 
-    A map that gives anything else is refused where it does, and nothing is learned. `episodes` is the number of
-    episodes it has room for. A function cannot be written to a file: settings name it, and `Portfolio.load` is passed a
-    learner newly made with the same one.
+    Invalid features raise an error, and nothing is learned from the episode. A function cannot be saved: `config`
+    contains its name only, and `Portfolio.load` must be given a new learner with the same function.
+
+    Parameters
+    ----------
+    features
+        Function of observation and action that returns a vector of `dim` entries with norm at most 1.
+    dim
+        Number of features.
+    n_actions
+        Number of actions of the environment.
+    horizon
+        Number of steps H of an episode.
+    episodes
+        Maximum number of episodes; memory for them is allocated at construction.
+    bonus
+        Constant c_b of the exploration bonus, positive. Default: 1.
+    low_switching
+        Whether to compute a new plan only after the determinant of some Lambda_h has doubled. Default: False.
+    delta
+        Probability in (0, 1) that the optimistic values or the observed regret bound fail. Default: 0.01.
+    name
+        Name of the learner in tables and certificates. Default: made from the other settings.
     """
 
-    features: Callable[[Context, int], ArrayLike] = setting(check=check_function, encode=named, kw_only=False)
+    features: Callable[[Context, int], ArrayLike] = setting(check=check_function, encode=qualified_name, kw_only=False)
     dim: int = setting(check=check_dim, kw_only=False)
     n_actions: int = setting(check=count, kw_only=False)
     episodes: int = setting(check=count)
@@ -112,8 +132,8 @@ class FeatureLSVI(Episodes):
     provides: ClassVar[frozenset[str]] = frozenset({"regret"})
     randomized: ClassVar[bool] = False
 
-    def _open(self) -> None:
-        super()._open()
+    def _set_up(self) -> None:
+        super()._set_up()
         log_term = log(2 * self.dim * self.episodes * self.horizon / (self.delta / 2))
         self._map = FeatureMap(self.features, self.dim, self.n_actions)
         self._radius = self.bonus * self.horizon * self.dim * sqrt(log_term)
@@ -123,7 +143,7 @@ class FeatureLSVI(Episodes):
         self._rows = np.zeros((steps, self.episodes, dim))
         self._rewards = np.zeros((steps, self.episodes))
         self._next_rows = np.zeros((steps, self.episodes, self.n_actions, dim))
-        self._goes_on = np.zeros((steps, self.episodes))  # 1 where a next state counts
+        self._has_next = np.zeros((steps, self.episodes))  # 1 if the step has a next state
         self._n_episodes, self._width_sum = 0, 0.0
         self._policy = self._plan()
 
@@ -131,35 +151,35 @@ class FeatureLSVI(Episodes):
         return f"LSVI-UCB(d={self.dim}, c={self.bonus:g})"
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
-        """The planned policy."""
+        """Propose the planned policy."""
         self._map.rows(context)
         return Proposal(self._policy)
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
-        """Learn from a trajectory; `reward` is its return in whatever units the selector has and is only checked."""
+        """Learn from a trajectory. `reward`, its return in the units of the selector, is checked but not used."""
         rows, chosen, rewards = self._check(action)
         real("reward", reward)
         n = self._n_episodes
         if n == self.episodes:
-            raise InvalidArgument(f"{self.name} has learned {n} episodes, but was made for episodes = {n}")
+            raise InvalidArgument(f"{self.name} has learned {n} episodes, but must learn at most episodes = {n}")
         self._width_sum += self._width(rows, chosen)
         for h in range(len(chosen)):
             row = rows[h, chosen[h]]
             self._rows[h, n], self._rewards[h, n] = row, rewards[h]
             if h + 1 < len(chosen):
-                self._next_rows[h, n], self._goes_on[h, n] = rows[h + 1], 1.0
+                self._next_rows[h, n], self._has_next[h, n] = rows[h + 1], 1.0
             self._log_determinants[h] += log(add_row(self._inverses[h], row))
         self._n_episodes = n + 1
-        if not self.low_switching or (self._log_determinants - self._planned).max() >= DOUBLED:
+        if not self.low_switching or (self._log_determinants - self._planned).max() >= LOG_2:
             self._policy = self._plan()
 
     def state(self) -> State:
-        """Everything learned, as arrays."""
+        """The learned state as a dictionary of arrays."""
         arrays = {name: array.copy() for name, array in self._arrays(self._n_episodes).items()}
         return {**arrays, "n_episodes": np.array([self._n_episodes]), "width_sum": np.array([self._width_sum])}
 
     def restore(self, state: State) -> None:
-        """Take on a state that `state` returned; any other is refused and changes nothing."""
+        """Restore a state returned by `state`. Any other state raises an error and changes nothing."""
         check_shapes(state, {"n_episodes": (1,), "width_sum": (1,)})
         n = count("n_episodes", int(state["n_episodes"][0]), least=0, most=self.episodes)
         check_shapes(state, {name: array.shape for name, array in self._arrays(n).items()})
@@ -173,7 +193,7 @@ class FeatureLSVI(Episodes):
             array[...] = state[name]
 
     def _arrays(self, n_episodes: int) -> dict[str, Array]:
-        """What is kept after so many episodes, to read and to write."""
+        """The stored arrays after `n_episodes` episodes, as views."""
         return {
             "inverses": self._inverses,
             "log_determinants": self._log_determinants,
@@ -183,15 +203,15 @@ class FeatureLSVI(Episodes):
             "rows": self._rows[:, :n_episodes],
             "rewards": self._rewards[:, :n_episodes],
             "next_rows": self._next_rows[:, :n_episodes],
-            "goes_on": self._goes_on[:, :n_episodes],
+            "goes_on": self._has_next[:, :n_episodes],
         }
 
     def regret_of(self, outcome: Outcome) -> float:
-        """What an episode of the planned policy adds to the observed regret bound; ask before it is learned."""
+        """Increase of the observed regret bound by an episode of the planned policy; call this before `learn`."""
         rows, chosen, _ = self._check(outcome)
         before, after = self._width_sum, self._width_sum + self._width(rows, chosen)
-        greatest, alpha, n = self.horizon * (self.horizon + 1) / 2, self.delta / 2, self._n_episodes
-        return observed_bound(n + 1, after, greatest, alpha) - observed_bound(n, before, greatest, alpha)
+        max_width, alpha, n = self.horizon * (self.horizon + 1) / 2, self.delta / 2, self._n_episodes
+        return observed_bound(n + 1, after, max_width, alpha) - observed_bound(n, before, max_width, alpha)
 
     def _check(self, trajectory: Outcome) -> tuple[Array, Integers, Array]:
         states, actions, rewards = check_lengths(trajectory, self.horizon)
@@ -210,7 +230,7 @@ class FeatureLSVI(Episodes):
         for h in reversed(range(self.horizon)):
             targets = self._rewards[h, :n].copy()
             if h + 1 < self.horizon:
-                targets += self._goes_on[h, :n] * policy.values(h + 1, self._next_rows[h, :n]).max(-1, initial=0.0)
+                targets += self._has_next[h, :n] * policy.values(h + 1, self._next_rows[h, :n]).max(-1, initial=0.0)
             weights[h] = self._inverses[h] @ (targets @ self._rows[h, :n])
         self._planned[:] = self._log_determinants
         return policy

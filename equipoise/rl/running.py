@@ -2,11 +2,11 @@
 
 The context is the first observation, the decision a policy, the outcome the trajectory and the reward its return. A
 policy is a table of actions, one row per step and one column per state, or a function of step and observation. Returns
-lie in a declared range and are carried over to the selector's `reward_range` in one place, `Scale`; so is what learners
-say about their regret, which is in the units of the returns.
+lie in a declared range, and `Scale` maps them to the selector's `reward_range`; it also converts the regret stated by
+learners, which is in the units of returns.
 
-Selection as in the paper presumes that start states are independent and identically distributed, which resets of most
-environments are; where somebody chooses them by what was played before, the guarantees do not apply.
+The guarantees assume that start states are independent and identically distributed, as in most environments. They do
+not apply if start states depend on earlier plays.
 """
 
 from __future__ import annotations
@@ -20,47 +20,47 @@ import gymnasium
 import numpy as np
 
 from equipoise.errors import EquipoiseError, InvalidArgument
-from equipoise.learner import AdaptedLearner, learner_name
+from equipoise.learner import AdaptedLearner, part_name
+from equipoise.learners._core.trajectory import Trajectory
 from equipoise.portfolio import Portfolio
 from equipoise.problems.finite_mdp import FiniteMDP
 from equipoise.selector import traits_of
-from equipoise.trajectory import Trajectory
+from equipoise.settings.checks import count, interval, real
 from equipoise.types import Action, Array, Context, Integers
-from equipoise.validation import count, interval, real
 
 Environment: TypeAlias = gymnasium.Env[Context, Action]
 
 
 @runtime_checkable
 class ForActions(Protocol):
-    """A learner made for environments with so many actions."""
+    """A learner for environments with `n_actions` actions."""
 
     n_actions: int
 
 
 @runtime_checkable
 class ForStates(Protocol):
-    """A learner made for environments with so many states."""
+    """A learner for environments with `n_states` states."""
 
     n_states: int
 
 
 @runtime_checkable
 class ForHorizon(Protocol):
-    """A learner made for episodes of so many steps."""
+    """A learner for episodes of `horizon` steps."""
 
     horizon: int
 
 
 @runtime_checkable
 class KnowsGaps(Protocol):
-    """An environment that knows what a policy loses from a start state, in expectation."""
+    """An environment that knows the expected loss of a policy from a start state."""
 
     def gap(self, context: Context, action: Action) -> float: ...
 
 
 class Scale(NamedTuple):
-    """Carries returns over to rewards: [low, high] to [reward_low, reward_high], by a straight line."""
+    """Linear map from returns in [low, high] to rewards in [reward_low, reward_high]."""
 
     low: float
     high: float
@@ -68,7 +68,7 @@ class Scale(NamedTuple):
     reward_high: float
 
     def reward(self, total_reward: float) -> float:
-        """The reward of a return; refuses one outside the declared range."""
+        """The reward of a return; raises an error if it is outside the declared range."""
         if not self.low <= total_reward <= self.high:
             raise InvalidArgument(
                 f"return is {total_reward!r}, but must lie in the declared return_range ({self.low:g}, {self.high:g})"
@@ -77,18 +77,18 @@ class Scale(NamedTuple):
         return min(self.reward_low + share * (self.reward_high - self.reward_low), self.reward_high)
 
     def regret(self, regret: float) -> float | None:
-        """A difference of returns as a difference of rewards; None where it is unknown."""
+        """A difference of returns as a difference of rewards; None if it is unknown."""
         return None if isnan(regret) else regret * (self.reward_high - self.reward_low) / (self.high - self.low)
 
 
 class Episodes(NamedTuple):
-    """What came of a run, one entry per episode."""
+    """The results of a run, one entry per episode."""
 
     returns: Array
     rewards: Array  # returns in the units of the selector
     lengths: Integers
     learners: Integers  # index of the learner that played
-    gaps: Array  # exact expected loss against the optimum; nan where the environment does not know it
+    gaps: Array  # exact expected loss against the optimum; nan if unknown
 
 
 def run(
@@ -102,15 +102,29 @@ def run(
 ) -> Episodes:
     """Play episodes in an environment with discrete actions, learning from each.
 
-    `horizon` is the greatest number of steps, by default that of the learners; `return_range` by default what the
-    environment states if it is one of this package, else (0, horizon), as learners of this package take rewards of
-    steps in [0, 1] (rescale others with gymnasium's TransformReward). An
-    episode that is too long, has a return outside the range or that a learner refuses raises; nothing is learned from
-    it, and its decision is withdrawn: the portfolio is as if the episode had never begun.
+    An episode that is too long, has a return outside the range, or is rejected by a learner raises an error. Nothing is
+    learned from it and its decision is withdrawn, so the portfolio is in the state before the episode.
+
+    Parameters
+    ----------
+    env
+        Environment with discrete actions. Rewards of steps must lie in [0, 1] for learners of this package; rescale
+        them with gymnasium's TransformReward if necessary.
+    portfolio
+        Portfolio of episodic learners.
+    episodes
+        Number of episodes to play.
+    seed
+        Seed of the first reset. Default: 0.
+    horizon
+        Maximum number of steps H of an episode. Default: that of the learners.
+    return_range
+        Interval that contains all returns. Default: that of the environment if it is one of this package, else
+        (0, horizon).
     """
     n_episodes, first_action = count("episodes", episodes), _check_spaces(env, portfolio)
     steps = _horizon(portfolio) if horizon is None else count("horizon", horizon)
-    low, high = interval("return_range", _known_range(env, steps) if return_range is None else return_range)
+    low, high = interval("return_range", _default_return_range(env, steps) if return_range is None else return_range)
     scale = Scale(low, high, *(traits_of(portfolio.selector).reward_range or (low, high)))
     gap_of = _gap_of(env)
     results = Episodes(*(np.zeros(n_episodes, kind) for kind in (float, float, np.int64, np.int64, float)))
@@ -126,7 +140,7 @@ def run(
             gap = gap_of(start, decision.action)
             portfolio.learn(decision, reward, outcome=trajectory, regret=scale.regret(regret))
         except BaseException:
-            with suppress(EquipoiseError):  # one that somebody has learned from already cannot be taken back
+            with suppress(EquipoiseError):  # a decision that was already learned from cannot be withdrawn
                 portfolio.withdraw(decision)
             raise
         for column, value in zip(
@@ -143,7 +157,7 @@ def _roll_out(env: Environment, policy: Action, start: Context, horizon: int, fi
     while not ended:
         if len(states) == horizon:
             raise InvalidArgument(
-                f"episode goes on after {horizon} steps, but must end within horizon = {horizon}: "
+                f"episode continues after {horizon} steps, but must end within horizon = {horizon}: "
                 "limit it with gymnasium's TimeLimit"
             )
         action = int(choose(len(states), state))
@@ -160,33 +174,36 @@ def _plain(observation: Context) -> Context:
 
 
 def _check_spaces(env: Environment, portfolio: Portfolio) -> int:
-    """The first action of the environment, if its spaces are what the learners can work with."""
+    """Return the first action of the environment; raise an error if a learner cannot use its spaces."""
     actions, observations = env.action_space, env.observation_space
     if not isinstance(actions, gymnasium.spaces.Discrete):
         raise InvalidArgument(f"env has action space {actions}, but must have a Discrete one")
     for learner in portfolio.learners:
-        name = learner_name(learner)
+        name = part_name(learner)
         if isinstance(learner, ForActions) and learner.n_actions != actions.n:
-            raise InvalidArgument(f"env has {actions.n} actions, but {name!r} was made for {learner.n_actions}")
+            raise InvalidArgument(f"env has {actions.n} actions, but must have {learner.n_actions} for {name!r}")
         if not isinstance(learner, ForStates):
             continue
         if not isinstance(observations, gymnasium.spaces.Discrete) or observations.start != 0:
             raise InvalidArgument(
-                f"env has observation space {observations}, but {name!r} needs states 0 to {learner.n_states - 1}"
+                f"env has observation space {observations}, "
+                f"but must have states 0 to {learner.n_states - 1} for {name!r}"
             )
         if observations.n != learner.n_states:
-            raise InvalidArgument(f"env has {observations.n} states, but {name!r} was made for {learner.n_states}")
+            raise InvalidArgument(f"env has {observations.n} states, but must have {learner.n_states} for {name!r}")
     return int(actions.start)
 
 
 def _horizon(portfolio: Portfolio) -> int:
     found = {learner.horizon for learner in portfolio.learners if isinstance(learner, ForHorizon)}
     if len(found) != 1:
-        raise InvalidArgument(f"learners have horizons {sorted(found)}, but run() needs a single one or horizon=...")
+        raise InvalidArgument(
+            f"learners have horizons {sorted(found)}, but must have a single one unless run() is given a horizon"
+        )
     return int(found.pop())
 
 
-def _known_range(env: Environment, horizon: int) -> tuple[float, float]:
+def _default_return_range(env: Environment, horizon: int) -> tuple[float, float]:
     return env.unwrapped.reward_range if isinstance(env.unwrapped, FiniteMDP) else (0.0, float(horizon))
 
 

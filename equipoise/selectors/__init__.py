@@ -1,4 +1,4 @@
-"""Selectors, one algorithm per file. The registry is what the contract suite and the command line enumerate."""
+"""Selectors, one algorithm per file. The contract suite and the command line enumerate the registry `SELECTORS`."""
 
 from __future__ import annotations
 

@@ -1,19 +1,19 @@
-"""CORRAL: learners as the arms of an adversarial bandit, each told what it would have earned on its own.
+"""CORRAL: learners are the arms of an adversarial bandit and learn from importance-weighted rewards.
 
-Every round a learner is drawn, its loss divided by its probability estimates without bias what it would have lost had
-it always played, and mirror descent with the log barrier moves the probabilities. Every learner is told of every
-round: the drawn one with weight 1/probability, the others with weight 0, so that each faces, in expectation, the
-problem it would face alone. The regret is then of the order of the best learner's under such feedback, which is why
-learners must stand importance weights.
+In every round one learner is sampled. Its loss divided by its probability is an unbiased estimate of its loss if it
+always played, and mirror descent with the log barrier updates the probabilities. Every learner learns from every round:
+the sampled one with weight 1/probability, the others with weight 0, so that each faces, in expectation, the problem it
+would face alone. The regret is then of the order of the best learner's under such feedback, which is why learners must
+accept importance weights.
 
 Reference: Agarwal, Luo, Neyshabur and Schapire (2017), "Corralling a band of bandit algorithms", algorithm 1 and
 theorem 4. Symbols and the algorithm's second half are in `log_barrier`.
-Departures: learners get reward and weight apart, not their product, so that a regression can weigh its squared error;
-`eta` unless given is sqrt(M / T), the theorem's choice but for its term 1 / (40 R ln T), whose regret bound R of the
-best learner nobody knows. A reward that comes late is divided by the probability of its own choice and moves the
-probabilities as they are when it is booked.
+Departures: learners get the reward and the weight separately, not their product, so that a regression can weight its
+squared error; the default of `eta` is sqrt(M / T), the theorem's choice without its term 1 / (40 R ln T), because the
+regret bound R of the best learner is unknown. A late reward is divided by the probability of its own choice and updates
+the probabilities that hold when it is credited.
 
->>> selector = Corral(2, horizon=1000)
+>>> selector = Corral(2, rounds=1000)
 >>> for _ in range(100):
 ...     choice = selector.choose()
 ...     _ = selector.credit(choice, reward=float(choice.learner))
@@ -26,42 +26,56 @@ from __future__ import annotations
 from math import sqrt
 from typing import ClassVar
 
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence, log_barrier
-from equipoise.selectors.drawn import DrawnSelector, State, choose, loss_of
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.log_barrier import Odds, Params
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence, log_barrier
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.log_barrier import Odds, Params
+from equipoise.selectors._core.sampling import SamplingSelector, State, choose, loss_of
 from equipoise.settings import configurable, optional, setting
-from equipoise.validation import positive
+from equipoise.settings.checks import positive
 
 
 @kernel
-def book(params: Params, state: State[Odds], i: int, reward: float, regret: float, probability: float) -> None:
-    evidence.book(params.evidence, state.evidence, i, reward, regret)
+def credit(params: Params, state: State[Odds], i: int, reward: float, regret: float, probability: float) -> None:
+    evidence.credit(params.evidence, state.evidence, i, reward, regret)
     log_barrier.update_weights(params, state.odds, i, loss_of(params.evidence, reward), probability)
 
 
 @configurable
-class Corral(DrawnSelector[Params, Odds]):
-    """CORRAL over `n_learners` learners that accept weights, for `horizon` rounds.
+class Corral(SamplingSelector[Params, Odds]):
+    """CORRAL over learners that accept importance weights.
 
-    Rewards must lie in `reward_range`. `eta` is the first learning rate. `delta` and `contexts` concern the certificate
-    alone; `seed` is that of the selector's own random stream, used where `choose` is given none.
+    Parameters
+    ----------
+    n_learners
+        Number of learners, at least 2.
+    delta
+        Failure probability of the certificate; it does not affect choices.
+    reward_range
+        Lowest and highest reward.
+    contexts
+        "fixed" if contexts and action sets never change, else "random"; only for the certificate.
+    seed
+        Seed of the selector's random numbers, used if `choose` gets no generator.
+    rounds
+        Number of rounds T.
+    eta
+        Initial learning rate; sqrt(n_learners / rounds) if not given.
     """
 
     name = "Corral"
     needs = frozenset({"weight"})
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
     eta: float = setting(default=None, check=optional(positive))
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         if self.eta is None:
-            self.eta = sqrt(self.n_learners / self.horizon)
-        super()._open()
+            self.eta = sqrt(self.n_learners / self.rounds)
+        super()._set_up()
 
     def _make_params(self, limits: evidence.Params) -> Params:
-        return log_barrier.make_params(limits, self.horizon)
+        return log_barrier.make_params(limits, self.rounds)
 
     def _make_state(self, accounts: evidence.State) -> State[Odds]:
         return State(accounts, log_barrier.open_odds(self.n_learners, self.eta))

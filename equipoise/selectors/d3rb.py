@@ -1,17 +1,16 @@
-"""Doubling data-driven regret balancing (D3RB): no candidate bounds; a learner's regret coefficient is doubled when
-its rewards disprove it.
+"""Doubling data-driven regret balancing (D3RB): no candidate bounds; a regret coefficient is doubled when the rewards
+contradict it.
 
-Every learner is presumed to have regret d_i sqrt(n), with d_i as small as d_min at first. The learner of least presumed
-regret plays. If even with d_i sqrt(n) added its rewards fall short of what another learner has proved possible, d_i is
-doubled. So learners share the rounds in inverse proportion to their squared coefficients, and nobody is dropped for
-ever.
+Every learner is presumed to have regret d_i sqrt(n), where d_i starts at d_min. The learner with the smallest presumed
+regret plays. If its rewards plus d_i sqrt(n) are still below what another learner has proved possible, d_i is doubled.
+Learners therefore share the rounds in inverse proportion to their squared coefficients, and none is eliminated.
 
 Reference: Pacchiano, Dann and Gentile (2023), "Data-driven online model selection with regret guarantees", Algorithm 1.
 Symbols: n_i plays, u_i rewards, dhat_i coefficient, phi_i = dhat_i sqrt(n_i), M n_learners; the printed
 c sqrt(n ln(M ln n/delta)) is `radius_sum` of `equipoise.confidence`.
 Guarantee of the reference, with probability 1 - delta: regret of order d M sqrt(T) + d^2 sqrt(M T) up to logarithms, d
-the largest coefficient Reg_*(n)/sqrt(n) that the best learner * ever realised, at least d_min.
-Departures: the radius has explicit constants and holds from the first play; d_min counts in units of the width of the
+the largest coefficient Reg_*(n)/sqrt(n) of the best learner * at any n, at least d_min.
+Departures: the radius has explicit constants and holds from the first play; d_min is in units of the width of the
 reward range; pending plays count in n_i when learners are chosen, and rewards are tested at resolved prefixes of plays.
 Ties go to fewer plays, then to the lower index.
 
@@ -32,20 +31,20 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.confidence import radius_sum
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence
-from equipoise.selectors.base import NestedSelector
-from equipoise.selectors.evidence import comes_first, greatest_lower
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.nested import Params
-from equipoise.selectors.settings import ConfidenceSettings, LearnerCount
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import NestedSelector
+from equipoise.selectors._core.evidence import best_mean_lower, comes_first
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.nested import Params
+from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount
 from equipoise.settings import configurable, setting
-from equipoise.validation import positive
+from equipoise.settings.checks import positive
 
 
 @dataclass(slots=True)
 class Presumption:
-    """That the regret of a learner is at most coefficient * sqrt(plays)."""
+    """The presumed regret of a learner is coefficient * sqrt(plays)."""
 
     coefficient: float
 
@@ -57,11 +56,11 @@ class State(NamedTuple):
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    """The learner of least presumed regret."""
+    """The learner with the smallest presumed regret."""
     chosen, least, fewest = -1, inf, 0
     for i in range(len(state.evidence.accounts)):
         plays = state.evidence.accounts[i].plays
-        # An unplayed learner starts at its coefficient, as after one play; the tie goes to it.
+        # An unplayed learner counts as if it had one play; ties go to it.
         potential = state.presumptions[i].coefficient * sqrt(max(plays, 1))
         if comes_first(potential, plays, least, fewest):
             chosen, least, fewest = i, potential, plays
@@ -69,29 +68,48 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 
 @kernel
-def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
-    """Book one reward; if what is presumed of learner i cannot be true, double it."""
-    evidence.book(params.evidence, state.evidence, i, reward, regret)
+def credit(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
+    """Credit one reward; if the rewards of learner i contradict its presumed regret, double the coefficient."""
+    evidence.credit(params.evidence, state.evidence, i, reward, regret)
     account, presumption = state.evidence.accounts[i], state.presumptions[i]
     n = account.booked_plays
     regret_bound, radius = presumption.coefficient * sqrt(n), radius_sum(params.evidence.radius, n)
-    if (account.rewards + regret_bound + radius) / n < greatest_lower(state.evidence):
+    if (account.rewards + regret_bound + radius) / n < best_mean_lower(state.evidence):
         presumption.coefficient *= 2.0
 
 
 @configurable
 class D3RB(LearnerCount, ConfidenceSettings, NestedSelector[State]):
-    """Balances coefficients that double. `d_min` is the smallest coefficient, in units of the width of the reward
-    range; the other settings are those of `BalancedElimination`."""
+    """Balances regret coefficients that are doubled when the rewards contradict them.
+
+    Parameters
+    ----------
+    n_learners
+        Number of learners.
+    delta
+        Failure probability of the selector's statements, in addition to that of the learners.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    d_min
+        Smallest regret coefficient, in units of the width of the reward range.
+    """
 
     name = "D3RB"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
     d_min: float = setting(default=1.0, check=positive)
 
     @property
     def coefficients(self) -> tuple[float, ...]:
-        """What is presumed of each learner now, in units of the width."""
+        """The current coefficient of each learner, in units of the width of the reward range."""
         return tuple(
             presumption.coefficient / self.params.evidence.width for presumption in self.kernel_state.presumptions
         )

@@ -1,14 +1,14 @@
 """Dynamic balancing: candidate bounds are balanced over an active set that learners may leave and enter again.
 
-As in regret bound balancing with elimination, the active learner of least candidate bound plays. But who is active is
-decided anew after every reward and for all learners: those whose adjusted mean reward, with bound and radius added, is
-not below what some learner has proved to reach. A learner that falls out comes back if the tables turn.
+As in regret bound balancing with elimination, the active learner with the smallest candidate bound plays. But the
+active set is computed again after every reward, from all learners: those whose adjusted mean reward plus bound and
+radius is not below what some learner has proved possible. A learner that has left the set can enter it again.
 
 Reference: Cutkosky, Dann, Das, Gentile, Pacchiano and Purohit (2021), "Dynamic balancing for model selection in bandits
 and RL", ICML, Algorithm 1.
 Symbols: n_i plays, U_i rewards, R_i regret_bound, v_i scale, b_i bias; the printed radius is `radius_sum` of
 `equipoise.confidence`.
-Guarantee: with scales 1 and biases 0, on the event of the radius a learner that keeps its bound is always active. The
+Guarantee: with scales 1 and biases 0, on the event of the radius a learner whose bound holds is always active. The
 regret bounds of the reference for other scales and biases are not claimed here.
 Departures: biases do not change over time; the radius has explicit constants. Bounds are balanced at all plays made,
 pending ones too, and rewards tested at resolved prefixes. Ties go to fewer plays, then to the lower index.
@@ -32,15 +32,15 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence
-from equipoise.selectors.base import NestedSelector
-from equipoise.selectors.evidence import comes_first
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.nested import Params
-from equipoise.selectors.settings import CandidateBounds, ConfidenceSettings
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import NestedSelector
+from equipoise.selectors._core.evidence import comes_first
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.nested import Params
+from equipoise.selectors._core.settings import CandidateBounds, ConfidenceSettings
 from equipoise.settings import configurable, setting
-from equipoise.validation import positive, real
+from equipoise.settings.checks import positive, real
 
 
 @dataclass(slots=True)
@@ -48,18 +48,18 @@ class Entrant:
     """A learner's place in the active set."""
 
     scale: float
-    bias: float  # taken off its mean reward
+    bias: float  # subtracted from its mean reward
     admitted: bool = True
 
 
 class State(NamedTuple):
-    evidence: evidence.State  # in which nobody is ever eliminated
+    evidence: evidence.State  # where no learner is ever eliminated
     entrants: list[Entrant]
 
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    """The active learner of least scaled bound."""
+    """The active learner with the smallest scaled bound."""
     chosen, least, fewest = -1, inf, 0
     for i in range(len(state.evidence.accounts)):
         account, entrant = state.evidence.accounts[i], state.entrants[i]
@@ -70,9 +70,9 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 
 @kernel
-def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
-    """Book one reward, then decide for every learner whether it is active."""
-    evidence.book(params.evidence, state.evidence, i, reward, regret)
+def credit(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
+    """Credit one reward, then decide for every learner whether it is active."""
+    evidence.credit(params.evidence, state.evidence, i, reward, regret)
     best_lower = -inf
     for j in range(len(state.evidence.accounts)):
         best_lower = max(best_lower, state.evidence.accounts[j].mean_lower - state.entrants[j].bias)
@@ -88,23 +88,45 @@ def is_active(params: Params, state: State, i: int) -> bool:
 
 @configurable
 class DynamicBalancing(CandidateBounds, ConfidenceSettings, NestedSelector[State]):
-    """Balances candidate bounds with an active set that may grow again. `bounds` has one candidate bound per learner,
-    `scales` what multiplies each (1 unless given), `biases` what is taken off each mean reward (0 unless given); the
-    other settings are those of `BalancedElimination`. Learners that are not active are no eliminations."""
+    """Balances candidate bounds over an active set that learners can leave and enter again.
+
+    A learner that is not active has not been eliminated, so `eliminations` stays empty.
+
+    Parameters
+    ----------
+    bounds
+        One candidate regret bound per learner.
+    delta
+        Failure probability of the selector's statements, in addition to that of the learners.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    scales
+        Factor of each bound; 1 if not given.
+    biases
+        What is subtracted from the mean reward of each learner; 0 if not given.
+    """
 
     name = "Dynamic balancing"
     readmits = True
     per_learner = ("bounds", "scales", "biases")
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book, is_active=is_active)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit, is_active=is_active)
 
     scales: Sequence[float] = setting(default=None)
     biases: Sequence[float] = setting(default=None)
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         n_learners = len(self.bounds)
         self.scales = tuple(positive("scales", scale) for scale in _one_each("scales", self.scales, 1.0, n_learners))
         self.biases = tuple(real("biases", bias) for bias in _one_each("biases", self.biases, 0.0, n_learners))
-        super()._open()
+        super()._set_up()
 
     def _make_state(self, accounts: evidence.State) -> State:
         return State(accounts, [*map(Entrant, self.scales, self.biases)])

@@ -1,15 +1,15 @@
 """Estimating data-driven regret balancing (ED2RB): no candidate bounds; a learner's regret coefficient is estimated.
 
-After each of its plays a learner's coefficient is set to what its rewards prove that it has lost against the best
-learner, per sqrt(n), or to d_min if that is more. The learner of least potential, coefficient times sqrt(n), plays; a
-potential never falls and at most doubles at a time. Unlike those of D3RB, coefficients may come down again, so a
-learner that starts slow and ends best is forgiven.
+After each of its plays a learner's coefficient is set to the regret against the best learner that its rewards prove,
+divided by sqrt(n), and at least to d_min. The learner with the smallest potential, coefficient times sqrt(n), plays; a
+potential never decreases and at most doubles in one step. Unlike in D3RB, coefficients can decrease, so a learner that
+starts slowly and ends best recovers.
 
 Reference: Pacchiano, Dann and Gentile (2023), "Data-driven online model selection with regret guarantees", Algorithm 2.
 Symbols: n_i plays, u_i rewards, dhat_i coefficient, phi_i potential, M n_learners; the printed
 c sqrt(n ln(M ln n/delta)) is `radius_sum` of `equipoise.confidence`.
 Guarantee of the reference, with probability 1 - delta: regret of order d M sqrt(T) + d^2 sqrt(M T) up to logarithms, d
-the coefficient of the best learner as it is in the end rather than the largest it ever was.
+the final coefficient of the best learner rather than its largest.
 Departures: those of D3RB; a potential grows with the square root of the number of pending plays.
 
 >>> selector = ED2RB(2)
@@ -29,24 +29,24 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.confidence import radius_sum
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence
-from equipoise.selectors.base import EvidenceSelector
-from equipoise.selectors.evidence import comes_first, greatest_lower
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.settings import ConfidenceSettings, LearnerCount
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import EvidenceSelector
+from equipoise.selectors._core.evidence import best_mean_lower, comes_first
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount
 from equipoise.settings import configurable, setting
-from equipoise.validation import positive
+from equipoise.settings.checks import positive
 
 
 class Params(NamedTuple):
     evidence: evidence.Params
-    least_coefficient: float
+    min_coefficient: float
 
 
 @dataclass(slots=True)
 class Balance:
-    """How a learner stands in the balance."""
+    """What is balanced for one learner."""
 
     coefficient: float
     potential: float
@@ -59,7 +59,7 @@ class State(NamedTuple):
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    """The learner of least potential."""
+    """The learner with the smallest potential."""
     chosen, least, fewest = -1, inf, 0
     for i in range(len(state.evidence.accounts)):
         plays, potential = state.evidence.accounts[i].plays, state.balances[i].potential
@@ -72,34 +72,53 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 
 @kernel
-def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
-    """Book one reward; estimate the coefficient of learner i anew and let its potential follow."""
-    evidence.book(params.evidence, state.evidence, i, reward, regret)
+def credit(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
+    """Credit one reward; estimate the coefficient of learner i again and update its potential."""
+    evidence.credit(params.evidence, state.evidence, i, reward, regret)
     account, balance = state.evidence.accounts[i], state.balances[i]
     n = account.booked_plays
-    proved_regret = n * greatest_lower(state.evidence) - account.rewards - radius_sum(params.evidence.radius, n)
-    balance.coefficient = max(params.least_coefficient, proved_regret / sqrt(n))
+    proved_regret = n * best_mean_lower(state.evidence) - account.rewards - radius_sum(params.evidence.radius, n)
+    balance.coefficient = max(params.min_coefficient, proved_regret / sqrt(n))
     balance.potential = min(max(balance.coefficient * sqrt(n), balance.potential), 2.0 * balance.potential)
 
 
 @configurable
 class ED2RB(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
-    """Balances estimated coefficients. `d_min` is the smallest coefficient, in units of the width of the reward range;
-    the other settings are those of `BalancedElimination`."""
+    """Balances regret coefficients that are estimated from the rewards.
+
+    Parameters
+    ----------
+    n_learners
+        Number of learners.
+    delta
+        Failure probability of the selector's statements, in addition to that of the learners.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    d_min
+        Smallest regret coefficient, in units of the width of the reward range.
+    """
 
     name = "ED2RB"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
     d_min: float = setting(default=1.0, check=positive)
 
     @property
     def coefficients(self) -> tuple[float, ...]:
-        """The estimate for each learner, in units of the width."""
+        """The estimated coefficient of each learner, in units of the width of the reward range."""
         return tuple(balance.coefficient / self.params.evidence.width for balance in self.kernel_state.balances)
 
     def _make_params(self, limits: evidence.Params) -> Params:
         return Params(limits, self.d_min * limits.width)
 
     def _make_state(self, accounts: evidence.State) -> State:
-        least = self.params.least_coefficient
+        least = self.params.min_coefficient
         return State(accounts, [Balance(least, least) for _ in range(self.n_learners)])

@@ -1,17 +1,18 @@
 """Epoch balancing: one epoch of selection under adversarial contexts.
 
-Each round every learner proposes an action with a lower bound on its expected reward, and one learner, drawn with
-probability proportional to 1/z_i independently of the context, is played. The epoch ends once its rewards, with all
-that the played learners admit to have lost, fall short of what some learner's lower bounds add up to over the same
-rounds: then not all learners are well specified. z_i is the order of the squared regret of learner i, so that all
-learners have about the same regret.
+In each round every learner proposes an action with a lower bound on its expected reward, and one learner is played: it
+is sampled with probability proportional to 1/z_i, independently of the context. The epoch ends when its rewards, plus
+the regret that the played learners report, are below the sum of some learner's lower bounds over the same rounds: then
+not all learners are well specified. z_i is the order of the squared regret of learner i, so that all learners have
+about the same regret.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL", Algorithm 2.
 Symbols: those of `epochs`; z_i sizes, p_i probabilities.
-Departures: those of `epochs`; z is that of the proof, the two forms that the text prints can be selected; delta pays
-for four one-sided events (noise above and below, potential, play counts), of which the test uses one. Once the epoch
-has ended, play goes on untested. Rewards may come late: the test sees the longest prefix of rounds that is resolved.
+Departures: those of `epochs`; z is that of the proof by default, and the two forms in the text can be selected; delta
+is split over four one-sided events (noise above and below, potential, play counts), of which the test uses one. After
+the epoch has ended, rounds continue without tests. Rewards may be late: the test uses the longest resolved prefix of
+rounds.
 
 >>> from equipoise.learners import OFUL
 >>> selector = EpochBalancing.for_learners([OFUL(2), OFUL(4), OFUL(8)])
@@ -30,41 +31,35 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from equipoise.bounds import Bound, Observed
-from equipoise.compatibility import check_entitled
+from equipoise.certificates import Certificate, EpochEnd, EpochEvidence, LowerEvidence, Standing
+from equipoise.compatibility import check_compatible
 from equipoise.confidence import Confidence, epoch_alpha, noise_radius, radius_sum
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals
-from equipoise.nesting import SIZES, LinearClass, check_class, check_nested, linear_class
-from equipoise.selector import (
-    Certificate,
-    EpochEnd,
-    EpochEvidence,
-    LowerEvidence,
-    SelectorTraits,
-    Standing,
-)
-from equipoise.selectors import evidence
-from equipoise.selectors.base import KernelSelector
-from equipoise.selectors.epochs import Claim, End, Epoch, State, add_round, certify, smallest_active, test
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.nested import Params
-from equipoise.selectors.settings import Seeded
+from equipoise.learners._core.linear_class import SIZES, LinearClass, check_class, check_nested, linear_class
+from equipoise.selector import SelectorTraits
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import KernelSelector
+from equipoise.selectors._core.epochs import Claim, End, Epoch, State, add_round, certify, smallest_active, test
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.nested import Params
+from equipoise.selectors._core.settings import Seeded
 from equipoise.settings import configurable, optional, setting
+from equipoise.settings.checks import interval, one_of, positive, probability
 from equipoise.types import Config
-from equipoise.validation import interval, one_of, positive, probability
 
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    """An active learner, drawn with probability proportional to its weight."""
+    """An active learner, sampled with probability proportional to its weight."""
     total = 0.0
     for i in range(len(state.claims)):
         if state.evidence.accounts[i].active:
             total += state.claims[i].weight
     left, chosen = rng.random() * total, -1
     for i in range(len(state.claims)):
-        # Rounding may leave a rest beyond the last one; that one is chosen then.
+        # If rounding leaves a remainder beyond the last learner, the last one is chosen.
         if state.evidence.accounts[i].active and (left >= 0.0 or chosen < 0):
             chosen = i
             left -= state.claims[i].weight
@@ -73,7 +68,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 @kernel
 def close_round(params: Params, state: State, i: int, reward: float, regret: float, proposals: Proposals) -> None:
-    """Add a round to the epoch; the first time that the test fails, note how."""
+    """Add a round to the epoch; record the proof the first time that the test fails."""
     add_round(params.evidence, state, reward, regret, proposals)
     first = smallest_active(state)
     if state.ends[first].ended_at == 0:
@@ -81,7 +76,7 @@ def close_round(params: Params, state: State, i: int, reward: float, regret: flo
 
 
 def check_classes(name: str, classes: object) -> tuple[LinearClass, ...]:
-    """One class per learner, each containing the one before it, or what is wrong with them."""
+    """Check that there is one class per learner, each containing the one before it."""
     if not isinstance(classes, Iterable):
         raise InvalidArgument(f"{name} is {classes!r}, but must have one LinearClass per learner")
     checked = tuple(check_class(claimed) for claimed in classes)
@@ -101,14 +96,24 @@ def classes_from_json(rows: Iterable[Config]) -> list[LinearClass]:
 
 @configurable
 class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
-    """Algorithm 2 of the paper: one epoch over all the given learners; `ended` proves that it ended, once it has.
+    """One epoch of selection under adversarial contexts; `ended` is the proof that it has ended, once it has.
 
-    `classes` has one `LinearClass` per learner, each containing the one before it; `for_learners` reads them off the
-    learners. `delta` is the selector's own failure probability; learners spend theirs separately. Rewards lie in
-    `reward_range` (unless given, that of the last class); with sub-Gaussian `noise` (its factor) the range concerns
-    expected rewards and a reward only has to be finite. `size` is "proof", "text" or "theorem", the paper's three forms
-    of z. `radius_scale` multiplies the radius, and below 1 voids every certificate. `seed` is that of the selector's
-    own random stream, used where `choose` is given none.
+    Parameters
+    ----------
+    classes
+        One `LinearClass` per learner, each containing the one before it; see `for_learners`.
+    seed
+        Seed of the selector's random numbers, used if `choose` gets no generator.
+    delta
+        Failure probability of the selector's statements, in addition to that of the learners.
+    reward_range
+        Lowest and highest (expected) reward; that of the last class if not given.
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    size
+        Which of the paper's three forms of z is used: "proof", "text" or "theorem".
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
     """
 
     name = "Epoch balancing"
@@ -124,27 +129,27 @@ class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
     size: str = setting(default="proof", check=partial(one_of, options=tuple(SIZES)))
     radius_scale: float = setting(default=1.0, check=positive)
 
-    # As records of eliminations name them.
+    # The names that records of eliminations use.
     contexts: ClassVar[str] = "adversarial"
     radius: ClassVar[str] = "stitched"
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         if self.reward_range is None:
             self.reward_range = self.classes[-1].reward_range
         self.n_learners = len(self.classes)
         self.sizes = tuple(SIZES[self.size](claimed) for claimed in self.classes)
-        super()._open()
+        super()._set_up()
 
     @classmethod
     def for_learners(cls, learners: Sequence[Any], **settings: Any) -> Self:
-        """The selector for these learners; refuses what a portfolio would refuse."""
+        """Make the selector for these learners; raises what a portfolio of them would raise."""
         selector = cls([linear_class(learner) for learner in learners], **settings)
-        check_entitled(selector, learners)
+        check_compatible(selector, learners)
         return selector
 
     @property
     def learner_bounds(self) -> tuple[Bound, ...]:
-        """Of each learner, what it reports of its plays."""
+        """For each learner the regret that it reports."""
         return (Observed(),) * self.n_learners
 
     @property
@@ -168,22 +173,22 @@ class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
 
     @property
     def probabilities(self) -> tuple[float, ...]:
-        """With which each learner is drawn."""
+        """The probability of each learner."""
         weights = [claim.weight if i in self.active else 0.0 for i, claim in enumerate(self.kernel_state.claims)]
         return tuple(weight / sum(weights) for weight in weights)
 
     @property
     def ended(self) -> EpochEnd | None:
-        """The proof that the first epoch has ended; None while it goes on."""
+        """The proof that the first epoch has ended; None while it continues."""
         smallest = [i for i, end in enumerate(self.kernel_state.ends) if end.ended_at > 0]
         return self._elimination(smallest[0]) if smallest else None
 
     def standing(self) -> list[Standing]:
-        """How every learner stands. Its plays are rounds of its own, so they bound no optimum that others share."""
+        """The standing of each learner. Learners play in different rounds, so their means bound no common optimum."""
         return [row._replace(mean_radius=nan, mean_lower=nan, mean_upper=nan) for row in super().standing()]
 
     def certificate(self) -> Certificate:
-        """What the rewards prove if any learner is well specified; the module `epochs` has the argument."""
+        """What the rewards prove if any learner is well specified; the module `epochs` has the proof."""
         nothing = (0.0,) * self.n_learners
         return replace(super().certificate(), learner_regret_lowers=nothing, adversarial=True)
 

@@ -1,17 +1,17 @@
-"""EXP3 over learners: each learner is drawn with a probability that falls exponentially with its estimated losses.
+"""EXP3 over learners: the probability of a learner decreases exponentially with its estimated losses.
 
-The loss of the chosen learner, divided by the probability of choosing it, is an unbiased estimate of what every
-learner would have lost in that round, if it had played. For fixed actions that bounds the regret against the best of
-them, whatever the rewards. Learners, however, learn only when played: the guarantee is against the rewards they would
-have earned as they stood, and says nothing about the regret of the best learner alone.
+The loss of the chosen learner divided by its probability, and 0 for the others, is an unbiased estimate of each
+learner's loss in that round. For fixed actions this bounds the regret against the best of them, for any sequence of
+rewards. Learners, however, learn only when played: the guarantee compares with the rewards they would have earned in
+the states they were in, and does not bound the regret against the best learner playing alone.
 
 Reference: Bubeck and Cesa-Bianchi (2012), "Regret analysis of stochastic and nonstochastic multi-armed bandit
 problems", figure 3.1 and theorem 3.1 (after Auer, Cesa-Bianchi, Freund and Schapire 2002, without forced exploration).
-Symbols: K n_learners, n horizon, eta rate, loss (high - reward)/w, Ltilde loss_sum.
-Both rates of the theorem are offered: eta = sqrt(2 ln K/(n K)) where the horizon is given, pseudo-regret at most
-w sqrt(2 n K ln K); else eta_t = sqrt(ln K/(t K)), at most 2 w sqrt(n K ln K).
-Departures: a loss is booked once all earlier plays of its learner are resolved, with the probability of its own round;
-pending plays count in t.
+Symbols: K n_learners, n rounds, eta rate, loss (high - reward)/w, Ltilde loss_sum.
+Both rates of the theorem are available: if `rounds` is given, eta = sqrt(2 ln K/(n K)) and the pseudo-regret is at most
+w sqrt(2 n K ln K); otherwise eta_t = sqrt(ln K/(t K)) and it is at most 2 w sqrt(n K ln K).
+Departures: a loss is credited when all earlier plays of its learner are resolved, with the probability of its own
+round; pending plays count in t.
 
 >>> selector = EXP3(2, seed=4)
 >>> _ = selector.credit(selector.choose(), 0.0)
@@ -27,24 +27,24 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence
-from equipoise.selectors.base import EvidenceSelector
-from equipoise.selectors.evidence import add, rounds_made
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.settings import ConfidenceSettings, LearnerCount, Seeded
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import EvidenceSelector
+from equipoise.selectors._core.evidence import add, rounds_made
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount, Seeded
 from equipoise.settings import configurable, optional, setting
-from equipoise.validation import count
+from equipoise.settings.checks import count
 
 
 class Params(NamedTuple):
     evidence: evidence.Params
-    horizon: int  # 0 where it is unknown
+    rounds: int  # 0 if unknown
 
 
 @dataclass(slots=True)
 class Estimate:
-    """What a learner would have lost in all resolved rounds: an unbiased estimate, as a compensated sum."""
+    """Unbiased estimate of a learner's loss over all resolved rounds, as a compensated sum."""
 
     loss_sum: float = 0.0
     loss_carry: float = 0.0
@@ -57,18 +57,18 @@ class State(NamedTuple):
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    """A learner drawn with probability proportional to its weight."""
+    """A learner sampled with probability proportional to its weight."""
     eta, least = rate(params, state), least_loss(state)
     total, chosen = 0.0, 0
     for i in range(len(state.estimates)):
         total += weight(state, i, eta, least)
         if state.estimates[i].loss_sum == least:
-            chosen = i  # should rounding leave a rest beyond the last learner
-    left, drawn = rng.random() * total, False
+            chosen = i  # in case rounding leaves a remainder beyond the last learner
+    left, found = rng.random() * total, False
     for i in range(len(state.estimates)):
         share = weight(state, i, eta, least)
-        if not drawn and left < share:
-            chosen, drawn = i, True
+        if not found and left < share:
+            chosen, found = i, True
         left -= share
     return chosen, weight(state, chosen, eta, least) / total
 
@@ -76,8 +76,8 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 @kernel
 def rate(params: Params, state: State) -> float:
     n_learners = len(state.estimates)
-    if params.horizon > 0:
-        return sqrt(2.0 * log(n_learners) / (n_learners * params.horizon))
+    if params.rounds > 0:
+        return sqrt(2.0 * log(n_learners) / (n_learners * params.rounds))
     return sqrt(log(n_learners) / (n_learners * (rounds_made(state.evidence) + 1.0)))
 
 
@@ -91,40 +91,60 @@ def least_loss(state: State) -> float:
 
 @kernel
 def weight(state: State, i: int, eta: float, least: float) -> float:
-    """Relative to the best learner, whose weight is 1, so that nothing overflows."""
+    """The weight relative to that of the best learner, which prevents overflow."""
     return exp(-eta * (state.estimates[i].loss_sum - least))
 
 
 @kernel
-def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
-    """Book one reward and the estimate of the loss that it gives."""
+def credit(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
+    """Credit one reward and add the importance-weighted loss to the estimate."""
     limits = params.evidence
-    evidence.book(limits, state.evidence, i, reward, regret)
+    evidence.credit(limits, state.evidence, i, reward, regret)
     estimate, loss = state.estimates[i], (limits.high - reward) / limits.width
     estimate.loss_sum, estimate.loss_carry = add(estimate.loss_sum, estimate.loss_carry, loss / probability)
 
 
 @configurable
 class EXP3(LearnerCount, Seeded, ConfidenceSettings, EvidenceSelector[Params, State]):
-    """Draws learners by exponential weights. `horizon` is the number of rounds, where it is known. `seed` is that of
-    the selector's own random stream, used where `choose` is given none; the other settings are those of
-    `BalancedElimination`."""
+    """Samples learners by exponential weights.
+
+    Parameters
+    ----------
+    n_learners
+        Number of learners.
+    delta
+        Failure probability of the certificate; it does not affect choices.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    seed
+        Seed of the selector's random numbers, used if `choose` gets no generator.
+    rounds
+        Number of rounds T; if not given, the rate decreases with the rounds played.
+    """
 
     name = "EXP3"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
-    horizon: int | None = setting(default=None, check=optional(count))
+    rounds: int | None = setting(default=None, check=optional(count), deprecated="horizon")
 
     @property
     def probabilities(self) -> tuple[float, ...]:
-        """With which each learner is drawn next."""
+        """The probability of each learner in the next round."""
         state = self.kernel_state
         eta, least = rate(self.params, state), least_loss(state)
         weights = [weight(state, i, eta, least) for i in range(self.n_learners)]
         return tuple(share / sum(weights) for share in weights)
 
     def _make_params(self, limits: evidence.Params) -> Params:
-        return Params(limits, self.horizon or 0)
+        return Params(limits, self.rounds or 0)
 
     def _make_state(self, accounts: evidence.State) -> State:
         return State(accounts, [Estimate() for _ in range(self.n_learners)])

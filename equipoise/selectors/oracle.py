@@ -1,7 +1,7 @@
-"""The oracle: it is told which learner is best and plays no other.
+"""The oracle: it knows which learner is best and always plays it.
 
-No selector can be expected to do better, as it has to find out first; with `Uniform` it brackets every score. What it
-costs is the regret of that learner alone.
+It is the upper reference for every other selector, as `Uniform` is the lower one. Its regret is that of the best
+learner playing alone.
 
 >>> Oracle(3, best=1).choose().learner
 1
@@ -13,19 +13,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence
-from equipoise.selectors.base import PlainSelector
-from equipoise.selectors.evidence import Params, State
-from equipoise.selectors.kernels import Kernels
-from equipoise.selectors.settings import ConfidenceSettings, LearnerCount
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import PlainSelector
+from equipoise.selectors._core.evidence import Params, State
+from equipoise.selectors._core.kernels import Kernels
+from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount
 from equipoise.settings import configurable, setting
-from equipoise.validation import count
+from equipoise.settings.checks import count
 
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    """The only learner that is active."""
+    """The only active learner."""
     chosen = 0
     while not state.accounts[chosen].active:
         chosen += 1
@@ -34,23 +34,43 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 @configurable
 class Oracle(LearnerCount, ConfidenceSettings, PlainSelector):
-    """Plays the learner with index `best` in every round; the other settings are those of `BalancedElimination`."""
+    """Plays the learner with index `best` in every round.
+
+    Parameters
+    ----------
+    n_learners
+        Number of learners.
+    delta
+        Failure probability of the certificate; it does not affect choices.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    best
+        Index of the best learner.
+    """
 
     name = "Oracle"
-    kernels: ClassVar[Kernels] = Kernels(choose, evidence.book_only)
+    kernels: ClassVar[Kernels] = Kernels(choose, evidence.credit_only)
 
     best: int = setting()
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         self.best = count("best", self.best, least=0, most=self.n_learners - 1)
-        super()._open()
+        super()._set_up()
 
     @property
-    def left_out(self) -> tuple[int, ...]:
-        """The learners that are never played."""
+    def excluded(self) -> tuple[int, ...]:
+        """Learners that are never played."""
         return tuple(i for i in range(self.n_learners) if i != self.best)
 
     def _make_state(self, accounts: State) -> State:
-        for i in self.left_out:
+        for i in self.excluded:
             accounts.accounts[i].active = False
         return accounts

@@ -1,17 +1,17 @@
-"""Rate-adaptive selection: follow the learner whose rewards add up to most at the same number of plays.
+"""Rate-adaptive selection: follow the learner with the largest sum of rewards at a common number of plays.
 
-With probability t^(-1/3) a learner is drawn at random. Otherwise all learners are compared at one number of plays that
-each of them has reached, so that none is judged by rewards from before it had learned what the others had, and the one
-with the largest sum of rewards up to there plays.
+With probability t^(-1/3) a learner is sampled uniformly. Otherwise all learners are compared at a number of plays that
+each of them has reached, so that none is at a disadvantage because it has learned from fewer plays, and the learner
+with the largest sum of rewards up to that number plays.
 
 Reference: Bibaut, Chambaz and van der Laan (2020), "Rate-adaptive model selection over a collection of black-box
-contextual bandit algorithms", the master algorithm described in the abstract; the best learner's rate of regret, if
-each learner's bound holds with high probability.
+contextual bandit algorithms", the master algorithm described in the abstract; it achieves the regret rate of the best
+learner if each learner's bound holds with high probability.
 Symbols: p_t explore, internal sample size n_common.
-Departures: the schedule p_t = t^(-1/3) stands in for theirs, which the abstract leaves open, so their rate is not
-claimed. Learners are compared at the largest power of two that all of them have resolved, instead of at the smallest
-number of plays: this needs 62 sums for each learner instead of all its rewards. While a learner has no resolved play,
-the one of fewest plays plays. Ties go to fewer plays, then to the lower index.
+Departures: the abstract does not state the schedule; p_t = t^(-1/3) is ours, so their rate is not claimed. Learners are
+compared at the largest power of two that all of them have resolved, instead of at the smallest number of plays: this
+needs 62 sums for each learner instead of all its rewards. While some learner has no resolved play, the learner with the
+fewest plays is chosen. Ties go to fewer plays, then to the lower index.
 
 >>> selector = RateAdaptive(2, seed=5)
 >>> for _ in range(300):
@@ -29,46 +29,46 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence
-from equipoise.selectors.base import NestedSelector
-from equipoise.selectors.evidence import comes_first, rounds_made
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.nested import Params
-from equipoise.selectors.settings import ConfidenceSettings, LearnerCount, Seeded
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import NestedSelector
+from equipoise.selectors._core.evidence import comes_first, rounds_made
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.nested import Params
+from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount, Seeded
 from equipoise.settings import configurable
 
-N_MARKS = 62  # of each learner: after 1, 2, 4, ... plays
+N_MARKS = 62  # per learner: after 1, 2, 4, ... plays
 
 
 @dataclass(slots=True)
 class Mark:
-    """The summed rewards of one learner after a power of two of its plays."""
+    """The sum of rewards of one learner at a power-of-two number of plays."""
 
     rewards: float = 0.0
 
 
 class State(NamedTuple):
     evidence: evidence.State
-    marks: list[Mark]  # of all learners, one learner after the other
+    marks: list[Mark]  # N_MARKS consecutive rows per learner
 
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    """The winner of the comparison, or any learner, with the probability of the one chosen."""
+    """The leading learner or, in exploration, any learner, with the probability of the one chosen."""
     n_learners = len(state.evidence.accounts)
     leading = leader(state)
     explore, draw = (rounds_made(state.evidence) + 1) ** (-1.0 / 3.0), rng.random()
     chosen = leading
     if draw < explore:
-        # Given that it lies below, the draw is uniform again; the quotient can round up to 1.
+        # Given draw < explore, draw / explore is uniform; it can round up to 1.
         chosen = min(int(draw / explore * n_learners), n_learners - 1)
     return chosen, explore / n_learners + (1.0 - explore if chosen == leading else 0.0)
 
 
 @kernel
 def leader(state: State) -> int:
-    """The learner of largest summed rewards at the common mark; that of fewest plays while there is none."""
+    """The learner with the largest sum of rewards at the common mark; the one with the fewest plays before it."""
     mark = common_mark(state)
     chosen, least, fewest = -1, inf, 0
     for i in range(len(state.evidence.accounts)):
@@ -81,7 +81,7 @@ def leader(state: State) -> int:
 
 @kernel
 def common_mark(state: State) -> int:
-    """The largest k with 2^k resolved plays of every learner; -1 while there is none."""
+    """The largest k such that every learner has 2^k resolved plays; -1 if there is none."""
     fewest = state.evidence.accounts[0].booked_plays
     for i in range(1, len(state.evidence.accounts)):
         fewest = min(fewest, state.evidence.accounts[i].booked_plays)
@@ -98,9 +98,9 @@ def mark_below(plays: int) -> int:
 
 
 @kernel
-def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
-    """Book one reward; keep the sum if the number of plays is a power of two."""
-    evidence.book(params.evidence, state.evidence, i, reward, regret)
+def credit(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
+    """Credit one reward; store the sum if the number of plays is a power of two."""
+    evidence.credit(params.evidence, state.evidence, i, reward, regret)
     account = state.evidence.accounts[i]
     mark = mark_below(account.booked_plays)
     if account.booked_plays == 2**mark:
@@ -109,15 +109,34 @@ def book(params: Params, state: State, i: int, reward: float, regret: float, pro
 
 @configurable
 class RateAdaptive(LearnerCount, Seeded, ConfidenceSettings, NestedSelector[State]):
-    """Follows the learner that wins at equal numbers of plays. `seed` is that of the selector's own random stream, used
-    where `choose` is given none; the other settings are those of `BalancedElimination`."""
+    """Follows the learner with the largest sum of rewards at equal numbers of plays.
+
+    Parameters
+    ----------
+    n_learners
+        Number of learners.
+    delta
+        Failure probability of the certificate; it does not affect choices.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    seed
+        Seed of the selector's random numbers, used if `choose` gets no generator.
+    """
 
     name = "Rate-adaptive"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
     @property
     def n_common(self) -> int:
-        """The number of plays at which learners are compared now; 0 while one of them has none resolved."""
+        """The number of plays at which learners are compared now; 0 while some learner has no resolved play."""
         mark = common_mark(self.kernel_state)
         return 2**mark if mark >= 0 else 0
 

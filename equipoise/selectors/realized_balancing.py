@@ -1,15 +1,16 @@
-"""Balancing of realised regret: no bound has to be known, and learners whose rewards show them to be poor stop costing.
+"""Balancing of realized regret: needs no candidate bounds and stops playing learners whose rewards show large regret.
 
-LB, the greatest lower mean that any learner ever had, is at most the best expected reward, so n_i LB - U_i is regret
-that learner i has visibly run up. A learner is admitted if max(floor u sqrt(n_i), n_i LB - U_i), its realised regret,
-is at most `slack` times the least of all, where u is how much rewards are seen to vary; of the admitted ones that plays
-whose mean, its trend continued, plus an exploration term is highest. The first rule carries the guarantee, the second
-makes the most of what it leaves open; candidate bounds, where given, are tested as in Algorithm 1.
+LB, the highest lower confidence bound on a mean reward that any learner has had, is at most the best expected reward,
+so n_i LB - U_i is regret that the rewards of learner i show. The realized regret of a learner is max(floor u sqrt(n_i),
+n_i LB - U_i), where u measures the observed variation of rewards. A learner is admitted if its realized regret is at
+most `slack` times the smallest one. Among the admitted learners, the one with the highest index plays: its mean reward,
+extrapolated by its trend, plus an exploration term. The first rule gives the guarantee; the second improves the choices
+that it leaves open. Candidate bounds, if given, are tested as in Algorithm 1.
 
-Reference: the proposition and its proof are in docs/realized-balancing.md. The rule stands on Pacchiano, Dann, Gentile
-and Bartlett (2020), Algorithm 1, and balances what Pacchiano, Dann and Gentile (2023), "Data-driven online model
-selection with regret guarantees", algorithms 1 and 2, estimate conservatively; the index follows Audibert and Bubeck
-(2009), "Minimax policies for adversarial and stochastic bandits" (the MOSS index), without a horizon.
+Reference: the proposition and its proof are in docs/realized-balancing.md. The rule builds on Pacchiano, Dann, Gentile
+and Bartlett (2020), Algorithm 1, and balances the quantity that Pacchiano, Dann and Gentile (2023), "Data-driven online
+model selection with regret guarantees", algorithms 1 and 2, estimate conservatively; the index follows Audibert and
+Bubeck (2009), "Minimax policies for adversarial and stochastic bandits" (the MOSS index), in an anytime form.
 Symbols: n_i plays, U_i rewards, LB best_lower, phi_i realized_regret, rho floor, u unit, kappa slack, w width,
 M n_learners.
 
@@ -32,17 +33,24 @@ import numpy as np
 
 from equipoise.bounds import Bound
 from equipoise.errors import InvalidArgument
-from equipoise.kernel import kernel
-from equipoise.selectors import balanced_elimination, evidence
-from equipoise.selectors.base import EvidenceSelector
-from equipoise.selectors.evidence import Account
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.settings import ConfidenceSettings, LearnerCount, check_bounds, decode_bounds, encode_bounds
+from equipoise.kernels.marks import kernel
+from equipoise.selectors import balanced_elimination
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import EvidenceSelector
+from equipoise.selectors._core.evidence import Account
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.settings import (
+    ConfidenceSettings,
+    LearnerCount,
+    check_bounds,
+    decode_bounds,
+    encode_bounds,
+)
 from equipoise.settings import configurable, optional, setting
-from equipoise.validation import positive, real
+from equipoise.settings.checks import positive, real
 
-LEAST_UNIT = 0.05  # of the width of the rewards: the proof needs u above zero
-EARLY_PLAYS = 100.0  # of a learner, after which optimism fades
+MIN_UNIT = 0.05  # as a fraction of the reward width: the proof needs u > 0
+EARLY_PLAYS = 100.0  # number of plays of a learner after which its exploration term decreases faster
 
 
 class Params(NamedTuple):
@@ -54,9 +62,9 @@ class Params(NamedTuple):
 
 @dataclass(slots=True)
 class Trend:
-    """Whether a learner still improves."""
+    """How the rewards of a learner change over its plays."""
 
-    late_mean: float = 0.0  # mean reward with weights proportional to the number of the play, over the resolved prefix
+    late_mean: float = 0.0  # mean reward over the resolved prefix, play k having weight k
 
 
 class State(NamedTuple):
@@ -66,19 +74,19 @@ class State(NamedTuple):
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    """The admitted learner of highest index; ties go to fewer plays, then to the lower index."""
-    n_rounds, n_booked, spread = 0, 0, 0.0
+    """The admitted learner with the highest index; ties go to fewer plays, then to the lower position."""
+    n_rounds, n_resolved, spread = 0, 0, 0.0
     accounts, width = state.evidence.accounts, params.evidence.width
     for i in range(len(accounts)):
         account = accounts[i]
         if account.active and account.plays == 0:
             return i, 1.0
         n_rounds += account.plays
-        n_booked += account.booked_plays
+        n_resolved += account.booked_plays
         spread += account.spread
-    deviation = sqrt(spread / n_booked) if n_booked > 0 else 0.0
-    # Twice the deviation, for fair coins have that of half their range.
-    unit = max(LEAST_UNIT * width, min(width, 2.0 * deviation))
+    deviation = sqrt(spread / n_resolved) if n_resolved > 0 else 0.0
+    # Twice the deviation, because that of a fair coin is half its range.
+    unit = max(MIN_UNIT * width, min(width, 2.0 * deviation))
     best_lower, least_regret = max(params.evidence.low, state.evidence.pool[0].best_lower), inf
     for i in range(len(accounts)):
         if accounts[i].active:
@@ -95,31 +103,31 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 @kernel
 def realized_regret(params: Params, account: Account, best_lower: float, unit: float) -> float:
-    """phi: regret that a learner has visibly run up over its resolved plays, kept above what chance alone may hide."""
+    """phi: the regret that the resolved plays of a learner show, and at least the size of chance fluctuations."""
     visible = account.booked_plays * best_lower - account.rewards
     return max(params.floor * unit * sqrt(account.plays), visible)
 
 
 @kernel
 def optimistic_mean(params: Params, account: Account, trend: Trend, n_rounds: int, deviation: float) -> float:
-    """The index of a learner; one without a resolved play counts as if it could earn the most there is."""
+    """The index of a learner; without a resolved play its mean counts as the highest possible reward."""
     log_share = max(0.0, log(n_rounds / account.plays))
     if account.booked_plays == 0:
         mean_reward = params.evidence.high
     else:
         mean_reward = account.rewards / account.booked_plays
         # If rewards grow by h whenever plays grow e-fold, the late mean is h/2 above the mean. Half of the growth up to
-        # t plays is expected, for learning slows down.
+        # t plays is added, because learning slows down.
         mean_reward += max(0.0, trend.late_mean - mean_reward) * log_share
-    # Early on a mean lags behind what a learner will earn by more than chance: it is still learning. Later it does not.
+    # While a learner still improves, its mean underestimates its future rewards by more than chance.
     fading = min(1.0, sqrt(sqrt(EARLY_PLAYS / account.plays)))
     return mean_reward + params.optimism * deviation * fading * sqrt(2.0 * log_share / account.plays)
 
 
 @kernel
-def book(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
-    """Book one reward, then drop every learner whose bound its rewards contradict."""
-    balanced_elimination.book(params.evidence, state.evidence, i, reward, regret, probability)
+def credit(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
+    """Credit one reward, then eliminate every learner whose bound its rewards contradict."""
+    balanced_elimination.credit(params.evidence, state.evidence, i, reward, regret, probability)
     trend, n = state.trends[i], state.evidence.accounts[i].booked_plays
     trend.late_mean += (reward - trend.late_mean) * 2.0 / (n + 1.0)
 
@@ -133,18 +141,37 @@ def check_slack(name: str, slack: float) -> float:
 
 @configurable
 class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
-    """Balances the regret that learners have visibly run up.
+    """Balances the regret that the rewards of each learner show; the recommended selector.
 
-    Takes the number of learners; `bounds`, one candidate bound for each, are optional and only serve to eliminate
-    learners that violate theirs. `floor` (rho) is the realised regret below which learners count as level, per root of
-    plays and in units of twice the standard deviation of the rewards; `slack` (kappa >= 1) how many times the least
-    realised regret is admitted, 1 being plain balancing; `optimism` the width of the index among the admitted, in
-    standard deviations. The other settings are those of `BalancedElimination`.
+    Parameters
+    ----------
+    n_learners
+        Number of learners.
+    delta
+        Failure probability of the selector's statements, in addition to that of the learners.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    bounds
+        Optional candidate bound per learner; a learner that violates its own is eliminated.
+    floor
+        Regret per square root of plays (rho) below which learners count as equal, in units of reward variation.
+    slack
+        How many times the smallest realized regret a learner may have and still be chosen (kappa), at least 1.
+    optimism
+        Width of the exploration term, in standard deviations of the rewards.
     """
 
-    name = "Realised balancing"
-    lower_apart = True
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
+    name = "Realized balancing"
+    separate_lower = True
+    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
     bounds: Sequence[Bound] | None = setting(
         default=None, check=optional(check_bounds), encode=encode_bounds, decode=decode_bounds
@@ -153,10 +180,10 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
     slack: float = setting(default=8.0, check=check_slack)
     optimism: float = setting(default=3.5, check=positive)
 
-    def _open(self) -> None:
+    def _set_up(self) -> None:
         if self.bounds is not None and len(self.bounds) != self.n_learners:
             raise InvalidArgument(f"bounds has {len(self.bounds)} entries, but n_learners is {self.n_learners}")
-        super()._open()
+        super()._set_up()
 
     @property
     def learner_bounds(self) -> tuple[Bound, ...]:

@@ -1,18 +1,18 @@
-"""Regret balancing: play the learner whose empirical regret against an optimistic value is least.
+"""Regret balancing: play the learner with the smallest empirical regret against an optimistic value.
 
-If a learner keeps its bound, its mean reward plus its bound per play is about the best expected reward or more. The
-largest such value over learners stands for the optimum; what a learner's rewards lack to it is its empirical regret.
-Playing the learner of least empirical regret keeps all of them level. Nobody is dropped, and nothing is concluded from
-a bound that turns out false.
+If the bound of a learner holds, its mean reward plus its bound per play is at least about the best expected reward. The
+largest such value over learners is the optimistic value; the empirical regret of a learner is that value per play minus
+its rewards. Playing the learner with the smallest empirical regret keeps all of them about equal. No learner is
+eliminated, and bounds are not tested.
 
 Reference: Abbasi-Yadkori, Pacchiano and Phan (2020), "Regret balancing for bandit and RL model selection", the regret
 balancing strategy.
 Symbols: n_i plays, U_i rewards, R_i booked_bound, v optimistic, g_i empirical regret.
-Guarantee of the reference: regret of the order of the best learner's, if the bound given for it is true and tight; the
-selection needs that bound. Nothing is proved where bounds are false.
-Departures: the reference has one bound, that of the best learner; here each learner may have its own, so give the same
-one to all for the original. A bound is taken at the learner's own plays. Values are at resolved prefixes, and a pending
-play counts the full width as empirical regret. Ties go to fewer plays, then to the lower index.
+Guarantee of the reference: regret of the order of the best learner's, if its bound is given and is true and tight.
+Nothing is guaranteed if bounds are false.
+Departures: the reference has one bound, that of the best learner; here each learner may have its own. For the original,
+give all learners the same bound. A bound is evaluated at the learner's own plays. Values use resolved prefixes, and a
+pending play counts the full width as empirical regret. Ties go to fewer plays, then to the lower index.
 
 >>> from equipoise.bounds import Power
 >>> selector = RegretBalancing([Power(1.0), Power(1.0)])
@@ -30,18 +30,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence
-from equipoise.selectors.base import PlainSelector
-from equipoise.selectors.evidence import Params, State, comes_first
-from equipoise.selectors.kernels import Kernels
-from equipoise.selectors.settings import CandidateBounds, ConfidenceSettings
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import PlainSelector
+from equipoise.selectors._core.evidence import Params, State, comes_first
+from equipoise.selectors._core.kernels import Kernels
+from equipoise.selectors._core.settings import CandidateBounds, ConfidenceSettings
 from equipoise.settings import configurable
 
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    """An unplayed learner, else the one of least empirical regret."""
+    """An unplayed learner if there is one, otherwise the learner with the smallest empirical regret."""
     optimistic = optimistic_value(params, state)
     chosen, least, fewest = -1, inf, 0
     for i in range(len(state.accounts)):
@@ -54,7 +54,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 @kernel
 def optimistic_value(params: Params, state: State) -> float:
-    """What the optimum may be; the least possible reward while nothing is resolved."""
+    """An optimistic estimate of the optimum; the lowest possible reward while nothing is resolved."""
     value = params.low
     for j in range(len(state.accounts)):
         account = state.accounts[j]
@@ -65,7 +65,7 @@ def optimistic_value(params: Params, state: State) -> float:
 
 @kernel
 def empirical_regret(params: Params, state: State, i: int, optimistic: float) -> float:
-    """A total: what the rewards of learner i lack to the optimistic value, and the full width of pending plays."""
+    """A total: the shortfall of the rewards of learner i to the optimistic value, plus the width per pending play."""
     account = state.accounts[i]
     n = account.booked_plays
     return n * optimistic - account.rewards + params.width * (account.plays - n)
@@ -73,14 +73,31 @@ def empirical_regret(params: Params, state: State, i: int, optimistic: float) ->
 
 @configurable
 class RegretBalancing(CandidateBounds, ConfidenceSettings, PlainSelector):
-    """Balances empirical regrets. `bounds` has one bound per learner; the other settings are those of
-    `BalancedElimination`."""
+    """Balances empirical regrets against an optimistic value, without eliminations.
+
+    Parameters
+    ----------
+    bounds
+        One candidate regret bound per learner.
+    delta
+        Failure probability of the certificate; it does not affect choices.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    """
 
     name = "Regret balancing"
-    kernels: ClassVar[Kernels] = Kernels(choose, evidence.book_only)
+    kernels: ClassVar[Kernels] = Kernels(choose, evidence.credit_only)
 
     @property
     def empirical_regrets(self) -> tuple[float, ...]:
-        """Of each learner; totals."""
+        """The total empirical regret of each learner."""
         optimistic = optimistic_value(self.params, self.kernel_state)
         return tuple(empirical_regret(self.params, self.kernel_state, i, optimistic) for i in range(self.n_learners))

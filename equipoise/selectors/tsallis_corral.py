@@ -1,19 +1,20 @@
 """Tsallis corral: CORRAL with the 1/2-Tsallis entropy in place of the log barrier.
 
-Weights are w_i = 4 / (eta_i (L_i - x))^2, L_i the sum of importance-weighted losses and x < min L such that they add up
-to 1; rates eta_i fall like 1/sqrt(t). When a weight falls below 1 / (5 M 2^k) for the first time, k = 0, 1, ..., its
-rate rises by the factor beta = exp(1/ln T), which makes up for the learner's rare play. Where one learner is better by
-a margin than all others, the regret of the draw grows with ln(t) only.
+Weights are w_i = 4 / (eta_i (L_i - x))^2, where L_i is the sum of importance-weighted losses and x < min L is such that
+the weights add up to 1; rates eta_i decrease like 1/sqrt(t). When a weight falls below 1 / (5 M 2^k) for the first
+time, k = 0, 1, ..., its rate increases by the factor beta = exp(1/ln T), which compensates for the larger regret of a
+learner that is rarely played. If one learner is better than all others by a margin, the regret of sampling grows only
+like ln(t).
 
 Reference: Arora, Marinov and Mohri (2021), "Corralling stochastic bandit algorithms", the Tsallis-INF corralling
-algorithm. The paper's text could not be consulted; weights, rates and thresholds are those of the authors' published
-experiments, so this is Tsallis-corral-style.
-Symbols: L loss_sum, w weight, k rises, eta rate, beta growth, x normaliser.
-Departures: losses are divided by the probability of the draw, mixture included, which is what makes them unbiased. A
-rise leaves the weights of its round as they are: with eta_i times beta, L_i - x is divided by beta. The least L is
-subtracted from all, which changes no weight and keeps numbers small. Rewards that come late count when booked.
+algorithm. The text of the paper was not available; weights, rates and thresholds are those of the authors' published
+experiments, so this is a variant in the style of Tsallis corral.
+Symbols: L loss_sum, w weight, k rises, eta rate, beta growth, x normalizer.
+Departures: losses are divided by the sampling probability, mixture included, which makes them unbiased. An increase of
+a rate does not change the weights of its round: with eta_i times beta, L_i - x is divided by beta. The smallest L is
+subtracted from all, which changes no weight and keeps numbers small. Late rewards count when they are credited.
 
->>> selector = TsallisCorral(2, horizon=1000)
+>>> selector = TsallisCorral(2, rounds=1000)
 >>> for _ in range(100):
 ...     choice = selector.choose()
 ...     _ = selector.credit(choice, reward=float(choice.learner))
@@ -27,14 +28,14 @@ from dataclasses import dataclass
 from math import exp, log, log2, sqrt
 from typing import ClassVar, NamedTuple
 
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence
-from equipoise.selectors.drawn import DrawnSelector, State, choose, loss_of
-from equipoise.selectors.kernels import Kernels, nested_kernels
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.sampling import SamplingSelector, State, choose, loss_of
 from equipoise.settings import configurable
 
 MAX_STEPS = 200
-PRECISE = 1e-15
+TOLERANCE = 1e-15
 
 
 @dataclass(slots=True)
@@ -55,8 +56,8 @@ class Params(NamedTuple):
 
 
 @kernel
-def book(params: Params, state: State[Odds], i: int, reward: float, regret: float, probability: float) -> None:
-    evidence.book(params.evidence, state.evidence, i, reward, regret)
+def credit(params: Params, state: State[Odds], i: int, reward: float, regret: float, probability: float) -> None:
+    evidence.credit(params.evidence, state.evidence, i, reward, regret)
     odds, n_learners = state.odds, len(state.odds)
     odds[i].loss_sum += loss_of(params.evidence, reward) / probability
     next_round = 1
@@ -79,8 +80,8 @@ def book(params: Params, state: State[Odds], i: int, reward: float, regret: floa
 
 @kernel
 def weigh(odds: list[Odds]) -> float:
-    """Set the weights that belong to loss sums and rates; returns x."""
-    x = normaliser(odds)
+    """Compute the weights from loss sums and rates; returns x."""
+    x = normalizer(odds)
     total = 0.0
     for j in range(len(odds)):
         root = 2.0 / (odds[j].rate * (odds[j].loss_sum - x))
@@ -92,9 +93,12 @@ def weigh(odds: list[Odds]) -> float:
 
 
 @kernel
-def normaliser(odds: list[Odds]) -> float:
-    """x, for which the weights add up to 1: the sum is increasing and convex in x, and at least 1 where the first
-    weight is 1, from where Newton's method descends monotonically."""
+def normalizer(odds: list[Odds]) -> float:
+    """The x for which the weights add up to 1, by Newton's method.
+
+    The sum is increasing and convex in x, and at least 1 at the starting point, where the first weight is 1, so the
+    iteration decreases monotonically.
+    """
     x = odds[0].loss_sum - 2.0 / odds[0].rate
     for j in range(1, len(odds)):
         x = min(x, odds[j].loss_sum - 2.0 / odds[j].rate)
@@ -105,22 +109,38 @@ def normaliser(odds: list[Odds]) -> float:
             excess += root * root
             slope += odds[j].rate * root * root * root
         lower = x - excess / slope
-        if excess <= PRECISE or lower == x:
+        if excess <= TOLERANCE or lower == x:
             break
         x = lower
     return x
 
 
 @configurable
-class TsallisCorral(DrawnSelector[Params, Odds]):
-    """Tsallis corral over `n_learners` learners that accept weights, for `horizon` rounds; see `Corral`."""
+class TsallisCorral(SamplingSelector[Params, Odds]):
+    """CORRAL with Tsallis entropy over learners that accept importance weights.
+
+    Parameters
+    ----------
+    n_learners
+        Number of learners, at least 2.
+    delta
+        Failure probability of the certificate; it does not affect choices.
+    reward_range
+        Lowest and highest reward.
+    contexts
+        "fixed" if contexts and action sets never change, else "random"; only for the certificate.
+    seed
+        Seed of the selector's random numbers, used if `choose` gets no generator.
+    rounds
+        Number of rounds T.
+    """
 
     name = "Tsallis corral"
     needs = frozenset({"weight"})
-    kernels: ClassVar[Kernels] = nested_kernels(choose, book=book)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
     def _make_params(self, limits: evidence.Params) -> Params:
-        return Params(limits, growth=exp(1.0 / log(self.horizon)), max_rises=int(0.5 * log2(self.horizon)))
+        return Params(limits, growth=exp(1.0 / log(self.rounds)), max_rises=int(0.5 * log2(self.rounds)))
 
     def _make_state(self, accounts: evidence.State) -> State[Odds]:
         uniform = 1.0 / self.n_learners

@@ -1,16 +1,16 @@
-"""UCB1 over learners: each learner is treated as one action of a bandit whose rewards come from one law.
+"""UCB1 over learners: each learner is treated as one action of a stochastic bandit.
 
-The learner of highest mean reward plus w sqrt(exploration ln t / (2 n)) plays. Learners learn, so their rewards do not
-come from one law and the analysis does not apply: no guarantee here, though it does well where learners are soon as
-good as they will get. It fails where a learner is fast at first and poor later.
+The learner with the highest mean reward plus w sqrt(exploration ln t / (2 n)) plays. Learners improve, so their rewards
+are not identically distributed and the analysis does not apply: there is no guarantee. The selector does well if
+learners converge quickly, and fails if a learner is good early and poor later.
 
 Reference: Auer, Cesa-Bianchi and Fischer (2002), "Finite-time analysis of the multiarmed bandit problem", figure 1;
 Bubeck and Cesa-Bianchi (2012), "Regret analysis of stochastic and nonstochastic multi-armed bandit problems", section
 2.2, for the exploration factor (their alpha).
-Symbols: t the round to be chosen for, n_i plays, w width of the reward range.
-Departures: the exploration factor is 1 unless set, the narrowest in use; UCB1 as published has 4, that is
-sqrt(2 ln t / n). Pending plays count in n and t; a mean is that of the resolved prefix, and a learner without one
-counts as having earned the least possible reward. Ties go to fewer plays, then to the lower index.
+Symbols: t the current round, n_i plays, w width of the reward range.
+Departures: the exploration factor is 1 by default, the smallest in common use; UCB1 as published has 4, which gives
+sqrt(2 ln t / n). Pending plays count in n and t; the mean is that of the resolved prefix, and a learner without a
+resolved play counts as if it had earned the lowest possible reward. Ties go to fewer plays, then to the lower index.
 
 >>> selector = UCB1(2)
 >>> for reward in (0.0, 1.0, 1.0):
@@ -26,16 +26,16 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence
-from equipoise.selectors.base import EvidenceSelector
-from equipoise.selectors.evidence import comes_first, rounds_made
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import EvidenceSelector
+from equipoise.selectors._core.evidence import comes_first, rounds_made
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.nested import State
+from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount
 from equipoise.selectors.greedy_mean import mean_reward
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.nested import State
-from equipoise.selectors.settings import ConfidenceSettings, LearnerCount
 from equipoise.settings import configurable, setting
-from equipoise.validation import positive
+from equipoise.settings.checks import positive
 
 
 class Params(NamedTuple):
@@ -45,7 +45,7 @@ class Params(NamedTuple):
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    """The learner of highest index."""
+    """The learner with the highest index."""
     t = rounds_made(state.evidence) + 1
     chosen, least, fewest = -1, inf, 0
     for i in range(len(state.evidence.accounts)):
@@ -57,7 +57,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 @kernel
 def index(params: Params, state: State, i: int, t: int) -> float:
-    """Mean reward plus width; inf for a learner that was never played."""
+    """Mean reward plus exploration term; inf for an unplayed learner."""
     n = state.evidence.accounts[i].plays
     if n == 0:
         return inf
@@ -67,8 +67,27 @@ def index(params: Params, state: State, i: int, t: int) -> float:
 
 @configurable
 class UCB1(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
-    """Plays the learner of highest index. `exploration` is the factor of ln t, 4 in the original; the other settings
-    are those of `BalancedElimination`."""
+    """Plays the learner with the highest upper confidence bound on its mean reward.
+
+    Parameters
+    ----------
+    n_learners
+        Number of learners.
+    delta
+        Failure probability of the certificate; it does not affect choices.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    exploration
+        Factor of ln t in the bound; 4 in the original algorithm.
+    """
 
     name = "UCB1"
     kernels: ClassVar[Kernels] = nested_kernels(choose)
@@ -83,6 +102,6 @@ class UCB1(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
 
     @property
     def indices(self) -> tuple[float, ...]:
-        """By which the next learner is chosen."""
+        """The index of each learner; the highest one plays next."""
         t = rounds_made(self.evidence) + 1
         return tuple(index(self.params, self.kernel_state, i, t) for i in range(self.n_learners))

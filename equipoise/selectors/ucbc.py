@@ -1,17 +1,17 @@
-"""UCB-C: the learner whose median mean reward, with all that its bound and chance leave open, is highest.
+"""UCB-C: an upper confidence bound on the median mean reward of several copies of each algorithm.
 
-Each algorithm stands as several independent copies that all play when it is chosen, one round each. What an algorithm
-can earn is at most its mean reward plus R_i(n)/n, what it lost while learning, plus the deviation of a mean; the median
-over the copies is far less likely to be misled by one unlucky copy than any single mean.
+Each algorithm runs as several independent copies; when it is chosen, all of them play, one round each. The expected
+reward of the algorithm is at most its mean reward plus R_i(n)/n, its regret per play, plus the deviation of the mean;
+the median over the copies is much less sensitive to one unlucky copy than a single mean.
 
-Reference: Arora, Marinov and Mohri (2021), "Corralling stochastic bandit algorithms", the UCB-C algorithm. The paper's
-text could not be consulted and the authors' code adds 8 sqrt(k ln t) / n, which lacks the root of n that R(n) = sqrt(k
-n ln t) has; so this is UCB-C-style with the bonus written out: R_i(n)/n + w sqrt(ln T / (2 n)), n the plays of a copy.
-The authors take ceil(ln(1 + 1/delta)) copies; here one unless told otherwise.
-Departures: while no reward of a copy is in, its mean counts as the greatest possible; the bonus counts all plays made.
+Reference: Arora, Marinov and Mohri (2021), "Corralling stochastic bandit algorithms", the UCB-C algorithm. The text of
+the paper was not available, and the authors' code adds 8 sqrt(k ln t) / n, which lacks the square root of n in
+R(n) = sqrt(k n ln t). So this is a variant in the style of UCB-C with the bonus R_i(n)/n + w sqrt(ln T / (2 n)), n the
+plays of a copy. The authors use ceil(ln(1 + 1/delta)) copies; the default here is one.
+Departures: a copy without a resolved play counts with the highest possible mean; the bonus counts all plays made.
 
 >>> from equipoise.bounds import Power
->>> selector = UCBC([Power(1.0), Power(1.0)], horizon=100, copies=2)
+>>> selector = UCBC([Power(1.0), Power(1.0)], rounds=100, copies=2)
 >>> selector.n_learners, [selector.choose().learner for _ in range(4)]
 (4, [0, 1, 2, 3])
 """
@@ -27,13 +27,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.bounds import Bound
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
 from equipoise.selector import SelectorTraits
-from equipoise.selectors import evidence
-from equipoise.selectors.base import EvidenceSelector
-from equipoise.selectors.kernels import Kernels, nested_kernels
-from equipoise.selectors.nested import State
-from equipoise.selectors.settings import (
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import EvidenceSelector
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.nested import State
+from equipoise.selectors._core.settings import (
     CandidateBounds,
     CertificateSettings,
     check_bounds,
@@ -41,18 +41,18 @@ from equipoise.selectors.settings import (
     encode_bounds,
 )
 from equipoise.settings import configurable, setting
-from equipoise.validation import count
+from equipoise.settings.checks import count
 
 
 class Params(NamedTuple):
     evidence: evidence.Params
     copies: int
-    log_horizon: float
+    log_rounds: float
 
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    """The next copy of the algorithm whose turn it is, else the first copy of that with the highest index."""
+    """The next copy of an algorithm that is being played, else the first copy of the one with the highest index."""
     n_groups, best, highest = len(state.evidence.accounts) // params.copies, 0, -inf
     for group in range(n_groups):
         first = group * params.copies
@@ -67,7 +67,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 @kernel
 def group_index(params: Params, state: State, first: int) -> float:
-    """Median mean reward of the copies from `first` on, plus the bonus; infinite while unplayed."""
+    """Median mean reward of the copies starting at `first`, plus the bonus; infinite while unplayed."""
     plays = state.evidence.accounts[first].plays
     if plays == 0:
         return inf
@@ -77,7 +77,7 @@ def group_index(params: Params, state: State, first: int) -> float:
     return (
         median_mean(params, state, first)
         + bound / plays
-        + params.evidence.width * sqrt(params.log_horizon / (2.0 * plays))
+        + params.evidence.width * sqrt(params.log_rounds / (2.0 * plays))
     )
 
 
@@ -103,10 +103,25 @@ def mean_reward(params: Params, state: State, i: int) -> float:
 
 @configurable
 class UCBC(CandidateBounds, CertificateSettings, EvidenceSelector[Params, State]):
-    """UCB-C over algorithms with candidate `bounds`, for `horizon` rounds.
+    """Plays the algorithm with the highest upper confidence bound on its median mean reward.
 
-    With `copies` > 1 learners copies * i to copies * (i + 1) - 1 of the portfolio are the copies of algorithm i: equal
-    settings, objects of their own. `delta` and `contexts` concern the certificate alone.
+    With `copies` > 1, learners copies * i to copies * (i + 1) - 1 of the portfolio are the copies of algorithm i:
+    separate objects with equal settings.
+
+    Parameters
+    ----------
+    bounds
+        One candidate regret bound per algorithm.
+    delta
+        Failure probability of the certificate; it does not affect choices.
+    reward_range
+        Lowest and highest reward.
+    contexts
+        "fixed" if contexts and action sets never change, else "random"; only for the certificate.
+    rounds
+        Number of rounds T.
+    copies
+        Number of copies of each algorithm.
     """
 
     name = "UCB-C"
@@ -115,7 +130,7 @@ class UCBC(CandidateBounds, CertificateSettings, EvidenceSelector[Params, State]
     bounds: Sequence[Bound] = setting(
         check=partial(check_bounds, each="algorithm"), encode=encode_bounds, decode=decode_bounds, kw_only=False
     )
-    horizon: int = setting(check=partial(count, least=2))
+    rounds: int = setting(check=partial(count, least=2), deprecated="horizon")
     copies: int = setting(default=1, check=count)
 
     @property
@@ -127,7 +142,7 @@ class UCBC(CandidateBounds, CertificateSettings, EvidenceSelector[Params, State]
         return replace(super().traits, copies=self.copies)
 
     def _make_params(self, limits: evidence.Params) -> Params:
-        return Params(limits, copies=self.copies, log_horizon=log(self.horizon))
+        return Params(limits, copies=self.copies, log_rounds=log(self.rounds))
 
     def _make_state(self, accounts: evidence.State) -> State:
         return State(accounts)

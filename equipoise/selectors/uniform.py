@@ -1,7 +1,7 @@
-"""Uniform choice: every round goes to a learner drawn at random, whatever the rewards.
+"""Uniform choice: every round goes to a learner sampled uniformly, independently of the rewards.
 
-What not selecting costs: the regret is the average over learners of what each would lose alone in its share of the
-rounds. No guarantee beyond that.
+It is the baseline without selection: the regret is the sum of what each learner would lose alone in its share of the
+rounds. There is no other guarantee.
 
 >>> selector = Uniform(4, seed=3)
 >>> selector.choose().probability
@@ -14,26 +14,45 @@ from typing import ClassVar
 
 import numpy as np
 
-from equipoise.kernel import kernel
-from equipoise.selectors import evidence
-from equipoise.selectors.base import PlainSelector
-from equipoise.selectors.evidence import Params, State
-from equipoise.selectors.kernels import Kernels
-from equipoise.selectors.settings import ConfidenceSettings, LearnerCount, Seeded
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.base import PlainSelector
+from equipoise.selectors._core.evidence import Params, State
+from equipoise.selectors._core.kernels import Kernels
+from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount, Seeded
 from equipoise.settings import configurable
 
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     n_learners = len(state.accounts)
-    # A number below 1 can round up to n_learners in the product.
+    # The product can round up to n_learners although the random number is below 1.
     return min(int(rng.random() * n_learners), n_learners - 1), 1.0 / n_learners
 
 
 @configurable
 class Uniform(LearnerCount, Seeded, ConfidenceSettings, PlainSelector):
-    """Draws every learner with the same probability. `seed` is that of its own random stream, used where `choose` is
-    given none; the other settings are those of `BalancedElimination`."""
+    """Chooses every learner with the same probability.
+
+    Parameters
+    ----------
+    n_learners
+        Number of learners.
+    delta
+        Failure probability of the certificate; it does not affect choices.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius
+        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    seed
+        Seed of the selector's random numbers, used if `choose` gets no generator.
+    """
 
     name = "Uniform"
-    kernels: ClassVar[Kernels] = Kernels(choose, evidence.book_only)
+    kernels: ClassVar[Kernels] = Kernels(choose, evidence.credit_only)

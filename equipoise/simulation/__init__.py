@@ -1,3 +1,3 @@
-"""Whole runs at native speed: compiled drivers for learners, problems and selectors that are made of kernels."""
+"""Simulation of complete runs; learners, problems and selectors made of kernels run compiled."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`simulate`: whole runs of a selector over learners on a problem, for many seeds."""
+"""`simulate`: runs of a selector over learners on a problem, for many seeds."""
 
 from __future__ import annotations
 
@@ -9,36 +9,37 @@ from typing import Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from equipoise.compatibility import check_entitled
+from equipoise.certificates import AnyElimination
+from equipoise.compatibility import check_compatible
 from equipoise.errors import InvalidArgument
-from equipoise.executor import Jobs, Report, checked_jobs, run_tasks
-from equipoise.learner import MinimalLearner, learner_name
+from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks
+from equipoise.learner import MinimalLearner, part_name
 from equipoise.problem import Problem
-from equipoise.selector import Dropped, Selector, eliminations_of
+from equipoise.selector import Selector, eliminations_of
 from equipoise.settings import Configured
+from equipoise.settings.checks import count
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.parts import Curves, log_rounds
 from equipoise.simulation.tapes import Tapes, run_on_tapes, why_not_tapes
 from equipoise.types import Array, Integers
-from equipoise.validation import count
 
 T = TypeVar("T")
 Factory = Callable[[int], T]  # of a seed
-LARGEST_SEED = 2**64 - 1
+MAX_SEED = 2**64 - 1
 
 
 @dataclass(frozen=True, eq=False)
 class SimulationResult:
-    """What came of a simulation, one row per seed; totals over the rounds up to each mark."""
+    """Result of a simulation, one row per seed; curves are totals over the rounds up to each mark."""
 
     seeds: tuple[int, ...]
-    marks: Integers  # rounds
+    marks: Integers  # rounds at which the curves are recorded
     learner_names: tuple[str, ...]
-    regret: Array  # (seeds, marks); nan where the problem has no gap
-    certified: Array  # (seeds, marks) upper bound on the regret by the selector's certificate; nan where it has none
+    regret: Array  # (seeds, marks); nan if the problem has no gap()
+    certified: Array  # (seeds, marks) upper bound on the regret by the selector's certificate; nan if it has none
     reward: Array  # (seeds, marks)
     plays: Integers  # (seeds, marks, learners)
-    eliminations: tuple[tuple[Dropped, ...], ...]  # of each seed, of selectors that list them
+    eliminations: tuple[tuple[AnyElimination, ...], ...]  # of each seed, of selectors that list them
     selectors: tuple[Selector, ...]  # of each seed, in their final state
 
     def __repr__(self) -> str:
@@ -61,13 +62,38 @@ def simulate(
 ) -> SimulationResult:
     """Run a selector over learners on a problem, once for each seed.
 
-    Problem, learners and selector are objects, of which every seed gets a copy, or functions of a seed that make one.
-    Objects of the package are copied in their initial state, others as they are. What is made of kernels runs compiled;
-    a part of your own runs through its public methods. `seeds` is a number of seeds, 0 and up, or the seeds themselves;
-    `jobs` the number of processes, or an executor; results do not depend on it. With `share_data` learners that accept
-    "off_policy" learn from every round. Learners are recorded alone where that has the law of a run of all together,
-    unless `joint` is true. `marks` are the rounds at which totals are kept, the last one always.
+    The problem, the learners and the selector are objects, of which every seed gets a copy, or functions that make one
+    from a seed. Objects of this package are copied in their initial state, others with their current state. Objects
+    made of kernels run compiled, your own classes through their public methods.
 
+    Parameters
+    ----------
+    problem
+        The problem, or a function that makes it from a seed.
+    learners
+        The learners, each one an object or a function of a seed, or one function that makes all of them from a seed.
+    selector
+        The selector, or a function that makes it from a seed.
+    rounds
+        Number of rounds of each run.
+    seeds
+        Number of seeds, which are then 0, 1, 2, ..., or the seeds themselves.
+    jobs
+        Number of processes, or an executor. It does not affect the results.
+    share_data
+        Whether learners that accept "off_policy" learn from the rounds of other learners too.
+    joint
+        Whether to run all learners together even if recording each one alone has the same distribution and is faster.
+    marks
+        Rounds at which curves are recorded, in addition to the last; log-spaced if not given.
+
+    Returns
+    -------
+    SimulationResult
+        Curves of regret, certified regret, reward and plays, the eliminations and the final selectors, by seed.
+
+    Examples
+    --------
     >>> from equipoise import bounds, learners, problems, selectors, simulate
     >>> pool = [learners.UCB(3), learners.EpsilonGreedy(3, epsilon=0.5)]
     >>> selector = selectors.BalancedElimination([bounds.Power(1.0)] * 2)
@@ -84,7 +110,7 @@ def simulate(
         Maker("selector", "choose", selector),
     )
     first = makers.make(chosen[0])
-    check_entitled(first.selector, first.learners)
+    check_compatible(first.selector, first.learners)
     tasks = [Task(makers, seed, _check_marks(marks, n_rounds), share_data, joint) for seed in chosen]
     runs: dict[int, SeedRun] = {}
     with run_tasks(run_seed, tasks, jobs=checked_jobs(jobs), what="simulation") as results:
@@ -94,7 +120,7 @@ def simulate(
     return SimulationResult(
         chosen,
         tasks[0].marks,
-        tuple(learner_name(learner) for learner in first.learners),
+        tuple(part_name(learner) for learner in first.learners),
         **curves._asdict(),
         eliminations=tuple(runs[seed].eliminations for seed in chosen),
         selectors=tuple(runs[seed].selector for seed in chosen),
@@ -102,7 +128,7 @@ def simulate(
 
 
 class Parts(NamedTuple):
-    """What takes part in the run of one seed."""
+    """The problem, learners and selector of one seed."""
 
     problem: Problem
     learners: Sequence[MinimalLearner]
@@ -110,7 +136,7 @@ class Parts(NamedTuple):
 
 
 class Maker(Generic[T]):
-    """Makes a part for a seed: by a function of the seed, or as a copy of an object."""
+    """Makes an object for a seed: by calling a function with the seed, or by copying an object."""
 
     def __init__(self, what: str, method: str, part: T | Factory[T]) -> None:
         if isinstance(part, type):
@@ -138,13 +164,13 @@ def _each(learners: object) -> Iterable[Maker[MinimalLearner]]:
 
 
 class LearnersMaker(NamedTuple):
-    """Makes all learners for a seed by one function."""
+    """One function that makes all learners for a seed."""
 
     factory: Factory[Sequence[MinimalLearner]]
 
 
 class Makers(NamedTuple):
-    """How the parts of every seed are made."""
+    """Makes the problem, learners and selector of each seed."""
 
     problem: Maker[Problem]
     learners: LearnersMaker | tuple[Maker[MinimalLearner], ...]
@@ -153,7 +179,7 @@ class Makers(NamedTuple):
     def make(self, seed: int) -> Parts:
         makers = self.learners
         if isinstance(makers, LearnersMaker):
-            # What a function has made is nobody else's.
+            # Learners that the function has just made need no copy.
             learners = [each.part for each in _each(makers.factory(seed))]
         else:
             learners = [make(seed) for make in makers]
@@ -171,10 +197,10 @@ class Task(NamedTuple):
 
 
 class SeedRun(NamedTuple):
-    """What came of it."""
+    """The result of one seed."""
 
     curves: Curves
-    eliminations: tuple[Dropped, ...]
+    eliminations: tuple[AnyElimination, ...]
     selector: Selector
 
 
@@ -190,7 +216,7 @@ def run_seed(task: Task, report: Report) -> SeedRun:
 def _check_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
     if isinstance(seeds, str | bytes) or not isinstance(seeds, Iterable):
         return tuple(range(count("seeds", seeds)))
-    chosen = tuple(count("seed", seed, least=0, most=LARGEST_SEED) for seed in seeds)
+    chosen = tuple(count("seed", seed, least=0, most=MAX_SEED) for seed in seeds)
     if not chosen or len(set(chosen)) < len(chosen):
         raise InvalidArgument(f"seeds is {chosen!r:.80}, but must have at least one seed and none twice")
     return chosen

@@ -1,9 +1,8 @@
 """Binds the round loop to the kernels of one combination of problem, learners and selector.
 
-The text of a bound module is the source of `rounds`, then one line per name that says what it stands for. Compiled, it
-is written to the cache of drivers and imported from there, so that Numba finds its machine code again in the next
-process; uncompiled, it is made in memory under the file name of `rounds`, so that debuggers and coverage see the loop
-itself.
+The source of a bound module is that of `rounds`, followed by one assignment per hook. For compilation it is written to
+the driver cache and imported from there, so that Numba finds its machine code in the next process. Without compilation
+the module is made in memory under the file name of `rounds`, so that debuggers and coverage see the loop.
 """
 
 from __future__ import annotations
@@ -33,21 +32,21 @@ class Group(NamedTuple):
 
 
 class Binding(NamedTuple):
-    """What the names in `rounds` stand for."""
+    """The functions and constants assigned to the hooks of `rounds`."""
 
     names: tuple[tuple[str, Function | bool], ...]
     groups: tuple[Group, ...] = ()
 
     @property
     def kernels(self) -> dict[str, Function]:
-        """The functions from outside of `rounds`, under the names that the text calls them by."""
+        """The functions that are not defined in `rounds`, by the name of their hook."""
         outside = {name: value for name, value in self.names if not isinstance(value, bool) and not _own(value)}
         for g, group in enumerate(self.groups):
             outside |= {f"decide_{g}": group.decide, f"learn_{g}": group.learn}
         return outside
 
     def text(self) -> Iterator[str]:
-        """The lines that give the names their meaning, but for the kernels."""
+        """The lines of source that assign the hooks, except for kernels."""
         for name, value in self.names:
             if isinstance(value, bool):
                 yield f"{name} = {value}"
@@ -55,7 +54,7 @@ class Binding(NamedTuple):
                 yield f"{name} = {value.__name__}"
         if self.groups:
             sizes = [group.size for group in self.groups]
-            # What is taken out of a tuple by an index has its references counted, unless it is borrowed once more.
+            # Indexing a tuple increments reference counts in compiled code unless the element is borrowed again.
             call = "{}_{{g}}(source.learners[{{g}}][{{m}}], borrowed({}[{{g}}][{{m}}]), {})"
             given = "actions, rng"
             yield from chain("decide", f"memories, {given}", call.format("decide", "memories", given), sizes)
@@ -63,17 +62,17 @@ class Binding(NamedTuple):
             yield from chain("learn", given, call.format("learn", "source.memories", given), sizes)
 
 
-IDLE: dict[str, Function | bool] = {
+DEFAULTS: dict[str, Function | bool] = {
     **dict.fromkeys(("ASKS_ALL", "WEIGHTED", "SMOOTHED", "SHARED"), False),
-    "lacks": rounds.lacks_nothing,
-    "certified": rounds.certified_by_nobody,
-    "look": rounds.look_away,
+    "exhausted": rounds.never_exhausted,
+    "certified": rounds.no_certificate,
+    "probe_round": rounds.probe_nothing,
 }
 
 
 def bind(names: Mapping[str, Function | bool], groups: Sequence[Group] = ()) -> Binding:
-    """What names stand for; whatever is not said asks for nothing and does nothing."""
-    return Binding(tuple(sorted({**IDLE, **names}.items())), tuple(groups))
+    """Assign hooks; those that are not given do nothing."""
+    return Binding(tuple(sorted({**DEFAULTS, **names}.items())), tuple(groups))
 
 
 def _own(value: object) -> bool:
@@ -81,7 +80,7 @@ def _own(value: object) -> bool:
 
 
 def chain(name: str, parameters: str, call: str, sizes: Sequence[int]) -> Iterator[str]:
-    """The text of a function that finds the group of a learner by comparisons and calls the kernel of the group.
+    """The source of a function that finds the group of a learner by comparisons and calls the kernel of the group.
 
     >>> print("\\n".join(chain("f", "x", "f_{g}(source[{g}][{m}], x)", [2, 1])))
     def f(source, i, x):
@@ -91,7 +90,7 @@ def chain(name: str, parameters: str, call: str, sizes: Sequence[int]) -> Iterat
     """
     yield f"def {name}(source, i, {parameters}):"
     for g, size in enumerate(sizes):
-        # An index known to the compiler saves copying the states of all members.
+        # A constant index avoids copying the states of all members.
         line = f"return {call.format(g=g, m='source.places[i, 1]' if size > 1 else 0)}"
         if g + 1 < len(sizes):
             yield f"    if source.places[i, 0] == {g}:"
@@ -100,7 +99,7 @@ def chain(name: str, parameters: str, call: str, sizes: Sequence[int]) -> Iterat
 
 
 class _InMemory(importlib.abc.SourceLoader):
-    """Makes a module of a text that is in no file."""
+    """Loads a module from a string."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -113,7 +112,7 @@ class _InMemory(importlib.abc.SourceLoader):
 
 
 def module_in_memory(binding: Binding, name: str) -> ModuleType:
-    """The bound module, made without a file."""
+    """The bound module, made in memory."""
     loader = _InMemory("\n".join((TEMPLATE, *binding.text(), "")))
     spec = importlib.util.spec_from_loader(name, loader)
     assert spec is not None
@@ -129,5 +128,5 @@ def module_in_memory(binding: Binding, name: str) -> ModuleType:
 
 @cache
 def interpreted(binding: Binding, entry: str = "run_rounds") -> Function:
-    """The loop, or another function of `rounds`, as plain Python."""
+    """The loop, or another function of the bound module, as plain Python."""
     return cast(Function, getattr(module_in_memory(binding, "equipoise.simulation.bound"), entry))

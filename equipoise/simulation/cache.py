@@ -1,10 +1,10 @@
-"""Compiled drivers on disk: one folder per bound loop, in a private folder of the user.
+"""Compiled drivers on disk: one folder per bound loop, in a private cache folder of the user.
 
-The name of a driver's folder is a digest of the bound text, of the source of every module that its kernels reach, and
-of whatever else decides what machine code comes out; so nothing in the cache is ever stale, and what is no longer used
-is deleted when the whole grows beyond `MAX_BYTES`. The files hold Numba's pickles and machine code, which are as good
-as programs: they are loaded only from a folder that belongs to the user and that nobody else can write to, and only if
-they are, byte for byte, what a process of this user has left there.
+The name of a driver's folder is a digest of the bound source, of the source of every module that its kernels import,
+and of everything else that affects the machine code. So the cache is never stale; the least recently used drivers are
+deleted when it grows beyond `MAX_BYTES`. The files hold Numba's pickles and machine code, which can execute arbitrary
+code. They are loaded only from a folder that belongs to the user and that no other user can write to, and only if their
+digests are those that a process of this user has stored.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from types import FunctionType, ModuleType
 
 from equipoise.simulation.binding import TEMPLATE, Binding, Function
 from equipoise.simulation.sources import changed_since_start, code_digest
-from equipoise.storage import write_atomic
+from equipoise.storage.files import write_atomic
 
 try:
     import fcntl
-except ImportError:  # where there are no such locks two processes may compile the same driver, which does no harm
+except ImportError:  # without locks two processes may compile the same driver, which is harmless
     fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger("equipoise")
@@ -41,7 +41,7 @@ OWN_MODULES = ("equipoise.simulation.rounds", "equipoise.simulation.compiler", "
 
 
 def cache_folder() -> Path:
-    """EQUIPOISE_CACHE, or "equipoise" in the user's folder of caches."""
+    """The folder EQUIPOISE_CACHE, or "equipoise" in the user's cache folder."""
     if chosen := os.environ.get("EQUIPOISE_CACHE"):
         return Path(chosen).expanduser().absolute()
     base = os.environ.get("XDG_CACHE_HOME", "")
@@ -50,18 +50,18 @@ def cache_folder() -> Path:
 
 @cache
 def private_folder(folder: Path) -> Path | None:
-    """The folder, made if need be; None, after a line in the log, if it cannot be used or is not private."""
+    """The folder, created if necessary; None, with a warning in the log, if it cannot be used or is not private."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()
         if not stat.S_ISDIR(found.st_mode):
-            raise PermissionError("it is no folder")
+            raise PermissionError("it is not a folder")
         if hasattr(os, "getuid") and found.st_uid != os.getuid():
-            raise PermissionError("it belongs to somebody else")
+            raise PermissionError("it belongs to another user")
         if os.name == "posix" and found.st_mode & 0o022:
-            raise PermissionError("others can write to it")
+            raise PermissionError("other users can write to it")
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError("it cannot be written to")
+            raise PermissionError("it is not writable")
     except (OSError, RuntimeError) as error:
         logger.warning("drivers are compiled at every start: the cache %s cannot be used: %s", folder, error)
         return None
@@ -69,8 +69,7 @@ def private_folder(folder: Path) -> Path | None:
 
 
 def find_entry(binding: Binding, versions: Iterable[str]) -> Entry | None:
-    """Where the driver of a binding is kept; None if it cannot be, as one of its kernels is in no file, or in one that
-    has changed since this process has read it."""
+    """The cache entry of a binding; None if a kernel has no source file or its file has changed since the import."""
     folder = private_folder(cache_folder())
     kernels = binding.kernels
     if folder is None or not all(map(_importable, kernels.values())):
@@ -90,7 +89,7 @@ def find_entry(binding: Binding, versions: Iterable[str]) -> Entry | None:
 
 
 def _importable(function: Function) -> bool:
-    """Whether a file defines the function under its own name, so that another process finds the same."""
+    """Whether another process can import the function by its name from a file."""
     if not isinstance(function, FunctionType):
         return False
     module = sys.modules.get(function.__module__)
@@ -110,7 +109,7 @@ class Entry:
 
     def _write_source(self) -> None:
         if not self._source.is_file():
-            # Moved into place as a whole; if another process was faster, its folder is the same.
+            # The rename is atomic; if another process was faster, its folder has the same content.
             made = self.folder.with_name(f".{self.folder.name}.{secrets.token_hex(6)}")
             made.mkdir(mode=0o700)
             (made / self._source.name).write_text(self._text, encoding="utf-8")
@@ -124,12 +123,12 @@ class Entry:
             os.utime(self._source, (0, 0))
 
     def _clear_empty(self) -> None:
-        """A folder whose source is gone is of no use."""
+        """Delete a folder without its source, which is unusable."""
         if self.folder.is_dir() and not self._source.is_file():
             shutil.rmtree(self.folder)
 
     def module(self, name: str) -> ModuleType:
-        """The bound module; its own name keeps its symbols apart from those of other drivers."""
+        """The bound module; a unique name keeps its symbols apart from those of other drivers."""
         spec = importlib.util.spec_from_file_location(f"{name}.{self._source.stem}", self._source)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
@@ -139,7 +138,7 @@ class Entry:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Alone in the folder, among all processes, with no files but those that were left there on purpose."""
+        """Hold the lock of the folder; machine code whose digests do not match is deleted first."""
         with (self.folder / "lock").open("a") as lock:
             if fcntl is not None:
                 fcntl.flock(lock, fcntl.LOCK_EX)
@@ -154,7 +153,7 @@ class Entry:
             os.utime(self.folder)
 
     def clear(self) -> None:
-        """Forget all machine code."""
+        """Delete all machine code."""
         shutil.rmtree(self.folder / "__pycache__", ignore_errors=True)
 
     def _sums(self) -> dict[str, str]:
@@ -170,10 +169,10 @@ class Entry:
 
 
 def prune(root: Path, latest: Path) -> None:
-    """Delete the drivers that were used least recently, until all together take no more than `MAX_BYTES`."""
+    """Delete the least recently used drivers until the cache takes at most `MAX_BYTES`."""
     folders = []
     for folder in root.iterdir():
-        with contextlib.suppress(OSError):  # another process may delete, too
+        with contextlib.suppress(OSError):  # another process may delete it at the same time
             size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
             folders.append((folder.stat().st_mtime, size, folder))
     total = sum(size for _, size, _ in folders)

@@ -1,10 +1,10 @@
-"""Turns kernels into machine code, with `normals` the only module that imports Numba.
+"""Compiles kernels to machine code. This module and `normals` are the only ones that import Numba.
 
 `compiled(function)` is the native version of a kernel, made in memory. `driver(binding)` is that of a bound round loop,
-found again on disk where it has been compiled before (see `cache`). Every function marked with `kernel` becomes
-callable from compiled code, its `native` twin taking its place where it has one, and those marked with `dispatched`
-by the class of their first argument. Division by zero follows floating-point rules in both worlds. With
-NUMBA_DISABLE_JIT=1 everything runs as plain Python.
+loaded from disk if it has been compiled before (see `cache`). Every function marked with `kernel` can be called from
+compiled code, by its `native` version if it has one; functions marked with `dispatched` are selected by the class of
+their first argument. Division by zero follows floating-point rules, compiled or not. With NUMBA_DISABLE_JIT=1
+everything runs as plain Python.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import numpy as np
 from numba.core import cgutils, errors, event, types
 from numba.extending import intrinsic, overload
 
-from equipoise.kernel import DISPATCHED, KERNELS, NATIVE, REASSOCIATED
+from equipoise.kernels.marks import DISPATCHED, KERNELS, NATIVE, REASSOCIATED
 from equipoise.simulation import normals  # noqa: F401 - brings the compiled twins of the interpreted generator
 from equipoise.simulation.binding import Binding, Function, interpreted, module_in_memory
 from equipoise.simulation.cache import Entry, find_entry
 
 F = TypeVar("F", bound=Callable[..., object])
 REORDERED_SUMS = {"reassoc", "contract", "nsz"}
-# Switches of Numba that say where files go, or how many threads there are, change no code.
+# Options of Numba that affect file locations or threads but not the machine code.
 WITHOUT_EFFECT = ("CACHE_DIR", "CACHE_LOCATOR_CLASSES", "NUMBA_NUM_THREADS", "NUMBA_DEFAULT_NUM_THREADS")
 _settings: Any = numba.config
 _building: Any = cgutils
@@ -39,7 +39,7 @@ _registered: set[Function] = set()
 
 
 class _Counter(event.Listener):
-    """Counts the functions that Numba has compiled, those that it found on disk apart."""
+    """Counts the functions that Numba has compiled, without those loaded from disk."""
 
     n_compiled = 0
 
@@ -55,7 +55,7 @@ _events.register("numba:compile", _counter)
 
 
 def compilations() -> int:
-    """How many functions this process has compiled so far, inner ones included."""
+    """Number of functions that this process has compiled so far, including inner ones."""
     return _counter.n_compiled
 
 
@@ -96,21 +96,21 @@ def _overload(function: Function) -> None:
 
 
 def _options(implementation: Function) -> dict[str, object]:
-    # Inlined into their driver, kernels are seen to work on borrowed arrays.
+    # Kernels are inlined so that the compiler sees that their arrays are borrowed.
     fastmath = REORDERED_SUMS if implementation in REASSOCIATED else False
     return {"error_model": "numpy", "forceinline": True, "fastmath": fastmath}
 
 
 @cache
 def driver(binding: Binding, entry: str = "drive") -> Function:
-    """The native version of a bound loop, or of another function of `rounds`; one per process."""
+    """The native version of a bound loop, or of another function of the bound module; one per process."""
     if _settings.DISABLE_JIT:
         return interpreted(binding, "run_rounds" if entry == "drive" else entry)
     return Driver(binding, entry)
 
 
 class Driver:
-    """A bound loop in machine code: compiled when it first meets arguments of new types, or read from disk."""
+    """A bound loop in machine code: compiled at the first call with new argument types, or loaded from disk."""
 
     def __init__(self, binding: Binding, entry: str) -> None:
         self._binding, self._name = binding, entry
@@ -144,21 +144,21 @@ class Driver:
                     self._native.compile(signature)
                 except errors.NumbaError:
                     raise
-                except Exception:  # files of which Numba makes nothing
+                except Exception:  # files that Numba cannot load
                     self._entry.clear()
                     self._load()
                     self._native.compile(signature)
 
 
 def _layout(value: object) -> object:
-    """Equal for values of one type in compiled code; Numba itself takes ten times as long to tell."""
+    """A key that is equal for values of one compiled type; computing it is ten times as fast as Numba's own."""
     if isinstance(value, np.ndarray):
         return value.dtype, value.ndim, value.flags.num
     return (type(value), *map(_layout, value)) if isinstance(value, tuple) else type(value)
 
 
 def _cached(function: Function, entry: Entry | None) -> Any:
-    """The dispatcher of a driver; its machine code is kept in its own entry and nowhere else."""
+    """The dispatcher of a driver, whose machine code is stored only in its own cache entry."""
     elsewhere = {name: getattr(_settings, name) for name in WITHOUT_EFFECT[:2] if hasattr(_settings, name)}
     try:
         for name in elsewhere:
@@ -170,7 +170,7 @@ def _cached(function: Function, entry: Entry | None) -> Any:
 
 
 def versions() -> Iterator[str]:
-    """Whatever beside the source decides what machine code is made of it."""
+    """Everything besides the source that affects the machine code."""
     yield f"numba {numba.__version__}, llvmlite {llvmlite.__version__}, numpy {np.__version__}"
     yield f"{llvmlite.binding.get_host_cpu_name()} {llvmlite.binding.get_host_cpu_features().flatten()}"
     for name in sorted(vars(_settings)):
@@ -192,10 +192,11 @@ def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
 
 @_intrinsic  # type: ignore[untyped-decorator]
 def borrowed(typing_context: Any, value: Any) -> Any:
-    """The same arrays, without an owner whose references are counted.
+    """The same arrays without reference counting.
 
-    Numba counts a reference whenever it takes an array out of a tuple, by an atomic addition: with a dozen arrays in
-    the state of a learner that costs more than the arithmetic of a round. What a driver is given outlives the call.
+    Numba increments a reference count, by an atomic addition, whenever it takes an array out of a tuple. With a dozen
+    arrays in the state of a learner this costs more than the arithmetic of a round. The arguments of a driver outlive
+    the call, so counting is unnecessary.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -1,7 +1,7 @@
 """Joint runs: all learners and the selector on one sequence of rounds, as in a portfolio.
 
-Needed where tapes are not exact: shared data, contexts that depend on the past, selectors that ask every learner. The
-compiled loop and a `Portfolio` draw from the same streams, so both make the same decisions.
+Needed if tapes are not exact: with shared data, contexts that depend on the past, or selectors that ask every learner.
+The compiled loop and a `Portfolio` use the same random streams, so both make the same decisions.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from time import perf_counter
 
-from equipoise.compatibility import check_entitled
+from equipoise.compatibility import check_compatible
 from equipoise.portfolio import Portfolio
+from equipoise.simulation.loops import Joint, Loop, Part, can_compile, in_portfolio
 from equipoise.simulation.parts import Curves, open_run
-from equipoise.simulation.worlds import Bound, Joint, Part, can_compile, in_portfolio
 from equipoise.types import Integers
 
 
@@ -20,23 +20,23 @@ def run_jointly(
     problem: Part, learners: Sequence[Part], selector: Part, marks: Integers, seed: int, *, share_data: bool = False
 ) -> tuple[Curves, float]:
     """Run a selector up to the last mark with its learners; leaves all of them in their final state."""
-    check_entitled(selector, learners)
+    check_compatible(selector, learners)
     if not can_compile(problem, selector, *learners):
         return run_portfolio(problem, Portfolio(learners, selector, seed=seed, share_data=share_data), marks)
     joint = Joint(problem, learners, selector, share_data)
-    done = _timed(joint.bound, marks, seed, len(learners))
+    done = _timed(joint.loop, marks, seed, len(learners))
     joint.finish()
     return done
 
 
 def run_portfolio(problem: Part, portfolio: Portfolio, marks: Integers) -> tuple[Curves, float]:
-    """The same run through the public methods of any problem and portfolio."""
+    """Run any problem and portfolio through their public methods."""
     return _timed(in_portfolio(problem, portfolio), marks, portfolio.seed, len(portfolio.learners))
 
 
-def _timed(bound: Bound, marks: Integers, seed: int, n_learners: int) -> tuple[Curves, float]:
+def _timed(loop: Loop, marks: Integers, seed: int, n_learners: int) -> tuple[Curves, float]:
     run = open_run(seed, marks, n_learners)
-    bound.advance(run, 0)  # compiles before the clock starts
+    loop.advance(run, 0)  # compile outside of the measured time
     start = perf_counter()
-    bound.advance(run, int(marks[-1]))
+    loop.advance(run, int(marks[-1]))
     return run.curves, perf_counter() - start

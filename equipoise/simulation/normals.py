@@ -1,4 +1,4 @@
-"""The compiled twins of `equipoise.normals`: SFC64 and the ziggurat written out, with the tables NumPy uses."""
+"""Native versions of `equipoise.kernels.normals`: SFC64 and the ziggurat method with NumPy's tables."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from numba.np.random._constants import fi_double, ki_double, wi_double, ziggurat_nor_inv_r, ziggurat_nor_r
 from numpy.typing import NDArray
 
-from equipoise.kernel import kernel, native
-from equipoise.normals import FIRST, GAMMA, HALF_WORD, SECOND, fill_row, start_rows
+from equipoise.kernels.marks import kernel, native
+from equipoise.kernels.normals import FIRST, GAMMA, HALF_WORD, SECOND, fill_row, start_rows
 
 uint64: Any = numba.uint64
 TO_UNIT = 1.0 / 2.0**53

@@ -1,7 +1,7 @@
-"""Memories of learners laid out in one array, a row each, so that compiled code can copy a policy as a row of words.
+"""Memories of learners in one array, one row each, so that compiled code can copy a policy as a row of words.
 
-Compiled code cannot loop over a tuple of different types, and a chain of copies, one per array, takes minutes to
-compile. Here every array of a memory is a view of its learner's row.
+Compiled code cannot loop over a tuple of different types, and separate copies of each array take minutes to compile.
+Here every array of a memory is a view of its learner's row.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ WORD = 8  # bytes
 
 
 def pack(memories: Sequence[Any]) -> tuple[list[Any], NDArray[np.int64]]:
-    """Memories with the same contents, and the array that holds them: row i is all there is in memory i."""
+    """Memories with the same contents, and the array that holds them: row i is memory i."""
     n_words = [sum(-(-array.nbytes // WORD) for array in arrays(memory)) for memory in memories]
-    room = np.zeros((len(memories), max(n_words)), np.int64)
+    words = np.zeros((len(memories), max(n_words)), np.int64)
     packed = []
-    for memory, row in zip(memories, room, strict=True):
+    for memory, row in zip(memories, words, strict=True):
         packed.append(_placed(memory, row, [0]))
         copy(memory, packed[-1])
-    return packed, room
+    return packed, words
 
 
 def arrays(memory: Any) -> Iterator[NDArray[Any]]:
-    """All arrays of a memory, those of nested tuples too."""
+    """All arrays of a memory, including those in nested tuples."""
     for part in memory:
         if isinstance(part, np.ndarray):
             yield part

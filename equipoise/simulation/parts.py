@@ -1,7 +1,7 @@
-"""What the round loop works on: plain tuples of arrays, the same in Python and in machine code.
+"""Data of the round loop: plain tuples of arrays, the same in Python and in compiled code.
 
-A `World` is what takes part in a run, a `Run` how far it is and what is kept of it. What stands in the entries of a
-world depends on the kernels that the loop is bound to; see `equipoise.simulation.binding`.
+`Components` holds the source of rounds and the selector, `Run` the progress and the curves. The types of the components
+depend on the kernels that the loop is bound to; see `equipoise.simulation.binding`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise.kernels.streams import Stream, open_stream
 from equipoise.learner import Proposals
-from equipoise.selectors import evidence
-from equipoise.streams import Stream, open_stream
+from equipoise.selectors._core import evidence
+from equipoise.settings.checks import count
 from equipoise.types import Array, Integers
-from equipoise.validation import count
 
-Kernel: TypeAlias = Any  # params, state, memory or room, of a type that only the kernels of one algorithm know
+Kernel: TypeAlias = Any  # params, state, memory or workspace, of a type that only the kernels of one algorithm know
 Pair: TypeAlias = tuple[Kernel, Kernel]  # params and state of a selector
 Evidence: TypeAlias = tuple[evidence.Params, evidence.State]
 GROUP, MEMBER, SHARES, COLUMNS = range(4)  # columns of `Fresh.places`
@@ -26,7 +26,7 @@ REWARD, GAP, REGRET = range(3)  # columns of a tape
 
 
 class Turn(NamedTuple):
-    """Who plays a round."""
+    """The learner of a round."""
 
     learner: int
     probability: float
@@ -35,18 +35,18 @@ class Turn(NamedTuple):
 
 
 class Played(NamedTuple):
-    """What came of a round."""
+    """The result of a round."""
 
     reward: float
-    gap: float  # true regret; nan where the problem does not know it
-    regret: float  # what the play adds to the learner's observed regret bound; nan where it has none
+    gap: float  # true regret; nan if unknown
+    regret: float  # what the play adds to the learner's observed regret bound; nan if it has none
 
 
 class Curves(NamedTuple):
-    """What is kept of a run at the marked rounds; totals."""
+    """Totals of a run at the marked rounds."""
 
     regret: Array
-    certified: Array  # the certificate's upper bound on the regret; nan where the selector has none
+    certified: Array  # the certificate's upper bound on the regret; nan if the selector has none
     plays: Integers  # (marks, learners)
     reward: Array
 
@@ -57,20 +57,20 @@ def open_curves(n_marks: int, n_learners: int) -> Curves:
 
 
 class Progress(NamedTuple):
-    """How far a run is; one cell each but for the plays of each learner."""
+    """Progress of a run; arrays of one element, except for the plays of each learner."""
 
     done: Integers  # rounds so far
-    next_mark: Integers  # position in the list of rounds at which curves are kept
+    next_mark: Integers  # position in the marks
     plays: Integers
     regret: Array  # total so far
     reward: Array  # likewise
 
 
 class Run(NamedTuple):
-    """The course of a run."""
+    """Random stream, progress and curves of a run."""
 
     stream: Stream
-    marks: Integers  # rounds at which curves are kept, the last one included
+    marks: Integers  # rounds at which curves are recorded, including the last
     progress: Progress
     curves: Curves
 
@@ -84,7 +84,7 @@ def open_run(seed: int, marks: Integers, n_learners: int) -> Run:
 def log_rounds(n_rounds: int, per_decade: int = 20) -> Integers:
     """Rounds from 1 to `n_rounds`, evenly spaced on a logarithmic scale, rounded and without repeats.
 
-    The rounds below `n_rounds` do not depend on it, so that runs of different length can be compared.
+    The rounds below `n_rounds` do not depend on it, so that runs of different lengths can be compared.
 
     >>> log_rounds(25, per_decade=3).tolist()
     [1, 2, 5, 10, 22, 25]
@@ -96,19 +96,19 @@ def log_rounds(n_rounds: int, per_decade: int = 20) -> Integers:
 
 
 class Fresh(NamedTuple):
-    """A source: a problem that draws every round anew, and the learners that play it.
+    """A source: a problem that generates every round, and the learners that play it.
 
     Learners come in groups of one algorithm, because compiled code cannot index a tuple of different types.
     """
 
     problem: Kernel
     noise: Kernel
-    room: Kernel
+    workspace: Kernel
     learners: tuple[tuple[Kernel, ...], ...]  # their params, by group
     memories: tuple[tuple[Kernel, ...], ...]
-    kept: tuple[tuple[Kernel, ...], ...]  # policies that may play again
-    words: tuple[Integers, Integers]  # memories and kept policies once more, a row per learner
-    places: Integers  # (learners, 4): group and member, whether it learns from all rounds, columns it looks at
+    kept: tuple[tuple[Kernel, ...], ...]  # stored policies
+    words: tuple[Integers, Integers]  # memories and stored policies as words, one row per learner
+    places: Integers  # (learners, 4): group, member, whether it learns from all rounds, number of columns it reads
     proposals: Proposals
     lane: int  # added to the lanes of the random streams
     first: int  # number of the first round in the random streams
@@ -120,33 +120,33 @@ class Episodes(NamedTuple):
     problem: Kernel
     learner: Kernel
     memory: Kernel
-    greatest_width: float
+    max_width: float
     alpha: float
-    states: Integers  # (H,) room for an episode
+    states: Integers  # (H,) buffer of an episode
     actions: Integers
     rewards: Array
     lane: int
 
 
 class Recorded(NamedTuple):
-    """A source: rows (reward, gap, regret) that each learner has recorded alone."""
+    """A source: rows (reward, gap, regret) that each learner recorded alone."""
 
     rows: Array  # (learners, rounds, 3)
-    recorded: Integers  # how many rows each learner has
+    recorded: Integers  # number of rows of each learner
 
 
 class Logged(NamedTuple):
-    """A source: rounds that somebody else has played and logged."""
+    """A source: rounds from a log."""
 
     learners: Integers
     probabilities: Array
     rewards: Array
 
 
-class Late(NamedTuple):
-    """Rewards on their way to the selector, by round from 0."""
+class LateRewards(NamedTuple):
+    """Delayed rewards, by round from 0."""
 
-    delay: int  # rounds by which a reward below `midpoint` comes late; 0: none does
+    delay: int  # number of rounds by which a reward below `midpoint` is delayed; 0 for no delay
     midpoint: float
     chosen: Integers
     probabilities: Array
@@ -155,15 +155,15 @@ class Late(NamedTuple):
     regrets: Array
     arrived: NDArray[np.bool_]
     rounds_of: Integers  # (learners, rounds) in which each learner made its plays
-    booked: Integers  # (learners,) length of each resolved prefix of plays
+    credited: Integers  # (learners,) length of each resolved prefix of plays
     pooled: Integers  # (1,) length of the resolved prefix of rounds
 
 
-def open_late(delay: int, midpoint: float, n_learners: int, rounds: int) -> Late:
+def open_late_rewards(delay: int, midpoint: float, n_learners: int, rounds: int) -> LateRewards:
     def zeros() -> Array:
         return np.zeros(rounds)
 
-    return Late(
+    return LateRewards(
         delay,
         midpoint,
         np.zeros(rounds, np.int64),
@@ -175,11 +175,11 @@ def open_late(delay: int, midpoint: float, n_learners: int, rounds: int) -> Late
     )
 
 
-class World(NamedTuple):
-    """What takes part in a run; an empty tuple where nothing does."""
+class Components(NamedTuple):
+    """The components of a run; an empty tuple where there is none."""
 
-    source: Kernel  # one of the sources above, or an adapter
+    source: Kernel  # a source above, or an adapter
     selector: Kernel = ()  # (params, state), or an adapter
-    tape: Kernel = ()  # (rows, 3) that a learner alone fills as far as it reaches
-    late: Kernel = ()  # a `Late`
-    facts: Kernel = ()  # what a probe keeps
+    tape: Kernel = ()  # (rows, 3) that a learner alone fills
+    late: Kernel = ()  # a `LateRewards`
+    facts: Kernel = ()  # data of a probe

@@ -1,9 +1,9 @@
-"""The round loop, and the kernels that it is made of.
+"""The round loop and its building blocks; a template that `binding` turns into a module.
 
-This module is a text to bind. The names of `names` stand for the kernels of one combination of problem, learners and
-selector; `binding` makes a module of this source and gives them their meaning, compiled or not. `select`, `lacks`,
-`play_round`, `settle`, `certified` and `look` stand for one of the functions here each, or for an adapter over the
-public methods of parts that are not made of kernels.
+The loop calls hooks, which `names` declares. For each combination of problem, learners and selector, `binding` makes a
+module from this source and assigns the hooks, compiled or not. `select`, `exhausted`, `play_round`, `deliver`,
+`certified` and `probe_round` are assigned functions of this module, or adapters for components without kernels; the
+other hooks are kernels.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from __future__ import annotations
 from math import nan
 from typing import TYPE_CHECKING, TypeVar
 
-from equipoise.kernel import kernel
+from equipoise.kernels.marks import kernel
+from equipoise.kernels.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, seek
 from equipoise.learner import Proposal
-from equipoise.learners.episodic import book_width
-from equipoise.selectors.evidence import KEEP, REPLAY, TEACH
+from equipoise.learners._core.episodic import add_width
+from equipoise.selectors._core.evidence import KEEP, REPLAY, TEACH
 from equipoise.simulation.parts import (
     COLUMNS,
     GAP,
     REGRET,
     REWARD,
     SHARES,
+    Components,
     Fresh,
     Kernel,
-    Late,
+    LateRewards,
     Pair,
     Played,
     Progress,
     Recorded,
     Run,
     Turn,
-    World,
 )
-from equipoise.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, seek
 from equipoise.types import Array
 
 T = TypeVar("T")
@@ -43,84 +43,84 @@ if TYPE_CHECKING:
         SHARED,
         SMOOTHED,
         WEIGHTED,
-        book,
         certified,
         certify,
+        check_certificate,
+        check_play,
+        check_pool,
         choose,
         close_round,
         complete,
+        credit,
         decide,
+        deliver,
         draw,
         draw_reward,
         evidence_of,
+        exhausted,
         is_active,
-        lacks,
         learn,
         learn_episode,
-        look,
         loss,
         open_play,
         play,
         play_round,
         pool,
+        probe_round,
         record,
         rewind,
         roll_out,
-        see_booked,
-        see_certificate,
-        see_pool,
         select,
-        settle,
         stage,
         start,
     )
 
 
 def borrowed(value: T) -> T:
-    """The value itself; compiled code has another `borrowed` in its place, after which it counts no references."""
+    """The value itself; the compiled version turns off reference counting for it."""
     return value
 
 
-def drive(world: World, run: Run, until: int) -> int:
-    """`run_rounds` on arrays that its caller holds."""
-    return run_rounds(borrowed(world), borrowed(run), until)
+def drive(components: Components, run: Run, until: int) -> int:
+    """`run_rounds` without reference counting."""
+    return run_rounds(borrowed(components), borrowed(run), until)
 
 
-def run_rounds(world: World, run: Run, until: int) -> int:
-    """Rounds up to number `until`; ends before a round that its source lacks and names the learner, else returns -1."""
+def run_rounds(components: Components, run: Run, until: int) -> int:
+    """Run up to round `until`; if the source has no next round, return its learner, else -1."""
     progress, marks = run.progress, run.marks
     for t in range(progress.done[0] + 1, until + 1):
-        turn = select(world.selector, run.stream, t)
-        if lacks(world, run, turn):
+        turn = select(components.selector, run.stream, t)
+        if exhausted(components, run, turn):
             return turn.learner
         progress.plays[turn.learner] += 1
-        played = play_round(world, run, turn)
-        settle(world, run, turn, played)
+        played = play_round(components, run, turn)
+        deliver(components, run, turn, played)
         progress.regret[0] += played.gap
         progress.reward[0] += played.reward
         progress.done[0] = t
         if t == marks[progress.next_mark[0]]:
-            mark(world, run)
-        look(world, run)
+            mark(components, run)
+        probe_round(components, run)
     return -1
 
 
-def mark(world: World, run: Run) -> None:
+def mark(components: Components, run: Run) -> None:
     progress, curves = run.progress, run.curves
     position = progress.next_mark[0]
     curves.regret[position] = progress.regret[0]
     curves.reward[position] = progress.reward[0]
-    curves.certified[position] = certified(world.selector)
+    curves.certified[position] = certified(components.selector)
     for j in range(len(progress.plays)):
         curves.plays[position, j] = progress.plays[j]
     progress.next_mark[0] = position + 1
 
 
-# Who plays.
+# Selection of the learner.
 
 
-def select_sole(selector: tuple[()], stream: Stream, t: int) -> Turn:
-    """A learner alone."""
+def select_only_learner(selector: tuple[()], stream: Stream, t: int) -> Turn:
+    """The learner of a run with one learner."""
     return Turn(0, 1.0, TEACH, t)
 
 
@@ -139,55 +139,55 @@ def certified_by_kernel(selector: Pair) -> float:
     return certify(params, state)[3]
 
 
-def certified_by_nobody(selector: Kernel) -> float:
+def no_certificate(selector: Kernel) -> float:
     return nan
 
 
-# Where a round comes from.
+# Sources of rounds.
 
 
-def lacks_nothing(world: World, run: Run, turn: Turn) -> bool:
+def never_exhausted(components: Components, run: Run, turn: Turn) -> bool:
     return False
 
 
-def lacks_row(world: World, run: Run, turn: Turn) -> bool:
-    source: Recorded = world.source
+def tape_exhausted(components: Components, run: Run, turn: Turn) -> bool:
+    source: Recorded = components.source
     return bool(run.progress.plays[turn.learner] == source.recorded[turn.learner])
 
 
-def play_recorded(world: World, run: Run, turn: Turn) -> Played:
-    """The next row on the learner's tape."""
-    rows, i = world.source.rows, turn.learner
+def play_recorded(components: Components, run: Run, turn: Turn) -> Played:
+    """The next row of the learner's tape."""
+    rows, i = components.source.rows, turn.learner
     n = run.progress.plays[i] - 1
     return Played(rows[i, n, REWARD], rows[i, n, GAP], rows[i, n, REGRET])
 
 
-def play_fresh(world: World, run: Run, turn: Turn) -> Played:
-    """Draw a context, let the learner act in it and teach whoever learns from it."""
-    source: Fresh = world.source
+def play_fresh(components: Components, run: Run, turn: Turn) -> Played:
+    """Draw a context, let the learner act, and let the learners learn."""
+    source: Fresh = components.source
     stream, generator, i, n = run.stream, run.stream.generator, turn.learner, turn.round - 1 + source.first
     if SMOOTHED and turn.task == KEEP:
         keep_policy(source, i)
-    source.room.n_columns[0] = source.room.actions.shape[1] if ASKS_ALL else source.places[i, COLUMNS]
+    source.workspace.n_columns[0] = source.workspace.actions.shape[1] if ASKS_ALL else source.places[i, COLUMNS]
     seek(stream, CONTEXTS + source.lane, n)
-    actions, means = draw(source.problem, source.room, generator)
+    actions, means = draw(source.problem, source.workspace, generator)
     if ASKS_ALL:
-        ask_others(world, run, turn, actions)
+        ask_others(components, run, turn, actions)
     seek(stream, LEARNERS + source.lane + i, n)
     if SMOOTHED and turn.task == REPLAY:
         proposal = decide(source, i, source.kept, actions, generator)
     else:
         proposal = decide(source, i, source.memories, actions, generator)
     if ASKS_ALL:
-        note_proposal(source.proposals, i, proposal)
+        store_proposal(source.proposals, i, proposal)
     action = proposal.action
     seek(stream, REWARDS + source.lane, n)
     reward = draw_reward(source.noise, float(means[action]), generator)
     if SHARED:
-        complete(source.problem, source.room, action)
-        teach_all(world, turn, actions, action, reward)
+        complete(source.problem, source.workspace, action)
+        teach_all(components, turn, actions, action, reward)
     elif turn.task != REPLAY:
-        # A lesson of weight 0 changes nothing in a learner made of kernels, so those who did not play are left alone.
+        # Learning with weight 0 changes nothing in a learner made of kernels, so the other learners are skipped.
         learn(source, i, actions, action, reward, 1.0 / turn.probability if WEIGHTED else 1.0)
     best = means[0]
     for k in range(1, len(means)):
@@ -197,21 +197,21 @@ def play_fresh(world: World, run: Run, turn: Turn) -> Played:
     return Played(reward, gap, proposal.regret)
 
 
-def ask_others(world: World, run: Run, turn: Turn, actions: Array) -> None:
-    """What every other active learner would do."""
-    source: Fresh = world.source
-    params, state = world.selector
+def ask_others(components: Components, run: Run, turn: Turn, actions: Array) -> None:
+    """Get the proposals of the other active learners."""
+    source: Fresh = components.source
+    params, state = components.selector
     for j in range(len(source.places)):
         if j == turn.learner:
             continue
         if is_active(params, state, j):
             seek(run.stream, LEARNERS + source.lane + j, turn.round - 1 + source.first)
-            note_proposal(source.proposals, j, decide(source, j, source.memories, actions, run.stream.generator))
+            store_proposal(source.proposals, j, decide(source, j, source.memories, actions, run.stream.generator))
         else:
-            note_proposal(source.proposals, j, Proposal(-1, nan, nan, nan, -1, nan))
+            store_proposal(source.proposals, j, Proposal(-1, nan, nan, nan, -1, nan))
 
 
-def note_proposal(proposals: Kernel, i: int, proposal: Proposal) -> None:
+def store_proposal(proposals: Kernel, i: int, proposal: Proposal) -> None:
     proposals.actions[i] = proposal.action
     proposals.greedy[i] = proposal.greedy
     proposals.lowers[i] = proposal.lower
@@ -220,9 +220,9 @@ def note_proposal(proposals: Kernel, i: int, proposal: Proposal) -> None:
     proposals.values[i] = proposal.value
 
 
-def teach_all(world: World, turn: Turn, actions: Array, action: int, reward: float) -> None:
-    source: Fresh = world.source
-    params, state = world.selector
+def teach_all(components: Components, turn: Turn, actions: Array, action: int, reward: float) -> None:
+    source: Fresh = components.source
+    params, state = components.selector
     for j in range(len(source.places)):
         if j == turn.learner or (source.places[j, SHARES] == 1 and is_active(params, state, j)):
             learn(source, j, actions, action, reward, 1.0)
@@ -234,16 +234,16 @@ def keep_policy(source: Fresh, i: int) -> None:
         kept[i, word] = live[i, word]
 
 
-def play_episode(world: World, run: Run, turn: Turn) -> Played:
-    """A round is an episode of the planned policy."""
-    source, stream = world.source, run.stream
+def play_episode(components: Components, run: Run, turn: Turn) -> Played:
+    """Play one episode of the planned policy as a round."""
+    source, stream = components.source, run.stream
     n, memory, states, rewards = turn.round - 1, source.memory, source.states, source.rewards
     seek(stream, CONTEXTS + source.lane, n)
     states[0] = start(source.problem, stream.generator)
     seek(stream, REWARDS + source.lane, n)
     roll_out(source.problem, memory.policy, states, source.actions, rewards, stream.generator)
     gap = loss(source.problem, memory.policy, states[0])
-    regret = book_width(memory, states, source.greatest_width, source.alpha)
+    regret = add_width(memory, states, source.max_width, source.alpha)
     learn_episode(source.learner, memory, states, source.actions, rewards)
     total = 0.0
     for h in range(len(rewards)):
@@ -251,36 +251,36 @@ def play_episode(world: World, run: Run, turn: Turn) -> Played:
     return Played(total, gap, regret)
 
 
-# Where it goes.
+# Delivery of results.
 
 
-def write_row(world: World, run: Run, turn: Turn, played: Played) -> None:
-    """A learner alone writes its tape, as far as it reaches."""
+def write_row(components: Components, run: Run, turn: Turn, played: Played) -> None:
+    """Write the result to the tape, if it is long enough."""
     n = turn.round - 1
-    if n < len(world.tape):
-        world.tape[n, REWARD] = played.reward
-        world.tape[n, GAP] = played.gap
-        world.tape[n, REGRET] = played.regret
+    if n < len(components.tape):
+        components.tape[n, REWARD] = played.reward
+        components.tape[n, GAP] = played.gap
+        components.tape[n, REGRET] = played.regret
 
 
-def settle_at_once(world: World, run: Run, turn: Turn, played: Played) -> None:
-    """The selector books the reward in the round itself."""
-    params, state = world.selector
+def deliver_now(components: Components, run: Run, turn: Turn, played: Played) -> None:
+    """Credit the reward to the selector in the same round."""
+    params, state = components.selector
     i, reward, regret, probability = turn.learner, played.reward, played.regret, turn.probability
     if SMOOTHED and turn.task != REPLAY:
-        probability = 0.0  # the selector itself learns from the rounds in which kept policies play again
+        probability = 0.0  # the selector learns only from rounds of stored policies
     open_play(params, state, i)
-    book(params, state, i, reward, regret, probability)
+    credit(params, state, i, reward, regret, probability)
     rewind(params, state, i)
     pool(params, state, reward)
     if ASKS_ALL:
-        close_round(params, state, i, reward, regret, world.source.proposals)
+        close_round(params, state, i, reward, regret, components.source.proposals)
 
 
-def settle_late(world: World, run: Run, turn: Turn, played: Played) -> None:
-    """Low rewards reach the selector late; plays are booked in their order as prefixes of them get complete."""
-    late: Late = world.late
-    params, state = world.selector
+def deliver_late(components: Components, run: Run, turn: Turn, played: Played) -> None:
+    """Delay low rewards; plays are credited in order, when the prefix of plays up to them is complete."""
+    late: LateRewards = components.late
+    params, state = components.selector
     i, t, n = turn.learner, turn.round - 1, run.progress.plays[turn.learner] - 1
     late.chosen[t], late.rounds_of[i, n], late.probabilities[t] = i, t, turn.probability
     late.rewards[t], late.gaps[t], late.regrets[t] = played.reward, played.gap, played.regret
@@ -288,55 +288,55 @@ def settle_late(world: World, run: Run, turn: Turn, played: Played) -> None:
     if late.delay > 0:
         play(params, state, i, n + 1, played.regret)
         if t >= late.delay and not late.arrived[t - late.delay]:
-            arrive(world, run.progress, t - late.delay)
+            receive(components, run.progress, t - late.delay)
     if late.delay == 0 or played.reward >= late.midpoint:
-        arrive(world, run.progress, t)
+        receive(components, run.progress, t)
 
 
-def arrive(world: World, progress: Progress, k: int) -> None:
-    """The reward of round k is in."""
-    late: Late = world.late
-    params, state = world.selector
+def receive(components: Components, progress: Progress, k: int) -> None:
+    """Pass the reward of round k to the selector."""
+    late: LateRewards = components.late
+    params, state = components.selector
     late.arrived[k] = True
     while late.pooled[0] < len(late.arrived) and late.arrived[late.pooled[0]]:
         first = late.pooled[0]
         late.pooled[0] += 1
         pool(params, state, late.rewards[first])
-        see_pool(evidence_of(params, state), world.facts, late.pooled[0], late.gaps[first])
+        check_pool(evidence_of(params, state), components.facts, late.pooled[0], late.gaps[first])
     j = late.chosen[k]
-    while late.booked[j] < progress.plays[j] and late.arrived[late.rounds_of[j, late.booked[j]]]:
-        first = late.rounds_of[j, late.booked[j]]
-        late.booked[j] += 1
-        book(params, state, j, late.rewards[first], late.regrets[first], late.probabilities[first])
+    while late.credited[j] < progress.plays[j] and late.arrived[late.rounds_of[j, late.credited[j]]]:
+        first = late.rounds_of[j, late.credited[j]]
+        late.credited[j] += 1
+        credit(params, state, j, late.rewards[first], late.regrets[first], late.probabilities[first])
         if late.delay == 0:
             rewind(params, state, j)
-        see_booked(evidence_of(params, state), world.facts, j, late.gaps[first])
+        check_play(evidence_of(params, state), components.facts, j, late.gaps[first])
 
 
 # Probes.
 
 
-def look_away(world: World, run: Run) -> None:
+def probe_nothing(components: Components, run: Run) -> None:
     pass
 
 
 @kernel
-def is_looked_at(t: int, rounds: int) -> bool:
-    """Early on every round is, later every tenth, and the last."""
+def is_probed(t: int, rounds: int) -> bool:
+    """Whether round t is inspected: each of the first 100, then every tenth, and the last."""
     return t <= 100 or t % 10 == 1 or t == rounds
 
 
-def look_at_certificate(world: World, run: Run) -> None:
+def probe_certificate(components: Components, run: Run) -> None:
     t, rounds = run.progress.done[0], run.marks[-1]
-    if is_looked_at(t, rounds) or t == rounds // 4:
-        params, state = world.selector
-        see_certificate(evidence_of(params, state), world.facts, certify(params, state), run)
+    if is_probed(t, rounds) or t == rounds // 4:
+        params, state = components.selector
+        check_certificate(evidence_of(params, state), components.facts, certify(params, state), run)
 
 
-def average_best(problem: Kernel, room: Kernel, stream: Stream, n: int) -> float:
-    """The mean over `n` contexts of what the best action is expected to give."""
+def average_best(problem: Kernel, workspace: Kernel, stream: Stream, n: int) -> float:
+    """The mean over `n` contexts of the expected reward of the best action."""
     seek(stream, CONTEXTS - 1, 0)
     total = 0.0
     for _ in range(n):
-        total += draw(problem, room, stream.generator)[1].max()
+        total += draw(problem, workspace, stream.generator)[1].max()
     return total / n

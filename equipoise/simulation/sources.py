@@ -1,4 +1,4 @@
-"""Which code a result came from: a digest of the modules it depends on, so that no result outlives a change of them."""
+"""Digests of the source code that a result depends on, so that a change of the code invalidates stored results."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from equipoise.kernel import NATIVE
+from equipoise.kernels.marks import NATIVE
 
 PACKAGE = Path(__file__).resolve().parents[1]
 IMPORTED = time.time()
-# Beside the standard library: what kernels may use, and whose versions are known by other means.
+# Libraries, besides the standard library, that kernels may use and whose versions are part of the cache key.
 LIBRARIES = frozenset({"numpy", "numba", "llvmlite", "scipy"})
 
 
 def code_digest(modules: Iterable[str]) -> str:
-    """SHA-256, in hexadecimal, of the modules' sources and those of all that they import, at any depth.
+    """SHA-256, in hexadecimal, of the sources of the modules and of all modules that they import, at any depth.
 
-    Modules outside of the package count too; what is installed is followed within its own package only.
-    The folders' own files are left out: they only list what is in the folder.
+    Modules outside of the package are included; imports of an installed package are followed only within that package.
+    `__init__` files are not included, because they only list the contents of their folder.
     """
     content = hashlib.sha256()
     for module in reached(modules):
@@ -34,13 +34,13 @@ def code_digest(modules: Iterable[str]) -> str:
 
 
 def changed_since_start(modules: Iterable[str]) -> bool:
-    """Whether a source may be another one by now than what this process has imported."""
+    """Whether a source file may have changed since this process imported it."""
     paths = (_path(module) for module in reached(modules))
     return any(path is None or path.stat().st_mtime >= _process_start() for path in paths)
 
 
 def reached(modules: Iterable[str]) -> list[str]:
-    """The modules and all that they import, with the compiled twins of their kernels."""
+    """The modules and all that they import, including the native versions of their kernels."""
     found: set[str] = set()
     waiting = list(modules)
     while waiting:
@@ -48,13 +48,13 @@ def reached(modules: Iterable[str]) -> list[str]:
         if module not in found:
             found.add(module)
             waiting += _imported(module)
-            waiting += [twin.__module__ for kernel, twin in NATIVE.items() if kernel.__module__ == module]
+            waiting += [native.__module__ for kernel, native in NATIVE.items() if kernel.__module__ == module]
     return sorted(found)
 
 
 @cache
 def _process_start() -> float:
-    """In seconds since the epoch; the time of the first import of this module where the system does not tell."""
+    """Start of this process in seconds since the epoch; the import time of this module if the system does not tell."""
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         uptime = float(Path("/proc/uptime").read_text().split()[0])
@@ -72,7 +72,7 @@ def _imported(module: str) -> tuple[str, ...]:
 
 
 def _names(tree: ast.AST, module: str) -> Iterator[str]:
-    """Whatever an import may mean by a module: the name itself, what is taken from it, and where that is defined."""
+    """All modules that an import may refer to: the module, its submodules, and where imported objects are defined."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -96,7 +96,7 @@ def _source(module: str) -> bytes:
 
 
 def _path(module: str) -> Path | None:
-    """The source of a module, if it is one to be looked at."""
+    """The source file of a module, if it is included in digests."""
     top = module.partition(".")[0]
     if top == PACKAGE.name:
         path = PACKAGE.parent.joinpath(*module.split(".")).with_suffix(".py")

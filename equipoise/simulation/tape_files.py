@@ -1,7 +1,7 @@
-"""Tapes on disk: an .npz file per seed, without pickle, written whole or not at all.
+"""Tapes on disk: one .npz file per seed, without pickle, written atomically.
 
-A file says what it was recorded of by a key of the caller's making. One that lacks, is damaged or has another key or
-format is no file: whoever asks for it records anew.
+The caller's key in a file identifies what was recorded. A file that is missing or damaged, or has another key or
+format, is ignored, and the caller records again.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from pathlib import Path
 import numpy as np
 
 from equipoise.simulation.tapes import Tapes
-from equipoise.storage import write_atomic
+from equipoise.storage.files import write_atomic
 
 FORMAT = 1
 
 
 def save_tapes(tapes: Tapes, path: Path, key: str) -> None:
-    """Write what is on the tapes, after every learner has played to the end for its own curve."""
+    """Write the tapes, after every learner has played to the end for its own curve."""
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, format=np.array(FORMAT), key=np.array(key), **tapes.contents())
     write_atomic(path, buffer.getvalue())
 
 
 def load_tapes(tapes: Tapes, path: Path, key: str) -> bool:
-    """Put on fresh tapes what a file holds; whether there was one that fits."""
+    """Load a file into new tapes; returns whether there was a matching one."""
     try:
         with path.open("rb") as source, np.load(source, allow_pickle=False) as file:
             if int(file["format"]) != FORMAT or str(file["key"]) != key:

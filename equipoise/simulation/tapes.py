@@ -1,13 +1,13 @@
-"""Tapes: each learner recorded alone once, and selectors that draw the next play of whichever learner they choose.
+"""Tapes: each learner is recorded alone once, and selectors read the next play of the chosen learner from its tape.
 
 A learner that learns only from its own plays, in a problem whose rounds are independent and identically distributed,
-behaves the same whoever else plays in between. So choices, rewards and regrets of a run from tapes have exactly the
-joint law of a joint run, at the cost of learners plus selectors instead of learners times selectors, and all selectors
-see the same randomness. `why_not_tapes` says where that is not so.
+behaves the same whatever other learners play in between. So choices, rewards and regrets of a run from tapes have
+exactly the joint distribution of a joint run, at the cost of learners plus selectors instead of learners times
+selectors, and all selectors see the same randomness. `why_not_tapes` tells when this does not hold.
 
-The tapes of one seed share the problem instance; contexts, rewards and learner i draw from streams keyed by i, so two
-equal learners have different tapes. A tape is recorded only as far as some selector needs it; going on to the horizon
-afterwards, for the learner's own curve, stores nothing.
+The tapes of one seed share the problem instance; contexts, rewards and learner i use random streams keyed by i, so two
+equal learners have different tapes. A tape is recorded only as far as some selector needs it; playing the remaining
+rounds afterwards, for the learner's own curve, stores no rows.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from time import perf_counter
 import numpy as np
 
 from equipoise.errors import EquipoiseError
-from equipoise.learner import learner_name
+from equipoise.learner import part_name
 from equipoise.problem import AdaptedProblem
+from equipoise.simulation.loops import Part, alone, can_compile, on_recorded
 from equipoise.simulation.parts import Curves, Recorded, open_run
-from equipoise.simulation.worlds import Part, alone, can_compile, on_recorded
 from equipoise.types import AnyArray, Array, Integers
 
 CHUNK = 4096
 
 
 class Tapes:
-    """The tapes of one seed: all learners on one instance of a problem, recorded as far as somebody needed them.
+    """The tapes of one seed: all learners on one instance of a problem, recorded as far as needed.
 
     Learners and problems made of kernels run compiled; anything else runs through its public methods.
     """
@@ -41,18 +41,18 @@ class Tapes:
         self.seed = seed
         self.rounds = int(marks[-1])
         n_learners = len(self.learners)
-        # Not initialised: the operating system provides a page only when it is first written.
+        # Not initialized: the operating system provides a page only when it is first written.
         self.rows = np.empty((n_learners, self.rounds, 3))
         self.recorded = np.zeros(n_learners, np.int64)
         self.seconds = [0.0] * n_learners
-        self.plays = [0] * n_learners  # that the seconds were spent on
+        self.plays = [0] * n_learners  # number of plays in `seconds`
         self._runs = [open_run(seed, marks, 1) for _ in self.learners]
 
     def extend(self, i: int) -> None:
         """Record another chunk of learner i."""
         recorded = int(self.recorded[i])
         if self._runs[i].progress.done[0] > recorded:
-            raise EquipoiseError(f"learner {i} has played on beyond its tape, which cannot be extended any more")
+            raise EquipoiseError(f"learner {i} has played beyond its tape, which can no longer be extended")
         until = min(recorded + max(CHUNK, recorded // 4), self.rounds)
         self._play(i, until, self.rows[i])
         self.recorded[i] = until
@@ -68,22 +68,22 @@ class Tapes:
         return self.seconds[i] / self.plays[i] if self.plays[i] else 0.0
 
     def contents(self) -> dict[str, AnyArray]:
-        """What is on the tapes, with the curves of all learners, for `restore`."""
+        """The rows and curves of all learners, for `restore`."""
         curves = np.array([self.curve(i) for i in range(len(self.learners))])
         rows = {f"rows.{i}": self.rows[i, :recorded] for i, recorded in enumerate(self.recorded)}
         return {"curves": curves, "seconds": np.array(self.seconds), "plays": np.array(self.plays), **rows}
 
     def restore(self, contents: Mapping[str, AnyArray]) -> None:
-        """Take over what the same learners have recorded before; to go beyond it they start again from the first play.
+        """Load what the same learners recorded before; to record more, they start again from the first play.
 
-        Whatever does not fit raises ValueError, or KeyError where something lacks, and changes nothing.
+        Contents that do not match raise ValueError, or KeyError if something is missing, and change nothing.
         """
         n_learners = len(self.learners)
         recorded = [contents[f"rows.{i}"] for i in range(n_learners)]
         shapes = {name: contents[name].shape for name in ("curves", "seconds", "plays")}
         fitting = {"curves": (n_learners, len(self.marks)), "seconds": (n_learners,), "plays": (n_learners,)}
         if shapes != fitting or any(len(rows) > self.rounds or rows.shape[1:] != (3,) for rows in recorded):
-            raise ValueError("tapes of other learners or rounds")
+            raise ValueError("the tapes are of other learners or rounds")
         for i, rows in enumerate(recorded):
             self.rows[i, : len(rows)] = rows
             self.recorded[i] = len(rows)
@@ -91,45 +91,45 @@ class Tapes:
         self.seconds, self.plays = contents["seconds"].tolist(), contents["plays"].tolist()
 
     def _play(self, i: int, until: int, tape: Array) -> None:
-        run, bound = self._runs[i], alone(self.problem, self.learners[i], i, tape)
+        run, loop = self._runs[i], alone(self.problem, self.learners[i], i, tape)
         n_plays = until - int(run.progress.done[0])
-        bound.advance(run, 0)  # compiles before the clock starts
+        loop.advance(run, 0)  # compile outside of the measured time
         start = perf_counter()
-        bound.advance(run, until)
+        loop.advance(run, until)
         self.seconds[i] += perf_counter() - start
         self.plays[i] += n_plays
 
 
 def run_on_tapes(tapes: Tapes, selector: Part) -> tuple[Curves, float]:
-    """Run a selector over the whole horizon, which leaves it in its final state; returns curves and its own seconds."""
-    bound = on_recorded(Recorded(tapes.rows, tapes.recorded), selector)
+    """Run a selector over all rounds, which leaves it in its final state; returns curves and its time in seconds."""
+    loop = on_recorded(Recorded(tapes.rows, tapes.recorded), selector)
     run = open_run(tapes.seed, tapes.marks, len(tapes.learners))
-    bound.advance(run, 0)  # compiles before the clock starts
+    loop.advance(run, 0)  # compile outside of the measured time
     seconds, short = 0.0, 0
     while short >= 0:
         start = perf_counter()
-        short = bound.advance(run, int(tapes.marks[-1]))
+        short = loop.advance(run, int(tapes.marks[-1]))
         seconds += perf_counter() - start
         if short >= 0:
             tapes.extend(short)
     if can_compile(selector):
-        selector.from_arrays(bound.world.selector[1])
+        selector.from_arrays(loop.components.selector[1])
     return run.curves, seconds
 
 
 def why_not_tapes(problem: Part, selector: Part, share_data: bool) -> str | None:
-    """Why a run from tapes would not have the law of a joint run; None if it has."""
+    """Why a run from tapes would not have the distribution of a joint run; None if it would."""
     if share_data:
-        return "learners share data, so a learner's plays depend on those of others"
+        return "learners share data, so the plays of a learner depend on those of others"
     adapted = AdaptedProblem(problem)
     if not adapted.iid:
         return f"the contexts of {adapted.name} are not independent and identically distributed"
     demands = {
         "actions": "asks every learner in every round",
-        "weight": "tells learners importance-weighted rewards",
+        "weight": "gives learners importance-weighted rewards",
         "snapshots": "plays earlier policies of its learners",
     }
     for need, reason in demands.items():
         if need in selector.needs:
-            return f"{learner_name(selector)} {reason}"
+            return f"{part_name(selector)} {reason}"
     return None

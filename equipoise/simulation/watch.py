@@ -1,8 +1,8 @@
-"""A run from tapes under watch: after every round, what was promised is compared with what only a simulation knows.
+"""Checks guarantees in runs from tapes: after every round they are compared with the true regret.
 
-The tapes hold the true regret of every play, so the watcher knows of each learner whether it has kept its bound so far,
-how far its rewards have strayed, and whether whoever was dropped deserved it. Rewards below `midpoint` may reach the
-selector `late` rounds after the others; the learners on tape have learned at once, so the tapes stay exact.
+The tapes hold the true regret of every play, so it is known for each learner whether its bound has held so far, how far
+its rewards deviate from their expectation, and whether an elimination was correct. Rewards below `midpoint` may reach
+the selector `late` rounds later; the learners on tape have learned at once, so the tapes remain exact.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.confidence import radius_sum
-from equipoise.kernel import kernel
-from equipoise.selectors.evidence import Account, Params
+from equipoise.kernels.marks import kernel
+from equipoise.kernels.streams import open_stream
+from equipoise.selectors._core.evidence import Account, Params
 from equipoise.simulation import rounds
 from equipoise.simulation.binding import Function, bind
 from equipoise.simulation.compiler import driver
-from equipoise.simulation.parts import Evidence, Kernel, Recorded, Run, World, open_late, open_run
-from equipoise.simulation.rounds import is_looked_at
+from equipoise.simulation.loops import Loop, Part, compiled_loop, selector_names
+from equipoise.simulation.parts import Components, Evidence, Kernel, Recorded, Run, open_late_rewards, open_run
+from equipoise.simulation.rounds import is_probed
 from equipoise.simulation.tapes import Tapes
-from equipoise.simulation.worlds import Bound, Part, compiled_loop, selector_names
-from equipoise.streams import open_stream
 from equipoise.types import Array, Integers
 
-DRAWS = 20_000  # from which the optimum is estimated where a problem does not state it
+DRAWS = 20_000  # number of contexts from which the optimum is estimated if the problem does not state it
 
 
 class Facts(NamedTuple):
-    """What was seen in one run; cells where one number is kept."""
+    """What was observed in one run; (1,) unless another shape is given."""
 
-    imbalance: Array  # the greatest difference between bounds of active learners
-    deviation: Array  # the greatest |n mu* - U - Reg| / D(n) of a learner or of all rounds
-    kept: NDArray[np.bool_]  # (M,) whether the learner's regret was within its bound at all its resolved plays
-    dropped_kept: Integers  # learners dropped that had kept their bound until then
-    uncertified: Array  # the greatest excess of the truth over a certificate that some active learner vouched for
+    imbalance: Array  # the largest difference between bounds of active learners
+    deviation: Array  # the largest |n mu* - U - Reg| / D(n) of a learner or of all rounds
+    kept: NDArray[np.bool_]  # (M,) whether the learner's bound held at all its resolved plays
+    dropped_kept: Integers  # number of learners eliminated although their bound had held
+    uncertified: Array  # the largest excess of the truth over a certificate while the bound of an active learner held
     certified: Array  # (2,) after a quarter of the rounds and at the end
-    regret: Array  # (2,) likewise
-    vouched: NDArray[np.bool_]  # (2,) whether an active learner had kept its bound then
+    regret: Array  # (2,) at the same rounds
+    supported: NDArray[np.bool_]  # (2,) whether the bound of an active learner had held at these rounds
     regrets: Array  # (M,) over resolved plays
-    passed_plays: Integers  # (M, M): resolved plays of all learners when learner i passed a test last
+    passed_plays: Integers  # (M, M): resolved plays of all learners when learner i last passed a test
     passed_bounds: Array  # (M, M)
 
 
@@ -62,7 +62,7 @@ def open_facts(n: int) -> Facts:
 
 
 class Probe(NamedTuple):
-    """What the watcher knows and keeps."""
+    """The true optimum and regret, and the observed facts."""
 
     optimum: float
     pool_regret: Array  # (1,) over resolved rounds
@@ -70,16 +70,16 @@ class Probe(NamedTuple):
 
 
 @kernel
-def see_pool(evidence: Evidence, probe: Probe, n: int, gap: float) -> None:
-    """Another round was resolved, of n in all."""
+def check_pool(evidence: Evidence, probe: Probe, n: int, gap: float) -> None:
+    """Update the facts after the n-th resolved round."""
     params, state = evidence
     probe.pool_regret[0] += gap
     _deviate(params, n, state.pool[0].rewards, probe.pool_regret[0], probe)
 
 
 @kernel
-def see_booked(evidence: Evidence, probe: Probe, i: int, gap: float) -> None:
-    """Another play of learner i was booked, and the test has been made."""
+def check_play(evidence: Evidence, probe: Probe, i: int, gap: float) -> None:
+    """Update the facts after a play of learner i was credited and tested."""
     params, state = evidence
     facts, accounts = probe.facts, state.accounts
     facts.regrets[i] += gap
@@ -115,65 +115,65 @@ def _compare_bounds(accounts: Sequence[Account], facts: Facts) -> None:
 
 
 @kernel
-def see_certificate(
+def check_certificate(
     evidence: Evidence, probe: Probe, certificate: tuple[float, float, float, float, bool], run: Run
 ) -> None:
-    """By how much the truth lies outside of what is certified, if an active learner vouches for it."""
+    """Record how far the truth lies outside of the certificate, if the bound of an active learner has held."""
     _, state = evidence
     lower, upper, _, regret_upper, _ = certificate
     facts, optimum, regret = probe.facts, probe.optimum, run.progress.regret[0]
     t, rounds, resolved = run.progress.done[0], run.marks[-1], state.pool[0].plays
-    vouched, excess = False, resolved * (lower - optimum)
+    supported, excess = False, resolved * (lower - optimum)
     for j in range(len(state.accounts)):
-        vouched |= state.accounts[j].active and facts.kept[j]
-    if vouched:
+        supported |= state.accounts[j].active and facts.kept[j]
+    if supported:
         excess = max(excess, regret - regret_upper, resolved * (optimum - upper))
-    if is_looked_at(t, rounds):
+    if is_probed(t, rounds):
         facts.uncertified[0] = max(facts.uncertified[0], excess)
     for row in range(2):
         if t == (rounds // 4, rounds)[row]:
-            facts.certified[row], facts.regret[row], facts.vouched[row] = regret_upper, regret, vouched
+            facts.certified[row], facts.regret[row], facts.supported[row] = regret_upper, regret, supported
 
 
 def watch_on_tapes(tapes: Tapes, selector: Part, optimum: float, *, late: int = 0) -> tuple[Facts, Kernel]:
-    """What was seen of a selector over the whole horizon, and its final evidence as arrays."""
+    """Facts of a run of a selector over all rounds, and its final evidence as arrays."""
     n_learners, rounds_, midpoint = len(tapes.learners), tapes.rounds, sum(tapes.problem.reward_range) / 2
     probe = Probe(optimum, np.zeros(1), open_facts(n_learners))
-    bound = watched(
-        World(
+    loop = watched(
+        Components(
             Recorded(tapes.rows, tapes.recorded),
             selector.to_arrays(),
-            late=open_late(late, midpoint, n_learners, rounds_),
+            late=open_late_rewards(late, midpoint, n_learners, rounds_),
             facts=probe,
         ),
         selector,
     )
     run = open_run(tapes.seed, np.array([rounds_]), n_learners)
-    while (short := bound.advance(run, rounds_)) >= 0:
+    while (short := loop.advance(run, rounds_)) >= 0:
         tapes.extend(short)
-    return probe.facts, selector.kernels.evidence_of(*bound.world.selector)[1]
+    return probe.facts, selector.kernels.evidence_of(*loop.components.selector)[1]
 
 
-def watched(world: World, selector: Part) -> Bound:
+def watched(components: Components, selector: Part) -> Loop:
     names: dict[str, Function | bool] = {
         **selector_names(selector),
         "play_round": rounds.play_recorded,
-        "lacks": rounds.lacks_row,
-        "settle": rounds.settle_late,
-        "look": rounds.look_at_certificate,
-        "see_pool": see_pool,
-        "see_booked": see_booked,
-        "see_certificate": see_certificate,
+        "exhausted": rounds.tape_exhausted,
+        "deliver": rounds.deliver_late,
+        "probe_round": rounds.probe_certificate,
+        "check_pool": check_pool,
+        "check_play": check_play,
+        "check_certificate": check_certificate,
     }
-    return compiled_loop(world, bind(names))
+    return compiled_loop(components, bind(names))
 
 
 def optimum_of(problem: Part, seed: int) -> float:
-    """mu*: stated by the problem, exact for decision processes and fixed actions, else estimated from `DRAWS` draws."""
+    """mu*: stated by the problem, exact for decision processes and fixed actions, else estimated from contexts."""
     if hasattr(problem, "optimum"):
         return float(problem.optimum)
     if hasattr(problem, "optimal_values"):
         return float(problem.start @ problem.optimal_values[0])
-    # Fixed contexts give the same numbers in every draw.
+    # Fixed contexts give the same numbers every time.
     average = cast(Callable[..., float], driver(bind({"draw": problem.kernels.draw}), "average_best"))
-    return average(problem.params, problem.room(), open_stream(seed), DRAWS)
+    return average(problem.params, problem.workspace(), open_stream(seed), DRAWS)

@@ -1,4 +1,4 @@
-"""Contract suites: what every learner, selector and problem must do, as checks to run on your own."""
+"""Test suites for your own learners, selectors and problems."""
 
 from __future__ import annotations
 

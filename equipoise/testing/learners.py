@@ -1,8 +1,7 @@
-"""The contract of a learner as a set of checks: for the learners of this package and for your own.
+"""Checks that every learner must pass, yours included.
 
-Each check is a function whose name is the sentence it proves. Checks that need what a learner lacks (`state`, `config`,
-contexts that are arrays) are left out, so a learner with nothing but `decide` and `learn` passes too; `check_learner`
-returns the sentences that it has proved.
+Each check is a function whose name says what it checks. Checks that need an optional member (`state`, `config`) or
+contexts that are arrays are skipped if the learner has none, so a learner with only `decide` and `learn` can pass.
 
 >>> from equipoise.learners import UCB
 >>> len(check_learner(lambda: UCB(arms=6))) == len(CHECKS)
@@ -11,22 +10,19 @@ True
 
 from __future__ import annotations
 
-import gc
 import json
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import partial
 from math import inf, isnan, nan
 from numbers import Real
-from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import NamedTuple
 
 import numpy as np
 
 from equipoise.learner import ACCEPTS, PROVIDES, AdaptedLearner, Learner, Proposal, accepts, can_be_restored, provides
 from equipoise.learners import Ball
-from equipoise.testing.proving import always, prove, require_refusal
+from equipoise.testing.checks import always, generator, require, require_error, run_checks, size_in_bytes
 from equipoise.types import Action, Array, Context, Outcome, State
 
 N_ROUNDS = 40
@@ -38,7 +34,7 @@ OutcomeSource = Callable[[Context, Action, np.random.Generator], Outcome]
 
 
 class Subject(NamedTuple):
-    """What is checked: fresh learners, all made alike, the contexts they are shown and what comes of their actions."""
+    """What is checked: a factory of equal learners, with the contexts and outcomes that they get."""
 
     make: Callable[[], Learner]
     contexts: ContextSource
@@ -46,7 +42,7 @@ class Subject(NamedTuple):
 
 
 class Example(NamedTuple):
-    """What tells whether a check applies."""
+    """A learner and a context, which determine the checks that apply."""
 
     learner: Learner
     context: Context
@@ -57,18 +53,30 @@ def check_learner(
     context_source: ContextSource | None = None,
     outcome_source: OutcomeSource | None = None,
 ) -> list[str]:
-    """Prove what holds for every learner, or raise an AssertionError that says which check failed and how.
+    """Run all checks of a learner; raises an AssertionError that names the first check that fails, and why.
 
-    `factory` makes a fresh learner, each time with the same settings. `context_source` makes a context from a random
-    generator; unless given, contexts are matrices of 2 to 6 offered actions with 8 features and norms of at most 1.
-    `outcome_source` makes what is learned from, of a context, an action and a generator, where that is more than the
-    action itself. Rewards lie in [0, 1]. Returns the names of the checks that were run.
+    Rewards are in [0, 1].
+
+    Parameters
+    ----------
+    factory
+        Returns a new learner, each time with the same settings.
+    context_source
+        Returns a context, given a random generator; by default a matrix of 2 to 6 actions with 8 features and norms of
+        at most 1.
+    outcome_source
+        Returns what the learner learns from, given context, action and random generator; by default the action.
+
+    Returns
+    -------
+    list of str
+        The names of the checks that were run.
     """
-    subject = Subject(factory, context_source or offered_actions, outcome_source or (lambda _, action, __: action))
-    return prove(CHECKS, subject, lambda: Example(factory(), context_at(subject, 0)))
+    subject = Subject(factory, context_source or random_actions, outcome_source or (lambda _, action, __: action))
+    return run_checks(CHECKS, subject, lambda: Example(factory(), context_at(subject, 0)))
 
 
-def offered_actions(rng: np.random.Generator) -> Array:
+def random_actions(rng: np.random.Generator) -> Array:
     """2 to 6 actions with 8 features, of norm at most 1."""
     rows = rng.standard_normal((int(rng.integers(2, 7)), 8))
     rows *= rng.random((len(rows), 1)) / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -78,9 +86,9 @@ def offered_actions(rng: np.random.Generator) -> Array:
 def has_a_name_and_declares_only_known_words(subject: Subject) -> None:
     learner = subject.make()
     name = getattr(learner, "name", type(learner).__name__)
-    require(isinstance(name, str) and bool(name), f"name is {name!r}, not a text")
+    require(isinstance(name, str) and bool(name), f"name is {name!r}, not a nonempty string")
     for word, declared, known in (("accepts", accepts(learner), ACCEPTS), ("provides", provides(learner), PROVIDES)):
-        require(set(declared) <= known, f"{word} is {sorted(declared)}, but only {sorted(known)} mean anything")
+        require(set(declared) <= known, f"{word} is {sorted(declared)}, but only {sorted(known)} have a meaning")
 
 
 def decides_before_any_learning(subject: Subject) -> None:
@@ -93,9 +101,9 @@ def proposals_are_well_formed(subject: Subject) -> None:
         require_offered(context, proposal.action)
         lower, regret, probability, value = proposal.lower, proposal.regret, proposal.probability, proposal.value
         numbers = (lower, regret, probability, value)
-        require(all(isinstance(number, Real) for number in numbers), f"{proposal} has parts that are no numbers")
+        require(all(isinstance(number, Real) for number in numbers), f"{proposal} has fields that are not numbers")
         require(not isnan(lower), f"lower is {lower}, not a bound")
-        require(isnan(regret) or 0.0 <= regret < inf, f"regret is {regret}, neither unknown nor a loss")
+        require(isnan(regret) or 0.0 <= regret < inf, f"regret is {regret}, neither nan nor a nonnegative number")
         require(isnan(probability) or 0.0 < probability <= 1.0, f"probability is {probability}, not in (0, 1]")
         if proposal.greedy is not None:
             require_offered(context, proposal.greedy)
@@ -127,7 +135,7 @@ def deciding_changes_nothing(subject: Subject) -> None:
 
 
 def the_same_seed_gives_the_same_run(subject: Subject) -> None:
-    # Side by side, so that two learners that share their memory still agree: that is another check's finding.
+    # Side by side, so that two learners that share memory still agree: another check finds that.
     one, other = subject.make(), subject.make()
     for t in range(N_ROUNDS):
         context, proposal = decision_at(subject, one, t)
@@ -137,10 +145,10 @@ def the_same_seed_gives_the_same_run(subject: Subject) -> None:
 
 
 def instances_share_nothing(subject: Subject) -> None:
-    taught, bystander = subject.make(), subject.make()
-    before = [decision_at(subject, bystander, t)[1] for t in range(N_ROUNDS)]
-    play(subject, taught)
-    for who, learner in (("an instance", bystander), ("a new instance", subject.make())):
+    trained, untrained = subject.make(), subject.make()
+    before = [decision_at(subject, untrained, t)[1] for t in range(N_ROUNDS)]
+    play(subject, trained)
+    for who, learner in (("an instance", untrained), ("a new instance", subject.make())):
         for t, proposal in enumerate(before):
             seen = decision_at(subject, learner, t)[1]
             require_same_proposal(proposal, seen, f"of {who} before and after another one learned")
@@ -168,7 +176,7 @@ def memory_does_not_grow_with_rounds(subject: Subject) -> None:
     before = size_in_bytes(learner)
     play(subject, learner, N_ROUNDS_FOR_MEMORY, 2 * N_ROUNDS_FOR_MEMORY)
     growth = (size_in_bytes(learner) - before) / N_ROUNDS_FOR_MEMORY
-    require(growth < 1.0, f"it grew by {growth:.1f} bytes a round")
+    require(growth < 1.0, f"it grew by {growth:.1f} bytes per round")
 
 
 def state_survives_a_round_trip_in_mid_run(subject: Subject) -> None:
@@ -204,9 +212,9 @@ def states_that_do_not_fit_are_refused(subject: Subject) -> None:
     before, state = saved(learner), saved(other)
     for name, array in state.items():
         rest = {key: value for key, value in state.items() if key != name}
-        require_refusal(partial(learner.restore, rest), f"a state without {name!r}")
+        require_error(partial(learner.restore, rest), f"a state without {name!r}")
         misfit = {**state, name: np.zeros((*array.shape, 2), array.dtype)}
-        require_refusal(partial(learner.restore, misfit), f"a state whose {name!r} has another shape")
+        require_error(partial(learner.restore, misfit), f"a state whose {name!r} has another shape")
     require_same_state(before, learner, "after refusing states")
 
 
@@ -217,8 +225,8 @@ def bad_contexts_are_refused_and_change_nothing(subject: Subject) -> None:
     action = decision_at(subject, learner, 0)[1].action
     corrupted = [(f"full of {number}", np.full(context.shape, number)) for number in ABSURD]
     for what, bad in [*corrupted, ("with one dimension", context[0]), ("without rows", context[:0])]:
-        require_refusal(partial(AdaptedLearner(learner).decide, bad, generator(0)), f"deciding in a context {what}")
-        require_refusal(partial(learner.learn, bad, action, 0.5), f"learning from a context {what}")
+        require_error(partial(AdaptedLearner(learner).decide, bad, generator(0)), f"deciding in a context {what}")
+        require_error(partial(learner.learn, bad, action, 0.5), f"learning from a context {what}")
     require_same_state(before, learner, "after refusing contexts")
 
 
@@ -227,7 +235,7 @@ def bad_actions_are_refused_and_change_nothing(subject: Subject) -> None:
     play(subject, learner)
     before, context = saved(learner), context_at(subject, 0)
     for bad in (-1, len(context), None):
-        require_refusal(partial(learner.learn, context, bad, 0.5), f"learning of action {bad}")
+        require_error(partial(learner.learn, context, bad, 0.5), f"learning of action {bad}")
     require_same_state(before, learner, "after refusing actions")
 
 
@@ -239,7 +247,7 @@ def bad_rewards_are_refused_and_change_nothing(subject: Subject) -> None:
     outcome = outcome_at(subject, context, proposal, 0)
     learn: Callable[..., None] = learner.learn
     for bad in (*ABSURD, None, "1"):
-        require_refusal(partial(learn, context, outcome, bad), f"a reward of {bad!r}")
+        require_error(partial(learn, context, outcome, bad), f"a reward of {bad!r}")
     require_same_state(before, learner, "after refusing rewards")
 
 
@@ -265,7 +273,7 @@ def has_config(example: Example) -> bool:
     return callable(getattr(example.learner, "config", None))
 
 
-# Every check with the condition under which it is run: the contract is checked in full for learners that can be saved.
+# Every check with the condition under which it is run.
 CHECKS: dict[Callable[[Subject], None], Callable[[Example], bool]] = {
     has_a_name_and_declares_only_known_words: always,
     decides_before_any_learning: always,
@@ -286,16 +294,12 @@ CHECKS: dict[Callable[[Subject], None], Callable[[Example], bool]] = {
 }
 
 
-def generator(*key: int) -> np.random.Generator:
-    return np.random.default_rng(key)
-
-
 def context_at(subject: Subject, t: int) -> Context:
     return subject.contexts(generator(t, 0))
 
 
 def decision_at(subject: Subject, learner: Learner, t: int) -> tuple[Context, Proposal]:
-    """The context of round t and what the learner proposes in it."""
+    """The context of round t and the learner's proposal."""
     context = context_at(subject, t)
     return context, AdaptedLearner(learner).decide(context, generator(t, 1))
 
@@ -305,7 +309,7 @@ def outcome_at(subject: Subject, context: Context, proposal: Proposal, t: int) -
 
 
 def parts(outcome: Outcome, original: Outcome) -> list[tuple[str, Outcome, Outcome]]:
-    """What is learned from, piece by piece: an action is one piece, an episode has several."""
+    """The parts of an outcome: an action has one, an episode several."""
     if isinstance(outcome, tuple):
         return [("outcome", piece, kept) for piece, kept in zip(outcome, original, strict=True)]
     return [("action", outcome, original)]
@@ -316,7 +320,7 @@ def reward_at(t: int) -> float:
 
 
 def play(subject: Subject, learner: Learner, start: int = 0, stop: int = N_ROUNDS) -> list[tuple[Context, Proposal]]:
-    """Decide and learn from round `start` on; what is shown in a round depends on its number alone."""
+    """Play the rounds from `start` to `stop`; contexts and rewards depend on the number of the round only."""
     rounds = []
     for t in range(start, stop):
         context, proposal = decision_at(subject, learner, t)
@@ -327,11 +331,6 @@ def play(subject: Subject, learner: Learner, start: int = 0, stop: int = N_ROUND
 
 def is_matrix(context: Context) -> bool:
     return isinstance(context, np.ndarray) and context.ndim == 2
-
-
-def require(condition: bool, finding: str) -> None:
-    if not condition:
-        raise AssertionError(finding)
 
 
 def require_offered(context: Context, action: Action) -> None:
@@ -374,22 +373,3 @@ def require_same_arrays(expected: State, seen: State, when: str) -> None:
     for name, array in expected.items():
         same = array.dtype == seen[name].dtype and np.array_equal(array, seen[name], equal_nan=array.dtype.kind == "f")
         require(same, f"state {name!r} {when} is {seen[name]}, not {array}")
-
-
-def size_in_bytes(learner: object) -> int:
-    """Memory held by an object and all it refers to, apart from code."""
-    total, seen, waiting = 0, set(), [learner]
-    while waiting:
-        thing = waiting.pop()
-        if id(thing) in seen or isinstance(thing, type | ModuleType | FunctionType | BuiltinFunctionType):
-            continue
-        seen.add(id(thing))
-        total += sys.getsizeof(thing)
-        waiting.extend(referents(thing))
-    return total
-
-
-def referents(thing: object) -> Iterable[object]:
-    if isinstance(thing, np.ndarray):  # the garbage collector does not look into arrays
-        return [thing.base, *(thing.ravel().tolist() if thing.dtype.hasobject else [])]
-    return gc.get_referents(thing)

@@ -1,7 +1,7 @@
-"""The contract of a problem as a set of checks: for the problems of this package and for your own.
+"""Checks that every problem must pass, yours included.
 
-Each check is a function whose name is the sentence it proves; `check_problem` returns the sentences that it has proved.
-One of them is statistical: with a fixed seed, it accuses a sound problem with probability at most 1e-9.
+Each check is a function whose name says what it checks. One check is statistical: it uses a fixed seed, and a correct
+problem fails it with probability at most 1e-9.
 
 >>> from equipoise.problems import KArmedBandit
 >>> len(check_problem(lambda: KArmedBandit([0.2, 0.5, 0.9]))) == len(CHECKS)
@@ -19,11 +19,11 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from equipoise.kernel import NATIVE
+from equipoise.kernels.marks import NATIVE
 from equipoise.problem import AdaptedProblem, Problem
 from equipoise.problems.base import KernelProblem
-from equipoise.testing.learners import equal, generator, is_matrix, require
-from equipoise.testing.proving import always, prove, require_refusal
+from equipoise.testing.checks import always, generator, require, require_error, run_checks
+from equipoise.testing.learners import equal, is_matrix
 from equipoise.types import Action, Context
 
 N_ROUNDS = 40
@@ -37,29 +37,38 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 class Subject(NamedTuple):
-    """What is checked: fresh problems, all made alike, and the actions that a context offers."""
+    """What is checked: a factory of equal problems, and the available actions of a context."""
 
     make: Callable[[], CheckedProblem]
     offered: ActionSource
 
 
 def check_problem(factory: Callable[[], Problem], actions: ActionSource | None = None) -> list[str]:
-    """Prove what holds for every problem, or raise an AssertionError that says which check failed and how.
+    """Run all checks of a problem; raises an AssertionError that names the first check that fails, and why.
 
-    `factory` makes a fresh problem, each time with the same settings. `actions` lists actions that are offered by a
-    context, the best one among them; it takes problem and context. Unless given, contexts are matrices and their rows
-    the actions. Returns the names of the checks that were run.
+    Parameters
+    ----------
+    factory
+        Returns a new problem, each time with the same settings.
+    actions
+        Returns available actions, given problem and context, including the best one; by default the row indices of the
+        context, a matrix.
+
+    Returns
+    -------
+    list of str
+        The names of the checks that were run.
     """
-    return prove(CHECKS, Subject(factory, actions or (lambda _, context: range(len(context)))), factory)
+    return run_checks(CHECKS, Subject(factory, actions or (lambda _, context: range(len(context)))), factory)
 
 
 def says_what_rewards_to_expect(subject: Subject) -> None:
     problem = AdaptedProblem(subject.make())
-    require(bool(problem.name), f"name is {problem.name!r}, not a text")
+    require(bool(problem.name), f"name is {problem.name!r}, not a nonempty string")
     low, high = problem.reward_range
     require(-inf < low < high < inf, f"reward_range is {problem.reward_range}, not a range")
-    known = problem.noise is None or 0.0 < problem.noise < inf
-    require(known, f"noise is {problem.noise!r}, neither None nor a positive factor")
+    valid = problem.noise is None or 0.0 < problem.noise < inf
+    require(valid, f"noise is {problem.noise!r}, neither None nor a positive factor")
 
 
 def some_offered_action_has_no_gap_and_none_a_negative_one(subject: Subject) -> None:
@@ -79,8 +88,8 @@ def rewards_are_finite_and_keep_to_the_range(subject: Subject) -> None:
     for t in range(N_ROUNDS):
         for reward in rewards_at(subject, problem, t):
             require(type(reward) is float and isfinite(reward), f"reward is {reward!r}, not a finite float")
-            kept = AdaptedProblem(problem).noise is not None or low <= reward <= high
-            require(kept, f"reward is {reward!r}, outside reward_range {(low, high)}")
+            in_range = AdaptedProblem(problem).noise is not None or low <= reward <= high
+            require(in_range, f"reward is {reward!r}, outside reward_range {(low, high)}")
         end_round(problem, t)
 
 
@@ -121,7 +130,7 @@ def a_round_changes_neither_its_context_nor_later_rounds(subject: Subject) -> No
     for t in range(N_ROUNDS):
         context, original = context_at(problem, t), context_at(untouched, t)
         require(equal(context, original), f"the context of round {t} depends on what was done with earlier ones")
-        context_at(problem, t + 1)  # asking again moves nothing either
+        context_at(problem, t + 1)  # must not change anything either
         for action in subject.offered(problem, context):
             gap = AdaptedProblem(problem).gap(context, action)
             problem.respond(context, action, generator(t, 1))
@@ -138,9 +147,9 @@ def bad_actions_are_refused(subject: Subject) -> None:
     problem = subject.make()
     context = context_at(problem, 0)
     for bad in (-1, len(context), 0.5, None, "0", np.array([0.0, 1.0])):
-        require_refusal(partial(problem.respond, context, bad, generator(0)), f"the reward of action {bad!r}")
+        require_error(partial(problem.respond, context, bad, generator(0)), f"the reward of action {bad!r}")
         if knows_gaps(problem):
-            require_refusal(partial(problem.gap, context, bad), f"the gap of action {bad!r}")
+            require_error(partial(problem.gap, context, bad), f"the gap of action {bad!r}")
 
 
 def config_rebuilds_an_equal_problem(subject: Subject) -> None:
@@ -162,27 +171,27 @@ def config_rebuilds_an_equal_problem(subject: Subject) -> None:
 
 
 def what_is_compiled_draws_the_same(subject: Subject) -> None:
-    """Also for learners that look at a few columns only."""
+    """Also for learners that use only the first columns."""
     problem = subject.make()
-    interpreted, compiled = problem.kernels.draw, with_native_twins(problem.kernels.draw)
+    interpreted, compiled = problem.kernels.draw, with_native_kernels(problem.kernels.draw)
     for n_columns in sorted({problem.columns_for(SimpleNamespace(n_columns=n)) for n in range(problem.n_columns + 1)}):
         for t in range(N_ROUNDS):
             rngs = generator(t, 0), generator(t, 0)
-            one = interpreted(problem.params, problem.room(n_columns), rngs[0])
-            other = compiled(problem.params, problem.room(n_columns), rngs[1])
+            one = interpreted(problem.params, problem.workspace(n_columns), rngs[0])
+            other = compiled(problem.params, problem.workspace(n_columns), rngs[1])
             for what, expected, seen in zip(("actions", "expected rewards"), one, other, strict=True):
                 near = expected.shape == seen.shape and np.allclose(expected, seen, rtol=0.0, atol=1e-12)
-                require(near, f"{what} with {n_columns} columns are {expected}, but {seen} as they are compiled")
-            require(rngs[0].random() == rngs[1].random(), "what is compiled draws more or fewer random numbers")
+                require(near, f"{what} with {n_columns} columns are {expected}, but {seen} in the compiled version")
+            require(rngs[0].random() == rngs[1].random(), "the compiled version draws more or fewer random numbers")
             end_round(problem, t)
 
 
 def the_learner_sees_the_actions_that_are_paid(subject: Subject) -> None:
-    """Contexts, gaps and rewards of the public methods are those of the kernels, which simulations use."""
+    """Contexts and gaps of the public methods are those of the kernels, which simulations use."""
     problem = subject.make()
     for t in range(N_ROUNDS):
         context = context_at(problem, t)
-        actions, means = problem.kernels.draw(problem.params, problem.room(), generator(t, 0))
+        actions, means = problem.kernels.draw(problem.params, problem.workspace(), generator(t, 0))
         require(equal(context, actions), f"observe() gives other actions than the kernel in round {t}")
         gaps = gaps_at(subject, problem, t)
         near = np.allclose(gaps, means.max() - means, rtol=0.0, atol=1e-12)
@@ -226,7 +235,7 @@ def context_at(problem: CheckedProblem, t: int) -> Context:
 
 
 def end_round(problem: CheckedProblem, t: int) -> None:
-    """Tell a problem that looks at the history who played: two learners in turn, and later only the second."""
+    """Report the round to a problem that uses the history: two learners alternate, later only the second plays."""
     AdaptedProblem(problem).record(1 if t > N_ROUNDS // 2 else t % 2, 0, float(t % 2))
 
 
@@ -240,8 +249,8 @@ def gaps_at(subject: Subject, problem: CheckedProblem, t: int) -> list[float]:
     return [problem.gap(context, action) for action in subject.offered(problem, context)]
 
 
-def with_native_twins(function: F) -> F:
-    """A kernel as plain Python, with their native twins in place of itself and of the kernels of its file."""
+def with_native_kernels(function: F) -> F:
+    """A kernel as plain Python, with native implementations of itself and of the other kernels of its module."""
     implementation = NATIVE.get(function, function)
     scope = dict(implementation.__globals__)
     for name, thing in implementation.__globals__.items():

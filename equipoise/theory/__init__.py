@@ -1,1 +1,1 @@
-"""What the theory promises, as code: certificates that can be recomputed from their own record."""
+"""The paper's theorems as code: guarantees, statements and tables."""

@@ -1,4 +1,4 @@
-"""The theorem of Algorithm 1 that fits a selector: by the family of its bounds, with its own radius and range."""
+"""The closed-form guarantee of Algorithm 1 for a selector, by the family of its bounds, with its radius and range."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ ClosedForm: TypeAlias = Power | SqrtLog | LinearSqrt  # bounds that are a formul
 
 
 class Terms(TypedDict):
-    """What every theorem depends on beside the bounds."""
+    """What every theorem depends on in addition to the bounds."""
 
     rounds: int
-    radius: float  # of the sum of as many rewards
+    radius: float  # of the sum of `rounds` rewards
     width: float  # of the reward range
 
 
 def deviation(selector: BalancedElimination, n: int) -> float:
-    """By how much n rewards may stray in all: the selector's radius."""
+    """The selector's radius for the sum of n rewards."""
     return radius_sum(selector.confidence.radius, n)
 
 
@@ -31,26 +31,26 @@ def terms_of(selector: BalancedElimination, rounds: int) -> Terms:
     return {"rounds": rounds, "radius": deviation(selector, rounds), "width": high - low}
 
 
-def closed_form(selector: BalancedElimination, kept: Sequence[bool], rounds: int) -> float | None:
-    """The regret that is promised if the learners that are `kept` keep their bounds; infinite if nothing is, None where
-    the bounds are of several families or have no closed form."""
+def closed_form(selector: BalancedElimination, well_specified: Sequence[bool], rounds: int) -> float | None:
+    """The guaranteed regret if the `well_specified` learners satisfy their bounds: infinite if there is no guarantee,
+    None if the bounds are of several families or have no closed form."""
     bounds, terms = selector.bounds or (), terms_of(selector, rounds)
     if len({_family(bound) for bound in bounds}) != 1:
         return None
     match bounds[0]:
         case Power(_, exponent):
-            return power_guarantee(coefficients_of(bounds), exponent, kept, **terms)
+            return power_guarantee(coefficients_of(bounds), exponent, well_specified, **terms)
         case SqrtLog(_, delta):
-            return sqrt_log_guarantee(coefficients_of(bounds), delta, kept, **terms)
+            return sqrt_log_guarantee(coefficients_of(bounds), delta, well_specified, **terms)
         case LinearSqrt(_, coefficient):
             slopes = [bound.slope for bound in bounds if isinstance(bound, LinearSqrt)]
-            return linear_sqrt_guarantee(slopes, coefficient, kept, **terms)
+            return linear_sqrt_guarantee(slopes, coefficient, well_specified, **terms)
         case _:
             return None
 
 
 def coefficients_of(bounds: Sequence[Bound]) -> list[float]:
-    """Of bounds that are all Power or SqrtLog."""
+    """The coefficients of bounds that are all Power or SqrtLog."""
     return [bound.coefficient for bound in bounds if isinstance(bound, Power | SqrtLog)]
 
 

@@ -1,7 +1,7 @@
 """Every theorem and lemma of the paper, by its label: what it says, the function that computes it, how it is checked.
 
-`checks` are keys of the audit's claims; `tests` say in words what else tests it, where no probability is involved or
-the audit does not reach. `correction` is empty where the statement stands as printed.
+`checks` are keys of the audit's claims; `tests` describes other tests, for statements that are deterministic or not
+covered by the audit. `correction` is empty if the statement is correct as printed.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL"; it has no corollaries.
@@ -28,7 +28,7 @@ class Statement(NamedTuple):
 STATEMENTS = (
     Statement(
         "lem:balancing",
-        "bounds of active learners differ by one play's worth at most",
+        "the bounds of active learners differ by at most the bound of one play",
         (f"{G}.imbalance",),
         ("balancing",),
         "property test of Algorithm 1",
@@ -36,7 +36,7 @@ STATEMENTS = (
     ),
     Statement(
         "lem:mustar_conc",
-        "rewards stray from n μ* − Reg by less than the radius, for all learners and rounds at once",
+        "sums of rewards are within the radius of n μ* − Reg, simultaneously for all learners and rounds",
         (RADIUS, f"{G}.printed_mean_radius"),
         ("radius",),
         "",
@@ -45,30 +45,30 @@ STATEMENTS = (
     ),
     Statement(
         "lem:regbound_nonelim",
-        "a learner that passes the test has lost little more than a well-specified one",
+        "the regret of a learner that passes the test is not much larger than that of a well-specified one",
         (f"{G}.survivor_regret", f"{G}.printed_survivor_regret"),
         ("general", "closed form"),
         "",
-        "a factor nᵢ/√nᵢ is lost in one line of the proof; the statement is right. Stated with the learner's own "
+        "a factor nᵢ/√nᵢ is missing in one line of the proof; the statement is correct. Stated with the learner's own "
         "bound, which balancing bounds by R★ + w",
     ),
     Statement(
         "lem:suff_cond_elimination",
-        "a learner that has lost more fails the test",
+        "a learner with larger regret fails the test",
         (f"{G}.survivor_regret",),
         ("general", "gap plays"),
     ),
     Statement(
         "thm:general_regbound",
-        "regret at the plays that happened, for any bounds",
+        "regret in terms of the actual play counts, for any bounds",
         (f"{G}.general_guarantee", f"{G}.printed_general_guarantee"),
         ("general",),
         "",
-        "the play on which the test fires costs w more, which the 2M of the theorem happens to cover",
+        "the play on which the test fires costs an additional w, which the 2M of the theorem covers",
     ),
     Statement(
         "lem:general_ratio_bound",
-        "how much more often than ★ a learner can be played, bounds c n^β",
+        "the largest ratio of the plays of a learner to those of ★, bounds c n^β",
         (f"{G}.power_ratio",),
         ("closed form",),
         "property test of Algorithm 1",
@@ -77,21 +77,21 @@ STATEMENTS = (
     ),
     Statement(
         "thm:poly_reg",
-        "regret with bounds c n^β, whatever the misspecified learners do",
+        "regret with bounds c n^β, for arbitrary misspecified learners",
         (f"{G}.power_guarantee", f"{G}.printed_power_guarantee"),
         ("closed form",),
-        "property test: above the general bound at all plays that balancing allows",
+        "property test: at least the general bound at all play counts that balancing allows",
         "uses 2 (d★/dᵢ)^(1/β) where its lemma gives (2 d★/dᵢ)^(1/β): for β = 1/2 the factor is 4, not 2, and 5 d★ "
         "becomes 2 (1 + 2 d★)",
         family="power",
     ),
     Statement(
         "lem:elimination_gen_obs",
-        "how often a learner with a gap is played at most, bounds c n^β",
+        "the largest number of plays of a learner with a gap, bounds c n^β",
         (f"{G}.power_plays",),
         ("gap plays",),
         "property test: beyond these plays the test must fire",
-        "one play more, on which the test fires",
+        "one additional play, on which the test fires",
         family="power",
     ),
     Statement(
@@ -109,8 +109,8 @@ STATEMENTS = (
         (f"{G}.sqrt_log_ratio", f"{G}.printed_sqrt_log_ratio"),
         ("closed form",),
         "property test of Algorithm 1",
-        "true but wasteful: the ratio of square roots holds, without 7/4 and without the ln ln. Needs δ ≤ 1/e, or the "
-        "bounds are not concave",
+        "true but loose: the ratio of square roots holds, without 7/4 and without the ln ln. Needs δ ≤ 1/e; otherwise "
+        "the bounds are not concave",
         family="sqrt-log",
     ),
     Statement(
@@ -125,11 +125,11 @@ STATEMENTS = (
     ),
     Statement(
         "lem:elimination_sqrt_obs",
-        "how often a learner with a gap is played at most, bounds c √(n ln(n/δ))",
+        "the largest number of plays of a learner with a gap, bounds c √(n ln(n/δ))",
         (f"{G}.sqrt_log_plays",),
         ("gap plays",),
         "property test: beyond these plays the test must fire",
-        "one play more; said to be analogous, without proof. d_j in its Z is that of ★",
+        "one additional play; stated as analogous, without proof. d_j in its Z is that of ★",
         family="sqrt-log",
     ),
     Statement(
@@ -143,11 +143,11 @@ STATEMENTS = (
     ),
     Statement(
         "lem:lin_sqrt_regret_bound",
-        "what a learner that passes has lost, bounds C₁ √n + εᵢ C₂ n",
+        "the regret of a learner that passes the test, bounds C₁ √n + εᵢ C₂ n",
         (f"{G}.linear_sqrt_survivor",),
         ("closed form",),
         "all cases by brute force over play counts that balancing allows",
-        "its last case claims nᵢ/√n★ ≤ √nᵢ where n★ < nᵢ, which is false; 3 √nᵢ is right, so 2 C₁ √nᵢ becomes "
+        "its last case claims nᵢ/√n★ ≤ √nᵢ where n★ < nᵢ, which is false; 3 √nᵢ is correct, so 2 C₁ √nᵢ becomes "
         "6 C₁ √nᵢ. C₁ < w is covered too",
         family="linear-sqrt",
     ),
@@ -166,7 +166,7 @@ STATEMENTS = (
         (f"{G}.ellipsoid_radius", f"{G}.printed_ellipsoid_radius"),
         ("ellipsoid",),
         "",
-        "the simplified radius fails for d = 1 (d ln(1/δ) for 2 ln(1/δ)); the form with the determinant is used",
+        "the simplified radius fails for d = 1 (d ln(1/δ) instead of 2 ln(1/δ)); the form with the determinant is used",
     ),
     Statement(
         "lem:LinUCB_regret_guarantee",
@@ -174,14 +174,14 @@ STATEMENTS = (
         (f"{G}.oful_regret",),
         ("OFUL's regret",),
         "",
-        "the main text has L for L² in the logarithm; the appendix is right",
+        "the main text has L instead of L² in the logarithm; the appendix is correct",
     ),
     Statement(
         "lem:elliptical", "the elliptical potential", (f"{G}.elliptical_potential",), ("potential",), "direct summation"
     ),
     Statement(
         "lem:elliptical_random",
-        "the elliptical potential where each vector enters with probability p",
+        "the elliptical potential if each vector enters with probability p",
         (f"{G}.random_potential", f"{G}.printed_random_potential"),
         ("random potential",),
         "",
@@ -195,25 +195,25 @@ STATEMENTS = (
     ),
     Statement(
         "lem:playcount_ub",
-        "how often a learner drawn with probability p is played",
+        "the number of plays of a learner drawn with probability p",
         (f"{G}.most_plays", f"{G}.printed_most_plays"),
         ("play counts",),
         "",
-        "its boundary starts at m = t p, which moves with t; with m = p (1 − p) the proof goes through, with half of "
+        "its boundary starts at m = t p, which depends on t; with m = p (1 − p) the proof is valid, with half of "
         "the printed constant",
     ),
     Statement(
         "lem:mu_adv_conc",
-        "sums of reward noise stay within a radius, whatever the contexts",
+        "sums of reward noise stay within a radius, for arbitrary contexts",
         (NOISE, f"{G}.printed_noise_radius"),
         ("noise",),
         "",
-        "ln ln(4k) where its own step gives ln ln(2k)",
+        "ln ln(4k), although its derivation gives ln ln(2k)",
     ),
     Statement(
         "lem:test_LHS",
         "the left side of the adversarial test bounds the optima of an epoch's rounds",
-        ("equipoise.selectors.epochs.test",),
+        ("equipoise.selectors._core.epochs.test",),
         ("epochs",),
         "",
         "called a lower bound in the paper, but it is an upper one",
@@ -221,23 +221,23 @@ STATEMENTS = (
     Statement(
         "thm:adv_epoch_balancing_termination",
         "an epoch of well-specified learners does not end",
-        ("equipoise.selectors.epochs.test",),
+        ("equipoise.selectors._core.epochs.test",),
         ("epochs",),
     ),
     Statement(
         "lem:regret_bounds_balanced_prob",
-        "what observed bounds add up to in an epoch",
+        "the sum of the observed bounds in an epoch",
         (f"{G}.balanced_regret_bounds",),
         ("epoch bounds",),
         "",
-        "∧ R^max per play is no valid bound where rewards lie in [−R^max, R^max]: the full width is",
+        "∧ R^max per play is not a valid bound if rewards lie in [−R^max, R^max]; the full width is",
     ),
     Statement(
         "thm:adv_general_regret",
         "regret of an epoch, with constants",
         (f"{G}.epoch_guarantee", f"{G}.printed_epoch_guarantee"),
         ("closed form",),
-        "written out by hand for one class",
+        "computed by hand for one class",
         "three events with two tails of noise are four, not two; the cap b of the potential must not depend on t",
         family="adversarial",
     ),
@@ -255,7 +255,7 @@ STATEMENTS = (
         "regret of an epoch, ranges L S",
         (f"{G}.epoch_guarantee",),
         (),
-        "the same function with other ranges; no experiment has ranges that differ",
+        "the same function with other ranges; no experiment has different ranges",
         "printed in Õ(...), with 1 − 2δ; see thm:adv_general_regret",
         family="adversarial",
     ),

@@ -1,7 +1,7 @@
-"""The paper's two summary tables with numbers: what each guarantee of Algorithm 1 comes to, and what was printed.
+"""The paper's two summary tables with numbers: each guarantee of Algorithm 1, corrected and as printed.
 
 B learners are misspecified and have the smallest bounds, d_i = 1; the others have d_i = d. In the second table each
-misspecified learner loses `gap` in every play. `equipoise docs guarantees` writes the page.
+misspecified learner has regret `gap` in every play. `python -m tools.pages guarantees` writes the page.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL", tables labeled tab:summary_worst_case and tab:summary_gap_bounds.
@@ -16,6 +16,7 @@ from typing import NamedTuple, TypedDict
 
 from equipoise.confidence import make_radius, radius_sum
 from equipoise.errors import InvalidArgument, UnknownName
+from equipoise.settings.checks import count, positive, probability
 from equipoise.theory.guarantees import (
     linear_sqrt_guarantee,
     power_gap_guarantee,
@@ -28,7 +29,6 @@ from equipoise.theory.guarantees import (
     sqrt_log_guarantee,
 )
 from equipoise.types import Config, Plain
-from equipoise.validation import count, positive, probability
 
 DEFAULTS: Mapping[str, Plain] = {
     "M": 5,
@@ -42,18 +42,18 @@ DEFAULTS: Mapping[str, Plain] = {
 }
 
 
-class World(TypedDict):
-    """What every guarantee depends on beside the bounds."""
+class Terms(TypedDict):
+    """What every guarantee depends on in addition to the bounds."""
 
     rounds: int
     radius: float
 
 
 class Case(NamedTuple):
-    """What the numbers are for, at one T."""
+    """The setting of one column of numbers, at one T."""
 
     n_learners: int
-    n_wrong: int
+    n_misspecified: int
     size: float
     constant: float
     error: float
@@ -62,12 +62,12 @@ class Case(NamedTuple):
     rounds: int
 
     @property
-    def kept(self) -> list[bool]:
-        return [i >= self.n_wrong for i in range(self.n_learners)]
+    def well_specified(self) -> list[bool]:
+        return [i >= self.n_misspecified for i in range(self.n_learners)]
 
     @property
     def sizes(self) -> list[float]:
-        return [self.size if true else 1.0 for true in self.kept]
+        return [self.size if true else 1.0 for true in self.well_specified]
 
     @property
     def coefficients(self) -> list[float]:
@@ -75,10 +75,10 @@ class Case(NamedTuple):
 
     @property
     def gaps(self) -> list[float | None]:
-        return [None if true else self.gap for true in self.kept]
+        return [None if true else self.gap for true in self.well_specified]
 
     @property
-    def world(self) -> World:
+    def terms(self) -> Terms:
         rule = make_radius(
             "stitched",
             n_learners=self.n_learners,
@@ -96,18 +96,18 @@ class Case(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A line of a table: the bounds, the paper's rate, and numbers as functions of the case."""
+    """A row of a table: the bounds, the paper's rate, and numbers as functions of the case."""
 
     bounds: str
     rate: str
     own: Callable[[Case], float]  # the bound of the best learner
     corrected: Callable[[Case], float]
-    printed: Callable[[Case], float] | None  # None where the paper has no constants
+    printed: Callable[[Case], float] | None  # None if the paper has no constants
     proof: str
 
 
 def case_of(settings: Mapping[str, Plain], rounds: int) -> Case:
-    """The case that complete settings describe, or what is wrong with them."""
+    """The case described by complete settings; raises an error if they are invalid."""
     n_learners = count("M", settings["M"], least=2)
     return Case(
         n_learners,
@@ -126,9 +126,9 @@ def _power(exponent: float, name: str, rate: str) -> Row:
         f"d C n^{name}",
         rate,
         lambda case: case.size * case.constant * case.rounds**exponent,
-        lambda case: power_guarantee(case.coefficients, exponent, case.kept, **case.world),
+        lambda case: power_guarantee(case.coefficients, exponent, case.well_specified, **case.terms),
         lambda case: printed_power_guarantee(
-            case.size, case.constant, exponent, case.n_learners, case.n_wrong, **case.world
+            case.size, case.constant, exponent, case.n_learners, case.n_misspecified, **case.terms
         ),
         "thm:poly_reg",
     )
@@ -140,8 +140,8 @@ def _power_gap(exponent: float, name: str, rate: str) -> Row:
         rate,
         lambda case: case.size * case.constant * case.rounds**exponent,
         lambda case: min(
-            power_gap_guarantee(case.coefficients, exponent, case.gaps, **case.world),
-            power_guarantee(case.coefficients, exponent, case.kept, **case.world),
+            power_gap_guarantee(case.coefficients, exponent, case.gaps, **case.terms),
+            power_guarantee(case.coefficients, exponent, case.well_specified, **case.terms),
         ),
         lambda case: printed_power_gap_order(
             case.sizes,
@@ -165,8 +165,8 @@ def _linear_own(case: Case) -> float:
 
 
 def _linear(case: Case) -> float:
-    slopes = [case.error if true else case.error / 2 for true in case.kept]
-    return linear_sqrt_guarantee(slopes, case.constant, case.kept, **case.world)
+    slopes = [case.error if true else case.error / 2 for true in case.well_specified]
+    return linear_sqrt_guarantee(slopes, case.constant, case.well_specified, **case.terms)
 
 
 WORST_CASE = (
@@ -177,13 +177,13 @@ WORST_CASE = (
         "d C sqrt(n ln(n/delta))",
         "(M + sqrt(B) d) d C sqrt(T ln(T/delta))",
         _sqrt_log_own,
-        lambda case: sqrt_log_guarantee(case.coefficients, case.delta, case.kept, **case.world),
+        lambda case: sqrt_log_guarantee(case.coefficients, case.delta, case.well_specified, **case.terms),
         lambda case: printed_sqrt_log_guarantee(
             case.size,
             case.constant,
             case.delta,
             case.n_learners,
-            case.n_wrong,
+            case.n_misspecified,
             rounds=case.rounds,
             deviation=1.29 * log(11 * case.n_learners * log(case.rounds) / case.delta),
         ),
@@ -200,8 +200,8 @@ GAPS = (
         "M d C sqrt(T ln(T/delta)) + sum C^2 (d^4 + d d_i)/gap ln^(3/4)(M T/delta) ln^(3/2)(ln T/delta)",
         _sqrt_log_own,
         lambda case: min(
-            sqrt_log_gap_guarantee(case.coefficients, case.delta, case.gaps, **case.world),
-            sqrt_log_guarantee(case.coefficients, case.delta, case.kept, **case.world),
+            sqrt_log_gap_guarantee(case.coefficients, case.delta, case.gaps, **case.terms),
+            sqrt_log_guarantee(case.coefficients, case.delta, case.well_specified, **case.terms),
         ),
         lambda case: printed_sqrt_log_gap(
             case.sizes, case.constant, case.delta, case.gaps, case.n_learners - 1, rounds=case.rounds
@@ -212,7 +212,7 @@ GAPS = (
 
 
 def complete(overrides: Mapping[str, Plain]) -> Config:
-    """Settings with defaults filled in; unknown ones are refused."""
+    """Settings with defaults filled in; unknown settings raise an error."""
     for key in overrides:
         if key not in DEFAULTS:
             raise UnknownName("setting of the guarantees", key, DEFAULTS)
@@ -222,8 +222,8 @@ def complete(overrides: Mapping[str, Plain]) -> Config:
 def page(overrides: Mapping[str, Plain]) -> str:
     """The page docs/guarantees.md."""
     settings = complete(overrides)
-    horizons = settings["T"] if isinstance(settings["T"], list) else [settings["T"]]
-    cases = [case_of(settings, rounds) for rounds in horizons]
+    all_rounds = settings["T"] if isinstance(settings["T"], list) else [settings["T"]]
+    cases = [case_of(settings, rounds) for rounds in all_rounds]
     return "\n".join(_lines(settings, cases)) + "\n"
 
 
@@ -235,15 +235,15 @@ The two summary tables of the paper on regret bound balancing and elimination, f
 {chosen}: of M learners B are misspecified and have the smallest bounds (d_i = 1), the others have d_i = d. Rewards lie
 in [0, 1], contexts are random. [Theory](theory.md) says what was checked and corrected.
 
-*Best alone* is the bound of the best learner, *guaranteed* what is proved of the selector with explicit constants,
-*printed* the paper's form with D(T) for c sqrt(T ln(M ln T/delta)), where it has constants; in the second table the
-printed form of powers is what stands in its O(...), and the lesser of both tables' guarantees is shown. A number above
-T says nothing, since no regret is larger than T: it is in *italics*. `equipoise docs guarantees --set M=8 --set
-T=[1000000]` writes this page for other numbers.
+*Best alone* is the bound of the best learner, *guaranteed* the proved bound of the selector with explicit constants,
+*printed* the paper's form with D(T) for c sqrt(T ln(M ln T/delta)), if it has constants; in the second table the
+printed form of powers is the expression in its O(...), and the smaller of both tables' guarantees is shown. A number
+above T is vacuous, as no regret is larger than T, and is in *italics*. `python -m tools.pages guarantees --set M=8
+--set T=[1000000]` writes this page for other numbers.
 """)
     for title, label, rows in (
-        ("Whatever the misspecified learners do", "tab:summary_worst_case", WORST_CASE),
-        (f"If each misspecified learner loses {settings['gap']} per play", "tab:summary_gap_bounds", GAPS),
+        ("For arbitrary misspecified learners", "tab:summary_worst_case", WORST_CASE),
+        (f"If each misspecified learner has regret {settings['gap']} per play", "tab:summary_gap_bounds", GAPS),
     ):
         yield f"## {title}\n\nThe paper's table `{label}`.\n"
         head = " | ".join(f"T = {case.rounds:,}: best alone, guaranteed, printed" for case in cases)
@@ -259,7 +259,7 @@ T=[1000000]` writes this page for other numbers.
             )
             yield f"| {row.bounds} | {row.rate} | {numbers} | `{row.proof}` |"
         yield ""
-    yield "*Written by `equipoise docs guarantees`.*"
+    yield "*Written by `python -m tools.pages guarantees`.*"
 
 
 def _paragraphs(text: str) -> str:
@@ -276,5 +276,5 @@ def _number(value: float | None, rounds: int) -> str:
 def _at_least_one(name: str, value: Plain) -> float:
     number = positive(name, value)
     if number < 1.0:
-        raise InvalidArgument(f"{name} is {value!r}, but must be at least 1: so the theorems are printed")
+        raise InvalidArgument(f"{name} is {value!r}, but must be at least 1, as in the printed theorems")
     return number

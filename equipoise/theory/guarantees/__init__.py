@@ -1,7 +1,7 @@
-"""Every bound of the paper as a function with explicit constants; `printed_...` are those that had to be corrected.
+"""Every bound of the paper as a function with explicit constants; `printed_...` are forms that had to be corrected.
 
-Each docstring names the theorem by its label in the paper's source and states what it presumes; arguments that violate
-an assumption are refused. `docs/theory.md` lists all of them with their checks.
+Each docstring names the theorem by its label in the paper's source and states its assumptions; arguments that violate
+an assumption raise an error. `docs/theory.md` lists all of them with their checks.
 """
 
 from __future__ import annotations

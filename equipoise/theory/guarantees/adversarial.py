@@ -1,17 +1,17 @@
-"""The regret that theory promises of Algorithms 2 and 3, whose learners are OFUL on nested classes, as numbers.
+"""Guarantees of Algorithms 2 and 3, whose learners are OFUL on nested classes.
 
 An epoch over the learners I, drawn with probabilities p_i proportional to 1/z_i, ends when its rewards contradict the
-lower bounds of some learner (lem:test_LHS and thm:adv_epoch_balancing_termination say that this happens with
-probability alpha at most if all are well specified). Until then its regret is bounded here, for * the smallest learner
-from which on all are well specified.
+lower bounds of some learner (by lem:test_LHS and thm:adv_epoch_balancing_termination, this happens with probability at
+most alpha if all are well specified). The functions here bound its regret until then, where * is the smallest learner
+such that it and all larger ones are well specified.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL": thm:adv_general_regret, thm:adv_epoch_balancing_regret, thm:adv_epoch_balancing_regret_ls,
-lem:regret_bounds_balanced_prob, theorem::main_adversarial; symbols as in `equipoise.nesting`.
+lem:regret_bounds_balanced_prob, theorem::main_adversarial; symbols as in `equipoise.learners._core.linear_class`.
 Departures: four one-sided events of alpha = delta/(4 M) each per epoch (the statements count two, or none), radius and
 play counts as in `equipoise.confidence` and `deviations`; the cap b of the random potential must not depend on t, so it
-has the smallest radius beta_1 for beta_t; plays cost the full width w = 2 R^max at most. The theorems hide constants in
-O~: those of the proof are spelled out instead of being bounded once more.
+uses the smallest radius beta_1 instead of beta_t; a play costs at most the full width w = 2 R^max. The theorems hide
+constants in O~; here those of the proof are explicit.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import NamedTuple
 
 from equipoise.confidence import STITCHED_RATIO, epoch_alpha, noise_radius, radius_sum
 from equipoise.errors import InvalidArgument
-from equipoise.nesting import SIZES, LinearClass, check_class, check_nested
+from equipoise.learners._core.linear_class import SIZES, LinearClass, check_class, check_nested
+from equipoise.settings.checks import count, probability
 from equipoise.theory.guarantees.linear import ellipsoid_radius, log_determinant_ratio, random_potential
-from equipoise.validation import count, probability
 
 
 class EpochBound(NamedTuple):
-    """Regret of an epoch of t <= T rounds: at most `rooted` sqrt(t/T) + `rest`."""
+    """The regret of an epoch of t <= T rounds is at most `rooted` sqrt(t/T) + `rest`."""
 
     rooted: float
     rest: float
@@ -59,14 +59,16 @@ def epoch_guarantee(
     checked = _classes(classes, best)
     alpha = epoch_alpha(count("n_epochs", n_epochs), probability("delta", delta))
     t, star = count("rounds", rounds), checked[best]
-    weights = [1 / SIZES["proof"](claimed) for claimed in checked]
-    width = max(high - low for low, high in (claimed.reward_range for claimed in checked))
+    weights = [1 / SIZES["proof"](model_class) for model_class in checked]
+    width = max(high - low for low, high in (model_class.reward_range for model_class in checked))
     potential = random_potential(_log_determinant(star, t), _cap(star), weights[best] / sum(weights), t, alpha)
     rooted, rest = 2 * _radius(star, t) * sqrt(t * potential), width
     logs = 1.4 * log(log(2 * t)) + log(STITCHED_RATIO * len(checked) / alpha)
-    for claimed, weight in zip(checked, weights, strict=True):
+    for model_class, weight in zip(checked, weights, strict=True):
         plays = min(3 * weight / sum(weights), 1.0) * t
-        rooted += 2 * _radius(claimed, t) * sqrt(plays * (1 + _cap(claimed)) * _log_determinant(claimed, plays))
+        rooted += (
+            2 * _radius(model_class, t) * sqrt(plays * (1 + _cap(model_class)) * _log_determinant(model_class, plays))
+        )
         rest += 2.9 * width * logs
     rooted += 2 * radius_sum(noise_radius(alpha=alpha, width=width, noise=noise, scale=1.0), t)
     return EpochBound(rooted, rest)
@@ -75,8 +77,8 @@ def epoch_guarantee(
 def adversarial_guarantee(
     classes: Sequence[LinearClass], best: int, *, rounds: int, delta: float, noise: float | None = None
 ) -> float:
-    """theorem::main_adversarial with constants: sqrt(sum of rooted^2) + sum of rest over the B + 1 epochs there can be,
-    B = `best` being the number of classes that are false.
+    """theorem::main_adversarial with constants: sqrt(sum of rooted^2) + sum of rest over the possible B + 1
+    epochs, where B = `best` is the number of false classes.
 
     >>> round(adversarial_guarantee([LinearClass("a", 2), LinearClass("b", 4)], 1, rounds=10**6, delta=0.05))
     344783
@@ -90,19 +92,21 @@ def adversarial_guarantee(
 def balanced_regret_bounds(
     classes: Sequence[LinearClass], *, rounds: int, alpha: float, chances: Sequence[float]
 ) -> float:
-    """lem:regret_bounds_balanced_prob: what the observed bounds of all learners add up to at most in an epoch, with
-    probability 1 - alpha, where learner i is drawn with probability `chances[i]`.
+    """lem:regret_bounds_balanced_prob: upper bound on the sum of the observed bounds of all learners in an epoch, with
+    probability 1 - alpha, if learner i is drawn with probability `chances[i]`.
 
     >>> round(balanced_regret_bounds([LinearClass("a", 2)], rounds=1000, alpha=0.05, chances=[1.0]))
     778
     """
     checked, t = _classes(classes, 0), count("rounds", rounds)
     logs, total = 1.4 * log(log(2 * t)) + log(STITCHED_RATIO * len(checked) / probability("alpha", alpha)), 0.0
-    for claimed, chance in zip(checked, chances, strict=True):
-        low, high = claimed.reward_range
+    for model_class, chance in zip(checked, chances, strict=True):
+        low, high = model_class.reward_range
         plays = min(3 * chance, 1.0) * t
         total += 2.9 * (high - low) * logs
-        total += 2 * _radius(claimed, t) * sqrt(plays * (1 + _cap(claimed)) * _log_determinant(claimed, plays))
+        total += (
+            2 * _radius(model_class, t) * sqrt(plays * (1 + _cap(model_class)) * _log_determinant(model_class, plays))
+        )
     return total
 
 
@@ -121,7 +125,7 @@ def printed_epoch_guarantee(
 
 
 def _classes(classes: Sequence[LinearClass], best: int) -> list[LinearClass]:
-    checked = [check_class(claimed) for claimed in classes]
+    checked = [check_class(model_class) for model_class in classes]
     if not checked:
         raise InvalidArgument("classes is empty, but must have one LinearClass per learner")
     check_nested(checked)
@@ -129,23 +133,26 @@ def _classes(classes: Sequence[LinearClass], best: int) -> list[LinearClass]:
     return checked
 
 
-def _log_determinant(claimed: LinearClass, plays: float) -> float:
+def _log_determinant(model_class: LinearClass, plays: float) -> float:
     return log_determinant_ratio(
-        claimed.dim, plays, action_bound=claimed.action_bound, regularization=claimed.regularization
+        model_class.dim, plays, action_bound=model_class.action_bound, regularization=model_class.regularization
     )
 
 
-def _radius(claimed: LinearClass, plays: float) -> float:
+def _radius(model_class: LinearClass, plays: float) -> float:
     return ellipsoid_radius(
-        _log_determinant(claimed, plays),
-        noise=claimed.noise,
-        norm_bound=claimed.norm_bound,
-        delta=claimed.delta,
-        regularization=claimed.regularization,
+        _log_determinant(model_class, plays),
+        noise=model_class.noise,
+        norm_bound=model_class.norm_bound,
+        delta=model_class.delta,
+        regularization=model_class.regularization,
     )
 
 
-def _cap(claimed: LinearClass) -> float:
-    """b^2, b the lesser of w/(2 beta_1) and L/sqrt(lambda)."""
-    low, high = claimed.reward_range
-    return min((high - low) / (2 * _radius(claimed, 0)), claimed.action_bound / sqrt(claimed.regularization)) ** 2
+def _cap(model_class: LinearClass) -> float:
+    """b^2, where b is the smaller of w/(2 beta_1) and L/sqrt(lambda)."""
+    low, high = model_class.reward_range
+    return (
+        min((high - low) / (2 * _radius(model_class, 0)), model_class.action_bound / sqrt(model_class.regularization))
+        ** 2
+    )

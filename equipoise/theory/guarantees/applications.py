@@ -1,11 +1,11 @@
-"""The guarantees of the paper's applications, each with the candidate bounds that its section proposes.
+"""Guarantees of the paper's applications, each with the candidate bounds of its section.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL", sections "Linear Bandits with Nested Model Classes", "Linear Markov Decision Processes with Nested
 Model Classes", "Linear Bandits and MDPs with Unknown Approximation Error" and "Confidence parameter tuning in OFUL".
 Departures: the sections print rates; here are the corrected theorems with the sections' constants. The constant C of
-LSVI-UCB is not known and counts as 1. The kappa and eps ladders have coefficients below 1, which the printed theorems
-exclude by d_i >= 1 and the corrected ones need not.
+LSVI-UCB is not known and is set to 1. The grids of kappa and eps have coefficients below 1, which the printed theorems
+exclude by d_i >= 1 and the corrected ones allow.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from math import log, sqrt
 
 from equipoise.confidence import make_radius, radius_sum
 from equipoise.learners.oful import closed_form_constant
+from equipoise.settings.checks import count, positive, probability
 from equipoise.theory.guarantees.gaps import power_gap_guarantee
 from equipoise.theory.guarantees.stochastic import linear_sqrt_guarantee, power_guarantee
-from equipoise.validation import count, positive, probability
 
 
 def nested_bandits(
     dims: Sequence[int], best_dim: int, *, rounds: int, delta: float = 0.05, gap: float | None = None
 ) -> float:
-    """Nested linear bandits with bounds d_i C sqrt(n); with a `gap`, learners with too few features lose it per play.
+    """Nested linear bandits with bounds d_i C sqrt(n); `gap`, if given, is the regret per play of learners with too few
+    features.
 
     >>> round(nested_bandits([2, 4, 8], 4, rounds=10**6) / 10**6, 2)
     1.93
@@ -61,41 +62,41 @@ def unknown_error(
     horizon: int = 1,
     delta: float = 0.05,
 ) -> float:
-    """Unknown approximation error with bounds C H d sqrt(n) + C H sqrt(d) eps_i n; inf if no ladder step is true.
+    """Unknown approximation error with bounds C H d sqrt(n) + C H sqrt(d) eps_i n; inf if no eps_i is large enough.
 
     >>> round(unknown_error([0.5, 0.25, 0.125], 0.1, 4, rounds=10**6) / 10**6, 2)
     0.76
     """
     scale, width = positive("constant", constant) * count("horizon", horizon), float(horizon)
-    kept = [error >= true_error for error in errors]
-    if not any(kept):
+    well_specified = [error >= true_error for error in errors]
+    if not any(well_specified):
         return float("inf")
     slopes = [scale * sqrt(count("dim", dim)) * error for error in errors]
     radius = _radius(len(errors), rounds, delta, width)
-    return linear_sqrt_guarantee(slopes, scale * dim, kept, rounds=rounds, radius=radius, width=width)
+    return linear_sqrt_guarantee(slopes, scale * dim, well_specified, rounds=rounds, radius=radius, width=width)
 
 
 def confidence_tuning(
     scales: Sequence[float], least_valid: float, dim: int, *, rounds: int, delta: float = 0.05
 ) -> float:
-    """A ladder of confidence scalings kappa_i with bounds kappa_i d C sqrt(n), of which those from kappa* on are true.
+    """A grid of confidence scales kappa_i with bounds kappa_i d C sqrt(n), which are true for kappa_i >= kappa*.
 
     >>> round(confidence_tuning([1.0, 0.5, 0.25], 0.5, 4, rounds=10**6) / 10**6, 2)
     0.98
     """
     constant = closed_form_constant(count("rounds", rounds))
-    kept = [scale >= least_valid for scale in scales]
-    return _nested([scale * dim * constant for scale in scales], kept, rounds, delta, None, 1.0)
+    well_specified = [scale >= least_valid for scale in scales]
+    return _nested([scale * dim * constant for scale in scales], well_specified, rounds, delta, None, 1.0)
 
 
 def _nested(
-    coefficients: list[float], kept: list[bool], rounds: int, delta: float, gap: float | None, width: float
+    coefficients: list[float], well_specified: list[bool], rounds: int, delta: float, gap: float | None, width: float
 ) -> float:
-    world = {"rounds": rounds, "radius": _radius(len(kept), rounds, delta, width), "width": width}
+    terms = {"rounds": rounds, "radius": _radius(len(well_specified), rounds, delta, width), "width": width}
     if gap is None:
-        return power_guarantee(coefficients, 0.5, kept, **world)  # type: ignore[arg-type]
-    gaps = [None if true else gap for true in kept]
-    return power_gap_guarantee(coefficients, 0.5, gaps, **world)  # type: ignore[arg-type]
+        return power_guarantee(coefficients, 0.5, well_specified, **terms)  # type: ignore[arg-type]
+    gaps = [None if true else gap for true in well_specified]
+    return power_gap_guarantee(coefficients, 0.5, gaps, **terms)  # type: ignore[arg-type]
 
 
 def _radius(n_learners: int, rounds: int, delta: float, width: float) -> float:

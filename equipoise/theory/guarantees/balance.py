@@ -1,13 +1,14 @@
-"""What balancing and the elimination test force at every round: the lemmas behind the guarantees of Algorithm 1.
+"""Consequences of balancing and of the elimination test at every round: the lemmas behind Algorithm 1.
 
 R_i is the admissible bound of learner i, n_i its plays, D the radius of a sum (`equipoise.confidence`), w the width of
-the expected rewards; * is a learner that keeps its bound. All hold on the event of the radius, or always.
+the expected rewards; * is a learner that satisfies its bound. All statements hold on the event of the radius, or
+always.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL": lemmas labeled lem:balancing, lem:regbound_nonelim, lem:suff_cond_elimination,
 lem:general_ratio_bound and lem:sqrt_ratio_bound.
-Departures: the printed step R + 1 <= 2 R needs R(1) = w. For a concave bound the factor 2 needs nothing: when i was
-chosen last R_i(n_i - 1) <= R_*(n_*), and R_i(n_i) <= 2 R_i(n_i - 1) once n_i >= 2; n_i = 1 is trivial. With bounds
+Departures: the printed step R + 1 <= 2 R needs R(1) = w. For a concave bound the factor 2 needs no assumption: when i
+was chosen last R_i(n_i - 1) <= R_*(n_*), and R_i(n_i) <= 2 R_i(n_i - 1) once n_i >= 2; n_i = 1 is trivial. With bounds
 c_i sqrt(n ln(n/delta)) the same argument gives the ratio of square roots, without the printed ln ln.
 """
 
@@ -16,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import e, log, sqrt
 
+from equipoise.settings.checks import count, non_negative, positive
 from equipoise.theory.guarantees.checks import check_bound_delta, check_exponent
-from equipoise.validation import count, non_negative, positive
 
 
 def imbalance(regret_bounds: Sequence[float]) -> float:
-    """How far the bounds of active learners are apart; lem:balancing says at most w, at every round.
+    """The largest difference between the bounds of active learners; by lem:balancing at most w, at every round.
 
     >>> imbalance([3.0, 3.5, 2.75])
     0.75
@@ -32,10 +33,10 @@ def imbalance(regret_bounds: Sequence[float]) -> float:
 def survivor_regret(
     plays: int, regret_bound: float, best_plays: int, best_bound: float, radius: Callable[[int], float]
 ) -> float:
-    """R_i + (n_i/n_*)(R_* + 2 D(n_*)) + 2 D(n_i): what a learner that passed the test has lost at most
-    (lem:regbound_nonelim); one that has lost more fails it (lem:suff_cond_elimination).
+    """R_i + (n_i/n_*)(R_* + 2 D(n_*)) + 2 D(n_i): upper bound on the regret of a learner that passed the
+    test (lem:regbound_nonelim); one with larger regret fails it (lem:suff_cond_elimination).
 
-    The printed form puts R_* + w for R_i, by balancing, and the radius at t for those at n_i and n_*.
+    The printed form has R_* + w instead of R_i, by balancing, and the radius at t instead of those at n_i and n_*.
 
     >>> survivor_regret(100, 10.0, 50, 5.0, lambda n: n**0.5)
     68.2842712474619
@@ -52,10 +53,10 @@ def power_ratio(
     best_exponent: float | None = None,
     best_plays: int | None = None,
 ) -> float:
-    """Z_i, the most n_i/n_* can be, for active learners with bounds min(c n^beta, w n): lem:general_ratio_bound.
+    """Z_i, the largest possible n_i/n_*, for active learners with bounds min(c n^beta, w n): lem:general_ratio_bound.
 
-    max(2, (2 c_*/c_i)^(1/beta_i) n_*^(beta_*/beta_i - 1)); the last factor is 1 for equal exponents, and else needs
-    `best_plays`, the plays of * (the most it can have, if beta_* > beta_i; the least, if smaller).
+    max(2, (2 c_*/c_i)^(1/beta_i) n_*^(beta_*/beta_i - 1)); the last factor is 1 for equal exponents and
+    otherwise needs `best_plays`, the plays of * (their maximum if beta_* > beta_i, their minimum if beta_* < beta_i).
 
     >>> power_ratio(1.0, 3.0, 0.5)
     36.0
@@ -70,7 +71,8 @@ def power_ratio(
 def sqrt_log_ratio(coefficient: float, best_coefficient: float, bound_delta: float) -> float:
     """Z_i for bounds min(c sqrt(n ln_+(n/delta)), w n), as for square roots: lem:sqrt_ratio_bound, without its factor.
 
-    From c_i^2 n_i ln_+(n_i/delta) <= 4 c_*^2 n_* ln_+(n_*/delta): either n_i < n_*, or the logarithms only help.
+    From c_i^2 n_i ln_+(n_i/delta) <= 4 c_*^2 n_* ln_+(n_*/delta): either n_i < n_*, or the logarithms make
+    the ratio smaller.
 
     >>> sqrt_log_ratio(1.0, 3.0, 0.05)
     36.0
@@ -91,7 +93,7 @@ def printed_sqrt_log_ratio(coefficient: float, best_coefficient: float, bound_de
 
 
 def printed_survivor_regret(plays: int, best_plays: int, best_bound: float, deviation: float) -> float:
-    """lem:regbound_nonelim as printed, `deviation` standing for c sqrt(ln(M ln t/delta)).
+    """lem:regbound_nonelim as printed, where `deviation` is c sqrt(ln(M ln t/delta)).
 
     >>> printed_survivor_regret(100, 100, 5.0, 1.0)
     51.0

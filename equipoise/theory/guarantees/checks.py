@@ -1,4 +1,4 @@
-"""What the guarantees ask of their arguments, with the usual complaints."""
+"""Checks of the arguments of the guarantees."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from collections.abc import Sequence
 from math import e
 
 from equipoise.errors import InvalidArgument
-from equipoise.validation import count, positive, probability, real
+from equipoise.settings.checks import count, positive, probability, real
 
 
 def check_pool(bounds: Sequence[float], well_specified: Sequence[bool]) -> None:
-    """One positive number per learner, and at least one learner that keeps its bound."""
+    """Check that there is one positive number per learner, and at least one well-specified learner."""
     if len(bounds) != len(well_specified):
-        raise InvalidArgument(f"well_specified has {len(well_specified)} entries, but there are {len(bounds)} bounds")
+        raise InvalidArgument(
+            f"well_specified has {len(well_specified)} entries, but must have {len(bounds)}, one per bound"
+        )
     if not any(well_specified):
-        raise InvalidArgument("well_specified has no True, but the guarantee needs a learner that keeps its bound")
+        raise InvalidArgument("well_specified has no True, but must have at least one")
     for i, number in enumerate(bounds):
         positive(f"coefficients[{i}]", number)
 
 
-def check_world(rounds: int, radius: float, width: float) -> None:
+def check_terms(rounds: int, radius: float, width: float) -> None:
     count("rounds", rounds)
     positive("radius", radius)
     positive("width", width)
@@ -33,23 +35,23 @@ def check_exponent(exponent: float) -> float:
 
 
 def check_gap(gap: float, gap_exponent: float, exponent: float) -> None:
-    """A gap Delta n^alpha that elimination can find: alpha above 1/2 and above the exponent of the bounds."""
+    """Check that elimination can detect a gap Delta n^alpha: alpha above 1/2 and above the exponent of the bounds."""
     positive("gap", gap)
     if not max(0.5, exponent) < real("gap_exponent", gap_exponent) <= 1.0:
         raise InvalidArgument(f"gap_exponent is {gap_exponent!r}, but must lie in ({max(0.5, exponent):g}, 1]")
 
 
 def check_bound_delta(bound_delta: float) -> float:
-    """Of bounds c sqrt(n ln_+(n / delta)): with a larger one they are not concave, and balancing says less."""
+    """Check the delta of bounds c sqrt(n ln_+(n / delta)); with a larger one they are not concave."""
     if probability("bound_delta", bound_delta) > 1 / e:
-        raise InvalidArgument(f"bound_delta is {bound_delta!r}, but must be at most 1/e, or the bounds are not concave")
+        raise InvalidArgument(f"bound_delta is {bound_delta!r}, but must be at most 1/e for concave bounds")
     return bound_delta
 
 
 def check_printed(sizes: Sequence[float], constant: float) -> None:
-    """The normalization of the printed theorems: d_i >= 1 and C >= 1 (width 1)."""
+    """Check the normalization of the printed theorems: d_i >= 1 and C >= 1 (width 1)."""
     for i, size in enumerate(sizes):
         if real(f"sizes[{i}]", size) < 1.0:
-            raise InvalidArgument(f"sizes[{i}] is {size!r}, but must be at least 1: so the theorem is printed")
+            raise InvalidArgument(f"sizes[{i}] is {size!r}, but must be at least 1, as in the printed theorem")
     if real("constant", constant) < 1.0:
-        raise InvalidArgument(f"constant is {constant!r}, but must be at least 1: so the theorem is printed")
+        raise InvalidArgument(f"constant is {constant!r}, but must be at least 1, as in the printed theorem")

@@ -1,15 +1,15 @@
-"""How far sums of random numbers stray, at all times at once: the concentration lemmas, with the paper's own forms.
+"""Time-uniform concentration lemmas, corrected and in the paper's printed forms.
 
-The radii that selectors use are in `equipoise.confidence`; here is what the paper prints in their place, and the
-boundary that its adversarial part needs besides.
+The radii that selectors use are in `equipoise.confidence`; this module has the radii that the paper prints instead, and
+the boundary that its adversarial part needs in addition.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL": lem:mustar_conc, lem:mu_adv_conc, lem:uniform_emp_bernstein, lem:playcount_ub. Howard, Ramdas,
 McAuliffe and Sekhon (2021), "Time-uniform, nonparametric, nonasymptotic confidence sequences", eq. (10) and (11).
 Departures: lem:mustar_conc splits delta for M learners only, not for two sums with two tails each, and has ln ln(n/2),
-which does not exist below n = 3; lem:mu_adv_conc has ln ln(4 k) where its own step gives ln ln(2 k);
-lem:playcount_ub starts its boundary at m = t p, which moves with t: with m = p (1 - p) the proof goes through and
-gives half of the printed constant.
+which does not exist below n = 3; lem:mu_adv_conc has ln ln(4 k), although its derivation gives
+ln ln(2 k); lem:playcount_ub starts its boundary at m = t p, which depends on t: with m = p (1 - p) the proof is valid
+and gives half of the printed constant.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from math import log, sqrt
 
 from equipoise.confidence import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT, stitched_level
 from equipoise.errors import InvalidArgument
-from equipoise.validation import count, non_negative, positive, probability
+from equipoise.settings.checks import count, non_negative, positive, probability
 
 
 def bernstein_boundary(variance: float, least_variance: float, scale: float, alpha: float) -> float:
     """lem:uniform_emp_bernstein: a sub-Poisson process with constant c = `scale` and variance process W stays below
     1.44 sqrt(max(W, m) l) + 0.41 c l, l = 1.4 ln ln(2 max(W/m, 1)) + ln(5.2/alpha), with probability 1 - alpha;
-    m = `least_variance` is fixed beforehand.
+    m = `least_variance` is fixed in advance.
 
     >>> round(bernstein_boundary(100.0, 1.0, 1.0, 0.05), 2)
     40.9
@@ -36,10 +36,10 @@ def bernstein_boundary(variance: float, least_variance: float, scale: float, alp
 
 
 def most_plays(rounds: int, chance: float, n_learners: int, delta: float) -> float:
-    """lem:playcount_ub, corrected: how often a learner drawn with probability p is played in t rounds at most, for all
-    t and learners at once with probability 1 - delta.
+    """lem:playcount_ub, corrected: the largest number of plays in t rounds of a learner drawn with probability p,
+    simultaneously for all t and learners with probability 1 - delta.
 
-    The lesser of t p + `bernstein_boundary` and (3/2) t p + 1.45 (1.4 ln ln(2 t) + ln(5.2 M/delta)).
+    The smaller of t p + `bernstein_boundary` and (3/2) t p + 1.45 (1.4 ln ln(2 t) + ln(5.2 M/delta)).
 
     >>> round(most_plays(1000, 0.1, 3, 0.05))
     144
@@ -65,8 +65,8 @@ def printed_most_plays(rounds: int, chance: float, n_learners: int, delta: float
 
 
 def printed_mean_radius(plays: int, n_learners: int, delta: float) -> float:
-    """lem:mustar_conc as its proof has it, for width 1: two sums, each max(3, 0.85 sqrt(n (ln ln(n/2) + 0.72
-    ln(10.4 M/delta)))). It pays for one of the two sums only.
+    """lem:mustar_conc as in its proof, for width 1: two sums, each max(3, 0.85 sqrt(n (ln ln(n/2) + 0.72
+    ln(10.4 M/delta)))). Its delta covers only one of the two sums.
 
     >>> round(printed_mean_radius(1000, 5, 0.05), 1)
     140.5
@@ -79,7 +79,7 @@ def printed_mean_radius(plays: int, n_learners: int, delta: float) -> float:
 
 
 def printed_noise_radius(rounds: int, delta: float) -> float:
-    """lem:mu_adv_conc as its proof has it, for width 1: 0.85 sqrt(t (ln ln(4 t) + 0.72 ln(10.4/delta))).
+    """lem:mu_adv_conc as in its proof, for width 1: 0.85 sqrt(t (ln ln(4 t) + 0.72 ln(10.4/delta))).
 
     >>> round(printed_noise_radius(1000, 0.05), 1)
     65.6

@@ -1,15 +1,15 @@
-"""Misspecified learners that lose much more than they claim: how long each can stay, and the regret that leaves.
+"""Guarantees for misspecified learners with a gap: how long each can remain active, and the resulting regret.
 
 A learner has the gap Delta and the exponent alpha if its regret over n plays is at least Delta n^alpha, at every n.
-With alpha above 1/2 and above the exponent of its bound the test must fire, and the learner stops costing anything.
-D_1 = D(T)/sqrt(T) is called `per_root`; N_i are the plays up to which learner i can pass.
+With alpha above 1/2 and above the exponent of its bound the test must fire, and the learner is eliminated. D_1 =
+D(T)/sqrt(T) is called `per_root`; N_i is the largest number of plays at which learner i can pass the test.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL": lem:elimination_gen_obs, thm:poly_reg_gap, lem:elimination_sqrt_obs and thm:sqrt_reg_gap.
 Departures: one more play than printed, the one on which the test fires; for equal exponents (n_i/n_*) R_*(n_*) is
-bounded by c_* Z_i^(1-beta) n_i^beta in place of 2 Z_i R_i(n_i); the theorems are printed without constants (the second
-with those of a lemma that is said to be analogous), here they are those of the lemmas, summed. "At every n" is never
-true of a learner that starts well, so the lemmas are for learners whose regret is known.
+bounded by c_* Z_i^(1-beta) n_i^beta instead of 2 Z_i R_i(n_i); the theorems are printed without constants (the second
+with those of a lemma that is stated as analogous), and the constants here are those of the lemmas, summed. "At every n"
+is false for a learner that starts well, so the lemmas apply to learners whose regret is known.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import e, log, sqrt
 
+from equipoise.settings.checks import count, non_negative, positive
 from equipoise.theory.guarantees.balance import power_ratio, sqrt_log_ratio
-from equipoise.theory.guarantees.checks import check_bound_delta, check_exponent, check_gap, check_pool, check_world
-from equipoise.validation import count, non_negative, positive
+from equipoise.theory.guarantees.checks import check_bound_delta, check_exponent, check_gap, check_pool, check_terms
 
 
 def power_plays(
@@ -33,10 +33,10 @@ def power_plays(
     best_exponent: float | None = None,
     best_plays: int | None = None,
 ) -> float:
-    """lem:elimination_gen_obs, corrected: the most plays of a learner with a gap and the bound c_j n^beta.
+    """lem:elimination_gen_obs, corrected: the largest number of plays of a learner with a gap and bound c_j n^beta.
 
     1 + max( [(2/Delta) A]^(1/(alpha-beta)), [(4/Delta)(1 + sqrt(Z)) D_1]^(1/(alpha-1/2)) ), with A = c_j + c_*
-    Z^(1-beta) for equal exponents and (1 + 2 Z) c_j else; Z as in `power_ratio`.
+    Z^(1-beta) for equal exponents and (1 + 2 Z) c_j otherwise; Z as in `power_ratio`.
 
     >>> round(power_plays(1.0, 1.0, 0.5, gap=0.5, per_root=2.0))
     2305
@@ -62,7 +62,7 @@ def sqrt_log_plays(
     per_root: float,
     rounds: int,
 ) -> float:
-    """lem:elimination_sqrt_obs, corrected: the most plays with the bound c_j sqrt(n ln_+(n/delta)).
+    """lem:elimination_sqrt_obs, corrected: the largest number of plays with bound c_j sqrt(n ln_+(n/delta)).
 
     1 + [ ((c_j + c_* sqrt(Z)) sqrt(ln_+(T/delta)) + 2 (1 + sqrt(Z)) D_1) / Delta ]^(1/(alpha-1/2)).
 
@@ -84,32 +84,32 @@ def power_gap_guarantee(
     gap_exponent: float = 1.0,
     width: float = 1.0,
 ) -> float:
-    """thm:poly_reg_gap with constants: the least guarantee with bounds c_i n^beta; `gaps` has None for the learners
-    that keep their bound.
+    """thm:poly_reg_gap with constants: the smallest guarantee with bounds c_i n^beta; `gaps` has None for the
+    well-specified learners.
 
     (M - B)(c_* T^beta + w) + sum over the others of w + (c_i + c_* Z_i^(1-beta)) N_i^beta + 2 (1 + sqrt(Z_i)) D_1
-    sqrt(N_i), with N_i + 1 = `power_plays`, or T if that is less.
+    sqrt(N_i), where N_i is the smaller of `power_plays` - 1 and T.
 
     >>> round(power_gap_guarantee([1.0, 2.0], 0.5, [0.5, None], rounds=10**6, radius=3000.0))
     6682
     """
-    kept = [gap is None for gap in gaps]
-    check_pool(coefficients, kept)
-    check_world(rounds, radius, width)
-    per_root, promises = radius / sqrt(rounds), []
-    for best, true in zip(coefficients, kept, strict=True):
+    well_specified = [gap is None for gap in gaps]
+    check_pool(coefficients, well_specified)
+    check_terms(rounds, radius, width)
+    per_root, guarantees = radius / sqrt(rounds), []
+    for best, true in zip(coefficients, well_specified, strict=True):
         if not true:
             continue
-        total: float = sum(kept) * (best * rounds**exponent + width)
+        total: float = sum(well_specified) * (best * rounds**exponent + width)
         for c, gap in zip(coefficients, gaps, strict=True):
             if gap is not None:
                 ratio = power_ratio(c, best, exponent)
-                most = power_plays(c, best, exponent, gap=gap, gap_exponent=gap_exponent, per_root=per_root)
-                n = min(most - 1, rounds)
+                n_plays = power_plays(c, best, exponent, gap=gap, gap_exponent=gap_exponent, per_root=per_root)
+                n = min(n_plays - 1, rounds)
                 total += width + (c + best * ratio ** (1 - exponent)) * n**exponent
                 total += 2 * (1 + sqrt(ratio)) * per_root * sqrt(n)
-        promises.append(total)
-    return min(promises)
+        guarantees.append(total)
+    return min(guarantees)
 
 
 def sqrt_log_gap_guarantee(
@@ -127,25 +127,25 @@ def sqrt_log_gap_guarantee(
     >>> round(sqrt_log_gap_guarantee([1.0, 2.0], 0.05, [0.5, None], rounds=10**6, radius=3000.0))
     17154
     """
-    kept = [gap is None for gap in gaps]
-    check_pool(coefficients, kept)
-    check_world(rounds, radius, width)
-    per_root, promises = radius / sqrt(rounds), []
-    for best, true in zip(coefficients, kept, strict=True):
+    well_specified = [gap is None for gap in gaps]
+    check_pool(coefficients, well_specified)
+    check_terms(rounds, radius, width)
+    per_root, guarantees = radius / sqrt(rounds), []
+    for best, true in zip(coefficients, well_specified, strict=True):
         if not true:
             continue
-        total = sum(kept) * (best * sqrt(rounds * log(max(rounds / bound_delta, e))) + width)
+        total = sum(well_specified) * (best * sqrt(rounds * log(max(rounds / bound_delta, e))) + width)
         for c, gap in zip(coefficients, gaps, strict=True):
             if gap is not None:
                 shared = {"gap": gap, "gap_exponent": gap_exponent, "per_root": per_root, "rounds": rounds}
                 n = min(sqrt_log_plays(c, best, bound_delta, **shared) - 1, rounds)  # type: ignore[arg-type]
                 total += width + _sqrt_log_slope(c, best, bound_delta, per_root, rounds) * sqrt(n)
-        promises.append(total)
-    return min(promises)
+        guarantees.append(total)
+    return min(guarantees)
 
 
 def _sqrt_log_slope(coefficient: float, best: float, bound_delta: float, per_root: float, rounds: int) -> float:
-    """What a learner that passes has lost at most, divided by the root of its plays."""
+    """Upper bound on the regret of a learner that passes the test, divided by the square root of its plays."""
     root = sqrt(sqrt_log_ratio(coefficient, best, bound_delta))
     logs = log(max(count("rounds", rounds) / check_bound_delta(bound_delta), e))
     return (coefficient + best * root) * sqrt(logs) + 2 * (1 + root) * positive("per_root", per_root)
@@ -162,7 +162,7 @@ def printed_power_gap_order(
     log_term: float,
     gap_exponent: float = 1.0,
 ) -> float:
-    """What stands in the O(...) of thm:poly_reg_gap, for bounds d_i C n^beta; `log_term` is ln(M ln T/delta).
+    """The expression in the O(...) of thm:poly_reg_gap, for bounds d_i C n^beta; `log_term` is ln(M ln T/delta).
 
     >>> round(printed_power_gap_order([1.0, 2.0], 1.0, 0.5, [0.5, None], 1, rounds=10**6, log_term=6.0))
     5764

@@ -1,14 +1,15 @@
-"""Least squares: what OFUL is promised, and the potentials that bound its widths.
+"""Least squares: guarantees of OFUL, and the potentials that bound its widths.
 
-Sigma is the regularised covariance of the plays, S a bound on the norm of the parameter, L on that of actions, sigma
+Sigma is the regularized covariance of the plays, S a bound on the norm of the parameter, L on that of actions, sigma
 the sub-Gaussian factor of the noise, d the dimension, lambda the regularization.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL": lem:yasin (theorem 1 there of Abbasi-Yadkori, Pal and Szepesvari, 2011), lem:LinUCB_regret_guarantee,
 lem:elliptical, lem:elliptical_random.
-Departures: the printed simplification of the ellipsoid's radius fails for d = 1, where it has d ln(1/delta) for
-2 ln(1/delta), so `ellipsoid_radius` bounds the determinant instead; the regret bound has L^2 in its logarithm, as in
-the appendix, not L as in the text; the second printed form of the random potential is no equality but an upper bound.
+Departures: the printed simplification of the radius of the ellipsoid fails for d = 1, where it has d ln(1/delta)
+instead of 2 ln(1/delta), so `ellipsoid_radius` bounds the determinant instead; the regret bound has L^2 in its
+logarithm, as in the appendix, not L as in the text; the second printed form of the random potential is an upper bound,
+not an equality.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from __future__ import annotations
 from math import log, log1p, sqrt
 
 from equipoise.confidence import stitched_level
-from equipoise.validation import count, non_negative, positive, probability
+from equipoise.settings.checks import count, non_negative, positive, probability
 
 
 def log_determinant_ratio(dim: int, plays: float, *, action_bound: float = 1.0, regularization: float = 1.0) -> float:
-    """The most ln(det Sigma/det lambda I) can be after n plays: d ln(1 + n L^2/(d lambda)).
+    """The largest possible ln(det Sigma/det lambda I) after n plays: d ln(1 + n L^2/(d lambda)).
 
     >>> round(log_determinant_ratio(2, 100), 3)
     7.864
@@ -32,8 +33,8 @@ def log_determinant_ratio(dim: int, plays: float, *, action_bound: float = 1.0, 
 def ellipsoid_radius(
     log_determinant: float, *, noise: float, norm_bound: float, delta: float, regularization: float = 1.0
 ) -> float:
-    """lem:yasin: sigma sqrt(ln(det Sigma/det lambda I) + 2 ln(1/delta)) + sqrt(lambda) S; within it of the estimate,
-    in the norm of Sigma, lies the truth at all times, with probability 1 - delta.
+    """lem:yasin: sigma sqrt(ln(det Sigma/det lambda I) + 2 ln(1/delta)) + sqrt(lambda) S; with
+    probability 1 - delta, the distance of theta* from the estimate in the norm of Sigma is at most this at all times.
 
     >>> round(ellipsoid_radius(log_determinant_ratio(2, 100), noise=0.5, norm_bound=1.0, delta=0.01), 3)
     3.066
@@ -66,7 +67,7 @@ def oful_regret(
     dim: int, plays: float, greatest_radius: float, *, action_bound: float = 1.0, regularization: float = 1.0
 ) -> float:
     """lem:LinUCB_regret_guarantee: 2 beta_max sqrt(d n (1 + L^2/lambda) ln(1 + n L^2/(d lambda))), on the event that
-    the truth is in all ellipsoids, whose greatest radius was beta_max; Sigma must hold all earlier own plays.
+    theta* is in all ellipsoids, whose largest radius is beta_max; Sigma must contain all earlier plays of the learner.
 
     >>> round(oful_regret(2, 10_000, 2.0))
     2335
@@ -77,21 +78,21 @@ def oful_regret(
 
 
 def elliptical_potential(log_determinant: float, cap: float = 1.0) -> float:
-    """lem:elliptical: sum of min(b, ||x_t||^2 in the norm of the inverse of what came before) is at most
+    """lem:elliptical: sum of min(b, ||x_t||^2 in the norm of V_{t-1}^{-1}) is at most
     b/ln(1 + b) ln(det V_n/det V_0), which is at most the second printed form with 1 + b in front.
 
     >>> round(elliptical_potential(10.0), 3)
     14.427
     """
-    most = positive("cap", cap)
-    return most / log1p(most) * non_negative("log_determinant", log_determinant)
+    b = positive("cap", cap)
+    return b / log1p(b) * non_negative("log_determinant", log_determinant)
 
 
 def random_potential(log_determinant: float, cap: float, chance: float, rounds: int, delta: float) -> float:
-    """lem:elliptical_random: the same sum over all n rounds, when each x_t enters V with probability p only.
+    """lem:elliptical_random: the same sum over all n rounds, if each x_t enters V only with probability p.
 
-    max(1, 2.9 (b/p)(1.4 ln ln max(2 b n, 2) + ln(5.2/delta)) + (2/p)(1 + b) ln(det V_n/det V_0)), for all n at once
-    with probability 1 - delta; b and p are fixed beforehand.
+    max(1, 2.9 (b/p)(1.4 ln ln max(2 b n, 2) + ln(5.2/delta)) + (2/p)(1 + b) ln(det V_n/det V_0)), simultaneously for
+    all n with probability 1 - delta; b and p are fixed in advance.
 
     >>> round(random_potential(10.0, 1.0, 0.5, 1000, 0.05))
     123

@@ -1,8 +1,8 @@
-"""The regret that theory promises of Algorithm 1, as numbers, whatever misspecified learners do.
+"""Guarantees of Algorithm 1 for arbitrary misspecified learners.
 
-All hold with probability 1 - delta for all T at once and any learner * that keeps its bound; D is the radius of a sum,
-B the number of misspecified learners out of M, w the width of the expected rewards. `printed_...` are the theorems as
-the paper has them, with D(T) for its c sqrt(T ln(M ln T/delta)).
+All hold with probability 1 - delta simultaneously for all T, for any learner * that satisfies its bound; D is the
+radius of a sum, B the number of misspecified learners out of M, w the width of the expected rewards. `printed_...` are
+the theorems as printed in the paper, with D(T) for its c sqrt(T ln(M ln T/delta)).
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL": thm:general_regbound, thm:poly_reg, thm:sqrt_reg, thm:linTmissp and lem:lin_sqrt_regret_bound.
@@ -10,7 +10,7 @@ Departures: thm:poly_reg as printed has the play ratio 2 (d_*/d_i)^(1/beta), its
 is used, for any coefficients, without the normalization d_i >= 1. The proof of thm:sqrt_reg gives a factor 3 that its
 statement lacks; the play ratio of `balance` gives 2 and no ln ln. thm:linTmissp has no constants; they are those of its
 lemma, in whose last case n_i/sqrt(n_*) <= 3 sqrt(n_i) is printed without the 3, so that 2 C_1 sqrt(n_i) becomes
-6 C_1 sqrt(n_i). A misspecified learner may lose w more in the play on which the test fires.
+6 C_1 sqrt(n_i). A misspecified learner may have an additional regret w in the play on which the test fires.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from math import e, log, sqrt
 from typing import NamedTuple
 
 from equipoise.errors import InvalidArgument
+from equipoise.settings.checks import count, non_negative, positive
 from equipoise.theory.guarantees.balance import power_ratio, survivor_regret
 from equipoise.theory.guarantees.checks import (
     check_bound_delta,
     check_exponent,
     check_pool,
     check_printed,
-    check_world,
+    check_terms,
 )
-from equipoise.validation import count, non_negative, positive
 
 
 class Passed(NamedTuple):
-    """A misspecified learner in the last round in which it passed the test, and * in the same round."""
+    """State of a misspecified learner in the last round in which it passed the test, and of * in the same round."""
 
     plays: int
     regret_bound: float
@@ -47,30 +47,30 @@ def general_guarantee(
     *,
     width: float = 1.0,
 ) -> float:
-    """thm:general_regbound at the plays that happened, for every admissible bound, observed ones too.
+    """thm:general_regbound in terms of the actual play counts, for every admissible bound, including observed ones.
 
-    `kept_bounds` are R_i(n_i(T)) of the learners that keep their bounds; `passed` has an entry for each of the others,
-    None for one that was never tested, and so played once at most.
+    `kept_bounds` are R_i(n_i(T)) of the well-specified learners; `passed` has an entry for each of the others, None for
+    one that was never tested and so was played at most once.
 
     >>> general_guarantee([5.0], [Passed(100, 10.0, 50, 5.0)], lambda n: n**0.5)
     74.2842712474619
     """
     if not kept_bounds:
-        raise InvalidArgument("kept_bounds is empty, but the guarantee needs a learner that keeps its bound")
+        raise InvalidArgument("kept_bounds is empty, but must have an entry for at least one learner")
     positive("width", width)
     total = sum(non_negative("kept_bounds", bound) for bound in kept_bounds)
     return total + sum(width + (0.0 if row is None else survivor_regret(*row, radius)) for row in passed)
 
 
 def printed_general_guarantee(n_learners: int, passed: Sequence[Passed], deviation: float) -> float:
-    """thm:general_regbound as printed for width 1, `deviation` standing for c sqrt(ln(M ln T/delta)); all M learners
-    have an entry in the first sum, which is taken at the greatest R_* among `passed`.
+    """thm:general_regbound as printed for width 1, where `deviation` is c sqrt(ln(M ln T/delta)); the first sum
+    is over all M learners and uses the largest R_* in `passed`.
 
     >>> printed_general_guarantee(2, [Passed(100, 10.0, 100, 5.0)], 1.0)
     59.0
     """
-    greatest = max((row.best_bound for row in passed), default=0.0)
-    total = count("n_learners", n_learners) * (greatest + 2)
+    max_bound = max((row.best_bound for row in passed), default=0.0)
+    total = count("n_learners", n_learners) * (max_bound + 2)
     for row in passed:
         ratio = row.plays / row.best_plays
         total += ratio * row.best_bound + 2 * deviation * (1 + sqrt(ratio)) * sqrt(row.plays)
@@ -86,7 +86,7 @@ def power_guarantee(
     radius: float,
     width: float = 1.0,
 ) -> float:
-    """thm:poly_reg, corrected: the least guarantee with bounds c_i n^beta; `radius` is D(T).
+    """thm:poly_reg, corrected: the smallest guarantee with bounds c_i n^beta; `radius` is D(T).
 
     Reg(T) <= M c_* T^beta + c_* Z^(1-beta) T^beta + 2 M w + 2 (sqrt(B) + sqrt(Z)) D(T), with Z the sum over the
     misspecified i of Z_i = max(2, (2 c_*/c_i)^(1/beta)).
@@ -107,7 +107,7 @@ def sqrt_log_guarantee(
     radius: float,
     width: float = 1.0,
 ) -> float:
-    """thm:sqrt_reg, corrected: the least guarantee with bounds c_i sqrt(n ln_+(n/delta)), `bound_delta` their delta.
+    """thm:sqrt_reg, corrected: the smallest guarantee with bounds c_i sqrt(n ln_+(n/delta)), `bound_delta` their delta.
 
     As `power_guarantee` for square roots, with sqrt(T ln_+(T/delta)) for sqrt(T).
 
@@ -128,17 +128,17 @@ def _rooted(
     width: float,
 ) -> float:
     check_pool(coefficients, well_specified)
-    check_world(rounds, radius, width)
+    check_terms(rounds, radius, width)
     n_learners = len(coefficients)
-    wrong = [c for c, true in zip(coefficients, well_specified, strict=True) if not true]
-    promises: list[float] = []
+    misspecified = [c for c, true in zip(coefficients, well_specified, strict=True) if not true]
+    guarantees: list[float] = []
     for best, true in zip(coefficients, well_specified, strict=True):
         if true:
-            ratio = sum(power_ratio(c, best, exponent) for c in wrong)
-            extra = ratio ** (1 - exponent) if wrong else 0.0
+            ratio = sum(power_ratio(c, best, exponent) for c in misspecified)
+            extra = ratio ** (1 - exponent) if misspecified else 0.0
             learning = (n_learners + extra) * best * growth
-            promises.append(learning + 2 * n_learners * width + 2 * (sqrt(len(wrong)) + sqrt(ratio)) * radius)
-    return min(promises)
+            guarantees.append(learning + 2 * n_learners * width + 2 * (sqrt(len(misspecified)) + sqrt(ratio)) * radius)
+    return min(guarantees)
 
 
 def linear_sqrt_guarantee(
@@ -150,35 +150,35 @@ def linear_sqrt_guarantee(
     radius: float,
     width: float = 1.0,
 ) -> float:
-    """thm:linTmissp with constants: the least guarantee with bounds C_1 sqrt(n) + s_i n, for * with s_* >= s_i for all
-    misspecified i; inf if there is none. The misspecified ones lose at most what `linear_sqrt_survivor` says at their
-    plays, which add up to T at most.
+    """thm:linTmissp with constants: the smallest guarantee with bounds C_1 sqrt(n) + s_i n, for * with s_* >= s_i for
+    all misspecified i; inf if there is none. The regret of the misspecified ones is at most `linear_sqrt_survivor` at
+    their plays, which sum to at most T.
 
     >>> round(linear_sqrt_guarantee([0.5, 0.1], 1.0, [True, True], rounds=100, radius=10.0))
     42
     """
     check_pool([1 + non_negative(f"slopes[{i}]", slope) for i, slope in enumerate(slopes)], well_specified)
-    check_world(rounds, radius, width)
-    wrong = [slope for slope, true in zip(slopes, well_specified, strict=True) if not true]
-    promises = [float("inf")]
+    check_terms(rounds, radius, width)
+    misspecified = [slope for slope, true in zip(slopes, well_specified, strict=True) if not true]
+    guarantees = [float("inf")]
     for slope, true in zip(slopes, well_specified, strict=True):
-        if not true or any(other > slope for other in wrong):
+        if not true or any(other > slope for other in misspecified):
             continue
         bound = min(coefficient * sqrt(rounds) + slope * rounds, width * rounds)
-        promise = (len(slopes) - len(wrong)) * (bound + width)
-        if wrong:
+        guarantee = (len(slopes) - len(misspecified)) * (bound + width)
+        if misspecified:
             shared = {"width": width, "per_root": radius / sqrt(rounds)}
-            # Terms in n_i and sqrt(n_i) are greatest for equal plays, so B times one learner with T/B plays.
-            share = rounds / len(wrong)
-            promise += len(wrong) * (width + linear_sqrt_survivor(slope, coefficient, share, bound, **shared))
-        promises.append(promise)
-    return min(promises)
+            # Terms in n_i and sqrt(n_i) are largest for equal plays: B times one learner with T/B plays.
+            share = rounds / len(misspecified)
+            guarantee += len(misspecified) * (width + linear_sqrt_survivor(slope, coefficient, share, bound, **shared))
+        guarantees.append(guarantee)
+    return min(guarantees)
 
 
 def linear_sqrt_survivor(
     slope: float, coefficient: float, plays: float, best_bound: float, *, per_root: float, width: float = 1.0
 ) -> float:
-    """lem:lin_sqrt_regret_bound, corrected: what a learner that passed the test after n_i plays has lost at most.
+    """lem:lin_sqrt_regret_bound, corrected: bound on the regret of a learner that passed the test after n_i plays.
 
     w + (1 + k^2) R_* + 2 s_* (1 + D_1/C_1) n_i + ((2 + 2 k) D_1 + 2 k C_1) sqrt(n_i) + 8 C_1 (C_1 + D_1)/w, where
     `slope` is s_* >= s_i, `best_bound` R_*(n_*), `per_root` D_1 >= D(n)/sqrt(n), and k = 2 + min(w/C_1, 2), which is 3
@@ -195,7 +195,14 @@ def linear_sqrt_survivor(
 
 
 def printed_power_guarantee(
-    best_size: float, constant: float, exponent: float, n_learners: int, n_wrong: int, *, rounds: int, radius: float
+    best_size: float,
+    constant: float,
+    exponent: float,
+    n_learners: int,
+    n_wrong: int,
+    *,
+    rounds: int,
+    radius: float,
 ) -> float:
     """thm:poly_reg as printed, for bounds d_i C n^beta with d_i >= 1, C >= 1 and width 1; its constants are too small.
 
@@ -203,7 +210,7 @@ def printed_power_guarantee(
     224
     """
     check_printed([best_size], constant)
-    check_world(rounds, radius, 1.0)
+    check_terms(rounds, radius, 1.0)
     factor = n_learners + 2 * n_wrong ** (1 - exponent) * best_size ** (1 / exponent - 1)
     rest = 5 * best_size ** (1 / (2 * exponent)) * sqrt(n_wrong) * radius + 2 * n_learners
     return float(factor * best_size * constant * rounds**exponent + rest)

@@ -1,1 +1,0 @@
-"""How fast this package is, beside what else there is: `equipoise bench`."""

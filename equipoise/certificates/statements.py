@@ -1,0 +1,289 @@
+"""What a selector states: how its learners are doing, what it eliminated and why, and what the rewards prove."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from math import inf, isnan
+from typing import NamedTuple
+
+from equipoise._deprecated import with_old_methods
+from equipoise.types import Config
+
+
+@with_old_methods
+class Standing(NamedTuple):
+    """How one learner is doing. Means are per play, over the longest prefix of its plays whose rewards are known.
+
+    Attributes
+    ----------
+    learner
+        Index of the learner.
+    plays
+        Number of rounds it has played.
+    pending
+        Plays beyond the resolved prefix.
+    mean_reward
+        Mean reward; nan before the first resolved play, as are all means.
+    mean_radius
+        Confidence radius of the mean reward.
+    mean_bound
+        Candidate regret bound per play; the width of the reward range if the learner has no bound.
+    mean_lower
+        The best expected reward is not below this; at least `mean_reward - mean_radius`.
+    mean_upper
+        If the learner's bound holds, the best expected reward is not above this; at most
+        `mean_reward + mean_radius + mean_bound`.
+    active
+        Whether the learner may be chosen.
+    """
+
+    learner: int
+    plays: int
+    pending: int
+    mean_reward: float
+    mean_radius: float
+    mean_bound: float
+    mean_lower: float
+    mean_upper: float
+    active: bool
+
+    def describe(
+        self,
+        name: str,
+        certificate: Certificate | None = None,
+        reward_range: tuple[float, float] = (-inf, inf),
+    ) -> str:
+        """The row in sentences.
+
+        Without the `certificate` of the selector, which has the confidence, only counts and the mean reward are
+        stated. Bounds on the best expected reward that `reward_range` implies anyway are left out.
+        """
+        pending = f" ({self.pending:,} without a reward)" if self.pending else ""
+        facts = f"{name}: {_counted(self.plays, 'play')}{pending}{'' if self.active else ', eliminated'}"
+        if isnan(self.mean_reward):
+            return f"{facts}."
+        facts += f", mean reward {self.mean_reward:.4g}."
+        if certificate is None or not certificate.has_confidence:
+            return facts
+        return facts + "".join(f" {sentence}" for sentence in self._statements(certificate, reward_range))
+
+    def _statements(self, certificate: Certificate, reward_range: tuple[float, float]) -> Iterator[str]:
+        low, high = reward_range
+        parts = []
+        if self.mean_lower > low:
+            parts.append(f"at least {min(self.mean_lower, high):.4g}")
+        if self.active and certificate.assumes_bounds and self.mean_upper < high:
+            parts.append(f"at most {max(self.mean_upper, low):.4g} if the bound of this learner holds")
+        if parts:
+            yield f"{certificate.confidence_clause}, the best expected reward is {', and '.join(parts)}."
+        regret = certificate.learner_regret_lowers[self.learner]
+        if regret > 0:
+            yield f"{certificate.confidence_clause}, its own regret is at least {_readable(regret)}."
+
+    def to_json(self) -> Config:
+        """As plain data; unknown numbers are None."""
+        return {key: None if value != value else value for key, value in self._asdict().items()}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The resolved plays of one learner at one moment. All numbers are totals."""
+
+    index: int
+    plays: int
+    reward_sum: float
+    regret_bound: float
+    radius: float  # on the side that the proof needs: above the learner's mean, below the witness's
+    spread: float = 0.0  # sum of squared distances of the rewards from their running mean
+
+    @property
+    def mean_lower(self) -> float:
+        return (self.reward_sum - self.radius) / self.plays
+
+    @property
+    def mean_upper(self) -> float:
+        return (self.reward_sum + self.regret_bound + self.radius) / self.plays
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """Proof that a learner's regret bound is false: its upper mean is below the lower mean of a witness."""
+
+    round: int
+    learner: Evidence
+    witness: Evidence
+
+
+@dataclass(frozen=True)
+class EpochEvidence:
+    """All resolved rounds of an epoch, whichever learner played. All numbers are totals.
+
+    `index` is the learner with the smallest class.
+    """
+
+    index: int
+    rounds: int
+    reward_sum: float
+    regret_bound: float  # sum of the regret bounds that the chosen learners gave for their plays
+    radius: float
+
+    @property
+    def mean_upper(self) -> float:
+        return (self.reward_sum + self.regret_bound + self.radius) / self.rounds
+
+
+@dataclass(frozen=True)
+class LowerEvidence:
+    """What a learner proposed in the same rounds, whether or not it was chosen."""
+
+    index: int
+    rounds: int
+    lower_sum: float  # sum of its lower bounds on the expected rewards of its proposals
+
+    @property
+    def mean_lower(self) -> float:
+        return self.lower_sum / self.rounds
+
+
+@dataclass(frozen=True)
+class EpochEnd:
+    """Proof that some learner of an epoch is misspecified, and therefore the one with the smallest class.
+
+    If all were well specified, the best expected rewards of the epoch's rounds would add up to less than the lower
+    bounds of a witness do.
+    """
+
+    round: int
+    learner: EpochEvidence
+    witness: LowerEvidence
+
+
+AnyElimination = Elimination | EpochEnd
+
+
+class Outlook(NamedTuple):
+    """When the next elimination would happen if mean rewards and shares of plays stay as they are."""
+
+    learner: int
+    witness: int
+    rounds: int  # from now on
+    plays: int  # of the learner, from now on
+
+
+@with_old_methods
+@dataclass(frozen=True)
+class Certificate:
+    """What the rewards so far prove, with confidence `1 - delta - learners_delta`.
+
+    Attributes
+    ----------
+    rounds
+        Number of rounds so far.
+    resolved_rounds
+        Length of the longest prefix of rounds whose rewards are all known.
+    optimum_lower, optimum_upper
+        Interval that contains the best expected reward.
+    regret_lower
+        Lower bound on the total regret of the resolved rounds.
+    regret_upper
+        Upper bound on the total regret of all rounds.
+    learner_regret_lowers
+        For each learner, a lower bound on the total regret of its resolved plays.
+    delta
+        Failure probability of the selector's own statements.
+    learners_delta
+        Sum of the failure probabilities of the learners whose own bounds are used.
+    consistent
+        False if the rewards contradict the bounds of all active learners.
+    valid
+        False if `radius_scale` is below 1: then nothing is proved.
+    adversarial
+        True if contexts are adversarial: every round has its own optimum, and `optimum_lower` and `optimum_upper`
+        bound the mean of these over the resolved rounds.
+    next_elimination
+        When the next elimination would happen if mean rewards stay as they are; None if none is in sight.
+    assumes_bounds
+        True if the upper bounds hold only if the bound of at least one active learner does.
+    """
+
+    rounds: int
+    resolved_rounds: int
+    optimum_lower: float
+    optimum_upper: float
+    regret_lower: float
+    regret_upper: float
+    learner_regret_lowers: tuple[float, ...]
+    delta: float
+    learners_delta: float
+    consistent: bool
+    valid: bool
+    adversarial: bool = False
+    next_elimination: Outlook | None = None
+    assumes_bounds: bool = False
+
+    def to_json(self) -> Config:
+        """As plain data."""
+        data = {**asdict(self), "learner_regret_lowers": list(self.learner_regret_lowers)}
+        data["next_elimination"] = None if self.next_elimination is None else self.next_elimination._asdict()
+        return data
+
+    @property
+    def has_confidence(self) -> bool:
+        """Whether anything is proved at all."""
+        return self.valid and self.delta + self.learners_delta < 1.0
+
+    @property
+    def confidence_clause(self) -> str:
+        """How every proved sentence begins."""
+        return f"With confidence {1 - self.delta - self.learners_delta:.4g}"
+
+    def describe(self, names: Sequence[str] | None = None) -> str:
+        """The certificate in sentences; `names` are those of the learners."""
+        if not self.valid:
+            return "No statement: radius_scale is below 1, and a narrowed radius proves nothing."
+        if not self.has_confidence:
+            return (
+                "No statement: the failure probabilities of selector and learners add up to 1 or more "
+                f"({self.delta:.4g} + {self.learners_delta:.4g})."
+            )
+        if not self.consistent:
+            if self.adversarial:
+                return f"{self.confidence_clause}, all active learners are misspecified: the rewards contradict them."
+            return (
+                f"{self.confidence_clause}, the bounds of all active learners are false: the rewards contradict them."
+            )
+        averaged = ", averaged over the rounds," if self.adversarial else ""
+        return (
+            f"{self.confidence_clause}, {self._assumption()}the best expected reward{averaged} lies in "
+            f"[{self.optimum_lower:.4g}, {self.optimum_upper:.4g}] and the total regret of "
+            f"{_counted(self.rounds, 'round')} is at least {_readable(self.regret_lower)} and at most "
+            f"{_readable(self.regret_upper)}.{self._forecast(names)}"
+        )
+
+    def _assumption(self) -> str:
+        if self.adversarial:
+            return "if some active learner is well specified, "
+        return "if the bound of some active learner holds, " if self.assumes_bounds else ""
+
+    def _forecast(self, names: Sequence[str] | None) -> str:
+        if self.next_elimination is None:
+            return ""
+        learner, witness, rounds, plays = self.next_elimination
+        first, second = (f"learner {i}" if names is None else names[i] for i in (learner, witness))
+        return (
+            f" If mean rewards stay as they are, {first} would be eliminated on the evidence of {second} after "
+            f"{_counted(plays, 'more play')}, in about {_counted(rounds, 'round')}."
+        )
+
+
+def _counted(n: int, noun: str) -> str:
+    """
+    >>> _counted(1, "round"), _counted(2000, "more play")
+    ('1 round', '2,000 more plays')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _readable(total: float) -> str:
+    return f"{total:,.0f}" if total >= 1000.0 else f"{total:.4g}"

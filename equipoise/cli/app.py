@@ -1,0 +1,69 @@
+"""The application, and what its commands share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from equipoise import __version__
+from equipoise.errors import InvalidArgument
+from equipoise.types import Config
+
+app = typer.Typer(
+    name="equipoise",
+    help="Online model selection for contextual bandits and reinforcement learning.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def print_error(message: str) -> None:
+    typer.echo(f"equipoise: {' '.join(message.split())}", err=True)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"equipoise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def split_names(text: str | None) -> list[str] | None:
+    """Names that are separated by commas."""
+    return None if text is None else [name.strip() for name in text.split(",")]
+
+
+def parse_settings(arguments: Sequence[str]) -> Config:
+    """Settings from KEY=VALUE; a value that is not valid JSON is a string.
+
+    >>> parse_settings(["d_star=8", "noise=gaussian", "share_data=true"])
+    {'d_star': 8, 'noise': 'gaussian', 'share_data': True}
+    """
+    settings: Config = {}
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if not equals or not key:
+            raise InvalidArgument(f"--set is {argument!r}, but must have the form KEY=VALUE")
+        if key in settings:
+            raise InvalidArgument(f"--set gives {key!r} twice, but must give it once")
+        try:
+            settings[key] = json.loads(value, parse_constant=_refuse_constant)
+        except ValueError:
+            settings[key] = value
+    return settings
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)  # NaN and infinities are not JSON

@@ -1,0 +1,87 @@
+"""State as rows of objects in plain Python, as structured arrays in compiled code, and as columns in files.
+
+Kernels read and write `rows[i].field`, which works both on a list of slotted dataclass objects (fastest to access in
+Python) and on a structured array (one pointer in machine code, where a tuple of twenty arrays would cost more than the
+arithmetic). A state is a NamedTuple of such rows and of nested states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from equipoise.errors import InvalidArgument
+from equipoise.types import AnyArray
+
+_CODES = {"int": "i8", "float": "f8", "bool": "?"}
+Rows: TypeAlias = Sequence[Any]  # dataclass objects, or records of a structured array
+S = TypeVar("S", bound=NamedTuple)
+
+
+def as_records(rows: Rows) -> AnyArray:
+    """The rows as a structured array; all are objects of one dataclass with int, float and bool fields."""
+    columns = fields(rows[0])
+    dtype = np.dtype([(field.name, _CODES[str(field.type)]) for field in columns])
+    records = np.array([tuple(getattr(row, field.name) for field in columns) for row in rows], dtype)
+    return records.view(np.recarray)  # so that fields are attributes in plain Python too
+
+
+def load_records(rows: Rows, records: AnyArray) -> None:
+    """Copy a structured array into the rows."""
+    for row, record in zip(rows, records.tolist(), strict=True):
+        for field, value in zip(fields(row), record, strict=True):
+            setattr(row, field.name, value)
+
+
+def state_records(state: S) -> S:
+    """A copy of the state for compiled code, with a structured array for each list of rows."""
+    return state._make(as_records(part) if isinstance(part, list) else state_records(part) for part in state)
+
+
+def load_state(state: NamedTuple, records: NamedTuple) -> None:
+    """Copy records from `state_records`, as changed by compiled code, back into the state."""
+    for (_, rows), (_, array) in zip(_leaves(state), _leaves(records), strict=True):
+        load_records(rows, array)
+
+
+def state_columns(state: NamedTuple) -> dict[str, AnyArray]:
+    """The state as plain arrays, one for each field of its rows, named by their paths."""
+    columns: dict[str, AnyArray] = {}
+    for path, rows in _leaves(state):
+        records = as_records(rows)
+        columns |= {f"{path}.{name}": records[name].copy() for name in records.dtype.names or ()}
+    return columns
+
+
+def load_columns(state: NamedTuple, columns: Mapping[str, AnyArray]) -> None:
+    """Copy columns from `state_columns`, checked by `check_columns`, into the state."""
+    for path, rows in _leaves(state):
+        for field in fields(rows[0]):
+            for row, value in zip(rows, columns[f"{path}.{field.name}"].tolist(), strict=True):
+                setattr(row, field.name, value)
+
+
+def check_columns(state: NamedTuple, columns: Mapping[str, AnyArray]) -> None:
+    """Raise an error if the columns do not fit this state."""
+    for path, rows in _leaves(state):
+        check_shapes(columns, {f"{path}.{field.name}": (len(rows),) for field in fields(rows[0])})
+
+
+def check_shapes(state: Mapping[str, AnyArray], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise an error if an entry of the state is missing or has another shape."""
+    for name, expected in shapes.items():
+        shape = state[name].shape if name in state else None
+        if shape != expected:
+            raise InvalidArgument(f"state {name} has shape {shape}, but must have {expected}")
+
+
+def _leaves(state: NamedTuple, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """All rows of a state with their paths."""
+    for name, part in state._asdict().items():
+        if isinstance(part, list | np.ndarray):
+            yield f"{prefix}{name}", part
+        else:
+            yield from _leaves(part, f"{prefix}{name}.")

@@ -1,0 +1,1 @@
+"""The laboratory: experiments, suite, audit, and how they run and report. Needs the extra [lab]."""

@@ -1,0 +1,135 @@
+"""Evaluates the claims that concern one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from math import inf, sqrt
+
+from equipoise.bounds import Power, SqrtLog
+from equipoise.lab.audit.claims import Seen
+from equipoise.selectors import BalancedElimination
+from equipoise.simulation.tapes import Tapes
+from equipoise.simulation.watch import Facts, watch_on_tapes
+from equipoise.theory.closed_forms import closed_form, coefficients_of, deviation, terms_of
+from equipoise.theory.guarantees import (
+    Passed,
+    general_guarantee,
+    power_gap_guarantee,
+    power_plays,
+    sqrt_log_gap_guarantee,
+    sqrt_log_plays,
+)
+from equipoise.types import AnyArray
+
+ROUNDING = 1 + 1e-9  # of long sums
+
+
+def run_and_evaluate(
+    tapes: Tapes,
+    selector: BalancedElimination,
+    optimum: float,
+    *,
+    late: int = 0,
+    declared: Sequence[bool] | None = None,
+    gaps: Sequence[float | None] | None = None,
+) -> tuple[Facts, list[Seen]]:
+    """One run from tapes, in which low rewards arrive `late` rounds late, and the claims that concern it."""
+    facts, state = watch_on_tapes(tapes, selector, optimum, late=late)
+    return facts, list(evaluate(selector, facts, state.accounts, late=late > 0, declared=declared, gaps=gaps))
+
+
+def evaluate(
+    selector: BalancedElimination,
+    facts: Facts,
+    accounts: AnyArray,
+    *,
+    late: bool,
+    declared: Sequence[bool] | None = None,
+    gaps: Sequence[float | None] | None = None,
+) -> Iterator[Seen]:
+    """The claims that concern one run of Algorithm 1, which ended with `accounts`.
+
+    `declared` tells which learners are well specified by construction, `gaps` what each of the others loses per play;
+    both are known for scheduled learners only.
+    """
+    low, high = selector.reward_range
+    width, regret = high - low, float(facts.regret[-1])
+    kept = facts.kept.tolist()
+    yield Seen("balancing", width, float(facts.imbalance[0]), bool(facts.imbalance[0] > width * ROUNDING))
+    yield Seen("radius", 1.0, float(facts.deviation[0]), bool(facts.deviation[0] > 1.0))
+    n_dropped = int(facts.dropped_kept[0])
+    if declared is not None:
+        exceeded = [i for i, true in enumerate(declared) if true and not kept[i]]
+        eliminated = [i for i, true in enumerate(declared) if true and not accounts["active"][i]]
+        n_dropped = max(n_dropped, len(eliminated))
+        yield Seen("declared", 0.0, float(len(exceeded)), bool(exceeded))
+    yield Seen("dropped", 0.0, float(n_dropped), n_dropped > 0)
+    if facts.supported[-1]:
+        broken = bool(facts.uncertified[0] > regret * 1e-12 + 1e-9)
+        yield Seen("certificate", float(facts.certified[-1]), regret, broken)
+    if late or not any(kept):
+        return  # the closed forms and the general bound assume immediate rewards
+    general = general_of(selector, facts, accounts, kept)
+    yield Seen("general", general, regret, regret > general * ROUNDING)
+    closed = closed_form(selector, kept, int(accounts["plays"].sum()))
+    if closed is not None and closed < inf:
+        yield Seen("closed form", closed, regret, regret > closed * ROUNDING)
+    if gaps is not None and any(gap is not None for gap in gaps):
+        yield from _with_gaps(selector, accounts, gaps, regret)
+
+
+def general_of(selector: BalancedElimination, facts: Facts, accounts: AnyArray, kept: Sequence[bool]) -> float:
+    """The general bound at the actual plays, for the best choice of *."""
+    low, high = selector.reward_range
+    radius = partial(deviation, selector)
+    bounds = [float(bound) for bound, true in zip(accounts["booked_bound"], kept, strict=True) if true]
+    smallest = inf
+    for star, true in enumerate(kept):
+        if not true:
+            continue
+        passed = []
+        for i in range(len(kept)):
+            if not kept[i]:
+                plays, values = facts.passed_plays[i], facts.passed_bounds[i]
+                tested = plays[i] > 0 and plays[star] > 0
+                passed.append(
+                    Passed(int(plays[i]), float(values[i]), int(plays[star]), float(values[star])) if tested else None
+                )
+        smallest = min(smallest, general_guarantee(bounds, passed, radius, width=high - low))
+    return smallest
+
+
+def _with_gaps(
+    selector: BalancedElimination, accounts: AnyArray, gaps: Sequence[float | None], regret: float
+) -> Iterator[Seen]:
+    bounds, terms = selector.bounds or (), terms_of(selector, int(accounts["plays"].sum()))
+    coefficients, per_root = coefficients_of(bounds), terms["radius"] / sqrt(terms["rounds"])
+
+    def max_plays(i: int, best: int, gap: float) -> float:
+        """The largest number of plays of learner i, which loses `gap` per play, next to the learner `best`."""
+        match bounds[0]:
+            case Power(_, exponent):
+                return power_plays(coefficients[i], coefficients[best], exponent, gap=gap, per_root=per_root)
+            case SqrtLog(_, delta):
+                pair = coefficients[i], coefficients[best]
+                return sqrt_log_plays(*pair, delta, rounds=terms["rounds"], gap=gap, per_root=per_root)
+            case _:
+                return inf
+
+    match bounds[0]:
+        case Power(_, exponent):
+            promise = power_gap_guarantee(coefficients, exponent, gaps, **terms)
+        case SqrtLog(_, delta):
+            promise = sqrt_log_gap_guarantee(coefficients, delta, gaps, **terms)
+        case _:
+            return
+    well_specified = [i for i, gap in enumerate(gaps) if gap is None]
+    limits = [
+        (min(max_plays(i, best, gap) for best in well_specified), float(accounts["plays"][i]))
+        for i, gap in enumerate(gaps)
+        if gap is not None
+    ]
+    worst = max(limits, key=lambda pair: pair[1] / pair[0])
+    yield Seen("gap plays", *worst, worst[1] > worst[0])
+    yield Seen("gap theorem", promise, regret, regret > promise * ROUNDING)

@@ -1,0 +1,252 @@
+"""What is audited, with how many runs and rounds, and how a subject is run; each subject is one task.
+
+A subject is an experiment's instance, a family of scheduled learners, a lemma or a control. Its runs are functions of
+settings and seed alone, so the findings do not depend on how subjects are spread over processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from math import nan
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+
+from equipoise.lab.audit.claims import Finding, Seen, findings
+from equipoise.lab.audit.controls import CONTROLS
+from equipoise.lab.audit.judging import run_and_evaluate
+from equipoise.lab.audit.lemmas import CERTAIN, LEMMAS
+from equipoise.lab.audit.pools import FAMILIES, make_pool
+from equipoise.lab.executor import Report, silent
+from equipoise.lab.experiments import EXPERIMENTS, Experiment
+from equipoise.lab.runs.results import log_rounds
+from equipoise.lab.runs.seeds import violates
+from equipoise.learners._core.linear_class import well_spaced
+from equipoise.selectors import AdversarialElimination, BalancedElimination
+from equipoise.simulation.joint import run_jointly
+from equipoise.simulation.parts import Curves
+from equipoise.simulation.tapes import Tapes
+from equipoise.simulation.watch import Facts, optimum_of
+from equipoise.theory.guarantees import adversarial_guarantee, balanced_regret_bounds, most_plays
+from equipoise.types import Integers, Plain
+
+LATE, LATE_EPISODES = 200, 40  # delay of low rewards, in rounds and in episodes
+DELTA = 0.05
+
+# Rounds and runs of a full audit; the runs are spread over the instances of an experiment.
+SIZES: dict[str, tuple[int, int]] = {
+    "nested": (3000, 1000),
+    "misspecification": (4000, 1000),
+    "confidence": (2000, 1000),
+    "ucb-width": (4000, 1000),
+    "context-or-not": (2000, 1000),
+    "adversarial": (2000, 1000),
+    "linear-mdp": (400, 100),
+    "exploration-bonus": (400, 100),
+    "bellman-error": (400, 100),
+}
+EPISODIC = ("linear-mdp", "exploration-bonus", "bellman-error")
+SAME_OPTIMUM = ("nested",)  # for all seeds, as the distribution of actions is rotation invariant
+QUICK, SLOW_LEMMAS = ("ucb-width",), ("least squares",)  # included in, and left out of, a quick audit
+SCHEDULED, LEMMA, CONTROL = (6000, 1000), (2000, 1000), (8000, 100)
+QUICK_RUNS = {"experiment": 20, "scheduled": 20, "lemma": 40, "control": 20}
+
+
+class Task(NamedTuple):
+    """One subject."""
+
+    kind: str  # experiment, scheduled, lemma or control
+    name: str
+    instance: str
+    rounds: int
+    runs: int
+
+    @property
+    def subject(self) -> str:
+        return f"{self.name}: {self.instance}" if self.instance else self.name
+
+
+class Ratio(NamedTuple):
+    """Certified over true regret, the median over the runs in which an active learner has kept its bound."""
+
+    subject: str
+    selector: str
+    rounds: int
+    late: bool
+    runs: int
+    certified: float
+    true: float
+    ratio: float
+
+
+class Outcome(NamedTuple):
+    """The findings of a task."""
+
+    task: Task
+    findings: list[Finding]
+    ratios: list[Ratio]
+
+
+def tasks(quick: bool = False) -> list[Task]:
+    """All tasks, the longest first so that processes finish at about the same time."""
+    found = []
+    for name, (rounds, runs) in SIZES.items():
+        if not quick or name in QUICK:
+            instances = EXPERIMENTS[name].instances
+            each = QUICK_RUNS["experiment"] if quick else -(-runs // len(instances))
+            found += [Task("experiment", name, instance, rounds, each) for instance in instances]
+    for family in FAMILIES:
+        for gap in ("gap", "no gap"):
+            rounds, runs = SCHEDULED
+            found.append(Task("scheduled", family, gap, rounds, QUICK_RUNS["scheduled"] if quick else runs))
+    lemmas = [name for name in LEMMAS if not quick or name not in SLOW_LEMMAS]
+    found += [Task("lemma", name, "", LEMMA[0], QUICK_RUNS["lemma"] if quick else LEMMA[1]) for name in lemmas]
+    found += [
+        Task("control", name, "", CONTROL[0], QUICK_RUNS["control"] if quick else CONTROL[1]) for name in CONTROLS
+    ]
+    return found
+
+
+def perform(task: Task, report: Report = silent) -> Outcome:
+    """Run a subject."""
+    match task.kind:
+        case "experiment" if task.name == "adversarial":
+            return _adversarial(task)
+        case "experiment":
+            return _experiment(task)
+        case "scheduled":
+            return _scheduled(task)
+        case "lemma":
+            seen = [row for seed in range(task.runs) for row in LEMMAS[task.name](seed, task.rounds)]
+            return Outcome(task, findings(f"lemma: {task.name}", seen, DELTA, CERTAIN), [])
+        case _:
+            seen = [row for seed in range(task.runs) for row in CONTROLS[task.name](seed, task.rounds)]
+            return Outcome(task, findings(f"control: {task.name}", seen, DELTA), [])
+
+
+def _experiment(task: Task) -> Outcome:
+    experiment = EXPERIMENTS[task.name]
+    settings = {**experiment.defaults, "rounds": task.rounds, "selectors": list(experiment.selectors)}
+    episodic = task.name in EPISODIC
+    seen: dict[tuple[str, int], list[Seen]] = {}
+    facts: dict[tuple[str, int], list[Facts]] = {}
+    for seed in range(task.runs):
+        setup = experiment.set_up(settings, seed, task.instance)
+        tapes = Tapes(setup.problem, setup.learners, np.array([task.rounds]), seed)
+        optimum = _optimum(task.name, task.instance, task.rounds) if task.name in SAME_OPTIMUM else None
+        # The paper's claims are about selectors that are given candidate bounds.
+        for label, selector in setup.selectors.items():
+            if not isinstance(selector, BalancedElimination):
+                continue
+            if label in setup.shared:
+                seen.setdefault((label, 0), []).append(_shared_certificate(experiment, settings, task, seed, label))
+                continue
+            # An observed bound of an episode is known only at its end, but tapes hold it from the start.
+            comes_late = not (episodic and selector.observed)
+            for late in (0, LATE_EPISODES if episodic else LATE) if comes_late else (0,):
+                known = optimum_of(setup.problem, seed) if optimum is None else optimum
+                optimum = known
+                found, claims = run_and_evaluate(tapes, selector, known, late=late)
+                seen.setdefault((label, late), []).extend(claims)
+                facts.setdefault((label, late), []).append(found)
+    rows = []
+    for (label, late), own in seen.items():
+        subject = f"{task.subject}, {label}{', late rewards' if late else ''}"
+        rows += findings(subject, own, settings["delta"])
+    ratios = [_ratio(task, label, late, own, row) for (label, late), own in facts.items() for row in range(2)]
+    return Outcome(task, rows, ratios)
+
+
+def _shared_certificate(
+    experiment: Experiment, settings: Mapping[str, Plain], task: Task, seed: int, label: str
+) -> Seen:
+    """The certificate where learners share data, at recorded rounds of a joint run, whether or not bounds hold."""
+    setup = experiment.set_up(settings, seed, task.instance)
+    marks = log_rounds(task.rounds)
+    run, _ = run_jointly(setup.problem, setup.learners, setup.selectors[label], marks, seed, share_data=True)
+    return Seen("certificate", float(run.certified[-1]), float(run.regret[-1]), violates(run))
+
+
+def _scheduled(task: Task) -> Outcome:
+    subject, rows, ratios = f"scheduled {task.subject}", [], []
+    for late in (0, LATE):
+        seen: list[Seen] = []
+        facts = []
+        for seed in range(task.runs):
+            pool = make_pool(task.name, gap=task.instance == "gap", delta=DELTA)
+            tapes = Tapes(pool.problem, pool.learners, np.array([task.rounds]), seed)
+            found, claims = run_and_evaluate(
+                tapes, pool.selector, pool.problem.optimum, late=late, declared=pool.declared, gaps=pool.gaps
+            )
+            seen += claims
+            facts.append(found)
+        rows += findings(f"{subject}{', late rewards' if late else ''}", seen, DELTA, ("balancing", "declared"))
+        ratios += [_ratio(task, "balanced", late, facts, row) for row in range(2)]
+    return Outcome(task, rows, ratios)
+
+
+def _ratio(task: Task, label: str, late: int, facts: list[Facts], row: int) -> Ratio:
+    pairs = [(float(found.certified[row]), float(found.regret[row])) for found in facts if found.supported[row]]
+    shares = [certified / regret for certified, regret in pairs if regret > 0]
+    rounds = (task.rounds // 4, task.rounds)[row]
+    certified, true = (median(pair[k] for pair in pairs) if pairs else nan for k in range(2))
+    return Ratio(task.subject, label, rounds, late > 0, len(pairs), certified, true, median(shares) if shares else nan)
+
+
+@cache
+def _optimum(name: str, instance: str, rounds: int) -> float:
+    experiment = EXPERIMENTS[name]
+    settings = {**experiment.defaults, "rounds": rounds}
+    return float(np.mean([optimum_of(experiment.set_up(settings, seed, instance).problem, seed) for seed in range(5)]))
+
+
+def _adversarial(task: Task) -> Outcome:
+    """Algorithm 3 with learners that learn from their own rounds, and from all."""
+    experiment = EXPERIMENTS[task.name]
+    settings = {**experiment.defaults, "rounds": task.rounds}
+    rows, ratios = [], []
+    for label in ("adversarial", "adversarial-shared"):
+        seen: list[Seen] = []
+        pairs = []
+        for seed in range(task.runs):
+            setup = experiment.set_up(settings, seed, task.instance)
+            selector, marks = setup.selectors[label], log_rounds(task.rounds)
+            assert isinstance(selector, AdversarialElimination)
+            run, _ = run_jointly(setup.problem, setup.learners, selector, marks, seed, share_data=label in setup.shared)
+            true = list(setup.well_specified()) if setup.well_specified else []
+            seen += _evaluate_epochs(selector, run, marks, true)
+            pairs.append((float(run.certified[-1]), float(run.regret[-1])))
+        rows += findings(f"{task.subject}, {label}", seen, settings["delta"])
+        certified, regret = (median(pair[k] for pair in pairs) for k in range(2))
+        ratio = median(pair[0] / pair[1] for pair in pairs if pair[1] > 0)
+        ratios.append(Ratio(task.subject, label, task.rounds, False, len(pairs), certified, regret, ratio))
+    return Outcome(task, rows, ratios)
+
+
+def _evaluate_epochs(
+    selector: AdversarialElimination, run: Curves, marks: Integers, true: list[bool]
+) -> Iterator[Seen]:
+    regret, rounds = float(run.regret[-1]), int(marks[-1])
+    eliminated = [end.learner.index for end in selector.eliminations]
+    wrong = sum(not holds for holds in true)
+    yield Seen("epochs", wrong + 1.0, len(eliminated) + 1.0, any(true[i] for i in eliminated))
+    yield Seen("certificate", float(run.certified[-1]), regret, violates(run))
+    promise = adversarial_guarantee(selector.classes, wrong, rounds=rounds, delta=selector.delta, noise=selector.noise)
+    yield Seen("closed form", promise, regret, regret > promise)
+    kept = [i for i, fine in enumerate(well_spaced(selector.sizes)) if fine]
+    weights = {i: 1 / selector.sizes[i] for i in kept}
+    first_end = selector.eliminations[0].round if eliminated else rounds
+    worst = 0.0
+    for mark, plays in zip(marks.tolist(), run.plays, strict=True):
+        if mark <= first_end:
+            for i in kept:
+                most = most_plays(mark, weights[i] / sum(weights.values()), len(kept), selector.alpha)
+                worst = max(worst, float(plays[i]) / most)
+    yield Seen("play counts", 1.0, worst, worst > 1.0)
+    if not eliminated:
+        chances = [weights.get(i, 0.0) / sum(weights.values()) for i in range(selector.n_learners)]
+        limit = balanced_regret_bounds(selector.classes, rounds=rounds, alpha=selector.alpha, chances=chances)
+        total = float(selector.kernel_state.epoch[0].regrets)
+        yield Seen("epoch bounds", limit, total, total > limit)

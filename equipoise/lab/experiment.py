@@ -1,0 +1,80 @@
+"""An experiment as data: a name, settings with defaults, and how to build one seed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from equipoise.bounds import Bound
+from equipoise.errors import InvalidArgument
+from equipoise.learner import MinimalLearner
+from equipoise.problem import FullProblem
+from equipoise.selector import Selector
+from equipoise.selectors import BalancedElimination, RealizedBalancing
+from equipoise.types import Plain
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One seed of an experiment: fresh objects, ready to run.
+
+    `facts` and `well_specified` are known to the simulation but not to the learners; they are called after every
+    learner has played alone for all rounds.
+    """
+
+    problem: FullProblem
+    learners: tuple[MinimalLearner, ...]
+    selectors: Mapping[str, Selector]  # by label
+    shared: frozenset[str] = frozenset()  # labels of selectors under which learners learn from every round
+    facts: Callable[[], Mapping[str, float]] = (
+        dict  # by name, such as the true value of a parameter that learners assume
+    )
+    well_specified: Callable[[], Sequence[bool]] | None = None  # whether each learner's assumptions hold
+
+    def __post_init__(self) -> None:
+        parts = {"problem": self.problem, **{f"learner {i}": learner for i, learner in enumerate(self.learners)}}
+        parts |= {f"selector {label!r}": selector for label, selector in self.selectors.items()}
+        for what, part in parts.items():
+            if isinstance(part, type):
+                name = part.__name__
+                raise InvalidArgument(f"{what} is the class {name}, but must be an instance: write {name}(...)")
+
+    @property
+    def reward_width(self) -> float:
+        """From the smallest to the largest expected reward."""
+        low, high = self.problem.reward_range
+        return float(high - low)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A named experiment.
+
+    `build` makes one seed from complete settings, in which "instance" names the instance of the problem where an
+    experiment has several. To run in several processes, `build` must be defined at the top of a module.
+    """
+
+    name: str
+    title: str
+    section: str  # of the paper
+    claim: str  # what the paper predicts
+    defaults: Mapping[str, Plain]  # plain data; has "rounds" and "seeds"
+    selectors: tuple[str, ...]  # labels of the variants
+    build: Callable[[Mapping[str, Plain], int], Setup]
+    instances: tuple[str, ...] = ("",)
+    setting: str = ""  # problem, learners and bounds, for the documentation; no measured results
+
+    def set_up(self, settings: Mapping[str, Plain], seed: int, instance: str = "") -> Setup:
+        """One seed of one instance."""
+        return self.build({**settings, "instance": instance} if instance else settings, seed)
+
+
+def balancing_selectors(
+    bounds: Mapping[str, Sequence[Bound]], realized: Sequence[str] = ("realized",), **settings: Plain
+) -> dict[str, Selector]:
+    """By label, `BalancedElimination` with each set of candidate bounds, then `RealizedBalancing`, which needs none."""
+    n_learners = len(next(iter(bounds.values())))
+    return {
+        **{label: BalancedElimination(candidates, **settings) for label, candidates in bounds.items()},
+        **{label: RealizedBalancing(n_learners, **settings) for label in realized},
+    }

@@ -1,0 +1,1 @@
+"""Runs of experiments: seeds in parallel, what is kept of them, and their folder."""

@@ -1,0 +1,113 @@
+"""The figures by which learners and selectors are compared, over the seeds of a run.
+
+price = mean regret of the selector / max(least mean regret of a learner alone, w sqrt(T) / 4), on the same instance,
+with w the width of the rewards and T the rounds: what selecting cost against knowing the best learner beforehand. The
+floor is there because no selector avoids regret of order sqrt(T), however easy the problem is for its best learner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import sqrt
+
+import numpy as np
+
+from equipoise import __version__
+from equipoise.lab.runs.results import Curve, SeedResult
+from equipoise.types import Config, Integers, Plain
+
+PRICE_FLOOR = 0.25  # of w sqrt(T)
+Row = Config  # of `summary.json`, for one learner, selector or fact
+
+
+def summarize(
+    seeds: Sequence[SeedResult], *, experiment: str, rounds: int, reward_width: float | Mapping[str, float]
+) -> Config:
+    """The content of `summary.json`. Standard errors are null with a single seed.
+
+    `reward_width` is one for all instances, or by instance. Rows name their instance where there are several; "facts"
+    is there only where an experiment states some.
+    """
+    learner_rows, selector_rows, fact_rows = [], [], []
+    for instance in seeds[0].instances:
+        width = reward_width[instance] if isinstance(reward_width, Mapping) else reward_width
+        floor = PRICE_FLOOR * width * sqrt(rounds)
+        named = {"instance": instance} if instance else {}
+        learners = [{**named, **_learner_row(curves)} for curves in _curves(seeds, "learner", instance)]
+        least = min((row["regret_mean"] for row in learners), default=floor)
+        for curves in _curves(seeds, "selector", instance):
+            shares = _eliminated_share(seeds, curves[0], len(learners))
+            selector_rows.append({**named, **_selector_row(curves, max(floor, least), shares)})
+        learner_rows += learners
+        for name in seeds[0].facts.get(instance, {}):
+            values = [seed.facts[instance][name] for seed in seeds]
+            spread = {"median": float(np.median(values)), "least": min(values), "greatest": max(values)}
+            fact_rows.append({**named, "name": name, **spread})
+    return {
+        "experiment": experiment,
+        "rounds": rounds,
+        "seeds": len(seeds),
+        "version": __version__,
+        "learners": learner_rows,
+        "selectors": selector_rows,
+        **({"facts": fact_rows} if fact_rows else {}),
+    }
+
+
+def rows_of(summary: Mapping[str, Plain], what: str, instance: str = "") -> list[Row]:
+    """The rows "learners", "selectors" or "facts" of one instance."""
+    return [row for row in summary.get(what, []) if row.get("instance", "") == instance]
+
+
+def _curves(seeds: Sequence[SeedResult], kind: str, instance: str) -> list[tuple[Curve, ...]]:
+    """For each learner or selector its curves in all seeds."""
+    by_seed = []
+    for seed in seeds:
+        curves = {curve.name: curve for curve in seed.of_kind(kind, instance)}
+        by_seed.append([curves[curve.name] for curve in seeds[0].of_kind(kind, instance)])
+    return list(zip(*by_seed, strict=True))
+
+
+def _learner_row(curves: Sequence[Curve]) -> Row:
+    row = {"name": curves[0].name, **_regret(curves), "seconds": _seconds(curves)}
+    if curves[0].well_specified is None:
+        return row
+    return {**row, "well_specified_share": sum(bool(curve.well_specified) for curve in curves) / len(curves)}
+
+
+def _selector_row(curves: Sequence[Curve], denominator: float, eliminated_share: list[float]) -> Row:
+    regret = _regret(curves)
+    error = regret["regret_se"]
+    return {
+        "name": curves[0].name,
+        **regret,
+        "price_mean": regret["regret_mean"] / denominator,
+        "price_se": None if error is None else error / denominator,
+        "plays_mean": _final_plays(curves).mean(axis=0).tolist(),
+        "eliminated_share": eliminated_share,
+        "certificate_violations": sum(bool(curve.violated) for curve in curves),
+        "seconds": _seconds(curves),
+    }
+
+
+def _regret(curves: Sequence[Curve]) -> Row:
+    regrets = np.array([curve.regret[-1] for curve in curves])
+    error = float(regrets.std(ddof=1)) / sqrt(len(regrets)) if len(regrets) > 1 else None
+    return {"regret_mean": float(regrets.mean()), "regret_se": error}
+
+
+def _seconds(curves: Sequence[Curve]) -> float:
+    return float(sum(curve.seconds for curve in curves))
+
+
+def _final_plays(curves: Sequence[Curve]) -> Integers:
+    return np.array([() if curve.plays is None else curve.plays[-1] for curve in curves])
+
+
+def _eliminated_share(seeds: Sequence[SeedResult], selector: Curve, n_learners: int) -> list[float]:
+    n_eliminated = [0] * n_learners
+    for seed in seeds:
+        for record in seed.eliminations:
+            if (record.get("instance", ""), record["selector"]) == (selector.instance, selector.name):
+                n_eliminated[record["learner"]["index"]] += 1
+    return [n / len(seeds) for n in n_eliminated]

@@ -1,0 +1,240 @@
+"""The contenders: every selector with the constants of its publication, the same on all instances.
+
+Where a selector needs candidate bounds it gets the scaled ones of the instance, or observed bounds. All get the same
+failure probability, the range of the rewards and the noise level where they take them. Learners that select a model
+internally take part in place of learners and selector, on the instances that they are designed for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from equipoise.errors import IncompatibleLearner
+from equipoise.lab.suite.instances import InstanceSetup
+from equipoise.learner import Learner
+from equipoise.learners import OFUL, OSOM, ALBDim, MisspecificationAdaptive, ModCB
+from equipoise.problems import DisjointLinearBandit, LinearBandit, MisspecifiedLinearBandit
+from equipoise.selector import Selector
+from equipoise.selectors import SELECTORS
+from equipoise.types import Config, Plain
+
+DELTA = 0.05
+ORACLE = "oracle"  # the best learner alone; not run, but taken from the learners' own curves
+Builder: TypeAlias = Callable[[InstanceSetup, int], Selector]  # of one seed of an instance and the rounds
+LearnerBuilder: TypeAlias = Callable[[InstanceSetup, int], Learner]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A selector, or a learner that takes the place of learners and selector; it has a builder of either kind."""
+
+    label: str
+    selector: str  # name in the registry of selectors, or of learners
+    constants: str  # description
+    guaranteed: bool  # whether a regret bound is proved for it as it runs here
+    build: Builder | None = None
+    build_learner: LearnerBuilder | None = None
+    can_share: bool = True  # whether it may run while learners learn from each other's rounds
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is a learner that needs no selector."""
+        return self.build_learner is not None
+
+    def selector_for(self, setup: InstanceSetup, rounds: int) -> Selector:
+        if self.build is None:
+            raise IncompatibleLearner(f"{self.label} is not a selector")
+        return self.build(setup, rounds)
+
+    def learner_for(self, setup: InstanceSetup, rounds: int) -> Learner:
+        if self.build_learner is None:
+            raise IncompatibleLearner(f"{self.label} is not a learner")
+        return self.build_learner(setup, rounds)
+
+
+def _settings(setup: InstanceSetup) -> Config:
+    problem = setup.problem
+    return {
+        "delta": DELTA,
+        "reward_range": problem.reward_range,
+        "noise": problem.noise,
+        "contexts": setup.contexts,
+    }
+
+
+def _with_bounds(name: str, *, observed: bool = False) -> Builder:
+    return lambda setup, rounds: SELECTORS[name](setup.observed if observed else setup.scaled, **_settings(setup))
+
+
+def _without_bounds(name: str, **constants: Plain) -> Builder:
+    return lambda setup, rounds: SELECTORS[name](len(setup.learners), **_settings(setup), **constants)
+
+
+def _with_rounds(name: str) -> Builder:
+    return lambda setup, rounds: SELECTORS[name](len(setup.learners), rounds=rounds, **_settings(setup))
+
+
+def _in_range(setup: InstanceSetup, name: str) -> Config:
+    """The settings of a selector whose theory needs bounded rewards."""
+    settings = _settings(setup)
+    if settings.pop("noise") is not None:
+        raise _designed_for(name, "rewards in a range")
+    return settings
+
+
+def _with_weights(name: str, **constants: Plain) -> Builder:
+    return lambda setup, rounds: SELECTORS[name](
+        len(setup.learners), rounds=rounds, **_in_range(setup, name), **constants
+    )
+
+
+def _ucbc(setup: InstanceSetup, rounds: int) -> Selector:
+    selector: Selector = SELECTORS["UCBC"](setup.scaled, rounds=rounds, **_in_range(setup, "UCBC"))
+    return selector
+
+
+def _designed_for(name: str, problem: str) -> IncompatibleLearner:
+    return IncompatibleLearner(f"{name} is designed for {problem}")
+
+
+def _linear_learners(setup: InstanceSetup, name: str) -> list[OFUL]:
+    learners = [learner for learner in setup.learners if isinstance(learner, OFUL)]
+    if not learners:
+        raise _designed_for(name, "linear rewards")
+    return learners
+
+
+def _known(setup: InstanceSetup, name: str) -> Config:
+    """The settings of a linear learner, as those of the instance's learners."""
+    largest = _linear_learners(setup, name)[-1]
+    return {"norm_bound": largest.norm_bound, "noise": largest.noise, "delta": DELTA}
+
+
+def _nested_dims(setup: InstanceSetup, name: str) -> list[int]:
+    dims = [learner.dim for learner in _linear_learners(setup, name)]
+    if not isinstance(setup.problem, LinearBandit) or len(set(dims)) < len(setup.learners):
+        raise _designed_for(name, "nested features")
+    return dims
+
+
+def _modcb(setup: InstanceSetup, rounds: int) -> ModCB:
+    return ModCB(_nested_dims(setup, "ModCB"), **_known(setup, "ModCB"))
+
+
+def _alb_dim(setup: InstanceSetup, rounds: int) -> ALBDim:
+    return ALBDim(max(_nested_dims(setup, "ALB-Dim")), **_known(setup, "ALB-Dim"))
+
+
+def _osom(setup: InstanceSetup, rounds: int) -> OSOM:
+    problem = setup.problem
+    if not isinstance(problem, DisjointLinearBandit):
+        raise _designed_for("OSOM", "attributes that may matter or not")
+    return OSOM(problem.n_actions, dim=problem.n_columns, **_known(setup, "OSOM"))
+
+
+def _misspecification_adaptive(setup: InstanceSetup, rounds: int) -> MisspecificationAdaptive:
+    problem, name = setup.problem, "MisspecificationAdaptive"
+    if not isinstance(problem, MisspecifiedLinearBandit):
+        raise _designed_for(name, "nearly linear rewards")
+    norm_bound = _known(setup, name)["norm_bound"]
+    return MisspecificationAdaptive(problem.n_columns, arms=problem.n_actions, rounds=rounds, norm_bound=norm_bound)
+
+
+_ALL = (
+    Contender(
+        "realized-balancing",
+        "RealizedBalancing",
+        "no bounds, all settings by default",
+        True,
+        _without_bounds("RealizedBalancing"),
+    ),
+    Contender(
+        "balanced-scaled",
+        "BalancedElimination",
+        "scaled bounds, stitched radius",
+        True,
+        _with_bounds("BalancedElimination"),
+    ),
+    Contender(
+        "balanced-observed",
+        "BalancedElimination",
+        "observed bounds, stitched radius",
+        True,
+        _with_bounds("BalancedElimination", observed=True),
+    ),
+    Contender("regret-balancing", "RegretBalancing", "scaled bounds", True, _with_bounds("RegretBalancing")),
+    Contender(
+        "dynamic-balancing",
+        "DynamicBalancing",
+        "scaled bounds, v = 1, b = 0, stitched radius",
+        True,
+        _with_bounds("DynamicBalancing"),
+    ),
+    Contender("d3rb", "D3RB", "d_min = 1, stitched radius", True, _without_bounds("D3RB")),
+    Contender("ed2rb", "ED2RB", "d_min = 1, stitched radius", True, _without_bounds("ED2RB")),
+    Contender(
+        "explore-commit-exploit",
+        "ExploreCommitExploit",
+        "ECE-style: scaled bounds, explores with probability t^(-1/3), a schedule of our own",
+        False,
+        _with_bounds("ExploreCommitExploit"),
+    ),
+    Contender(
+        "rate-adaptive",
+        "RateAdaptive",
+        "Bibaut-style: explores with probability t^(-1/3), a schedule of our own",
+        False,
+        _without_bounds("RateAdaptive"),
+    ),
+    Contender("corral", "Corral", "η = √(M / T)", True, _with_weights("Corral"), can_share=False),
+    Contender(
+        "stochastic-corral",
+        "StochasticCorral",
+        "in the style of the publication: CORRAL over smoothed learners, η = √(M / turns)",
+        False,
+        _with_weights("StochasticCorral"),
+        can_share=False,
+    ),
+    Contender(
+        "stochastic-exp3p",
+        "StochasticEXP3P",
+        "in the style of the publication: EXP3.P over smoothed learners, floor for unknown c",
+        False,
+        _with_weights("StochasticEXP3P"),
+        can_share=False,
+    ),
+    Contender(
+        "tsallis-corral",
+        "TsallisCorral",
+        "in the style of the authors' code: η = βᵏ / √t, β = exp(1 / ln T)",
+        False,
+        _with_weights("TsallisCorral"),
+        can_share=False,
+    ),
+    Contender("ucbc", "UCBC", "UCB-C-style: scaled bounds, R(n)/n + w √(ln T / (2 n)), one copy", False, _ucbc),
+    Contender("ucb1", "UCB1", "mean + w √(ln t / (2 n))", False, _without_bounds("UCB1")),
+    Contender("exp3", "EXP3", "η = √(2 ln M / (M T))", False, _with_rounds("EXP3")),
+    Contender("greedy-mean", "GreedyMean", "highest mean reward so far", False, _without_bounds("GreedyMean")),
+    Contender("uniform", "Uniform", "any learner, equally likely", False, _without_bounds("Uniform")),
+    Contender("modcb", "ModCB", "κ = 1/3", True, build_learner=_modcb, can_share=False),
+    Contender(
+        "alb-dim",
+        "ALBDim",
+        "ALB-Dim-style: first phase of 2,500 rounds",
+        False,
+        build_learner=_alb_dim,
+        can_share=False,
+    ),
+    Contender("osom", "OSOM", "OSOM-style: threshold of our own", False, build_learner=_osom, can_share=False),
+    Contender(
+        "misspecification-adaptive",
+        "MisspecificationAdaptive",
+        "Foster-et-al.-style: rates of the publication's order",
+        False,
+        build_learner=_misspecification_adaptive,
+        can_share=False,
+    ),
+)
+CONTENDERS = {contender.label: contender for contender in _ALL}

@@ -1,0 +1,144 @@
+"""Who is best: prices of selection over all instances, with intervals over seeds.
+
+price = mean regret of the selector / max(least mean regret of a learner alone, w sqrt(T) / 4), per instance. Selectors
+are ranked by the geometric mean over instances. All selectors see the same seeds, so they are compared seed by seed:
+intervals come from drawing seeds with replacement, the same draws for every selector and instance, and the ratio of two
+selectors is computed within each draw. A selector that is not compatible with all instances is compared with the leader
+on those that it is compatible with, and ranked by that ratio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import isnan, nan, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.lab.runs.summary import PRICE_FLOOR
+from equipoise.lab.suite.contenders import ORACLE
+
+Array = NDArray[np.float64]
+N_DRAWS = 4000
+LEVEL = 0.95
+MIN_PRICE = 0.01  # for logarithms, where a very short run has lost nothing
+
+
+class Scores(NamedTuple):
+    """Regrets by seed, of one table."""
+
+    learners: Mapping[str, Array]  # by instance: (seeds, learners), each alone
+    selectors: Mapping[str, Mapping[str, Array]]  # by label, then by instance: (seeds,)
+    floors: Mapping[str, float]  # by instance: the least that the best learner counts as
+
+
+@dataclass(frozen=True)
+class Interval:
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Place:
+    """A selector's place on the leaderboard."""
+
+    label: str
+    price: Interval  # geometric mean over its instances
+    ratio: Interval  # of its price to the leader's, on the instances of both; nan where there are none
+    n_instances: int
+    worst_instance: str  # where its price is largest
+    worst_price: float
+    worst_seed_instance: str  # where its price in a single seed is largest
+    worst_seed_price: float
+
+
+def floor(rounds: int, width: float) -> float:
+    return PRICE_FLOOR * width * sqrt(rounds)
+
+
+def price(regrets: Array, learners: Array, least: float) -> float:
+    """Of one selector on one instance, from its regrets and those of the learners alone, one row per seed."""
+    return float(regrets.mean() / max(float(learners.mean(axis=0).min()), least))
+
+
+def with_oracle(scores: Scores) -> Scores:
+    """The scores with a row for an oracle that knows which learner is best on average."""
+    known = {name: regrets[:, regrets.mean(axis=0).argmin()] for name, regrets in scores.learners.items()}
+    return scores._replace(selectors={ORACLE: known, **scores.selectors})
+
+
+def restricted(scores: Scores, instances: Iterable[str]) -> Scores:
+    """The scores on some instances only."""
+    kept = [name for name in scores.learners if name in set(instances)]
+    return Scores(
+        {name: scores.learners[name] for name in kept},
+        {
+            label: part
+            for label, by_instance in scores.selectors.items()
+            if (part := {name: by_instance[name] for name in kept if name in by_instance})
+        },
+        {name: scores.floors[name] for name in kept},
+    )
+
+
+def leaderboard(scores: Scores) -> list[Place]:
+    """All selectors, the best first; the oracle is listed but is not the leader."""
+    n_seeds = len(next(iter(scores.learners.values())))
+    draws = np.random.default_rng(0).integers(n_seeds, size=(N_DRAWS, n_seeds))
+    draws = np.vstack([np.arange(n_seeds), draws])  # the first is the sample itself
+    logs = {label: _log_prices(scores, label, draws) for label in scores.selectors}
+    rivals = [label for label in logs if label != ORACLE] or list(logs)
+    most = max(len(logs[label]) for label in rivals)
+    leader = min(
+        (label for label in rivals if len(logs[label]) == most), key=lambda label: _mean(logs[label], logs[label])[0]
+    )
+    places = [_place(scores, label, logs, leader) for label in logs]
+    return sorted(places, key=lambda place: (isnan(place.ratio.value), place.ratio.value))
+
+
+def _log_prices(scores: Scores, label: str, draws: NDArray[np.int64]) -> dict[str, Array]:
+    """By instance, in each draw of seeds."""
+    logs = {}
+    for name, regrets in scores.selectors[label].items():
+        best = scores.learners[name][draws].mean(axis=1).min(axis=1)
+        prices = regrets[draws].mean(axis=1) / np.maximum(best, scores.floors[name])
+        logs[name] = np.log(np.maximum(prices, MIN_PRICE))
+    return logs
+
+
+def _mean(logs: Mapping[str, Array], over: Iterable[str]) -> Array:
+    mean: Array = np.mean([logs[name] for name in over], axis=0)
+    return mean
+
+
+def _place(scores: Scores, label: str, logs: Mapping[str, Mapping[str, Array]], leader: str) -> Place:
+    own = logs[label]
+    common = [name for name in own if name in logs[leader]]
+    none = np.full(1 + N_DRAWS, nan)
+    ratio = _mean(own, common) - _mean(logs[leader], common) if common else none
+    prices = {name: float(np.exp(values[0])) for name, values in own.items()}
+    seeds = {name: float(scores.selectors[label][name].max()) / _denominator(scores, name) for name in own}
+    worst, worst_seed = max(prices, key=lambda name: prices[name]), max(seeds, key=lambda name: seeds[name])
+    return Place(
+        label,
+        _interval(_mean(own, own)),
+        _interval(ratio),
+        len(own),
+        worst,
+        prices[worst],
+        worst_seed,
+        seeds[worst_seed],
+    )
+
+
+def _denominator(scores: Scores, name: str) -> float:
+    return max(float(scores.learners[name].mean(axis=0).min()), scores.floors[name])
+
+
+def _interval(logs: Array) -> Interval:
+    tail = (1 - LEVEL) / 2
+    low, high = np.quantile(logs[1:], [tail, 1 - tail])
+    return Interval(float(np.exp(logs[0])), float(np.exp(low)), float(np.exp(high)))

@@ -1,0 +1,219 @@
+"""Base classes of learners made of kernels: parameters, memory, saving, and checks of contexts.
+
+Settings that several learners share are declared once: `Named` has the name, `Seeded` the seed of learners that draw
+random numbers, `Ranged` the range of rewards.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import Field
+from functools import partial
+from operator import index
+from typing import ClassVar, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from equipoise.errors import InvalidArgument
+from equipoise.kernels.streams import LEARNERS, open_stream, seek
+from equipoise.learner import Proposal
+from equipoise.settings import Configured, configurable, optional, setting
+from equipoise.settings.checks import LARGEST, count, interval, non_negative, real, text
+from equipoise.types import Action, AnyArray, Array, Context, State
+
+FLOAT64 = np.dtype(np.float64)
+# Covariant, so that learners of different algorithms have a type in common.
+ParamsT = TypeVar("ParamsT", covariant=True)
+MemoryT = TypeVar("MemoryT", covariant=True)
+
+
+class Kernels(NamedTuple):
+    """The functions of a learner, all over (params, memory, ...).
+
+    Every proposal has an index for `action` and, so that all learners have one compiled type, for `greedy`: -1 where
+    the learner does not know it. `weight` is 1 for learners that do not accept "weight"; 0 changes nothing in others.
+    """
+
+    decide: Callable[..., Proposal]  # (actions, generator)
+    learn: Callable[..., None]  # (actions, action, reward, weight)
+
+
+@configurable
+class Named(Configured):
+    """A name; by default it is made from the other settings."""
+
+    name: str = setting(default=None, check=optional(text))
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        if self.name is None:
+            self.name = self.default_name()
+
+    def default_name(self) -> str:
+        return type(self).__name__
+
+    def _default_of(self, each: Field[str]) -> object:
+        return self.default_name() if each.name == "name" else super()._default_of(each)
+
+
+@configurable
+class Ranged(Configured):
+    """The interval that contains rewards, or expected rewards."""
+
+    reward_range: tuple[float, float] = setting(default=(0.0, 1.0), check=interval)
+
+
+class KernelLearner(Named, Generic[ParamsT, MemoryT]):
+    """A learner whose decisions and updates are kernels over a tuple of arrays.
+
+    A subclass declares its settings, creates `params` and `memory` in `_open`, and implements `check_context`.
+    """
+
+    accepts: ClassVar[frozenset[str]] = frozenset()
+    provides: ClassVar[frozenset[str]] = frozenset()
+    randomized: ClassVar[bool] = False  # whether deciding draws random numbers
+    kernels: ClassVar[Kernels]
+    params: ParamsT  # what the kernels take first; plain numbers
+    memory: MemoryT  # what the kernels take second; a tuple of arrays that they change in place
+    _draws: int = 0  # generators taken from the learner's own random stream
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """Deprecated: the former name of `provides`."""
+        warnings.warn(
+            "offers is deprecated and will be removed in equipoise 0.3; use provides", DeprecationWarning, stacklevel=2
+        )
+        return self.provides
+
+    @property
+    def n_columns(self) -> int | None:
+        """Number of leading columns of a context that the learner uses; None if it may use all of them."""
+        return None
+
+    def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
+        """Propose an action. Changes nothing, except the learner's own random stream if no `rng` is given."""
+        actions = self.check_context(context)
+        if rng is None:
+            rng = self._own_generator()
+        proposal = self.kernels.decide(self.params, self.memory, actions, rng)
+        return proposal if proposal.greedy >= 0 else proposal._replace(greedy=None)
+
+    def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
+        """Learn from the reward of an offered action."""
+        actions, position = self.check_offered(context, action)
+        number = self.check_reward(reward, weight)
+        self.kernels.learn(self.params, self.memory, actions, position, number, float(weight))
+
+    def check_context(self, context: Context) -> Array:
+        """Return the offered actions as an array, one row each; raise an error if this learner cannot use them."""
+        raise NotImplementedError  # abstract
+
+    def check_offered(self, context: Context, action: Action) -> tuple[Array, int]:
+        """Return the offered actions and the index of `action` among them."""
+        actions = self.check_context(context)
+        return actions, check_index(action, len(actions))
+
+    def check_reward(self, reward: float, weight: float) -> float:
+        number = real("reward", reward)
+        if weight != 1.0:
+            if "weight" not in self.accepts:
+                raise InvalidArgument(f"weight is {weight!r}, but must be 1 for {self.name}")
+            non_negative("weight", weight)
+        return number
+
+    def state(self) -> State:
+        """The learned state as a dictionary of arrays."""
+        return {"draws": np.array([self._draws]), **{name: array.copy() for name, array in self._arrays().items()}}
+
+    def restore(self, state: State) -> None:
+        """Restore a state returned by `state`. Any other state raises an error and changes nothing."""
+        own = self.state()
+        if state.keys() != own.keys():
+            raise InvalidArgument(f"state has entries {sorted(state)}, but must have {sorted(own)} for {self.name}")
+        for name, array in own.items():
+            given = np.asarray(state[name])
+            if given.shape != array.shape or given.dtype != array.dtype:
+                raise InvalidArgument(
+                    f"state {name!r} of {self.name} is {given.dtype} of shape {given.shape}, "
+                    f"but must be {array.dtype} of shape {array.shape}"
+                )
+        for name, array in self._arrays().items():
+            array[...] = state[name]
+        self._draws = int(state["draws"][0])
+
+    def _arrays(self) -> State:
+        return dict(_arrays_of(self.memory))
+
+    def _own_generator(self) -> np.random.Generator | None:
+        return None
+
+
+@configurable
+class Seeded(KernelLearner[ParamsT, MemoryT]):
+    """A learner that draws random numbers; `seed` is that of its own stream, used when `decide` is given no `rng`."""
+
+    randomized = True
+    seed: int = setting(default=0, check=partial(count, least=0, most=2**64 - 1))
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        self._stream = open_stream(self.seed)
+
+    def _own_generator(self) -> np.random.Generator:
+        seek(self._stream, LEARNERS, self._draws)
+        self._draws += 1
+        return self._stream.generator
+
+
+def _arrays_of(part: object, name: str = "") -> Iterator[tuple[str, AnyArray]]:
+    """Yield the arrays of a memory with the names of their fields; nested fields are named "field.name"."""
+    if isinstance(part, np.ndarray):
+        yield name, part
+    elif isinstance(part, tuple):
+        names = getattr(part, "_fields", None) or range(len(part))
+        for own, value in zip(names, part, strict=True):
+            if own != "scratch":  # temporary storage of compiled code
+                yield from _arrays_of(value, f"{name}.{own}" if name else str(own))
+
+
+def check_index(action: Action, n_actions: int) -> int:
+    """Return the action as an index from 0 to n_actions - 1."""
+    try:
+        position = index(action)
+    except TypeError:
+        position = -1
+    if not 0 <= position < n_actions:
+        raise InvalidArgument(f"action is {action!r:.80}, but must be an index from 0 to {n_actions - 1}")
+    return position
+
+
+def as_matrix(context: Context, dim: int = 0) -> Array:
+    """Return the context as a matrix with one offered action per row and at least `dim` columns, entries unchecked."""
+    actions = context if type(context) is np.ndarray and context.dtype is FLOAT64 else _to_array(context)
+    if actions.ndim != 2 or len(actions) == 0:
+        raise InvalidArgument(f"context has shape {actions.shape}, but must be a K x d matrix with K >= 1 rows")
+    if actions.shape[1] < dim:
+        raise InvalidArgument(f"context has {actions.shape[1]} columns, but must have at least dim = {dim}")
+    return actions
+
+
+def _to_array(context: Context) -> Array:
+    try:
+        numbers = np.asarray(context)
+    except ValueError:  # rows of different lengths
+        numbers = np.asarray(None)
+    if numbers.dtype.kind not in "fiub":
+        raise InvalidArgument(f"context is {context!r:.80}, but must be a K x d matrix of numbers")
+    with np.errstate(over="ignore"):  # beyond the range of a float64: rejected later as infinite
+        return numbers.astype(np.float64)
+
+
+def check_entries(actions: Array) -> None:
+    """Raise an error if an entry is not finite or is too large in magnitude."""
+    # One sum of squares covers all entries, nan and infinities included (vdot does not warn when it overflows); only if
+    # it is out of range is the largest entry computed.
+    if not np.vdot(actions, actions) <= LARGEST:
+        worst = float(np.abs(actions).max())
+        if not worst <= LARGEST:
+            raise InvalidArgument(f"context has an entry {worst!r}, but entries must be finite and at most {LARGEST:g}")

@@ -1,0 +1,208 @@
+"""Base classes of learners for finite episodic decision processes: policies, trajectories, observed regret.
+
+A round is an episode of H steps from a start state, which is the context. The proposed action is a policy, a table of
+H x S action indices, and the learner learns from the trajectory. Rewards of steps lie in [0, 1].
+
+Observed regret bound. The values of an optimistic learner satisfy D_h <= min(H - h + 1, 2 b_h + E D_{h+1}) for the
+loss D_h of its policy from step h on, where b_h is the bonus of the action taken (Q_h is clipped at H - h + 1). So the
+regret of an episode is at most the expectation of X = sum_h min(H - h + 1, 2 b_h) along its own trajectory. With S(n)
+the sum of the realized X over n episodes and B = H (H + 1) / 2 their largest possible value, each of
+    S(n) + 0.85 B sqrt(n (ln ln 2n + 0.72 ln(5.2 / alpha))) and (x S(n) + B ln(1 / alpha)) / (1 - exp(-x)), x = 1/2,
+bounds the sum of the expectations simultaneously for all n with probability 1 - alpha: the first is a stitched
+Hoeffding boundary, the second follows from exp(-x y) <= 1 - (1 - exp(-x)) y on [0, 1]. The smaller of the two is used,
+each with half of alpha. X is not clipped at H: the expectation of a clipped X may be less than the regret.
+
+With a bias of at most iota in one backup, 2 b_h becomes 2 b_h + 2 iota and every H - h + 1 grows by the factor 1 +
+iota.
+
+References: Howard, Ramdas, McAuliffe and Sekhon (2021), "Time-uniform, nonparametric, nonasymptotic confidence
+sequences", eq. (2) (the stitched boundary); Jin, Yang, Wang and Jordan (2020), "Provably efficient reinforcement
+learning with linear function approximation", lemma B.5 (optimism and one-step error).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import exp, log, sqrt
+from typing import ClassVar, Protocol, TypeVar
+
+import numpy as np
+
+from equipoise.confidence import STITCHED_FACTOR, stitched_bracket, stitched_level
+from equipoise.errors import InvalidArgument
+from equipoise.kernels.marks import kernel
+from equipoise.learner import Proposal
+from equipoise.learners._core.base import KernelLearner, MemoryT, Named, ParamsT
+from equipoise.learners._core.trajectory import Steps, as_indices, as_step_rewards, check_lengths
+from equipoise.settings import Numbers, configurable, setting
+from equipoise.settings.checks import count, probability
+from equipoise.types import Action, Array, Context, Integers, Outcome
+
+Table = Integers  # (H, S)
+EXPONENTIAL_RATE = 0.5  # x of the second bound in the module docstring
+NORM_TOLERANCE = 1 + 1e-9  # relative tolerance for rounding in the norms of features
+
+
+@kernel
+def observed_bound(episodes: int, width_sum: float, max_width: float, alpha: float) -> float:
+    """Upper bound on the regret of `episodes` episodes, given the sum of their realized widths."""
+    if episodes == 0:
+        return 0.0
+    share = alpha / 2.0
+    # Increments in an interval of width B have the sub-Gaussian factor B^2/4.
+    deviation = STITCHED_FACTOR / 2.0 * max_width * sqrt(episodes * stitched_bracket(episodes, stitched_level(share)))
+    return min(
+        width_sum + deviation,
+        (EXPONENTIAL_RATE * width_sum + max_width * log(1.0 / share)) / (1.0 - exp(-EXPONENTIAL_RATE)),
+    )
+
+
+class Plan(Protocol):
+    """Fields that the memory of every `PlanningLearner` has."""
+
+    @property
+    def policy(self) -> Integers: ...
+
+    @property
+    def widths(self) -> Array: ...
+
+    @property
+    def episodes(self) -> Integers: ...
+
+    @property
+    def width_sum(self) -> Array: ...
+
+
+@kernel
+def episode_width(memory: Plan, states: Table) -> float:
+    """Sum of the widths of the planned policy along the states of an episode."""
+    total = 0.0
+    for h in range(len(states)):
+        total += memory.widths[h, states[h]]
+    return total
+
+
+@kernel
+def add_width(memory: Plan, states: Table, max_width: float, alpha: float) -> float:
+    """Add an episode and its width to the totals; return the increase of the observed bound."""
+    before = observed_bound(memory.episodes[0], memory.width_sum[0], max_width, alpha)
+    memory.episodes[0] += 1
+    memory.width_sum[0] += episode_width(memory, states)
+    return observed_bound(memory.episodes[0], memory.width_sum[0], max_width, alpha) - before
+
+
+def check_features(name: str, features: object) -> Array:
+    """Return the features of all states and actions as an array (S, A, d); raise an error if a norm exceeds 1."""
+    try:
+        array = np.array(features, float)
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"{name} is {features!r:.80}, but must be an array (S, A, d) of numbers") from None
+    if array.ndim != 3 or 0 in array.shape:
+        raise InvalidArgument(f"{name} has shape {array.shape}, but must have (S, A, d): states, actions, features")
+    norm = float(np.sqrt((array**2).sum(-1)).max())
+    if not norm <= NORM_TOLERANCE:
+        raise InvalidArgument(f"{name} has a row of norm {norm:.6g}, but norms must be finite and at most 1")
+    return array
+
+
+@configurable
+class Episodes(Named):
+    """Settings of an episodic learner: `horizon` is the number of steps H, `delta` its failure probability."""
+
+    horizon: int = setting(check=partial(count, most=1_000_000))
+    delta: float = setting(default=0.01, check=probability)
+
+
+class EpisodicLearner(KernelLearner[ParamsT, MemoryT], Episodes):
+    """A learner for finite episodic processes; checks trajectories before `learn_checked` uses them."""
+
+    n_states: int
+    n_actions: int
+
+    def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
+        """Learn from a trajectory. `reward`, its return in the units of the selector, is checked but not used."""
+        steps = self.check_trajectory(action)
+        start = self.check_state(context)
+        if steps.states[0] != start:
+            raise InvalidArgument(f"trajectory starts in {steps.states[0]}, but must start in its context {start}")
+        self.check_reward(reward, weight)
+        self.learn_checked(steps)
+
+    def learn_checked(self, steps: Steps) -> None:
+        """Learn from the steps of an episode."""
+        raise NotImplementedError  # abstract
+
+    def check_trajectory(self, trajectory: Outcome) -> Steps:
+        """Return the trajectory as arrays; raise an error if it is invalid."""
+        states, actions, rewards = check_lengths(trajectory, self.horizon)
+        return Steps(
+            as_indices("states of the trajectory", states, self.n_states),
+            as_indices("actions of the trajectory", actions, self.n_actions),
+            as_step_rewards(rewards),
+        )
+
+    def check_state(self, state: Context) -> int:
+        """Return the start state of an episode as an index."""
+        return count("context", state, least=0, most=self.n_states - 1)
+
+
+PlanT = TypeVar("PlanT", bound=Plan, covariant=True)
+
+
+class PlanningLearner(EpisodicLearner[ParamsT, PlanT]):
+    """An episodic learner that plans one policy for all start states after every episode.
+
+    `memory.policy` (H, S) is the plan for the next episode, and `memory.widths` (H, S) bounds the loss of the plan at
+    each step and state, not counting later losses (nan if unknown); `episodes` and `width_sum` are totals over the
+    learner's own episodes. Half of `delta` is the failure probability of optimism, half that of the observed bound.
+    That bound needs the episodes in order: `learn` an episode before calling `regret_of` for the next one.
+    """
+
+    provides = frozenset({"regret"})
+    learn_episode: ClassVar[Callable[..., None]]  # kernel over (params, memory, states, actions, rewards)
+
+    @property
+    def max_width(self) -> float:
+        """B: the largest possible width of an episode."""
+        return self.horizon * (self.horizon + 1) / 2
+
+    def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
+        """Propose the planned policy, which is the same for all start states."""
+        self.check_state(context)
+        return Proposal(self.memory.policy.copy())
+
+    def learn_checked(self, steps: Steps) -> None:
+        add_width(self.memory, steps.states, self.max_width, self.delta / 2)
+        type(self).learn_episode(self.params, self.memory, *steps)
+
+    def regret_of(self, outcome: Outcome) -> float:
+        """Increase of the observed regret bound by an episode of the planned policy; call this before `learn`."""
+        width = episode_width(self.memory, self.check_trajectory(outcome).states)
+        before, width_sum, alpha = int(self.memory.episodes[0]), float(self.memory.width_sum[0]), self.delta / 2
+        after = observed_bound(before + 1, width_sum + width, self.max_width, alpha)
+        return float(after - observed_bound(before, width_sum, self.max_width, alpha))
+
+
+@configurable
+class Tabular(Named):
+    """Settings of a learner that keeps a table of all states and actions; `episodes` is the planned total."""
+
+    n_states: int = setting(check=partial(count, most=1_000_000), kw_only=False)
+    n_actions: int = setting(check=partial(count, most=1_000_000), kw_only=False)
+    episodes: int = setting(check=count)
+
+
+@configurable
+class FeatureLearner(EpisodicLearner[ParamsT, MemoryT]):
+    """A learner on the first `dim` features (default: all) of a finite process, given as an array (S, A, d)."""
+
+    features: Numbers = setting(check=check_features, encode=np.ndarray.tolist, kw_only=False)
+    dim: int = setting(default=None, kw_only=False)
+
+    def _set_up(self) -> None:
+        self.n_states, self.n_actions, n_features = self.features.shape
+        if self.dim is None:
+            self.dim = n_features
+        self.dim = count("dim", self.dim, most=n_features)
+        super()._set_up()

@@ -1,0 +1,139 @@
+"""Base classes of learners for linear rewards: settings, regression, and checks of contexts.
+
+`LinearLearner` is the common base. `EllipsoidLearner` adds a confidence ellipsoid around the estimate, and
+`RidgeLearner` is for learners whose memory is a single regression.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from math import log, sqrt
+
+import numpy as np
+
+from equipoise.errors import InvalidArgument
+from equipoise.kernels.marks import kernel
+from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT, Ranged, as_matrix, check_entries, check_index
+from equipoise.learners._core.linear_class import LinearClass
+from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, update, update_offered
+from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count, positive, probability
+from equipoise.types import Action, Array, Context
+
+NORM_TOLERANCE = 1 + 1e-9  # relative tolerance for rounding in the norms of actions
+# Smallest regularization, in units of action_bound^2; below it, rounding errors show in the widths after 1e6 rows.
+MIN_REGULARIZATION = 1e-8
+
+check_dim = partial(count, most=10_000)
+
+
+@kernel
+def learn(params: object, ridge: Ridge, actions: Array, action: int, reward: float, weight: float) -> None:
+    """Add the row of the action to the regression, with its squared error multiplied by `weight`."""
+    update_offered(ridge, actions, action, reward, weight)
+
+
+@configurable
+class LinearLearner(KernelLearner[ParamsT, MemoryT]):
+    """Least squares on the first `dim` features of the offered actions.
+
+    A context is a K x d matrix of actions with d >= dim and row norms of at most `action_bound`; K may change from
+    round to round. `norm_bound` bounds the norm of the parameter, `regularization` is the ridge penalty.
+    """
+
+    dim: int = setting(check=check_dim, kw_only=False)
+    norm_bound: float = setting(default=1.0, check=positive)
+    action_bound: float = setting(default=1.0, check=positive)
+    regularization: float = setting(default=1.0, check=positive)
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        if self.regularization < MIN_REGULARIZATION * self.action_bound**2:
+            minimum = f"{MIN_REGULARIZATION:g} * action_bound^2 = {MIN_REGULARIZATION * self.action_bound**2:g}"
+            raise InvalidArgument(f"regularization is {self.regularization!r}, but must be at least {minimum}")
+        self._max_squared_norm = (self.action_bound * NORM_TOLERANCE) ** 2
+
+    def default_name(self) -> str:
+        return f"{type(self).__name__}(d={self.dim})"
+
+    @property
+    def n_columns(self) -> int:
+        return self.dim
+
+    def check_context(self, context: Context) -> Array:
+        actions = as_matrix(context, self.dim)
+        check_entries(actions)
+        squared_norms = np.vecdot(actions, actions)
+        if squared_norms[squared_norms.argmax()] > self._max_squared_norm:
+            self._refuse_norm(actions)
+        return actions
+
+    def _refuse_norm(self, actions: Array) -> None:
+        norms = np.sqrt((actions**2).sum(axis=1))
+        row = int(norms.argmax())
+        rule = f"norms must be at most action_bound = {self.action_bound:g}"
+        raise InvalidArgument(f"context has row {row} of norm {norms[row]:.6g}, but {rule}")
+
+
+@configurable
+class EllipsoidLearner(LinearLearner[ParamsT, MemoryT]):
+    """A linear learner with a confidence ellipsoid that holds at all times with probability 1 - `delta`.
+
+    `noise` is the sub-Gaussian factor of the rewards; half the width of their range suffices.
+    """
+
+    noise: float = setting(default=0.5, check=positive)
+    delta: float = setting(default=0.01, check=probability)
+
+    @property
+    def ellipsoid(self) -> Ellipsoid:
+        return Ellipsoid(self.noise, 2 * log(1 / self.delta), sqrt(self.regularization) * self.norm_bound)
+
+
+@configurable
+class RangedEllipsoidLearner(EllipsoidLearner[ParamsT, MemoryT], Ranged):
+    """An ellipsoid learner with a range of expected rewards, which together define a `LinearClass`."""
+
+    def model_class(self) -> LinearClass:
+        """The class of rewards that the learner assumes."""
+        return LinearClass(
+            name=self.name,
+            dim=self.dim,
+            norm_bound=self.norm_bound,
+            action_bound=self.action_bound,
+            regularization=self.regularization,
+            noise=self.noise,
+            delta=self.delta,
+            reward_range=self.reward_range,
+        )
+
+
+@configurable
+class RidgeLearner(LinearLearner[ParamsT, Ridge], Ranged):
+    """A linear learner whose memory is a single regression; it can learn from rounds that other learners played."""
+
+    accepts = frozenset({"off_policy"})
+    provides = frozenset({"greedy", "value"})
+    scale: float = setting(default=1.0, check=positive)
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        self.memory = new_ridge(self.dim, self.regularization)
+
+    def default_name(self) -> str:
+        scaled = f", scale={self.scale:g}" if self.scale != 1.0 else ""
+        return f"{type(self).__name__}(d={self.dim}{scaled})"
+
+    def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
+        """Learn from the reward of an offered action, with its squared error multiplied by `weight`."""
+        row, number = self.check_row(context, action), self.check_reward(reward, weight)
+        update(self.memory, row, number, float(weight))
+
+    def check_row(self, context: Context, action: Action) -> Array:
+        """Return the features of an offered action. Only its own row is checked, as `decide` has checked the others."""
+        actions = as_matrix(context, self.dim)
+        row: Array = actions[check_index(action, len(actions))]
+        if not np.vdot(row, row) <= self._max_squared_norm:
+            check_entries(actions)
+            self._refuse_norm(actions)
+        return row[: self.dim]

@@ -1,0 +1,1 @@
+"""Shared parts of selectors: ledger, evidence, sampling, settings."""

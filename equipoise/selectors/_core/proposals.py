@@ -1,0 +1,45 @@
+"""Validation of proposals, and their layout as one row per round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import nan
+
+import numpy as np
+
+from equipoise.errors import InvalidArgument
+from equipoise.learner import Proposal, Proposals
+from equipoise.settings.checks import non_negative, real
+from equipoise.types import Action
+
+UNKNOWN = Proposal(-1, nan, nan, nan, -1, nan)
+
+
+def gather(proposals: Mapping[int, Proposal], asked: Sequence[int], n_learners: int, lower: bool) -> Proposals:
+    """The proposals of the learners that were asked; `lower` tells whether lower bounds are needed."""
+    missing = [j for j in asked if j not in proposals]
+    if missing:
+        raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {missing[0]} too")
+    rows = [UNKNOWN] * n_learners
+    for j in asked:
+        action, lower_bound, regret, probability, greedy, value = proposals[j]
+        if lower:
+            lower_bound = real(f"lower of learner {j}", lower_bound)
+        rows[j] = Proposal(_index(action), lower_bound, check_regret(regret), probability, _index(greedy), value)
+    actions, lowers, regrets, probabilities, all_greedy, values = zip(*rows, strict=True)
+    return Proposals(actions, all_greedy, lowers, regrets, probabilities, values)
+
+
+def check_regret(regret: float) -> float:
+    # nan, which means unknown, is the only value that differs from itself.
+    return nan if regret != regret else non_negative("regret", regret)
+
+
+def blank_proposals(n_learners: int) -> Proposals:
+    """Proposals of a round in which no learner was asked."""
+    none, unknown = (-1,) * n_learners, (nan,) * n_learners
+    return Proposals(none, none, unknown, unknown, unknown, unknown)
+
+
+def _index(action: Action) -> int:
+    return int(action) if isinstance(action, int | np.integer) else -1

@@ -1,0 +1,1 @@
+"""Files: writing and reading learners, selectors and portfolios, and files of older releases."""

@@ -1,0 +1,99 @@
+"""One file for plain data and arrays: a version, a digest, a JSON header and the arrays' bytes. No pickle.
+
+Layout: the line `equipoise archive 1`, the SHA-256 of everything after it as a line, the header's length as a line, the
+header (JSON), the arrays one after the other. Values may be None, booleans, numbers, strings, lists, tuples, dicts with
+string keys and arrays of numbers. Everything is restored exactly, except that NumPy scalars become Python numbers.
+Subclasses of the containers are rejected, since their class would be lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InvalidArgument, UnreadableFile
+
+MAGIC = "equipoise archive"
+VERSION = 1
+
+
+def pack(value: Any) -> bytes:
+    """The archive of a value."""
+    arrays: list[NDArray[Any]] = []
+    body = _encode(value, arrays, "value")
+    layout = [{"dtype": array.dtype.str, "shape": list(array.shape)} for array in arrays]
+    header = json.dumps({"body": body, "arrays": layout}, separators=(",", ":"), allow_nan=False).encode()
+    content = b"".join([f"{len(header)}\n".encode(), header, *(array.tobytes() for array in arrays)])
+    return f"{MAGIC} {VERSION}\n{hashlib.sha256(content).hexdigest()}\n".encode() + content
+
+
+def unpack(data: bytes, path: Path) -> Any:
+    """The value of an archive; `path` is for the error message if it is damaged."""
+    first, _, rest = data.partition(b"\n")
+    digest, _, content = rest.partition(b"\n")
+    name, _, version = first.decode("ascii", "replace").rpartition(" ")
+    if name != MAGIC:
+        raise UnreadableFile(f"{path} is not an equipoise file")
+    if version != str(VERSION):
+        raise UnreadableFile(f"{path} has version {version}, but this release reads version {VERSION}")
+    if hashlib.sha256(content).hexdigest().encode() != digest:
+        raise UnreadableFile(f"{path} is truncated or was modified: its digest does not match its content")
+    length, _, content = content.partition(b"\n")
+    header = json.loads(content[: int(length)])
+    offset, arrays = int(length), []
+    for entry in header["arrays"]:
+        dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
+        size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+        arrays.append(np.frombuffer(content[offset : offset + size], dtype).reshape(shape).copy())
+        offset += size
+    return _decode(header["body"], arrays)
+
+
+def _encode(value: Any, arrays: list[NDArray[Any]], where: str) -> Any:
+    match value:
+        case None | bool() | str():
+            return value
+        case int():
+            return int(value)
+        case float():
+            return float(value) if isfinite(value) else {"float": repr(float(value))}
+        case np.bool() | np.integer() | np.floating() if value.itemsize <= 8:
+            return _encode(value.item(), arrays, where)
+        case np.ndarray() if type(value) is np.ndarray and value.dtype.kind in "biuf":
+            arrays.append(value)
+            return {"array": len(arrays) - 1, "order": "F" if _fortran(value) else "C"}
+        case tuple() | list() if type(value) in (tuple, list):
+            items = [_encode(item, arrays, f"{where}[{i}]") for i, item in enumerate(value)]
+            return {type(value).__name__: items}
+        case dict() if type(value) is dict and all(isinstance(key, str) for key in value):
+            return {"dict": {key: _encode(item, arrays, f"{where}[{key!r}]") for key, item in value.items()}}
+    raise InvalidArgument(
+        f"{where} is a {type(value).__name__}, but must be a number, a string, an array of numbers, or a list, tuple "
+        "or dict with string keys of these"
+    )
+
+
+def _decode(body: Any, arrays: list[NDArray[Any]]) -> Any:
+    match body:
+        case {"float": text}:
+            return float(text)
+        case {"array": index, "order": order}:
+            return np.asfortranarray(arrays[index]) if order == "F" else arrays[index]
+        case {"tuple": items}:
+            return tuple(_decode(item, arrays) for item in items)
+        case {"list": items}:
+            return [_decode(item, arrays) for item in items]
+        case {"dict": items}:
+            return {key: _decode(item, arrays) for key, item in items.items()}
+    return body
+
+
+def _fortran(array: NDArray[Any]) -> bool:
+    # Matrix products may round differently in the two memory orders, and a resumed run must repeat every bit.
+    return array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous

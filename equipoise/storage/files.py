@@ -1,0 +1,58 @@
+"""Atomic writing of files, and digests that reveal changes.
+
+A file is written under a temporary name in the same folder, flushed to disk and renamed over the old one, so that at
+any moment, even after a crash, the file has either the old or the new content.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from equipoise.errors import EquipoiseError, UnreadableFile
+
+
+def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
+    """Replace the content of `path` by `data`; on failure the old content remains and no other file is left."""
+    target = Path(os.path.realpath(path))  # follow a link: its target is written
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException as error:
+        with contextlib.suppress(OSError):  # must not hide the original error
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            reason = error.strerror or str(error)
+            raise EquipoiseError(
+                f"{os.fspath(path)!r} could not be written: {reason}; its old content remains"
+            ) from error
+        raise
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The content of a file."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise UnreadableFile(f"{os.fspath(path)!r} could not be read: {error.strerror or error}") from error
+
+
+def canonical_json(data: Any) -> bytes:
+    """Canonical JSON of plain data: sorted keys, no spaces. Raises ValueError on nan and infinities."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def digest(data: Mapping[str, Any]) -> str:
+    """SHA-256, in hexadecimal, of the canonical JSON of `data` without its key "digest"."""
+    return hashlib.sha256(canonical_json({key: data[key] for key in data if key != "digest"})).hexdigest()

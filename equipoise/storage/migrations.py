@@ -1,0 +1,89 @@
+"""Migrations of saved files: what changed since a release, applied to the content of a file when it is read.
+
+Each function takes class name, settings and state as in a file of that release and returns them in the current form.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from equipoise.types import Config, State
+
+# Selectors whose state has contained that of `evidence`, under this prefix, since 0.2.
+NESTED_SINCE_0_2 = frozenset(
+    {
+        "AdversarialElimination",
+        "Corral",
+        "D3RB",
+        "DynamicBalancing",
+        "ED2RB",
+        "EXP3",
+        "EpochBalancing",
+        "ExploreCommitExploit",
+        "RateAdaptive",
+        "RealizedBalancing",
+        "StochasticCorral",
+        "StochasticEXP3P",
+        "TsallisCorral",
+        "UCB1",
+        "UCBC",
+    }
+)
+
+# Selectors that called the number of rounds their horizon until 0.2.
+ROUNDS_SINCE_0_2 = frozenset({"Corral", "EXP3", "StochasticCorral", "StochasticEXP3P", "TsallisCorral", "UCBC"})
+
+
+def selector_state_0_1(class_name: str, config: Config, state: State) -> tuple[str, Config, State]:
+    """A selector as saved by release 0.1; other classes are returned unchanged."""
+    if class_name == "StochasticCorral":
+        class_name, config = _one_class_per_rule(config)
+        state = {**state, "policies.previous": state["policies.kept"].copy()}
+    if class_name in ROUNDS_SINCE_0_2:
+        config = {"rounds" if name == "horizon" else name: value for name, value in config.items()}
+    if class_name == "RealizedBalancing":
+        config = {"bounds": None, **config}
+    if class_name in ("EpochBalancing", "AdversarialElimination"):
+        state = _with_proposals(state)
+    state = {"ledger.credited" if name == "ledger.booked" else name: array for name, array in state.items()}
+    if class_name in NESTED_SINCE_0_2:
+        inside = ("accounts.", "pool.")
+        state = {f"evidence.{name}" if name.startswith(inside) else name: array for name, array in state.items()}
+    return class_name, config, state
+
+
+def _one_class_per_rule(config: Config) -> tuple[str, Config]:
+    """In 0.1, `master` chose between CORRAL and EXP3.P; only the latter has a floor."""
+    settings = {name: value for name, value in config.items() if name != "master"}
+    if config.get("master") == "exp3p":
+        return "StochasticEXP3P", settings
+    return "StochasticCorral", {name: value for name, value in settings.items() if name != "floor"}
+
+
+def _with_proposals(state: State) -> State:
+    """In 0.1, each open round was one row of numbers: the epoch, and the lower bound and regret of every learner."""
+    unchanged = {name: array for name, array in state.items() if name != "ledger.notes"}
+    notes, learners = state["ledger.notes"], state["ledger.learners"]
+    n_learners = len(state["ledger.last_tickets"])
+    lowers, regrets = notes[:, 1 : 1 + n_learners], notes[:, 1 + n_learners :]
+    nobody, unknown = np.full(lowers.shape, -1, np.int64), np.full(lowers.shape, np.nan)
+    return {
+        **unchanged,
+        "ledger.epochs": notes[:, 0].astype(np.int64),
+        "ledger.observed": ~np.isnan(lowers[np.arange(len(notes)), learners]),
+        "ledger.proposals.actions": nobody,
+        "ledger.proposals.greedy": nobody.copy(),
+        "ledger.proposals.lowers": lowers.copy(),
+        "ledger.proposals.regrets": regrets.copy(),
+        "ledger.proposals.probabilities": unknown,
+        "ledger.proposals.values": unknown.copy(),
+    }
+
+
+def portfolio_0_1(saved: Config) -> Config:
+    """A portfolio as saved by release 0.1."""
+    selector = saved["selector"]
+    if selector["ours"]:
+        names = ("class", "config", "state")
+        selector = selector | dict(zip(names, selector_state_0_1(*map(selector.get, names)), strict=True))
+    return {**saved, "selector": selector}

@@ -1,0 +1,157 @@
+"""Saving and loading of learners, selectors and portfolios.
+
+Registered classes, those of equipoise and of installed packages, are rebuilt from their name and settings. Other
+classes are never imported because of a file: the user passes a new object, and its class name and settings are compared
+with those in the file.
+
+A learner or selector that is used without a portfolio can be saved too:
+
+>>> from equipoise.selectors import UCB1
+>>> selector = UCB1(2)
+>>> _ = selector.credit(selector.choose(), reward=1.0)
+>>> save(selector, "selector.eqp")
+>>> load("selector.eqp") == selector
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from equipoise.compatibility import check_selector
+from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
+from equipoise.learner import MinimalLearner, part_name
+from equipoise.selector import Selector
+from equipoise.settings import equal_data
+from equipoise.storage import migrations
+from equipoise.storage.archive import pack, unpack
+from equipoise.storage.files import read_bytes, write_atomic
+from equipoise.storage.registry import registered_classes
+from equipoise.types import Config, Context, Plain, State
+
+VERSION = 2
+
+
+@runtime_checkable
+class Savable(Protocol):
+    """A learner or selector whose state can be saved and restored."""
+
+    def state(self) -> State: ...
+
+    def restore(self, state: State) -> None: ...
+
+
+Part = TypeVar("Part")
+
+
+def save(part: Savable, path: str | Path) -> None:
+    """Write a learner or selector to a file, with its settings and its state."""
+    write_part(path, "part", describe_part(part))
+
+
+def load(path: str | Path, part: Savable | None = None) -> Any:
+    """Read what `save` wrote; the result continues exactly as the saved object would have.
+
+    Registered classes are created from the file. For another class, pass a new object with the same settings as `part`.
+    """
+    saved = read_part(path, "part")
+    classes = {**registered_classes("learners"), **registered_classes("selectors")}
+    loaded = _rebuild(saved, classes, "part") if part is None else _check_matches(part, saved)
+    loaded.restore(saved["state"])
+    return loaded
+
+
+def write_part(path: str | Path, kind: str, content: Config) -> None:
+    """Write an archive; if that fails, an old file remains unchanged."""
+    write_atomic(path, pack({"version": VERSION, kind: content}))
+
+
+def read_part(path: str | Path, kind: str) -> Config:
+    """What `write_part` of this or an older release wrote, in the current form."""
+    content = unpack(read_bytes(path), Path(path))
+    if not isinstance(content, dict) or kind not in content:
+        raise UnreadableFile(f"{path} contains no {kind}")
+    version = content.get("version", 1)  # release 0.1 wrote none
+    if version > VERSION:
+        raise UnreadableFile(f"{path} has version {version}, but this release reads versions up to {VERSION}")
+    saved: Config = content[kind]
+    return migrations.portfolio_0_1(saved) if version == 1 else saved
+
+
+def describe_part(part: object) -> Config:
+    """Class, settings and state of a learner or selector."""
+    name = part_name(part)
+    if not isinstance(part, Savable):
+        raise InvalidArgument(f"{name!r} has no state() and restore(), so it cannot be saved")
+    return {**fingerprint(part), "name": name, "state": part.state()}
+
+
+def fingerprint(part: object) -> Config:
+    """What must be equal in an object that is restored from a saved state."""
+    cls = type(part)
+    config = part.config() if isinstance(part, _Configured) else {}
+    is_registered = cls in (registered_classes(kind).get(cls.__name__) for kind in ("learners", "selectors"))
+    return {"class": cls.__name__, "ours": is_registered, "config": config}
+
+
+@runtime_checkable
+class _Configured(Protocol):
+    def config(self) -> Config: ...
+
+
+def rebuild_learners(saved: Sequence[Config], given: Sequence[MinimalLearner] | None) -> Sequence[MinimalLearner]:
+    """The learners of a file, or the given ones if they match it."""
+    if given is None:
+        return [_rebuild(row, registered_classes("learners"), "learners") for row in saved]
+    if len(given) != len(saved):
+        raise StoreConflict(f"learners has {len(given)} entries, but the saved portfolio has {len(saved)}")
+    return [_check_matches(learner, row) for learner, row in zip(given, saved, strict=True)]
+
+
+def rebuild_selector(saved: Config, given: Selector | None) -> Selector:
+    """The selector of a file, or the given one if it matches it."""
+    if given is None:
+        rebuilt: Selector = _rebuild(saved, registered_classes("selectors"), "selector")
+        return rebuilt
+    check_selector(given)
+    return _check_matches(given, saved)
+
+
+def context_to_plain(context: Context, decision: int) -> Plain:
+    """A context as data that can be saved."""
+    from equipoise.learners import Ball
+
+    if isinstance(context, Ball):
+        return {"ball": (context.dim, context.radius)}
+    return {f"context of decision {decision}": context}
+
+
+def context_from_plain(data: Mapping[str, Plain]) -> Context:
+    from equipoise.learners import Ball
+
+    ((kind, value),) = data.items()
+    return Ball(*value) if kind == "ball" else value
+
+
+def _rebuild(row: Config, registry: Mapping[str, type[Any]], argument: str) -> Any:
+    if not row["ours"] or row["class"] not in registry:
+        raise StoreConflict(f"{row['name']!r} is a {row['class']}, which is not registered: pass {argument}=...")
+    try:
+        cls = registry[row["class"]]
+        return cls.from_config(row["config"]) if hasattr(cls, "from_config") else cls(**row["config"])
+    except EquipoiseError as error:
+        raise StoreConflict(
+            f"{row['name']!r} cannot be created from the file ({error}): pass {argument}=..."
+        ) from error
+
+
+def _check_matches(part: Part, row: Config) -> Part:
+    own, saved = fingerprint(part), {key: row[key] for key in ("class", "ours", "config")}
+    if not equal_data(own, saved):
+        raise StoreConflict(
+            f"{part_name(part)!r} is a {own['class']} with {own['config']}, but must be a {saved['class']} "
+            f"with {saved['config']}, as in the file"
+        )
+    return part

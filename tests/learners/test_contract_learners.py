@@ -1,0 +1,323 @@
+"""Everything registered keeps its contract, nothing escapes the registry, and the contract suite catches offenders."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+from copy import copy
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import equipoise.learners
+from equipoise.learner import Proposal
+from equipoise.learners import (
+    LEARNERS,
+    UCB,
+)
+from equipoise.settings import configurable, setting
+from equipoise.testing import check_learner
+from equipoise.testing.learners import CHECKS, ContextSource, random_actions
+from tests.episodes import random_trajectory, start_state
+from tests.learners.subjects import EPISODIC, SUBJECTS
+
+SHARED = {"_core"}  # the folder of what several learners share
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cls", "settings", "contexts"), SUBJECTS)
+def test_learner_keeps_the_contract(cls: type[Any], settings: dict[str, Any], contexts: ContextSource) -> None:
+    proved = check_learner(lambda: cls(**settings), contexts)
+    left_out = {check.__name__ for check in CHECKS} - {name.replace(" ", "_") for name in proved}
+    for_matrices = {"bad_contexts_are_refused_and_change_nothing", "bad_actions_are_refused_and_change_nothing"}
+    assert left_out == (set() if contexts is random_actions else for_matrices)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cls", "settings"), EPISODIC)
+def test_learner_of_episodes_keeps_the_contract(cls: type[Any], settings: dict[str, Any]) -> None:
+    proved = check_learner(lambda: cls(**settings), start_state, random_trajectory)
+    left_out = {check.__name__ for check in CHECKS} - {name.replace(" ", "_") for name in proved}
+    assert left_out == {"bad_contexts_are_refused_and_change_nothing", "bad_actions_are_refused_and_change_nothing"}
+
+
+def test_every_registered_learner_is_checked() -> None:
+    assert {cls for cls, *_ in (*SUBJECTS, *EPISODIC)} == set(LEARNERS.values())
+    assert {name: cls.__name__ for name, cls in LEARNERS.items()} == {name: name for name in LEARNERS}
+
+
+def learner_modules() -> list[str]:
+    return [module.name for module in pkgutil.iter_modules(equipoise.learners.__path__)]
+
+
+def test_every_file_of_the_learners_folder_holds_one_registered_learner_or_what_they_share() -> None:
+    homes = {cls.__module__.rpartition(".")[2] for cls in LEARNERS.values()}
+    assert homes | SHARED == set(learner_modules())
+    assert not homes & SHARED
+    assert len(homes) == len(LEARNERS)
+
+
+@pytest.mark.parametrize("module_name", sorted(set(learner_modules()) - SHARED))
+def test_every_public_class_that_decides_is_registered(module_name: str) -> None:
+    module = importlib.import_module(f"equipoise.learners.{module_name}")
+    found = {
+        name: cls
+        for name, cls in inspect.getmembers(module, inspect.isclass)
+        if cls.__module__ == module.__name__ and hasattr(cls, "decide") and not name.startswith("_")
+    }
+    assert found and found.items() <= LEARNERS.items()
+
+
+def test_every_public_name_of_the_folder_is_re_exported() -> None:
+    source = Path(equipoise.learners.__file__).read_text(encoding="utf-8")
+    imported = {
+        alias.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("equipoise.learners")
+        for alias in node.names
+    }
+    assert imported | {"LEARNERS"} == set(equipoise.learners.__all__)
+
+
+class FirstActionFiveLines:
+    """All that a user has to write."""
+
+    def decide(self, context):
+        return 0
+
+    def learn(self, context, action, reward):
+        pass
+
+
+minimal: Any = FirstActionFiveLines
+nothing: Any = object
+
+
+def test_minimal_learner_passes_what_applies_to_it() -> None:
+    assert check_learner(minimal) == [
+        "has a name and declares only known words",
+        "decides before any learning",
+        "proposals are well formed",
+        "what it provides is filled in",
+        "the same seed gives the same run",
+        "instances share nothing",
+        "a deep copy is independent and goes on identically",
+        "inputs are neither kept nor changed",
+        "memory does not grow with rounds",
+    ]
+
+
+def test_learner_without_the_methods_is_told_so() -> None:
+    with pytest.raises(AssertionError, match=r"failed: it raised InvalidArgument.*has no decide\(\), but must"):
+        check_learner(nothing)
+
+
+@configurable
+class Sound(UCB):
+    """A learner that passes; each offender below breaks one rule."""
+
+    arms: int = setting(default=6, kw_only=False)
+    noise: float = setting(default=0.2)
+
+
+class ClaimsTheUnknown(Sound):
+    accepts = frozenset({"everything"})
+
+
+class HasANumberForAName(Sound):
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = 5  # type: ignore[assignment]
+
+
+class NeedsALessonFirst(Sound):
+    def decide(self, context, rng=None):
+        if not self.memory.plays.any():
+            raise RuntimeError("nothing learned yet")
+        return super().decide(context, rng)
+
+
+class ProposesWhatIsNotOffered(Sound):
+    def decide(self, context, rng=None):
+        return super().decide(context, rng)._replace(action=len(context))
+
+
+class IsTooCertain(Sound):
+    def decide(self, context, rng=None):
+        return super().decide(context, rng)._replace(probability=1.5)
+
+
+class KnowsNoBound(Sound):
+    def decide(self, context, rng=None):
+        return super().decide(context, rng)._replace(lower=nan)
+
+
+class GainsByPlaying(Sound):
+    def decide(self, context, rng=None):
+        return super().decide(context, rng)._replace(regret=-0.1)
+
+
+class OffersWhatItLacks(Sound):
+    def decide(self, context, rng=None):
+        return Proposal(super().decide(context, rng).action)
+
+
+class RollsItsOwnDice(Sound):
+    def decide(self, context, rng=None):
+        return Proposal(int(np.random.default_rng().integers(len(context))), 0.0, 1.0, greedy=0, value=0.5)
+
+
+class SharesItsMemory(Sound):
+    shared: Any = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        SharesItsMemory.shared = self.memory = SharesItsMemory.shared or self.memory
+
+
+class CopiesItsMemoryByReference(Sound):
+    def __deepcopy__(self, memo):
+        return copy(self)
+
+
+class KeepsTheContext(Sound):
+    kept: Any = None
+
+    def decide(self, context, rng=None):
+        lower = 0.0 if self.kept is None else float(self.kept.sum())
+        return super().decide(context, rng)._replace(lower=lower)
+
+    def learn(self, context, action, reward, weight=1.0):
+        super().learn(context, action, reward, weight)
+        self.kept = context
+
+
+class OverwritesTheContext(Sound):
+    def learn(self, context, action, reward, weight=1.0):
+        super().learn(context, action, reward, weight)
+        context[...] = 0.0
+
+
+class RemembersEverything(Sound):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rewards: list[float] = []
+
+    def learn(self, context, action, reward, weight=1.0):
+        super().learn(context, action, reward, weight)
+        self.rewards.append(reward)
+
+
+class LearnsByDeciding(Sound):
+    def decide(self, context, rng=None):
+        proposal = super().decide(context, rng)
+        self.memory.reward_sums[0] += 1e-6
+        return proposal
+
+
+class ForgetsPartOfItsState(Sound):
+    def restore(self, state):
+        super().restore({**state, "mean_uppers": self.memory.mean_uppers})
+
+
+class ShowsItsMemoryWithoutCopying(Sound):
+    def state(self):
+        return {**super().state(), "plays": self.memory.plays}
+
+
+class KeepsTheStateItIsGiven(Sound):
+    def restore(self, state):
+        super().restore(state)
+        self.memory = self.memory._replace(mean_uppers=state["mean_uppers"])
+
+
+class HasObjectsInItsState(Sound):
+    def state(self):
+        return {**super().state(), "notes": np.array([None])}
+
+
+class TakesAnyState(Sound):
+    def restore(self, state):
+        own = super().state()
+        super().restore({name: np.resize(state.get(name, array), array.shape) for name, array in own.items()})
+
+
+class TakesAnyContext(Sound):
+    def check_context(self, context):
+        return np.zeros((min(max(len(context), 1), self.arms), 1))
+
+
+class TakesAnyAction(Sound):
+    def check_offered(self, context, action):
+        return self.check_context(context), 0 if action is None else action % len(context)
+
+
+class TakesAnyReward(Sound):
+    def check_reward(self, reward, weight):
+        return float(reward or 0.0)
+
+
+class LearnsBeforeItRefuses(Sound):
+    def learn(self, context, action, reward, weight=1.0):
+        self.memory.plays[0] += 1
+        super().learn(context, action, reward, weight)
+        self.memory.plays[0] -= 1
+
+
+class MisstatesASetting(Sound):
+    def config(self):
+        return {"arms": self.arms, "noise": 0.9}
+
+
+class HasConfigThatIsNoData(Sound):
+    def config(self):
+        return {"arms": self.arms, "noise": np.float32(0.2)}
+
+
+OFFENDERS = {
+    ClaimsTheUnknown: "has a name and declares only known words",
+    HasANumberForAName: "has a name and declares only known words",
+    NeedsALessonFirst: "decides before any learning",
+    ProposesWhatIsNotOffered: "proposals are well formed",
+    IsTooCertain: "proposals are well formed",
+    KnowsNoBound: "proposals are well formed",
+    GainsByPlaying: "proposals are well formed",
+    OffersWhatItLacks: "what it provides is filled in",
+    RollsItsOwnDice: "the same seed gives the same run",
+    SharesItsMemory: "instances share nothing",
+    CopiesItsMemoryByReference: "a deep copy is independent and goes on identically",
+    KeepsTheContext: "inputs are neither kept nor changed",
+    OverwritesTheContext: "inputs are neither kept nor changed",
+    RemembersEverything: "memory does not grow with rounds",
+    LearnsByDeciding: "deciding changes nothing",
+    ForgetsPartOfItsState: "state survives a round trip in mid run",
+    ShowsItsMemoryWithoutCopying: "state survives a round trip in mid run",
+    KeepsTheStateItIsGiven: "state survives a round trip in mid run",
+    HasObjectsInItsState: "state survives a round trip in mid run",
+    TakesAnyState: "states that do not fit are refused",
+    TakesAnyContext: "bad contexts are refused and change nothing",
+    LearnsBeforeItRefuses: "bad contexts are refused and change nothing",
+    TakesAnyAction: "bad actions are refused and change nothing",
+    TakesAnyReward: "bad rewards are refused and change nothing",
+    MisstatesASetting: "config rebuilds an equal learner",
+    HasConfigThatIsNoData: "config rebuilds an equal learner",
+}
+
+
+def test_the_learner_that_offenders_derive_from_is_sound() -> None:
+    assert len(check_learner(Sound)) == len(CHECKS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("offender", OFFENDERS, ids=lambda cls: cls.__name__)
+def test_offender_is_caught_by_the_check_it_breaks(offender: type[Any]) -> None:
+    with pytest.raises(AssertionError) as error:
+        check_learner(offender)
+    assert str(error.value).startswith(f"check {OFFENDERS[offender]!r} failed: ")
+
+
+def test_every_check_has_an_offender() -> None:
+    assert set(OFFENDERS.values()) == {check.__name__.replace("_", " ") for check in CHECKS}

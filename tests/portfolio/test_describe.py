@@ -1,0 +1,141 @@
+"""What portfolios, certificates and standings say in sentences: only what was given, what is possible, and how sure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from equipoise import Certificate, Portfolio, Standing
+from equipoise.bounds import Observed, Power
+from equipoise.learner import unique_names
+from equipoise.learners import OFUL, Constant
+from equipoise.selectors import (
+    D3RB,
+    ED2RB,
+    UCB1,
+    BalancedElimination,
+    EpochBalancing,
+    RealizedBalancing,
+    Uniform,
+)
+
+WITHOUT_BOUNDS: list[Any] = [RealizedBalancing, UCB1, D3RB, ED2RB, Uniform]
+
+
+def played(selector: Any, rounds: int = 200, means: tuple[float, float] = (0.2, 0.8)) -> Portfolio:
+    portfolio = Portfolio([Constant(0), Constant(0)], selector)
+    for _ in range(rounds):
+        decision = portfolio.decide(None)
+        portfolio.learn(decision, means[decision.learner])
+    return portfolio
+
+
+@pytest.mark.parametrize("make", WITHOUT_BOUNDS)
+def test_nothing_is_said_of_bounds_that_were_not_given(make: Any) -> None:
+    portfolio = played(make(2))
+    assert not portfolio.certificate().assumes_bounds
+    assert not re.search(r"\bbounds?\b", portfolio.describe())
+
+
+def test_what_rests_on_bounds_says_so() -> None:
+    portfolio = played(BalancedElimination([Power(0.5)] * 2), 80)
+    certificate, *learners = portfolio.describe().splitlines()
+    assert certificate.startswith("With confidence 0.95, if the bound of some active learner holds, the best expected")
+    assert any("if the bound of this learner holds" in line for line in learners)
+    assert played(RealizedBalancing(2, bounds=[Power(0.5)] * 2)).certificate().assumes_bounds
+
+
+def test_under_adversarial_contexts_the_presumption_is_that_of_the_classes() -> None:
+    learners = [OFUL(2), OFUL(3)]
+    certificate = Portfolio(learners, EpochBalancing.for_learners(learners)).certificate()
+    assert ", if some active learner is well specified, the best expected reward, averaged" in certificate.describe()
+    assert (
+        replace(certificate, consistent=False)
+        .describe()
+        .endswith("all active learners are misspecified: the rewards contradict them.")
+    )
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 5, 30, 200])
+@pytest.mark.parametrize("make", [*WITHOUT_BOUNDS, lambda n: BalancedElimination([Power(0.5)] * n)])
+def test_no_reward_outside_the_range_is_printed(make: Any, rounds: int) -> None:
+    text = played(make(2), rounds).describe()
+    rewards = re.findall(r"expected reward is at (?:least|most) (-?\d+(?:\.\d+)?)", text)
+    rewards += re.findall(r"and at most (-?\d+(?:\.\d+)?) if the bound", text)
+    rewards += [end for pair in re.findall(r"lies in \[(-?\d+(?:\.\d+)?), (-?\d+(?:\.\d+)?)\]", text) for end in pair]
+    assert rewards and all(0.0 <= float(reward) <= 1.0 for reward in rewards)
+
+
+@pytest.mark.parametrize("make", [*WITHOUT_BOUNDS, lambda n: BalancedElimination([Power(0.5)] * n)])
+def test_every_proved_sentence_has_its_confidence(make: Any) -> None:
+    for line in played(make(2)).describe().splitlines():
+        for sentence in re.split(r"(?<=\.) (?=[A-Z])", line):
+            proved = "at least" in sentence or "at most" in sentence or "lies in" in sentence
+            assert "With confidence 0.95" in sentence or not proved, sentence
+
+
+def test_a_standing_alone_states_facts_only() -> None:
+    row = Standing(0, 75, 3, 0.8, 0.3, 1.0, 0.5, 2.1, active=True)
+    assert row.describe("good") == "good: 75 plays (3 without a reward), mean reward 0.8."
+    assert row._replace(active=False, pending=0).describe("good") == "good: 75 plays, eliminated, mean reward 0.8."
+    assert row._replace(plays=1, pending=1, mean_reward=float("nan")).describe("a") == "a: 1 play (1 without a reward)."
+
+
+CERTIFICATE = Certificate(
+    rounds=1,
+    resolved_rounds=1,
+    optimum_lower=0.25,
+    optimum_upper=1.0,
+    regret_lower=0.0,
+    regret_upper=1.0,
+    learner_regret_lowers=(0.0,),
+    delta=0.05,
+    learners_delta=0.0,
+    consistent=True,
+    valid=True,
+)
+
+
+def test_a_certificate_in_sentences() -> None:
+    assert CERTIFICATE.describe() == (
+        "With confidence 0.95, the best expected reward lies in [0.25, 1] and the total regret of 1 round is at least "
+        "0 and at most 1."
+    )
+    assert replace(CERTIFICATE, valid=False).describe() == (
+        "No statement: radius_scale is below 1, and a narrowed radius proves nothing."
+    )
+    assert replace(CERTIFICATE, consistent=False, assumes_bounds=True).describe() == (
+        "With confidence 0.95, the bounds of all active learners are false: the rewards contradict them."
+    )
+    assert replace(CERTIFICATE, learners_delta=0.95).describe() == (
+        "No statement: the failure probabilities of selector and learners add up to 1 or more (0.05 + 0.95)."
+    )
+
+
+def test_learners_own_failure_probabilities_lower_the_confidence() -> None:
+    portfolio = Portfolio([OFUL(2, delta=0.01), OFUL(3, delta=0.01)], BalancedElimination([Observed()] * 2))
+    assert portfolio.describe().startswith("With confidence 0.93, if the bound")
+
+
+def test_equal_names_are_told_apart() -> None:
+    assert unique_names(["a", "b", "a", "a"]) == ("a", "b", "a (2)", "a (3)")
+    assert unique_names(["a", "a (2)", "a"]) == ("a", "a (2)", "a (3)")
+    assert unique_names([]) == ()
+    portfolio = played(Uniform(2), 60)
+    assert portfolio.learner_names == ("Constant(0)", "Constant(0) (2)")
+    assert {portfolio.decide(None).learner_name for _ in range(50)} == set(portfolio.learner_names)
+    lines = portfolio.describe().splitlines()
+    assert lines[1].startswith("Constant(0): ") and lines[2].startswith("Constant(0) (2): ")
+    assert [row["name"] for row in portfolio.to_json()["standing"]] == list(portfolio.learner_names)
+
+
+def test_the_forecast_names_the_learners_apart() -> None:
+    text = played(BalancedElimination([Power(0.5)] * 2), 150).describe()
+    assert re.search(
+        r"If mean rewards stay as they are, Constant\(0\) would be eliminated on the evidence of Constant\(0\) \(2\) "
+        r"after \d+ more plays, in about \d+ rounds\.",
+        text,
+    )

@@ -1,0 +1,390 @@
+"""What selectors need of learners: refused where it is lacking, and served by a portfolio where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from equipoise import Portfolio, Proposal
+from equipoise.bounds import Observed, Power
+from equipoise.compatibility import NEEDS, provided_by
+from equipoise.errors import IncompatibleLearner, InvalidArgument
+from equipoise.learner import ACCEPTS, PROVIDES, part_name
+from equipoise.learners import LEARNERS, OFUL, UCB, EpsilonGreedy
+from equipoise.learners._core.linear_class import LinearClass, linear_class
+from equipoise.problems import KArmedBandit, LinearBandit
+from equipoise.selector import NEEDS as DECLARED_NEEDS
+from equipoise.selectors import (
+    SELECTORS,
+    UCBC,
+    Corral,
+    EpochBalancing,
+    StochasticCorral,
+    StochasticEXP3P,
+    TsallisCorral,
+)
+from equipoise.simulation.tapes import why_not_tapes
+from tests.recorders import saved
+from tools.pages.command import write_pages
+from tools.pages.compatibility import PROVIDED, examples, page
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Bare:
+    """A learner of two methods, which has nothing that a selector may need."""
+
+    def decide(self, context):
+        return 0
+
+    def learn(self, context, action, reward):
+        pass
+
+
+MAKERS: dict[str, Any] = {
+    **{type(learner).__name__: lambda learner=learner: type(learner)(**learner.config()) for learner in examples()},
+    "Bare": Bare,
+}
+
+
+# What every selector needs of its learners and what every learner has, written by hand from docs/algorithms.md. The
+# matrix below expects what these tables say, so that a wrong declaration in the package fails it.
+SELECTORS_NEED: dict[str, set[str]] = {
+    "BalancedElimination": {"bounds"},
+    "EpochBalancing": {"actions", "lower", "nested"},
+    "AdversarialElimination": {"actions", "lower", "nested"},
+    "RealizedBalancing": set(),
+    "RegretBalancing": {"bounds"},
+    "DynamicBalancing": {"bounds"},
+    "D3RB": set(),
+    "ED2RB": set(),
+    "ExploreCommitExploit": {"bounds"},
+    "RateAdaptive": set(),
+    "Uniform": set(),
+    "Corral": {"weight"},
+    "TsallisCorral": {"weight"},
+    "StochasticCorral": {"snapshots"},
+    "StochasticEXP3P": {"snapshots"},
+    "UCBC": {"bounds"},
+    "GreedyMean": set(),
+    "UCB1": set(),
+    "EXP3": set(),
+    "Oracle": set(),
+}
+ANY_LEARNER = {"bounds", "actions"}  # needs that no learner can fail to meet
+LEARNERS_HAVE: dict[str, set[str]] = {
+    "OFUL": {"lower", "regret", "weight", "off_policy", "snapshots", "nested"},
+    "LinearThompson": {"lower", "regret", "weight", "off_policy", "snapshots", "nested"},
+    "UCB": {"lower", "regret", "weight", "snapshots"},
+    "EpsilonGreedy": {"weight", "snapshots"},
+    "SquareCB": {"off_policy", "snapshots"},
+    "Constant": {"weight", "off_policy", "snapshots"},
+    "Scheduled": {"regret", "snapshots"},
+    "ModCB": {"snapshots", "nested"},
+    "OSOM": {"snapshots", "nested"},
+    "ALBNorm": {"lower", "regret", "off_policy", "snapshots", "nested"},
+    "ALBDim": {"snapshots"},
+    "MisspecificationAdaptive": {"snapshots"},
+    "LSVI_UCB": {"regret", "snapshots"},
+    "UCBVI": {"regret", "snapshots"},
+    "QLearning": {"snapshots"},
+    "Eleanor": {"snapshots"},
+    "Bare": set(),
+}
+COMPARED = {"lower", "regret", "weight", "off_policy", "snapshots", "nested"}
+BOUND: dict[str, Any] = {"power": Power(1.0), "observed": Observed()}
+REFUSAL = {
+    "weight": "importance weights",
+    "snapshots": "policies can be saved",
+    "lower": "a lower bound",
+    "nested": "nested model classes",
+    "regret": "no 'regret'",
+}
+
+
+def pairs() -> Iterator[Any]:
+    """Every selector with every learner; with both kinds of bounds where the selector takes bounds."""
+    for selector, needs in SELECTORS_NEED.items():
+        for learner, has in LEARNERS_HAVE.items():
+            for bound in BOUND if "bounds" in needs else ("",):
+                unmet = (needs | ({"regret"} if bound == "observed" else set())) - ANY_LEARNER - has
+                yield pytest.param(selector, learner, bound, unmet, id=f"{selector}-{learner}{bound and '-'}{bound}")
+
+
+PAIRS = list(pairs())
+
+
+def selector_for(name: str, learner: str, bound: str) -> Any:
+    """A selector of this class for two learners like the named one."""
+    cls, needs = SELECTORS[name], SELECTORS_NEED[name]
+    others: dict[str, Any] = {"best": 0} if name == "Oracle" else {}
+    if cls in (Corral, StochasticCorral, StochasticEXP3P, TsallisCorral, UCBC):
+        others["rounds"] = 100
+    if "nested" in needs:
+        stated = "nested" in LEARNERS_HAVE[learner]
+        return cls([linear_class(MAKERS[learner]()) if stated else LinearClass("other", 2)] * 2, **others)
+    return cls([BOUND[bound]] * 2 if bound else 2, **others)
+
+
+@pytest.mark.parametrize(("selector_class", "learner_class", "bound", "unmet"), PAIRS)
+def test_every_pair_is_refused_exactly_when_a_need_is_not_met(
+    selector_class: str, learner_class: str, bound: str, unmet: set[str]
+) -> None:
+    learners = [MAKERS[learner_class](), MAKERS[learner_class]()]
+    selector = selector_for(selector_class, learner_class, bound)
+    if not unmet:
+        assert Portfolio(learners, selector).learners == tuple(learners)
+        return
+    with pytest.raises(IncompatibleLearner) as refusal:
+        Portfolio(learners, selector)
+    assert repr(part_name(learners[0])) in str(refusal.value)
+    assert part_name(selector) in str(refusal.value)
+    assert any(REFUSAL[need] in str(refusal.value) for need in unmet)
+
+
+def test_the_matrix_is_complete_and_without_repeats() -> None:
+    assert set(SELECTORS_NEED) == set(SELECTORS)
+    assert set(LEARNERS_HAVE) == {*LEARNERS, "Bare"} == set(MAKERS)
+    with_bounds = sum("bounds" in needs for needs in SELECTORS_NEED.values())
+    assert len(PAIRS) == len({case.id for case in PAIRS}) == (len(SELECTORS) + with_bounds) * len(MAKERS)
+
+
+@pytest.mark.parametrize("selector_class", SELECTORS_NEED)
+def test_declared_needs_are_those_of_the_table(selector_class: str) -> None:
+    assert SELECTORS[selector_class].needs == SELECTORS_NEED[selector_class]
+
+
+@pytest.mark.parametrize("learner_class", LEARNERS_HAVE)
+def test_what_a_learner_declares_is_what_the_table_says(learner_class: str) -> None:
+    assert provided_by(MAKERS[learner_class]()) & COMPARED == LEARNERS_HAVE[learner_class]
+
+
+def test_the_pairs_cover_refusal_and_consent_of_every_need() -> None:
+    """So that the matrix is not empty."""
+    for need in set(NEEDS) - ANY_LEARNER:
+        assert {need in has for has in LEARNERS_HAVE.values()} == {True, False}
+        assert any(need in needs for needs in SELECTORS_NEED.values())
+    unmet = [case.values[3] for case in PAIRS]
+    assert {need for needs in unmet for need in needs} == {*NEEDS, "regret"} - ANY_LEARNER
+
+
+def test_the_tables_know_every_word() -> None:
+    assert set(NEEDS) == DECLARED_NEEDS
+    assert set(PROVIDED) == ACCEPTS | PROVIDES | {"snapshots", "nested"}
+
+
+def test_the_page_is_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8") == page()
+    monkeypatch.chdir(tmp_path)
+    write_pages(["compatibility"])
+    assert (tmp_path / "docs" / "compatibility.md").read_text(encoding="utf-8") == page()
+
+
+@pytest.mark.parametrize("make", [lambda: Corral(2, rounds=50), lambda: StochasticCorral(2, rounds=50)])
+def test_sharing_is_refused_where_learners_are_told_in_another_way(make: Any) -> None:
+    with pytest.raises(
+        InvalidArgument, match=r"share_data is True, but (Corral|Stochastic corral) decides itself what each learner"
+    ):
+        Portfolio([OFUL(2), OFUL(3)], make(), share_data=True)
+
+
+def test_copies_must_be_copies() -> None:
+    Portfolio([UCB(2), UCB(2, name="twin"), OFUL(2), OFUL(2)], UCBC([Power(1.0)] * 2, rounds=9, copies=2))
+    with pytest.raises(
+        IncompatibleLearner, match=r"UCB-C needs 2 copies of every learner, but 'OFUL\(d=3\)' \(learner 3\)"
+    ):
+        Portfolio([UCB(2), UCB(2), OFUL(2), OFUL(3)], UCBC([Power(1.0)] * 2, rounds=9, copies=2))
+
+
+def test_tapes_are_refused_with_the_reason() -> None:
+    problem = KArmedBandit([0.2, 0.5])
+    reasons = {
+        cls: why_not_tapes(problem, cls(2, rounds=9), False) for cls in (Corral, TsallisCorral, StochasticCorral)
+    }
+    assert reasons == {
+        Corral: "Corral gives learners importance-weighted rewards",
+        TsallisCorral: "Tsallis corral gives learners importance-weighted rewards",
+        StochasticCorral: "Stochastic corral plays earlier policies of its learners",
+    }
+    assert why_not_tapes(problem, UCBC([Power(1.0)], rounds=9), False) is None
+
+
+class Told:
+    """Proposes its own number and keeps its lessons."""
+
+    accepts = frozenset({"weight"})
+
+    def __init__(self, number: int) -> None:
+        self.number, self.lessons, self.failures = number, list[tuple[Any, ...]](), 0
+
+    def decide(self, context):
+        return self.number
+
+    def learn(self, context, action, reward, weight=1.0):
+        if self.failures:
+            self.failures -= 1
+            raise RuntimeError("not now")
+        self.lessons.append((context, action, reward, weight))
+
+
+@pytest.mark.parametrize("cls", [Corral, TsallisCorral])
+def test_every_learner_is_told_of_every_round_with_its_weight(cls: Any) -> None:
+    learners = [Told(i) for i in range(3)]
+    selector = cls(3, rounds=60)
+    portfolio = Portfolio(learners, selector, seed=4)
+    for t in range(60):
+        decision = portfolio.decide(t)
+        assert decision.action == decision.learner
+        portfolio.learn(decision, 0.25)
+        for i, learner in enumerate(learners):
+            expected = (t, i, 0.25, 1 / decision.probability) if i == decision.learner else (t, i, 0.0, 0.0)
+            assert learner.lessons[-1] == expected
+    assert all(len(learner.lessons) == 60 for learner in learners)
+
+
+def test_a_learner_that_fails_is_told_again_and_nobody_twice() -> None:
+    learners = [Told(i) for i in range(3)]
+    portfolio = Portfolio(learners, Corral(3, rounds=60), seed=4)
+    decision = portfolio.decide(None)
+    learners[2].failures = 1
+    with pytest.raises(RuntimeError):
+        portfolio.learn(decision, 0.5)
+    portfolio.learn(decision, 0.5)
+    assert [len(learner.lessons) for learner in learners] == [1, 1, 1]
+
+
+class Shows:
+    """Shows what it chose last."""
+
+    def choose(self, rng=None):
+        self.chosen = super().choose(rng)  # type: ignore[misc]
+        return self.chosen
+
+
+class WatchedCorral(Shows, StochasticCorral):
+    pass
+
+
+class WatchedEXP3P(Shows, StochasticEXP3P):
+    pass
+
+
+@pytest.mark.parametrize("cls", [WatchedCorral, WatchedEXP3P])
+def test_second_rounds_play_a_stored_policy_and_teach_nobody(cls: Any) -> None:
+    """Against a store of all policies: the number that is drawn names the policy that plays."""
+    problem, rng = LinearBandit(6, 3, 4), np.random.default_rng(2)
+    learners: list[Any] = [OFUL(2), OFUL(5), EpsilonGreedy(4, epsilon=0.3)]
+    selector = cls(3, rounds=300)
+    portfolio = Portfolio(learners, selector, seed=9)
+    policies: list[list[Any]] = [[], [], []]
+    replayed = 0
+    for _ in range(300):
+        before = [learner.state() for learner in learners]
+        context = problem.observe(rng)
+        decision = portfolio.decide(context)
+        chosen, i = selector.chosen, decision.learner
+        portfolio.learn(decision, problem.respond(context, decision.action, rng))
+        if chosen.teach:
+            policies[i].append(before[i])
+            continue
+        for learner, state in zip(learners, before, strict=True):
+            for name, array in learner.state().items():
+                np.testing.assert_array_equal(array, state[name])
+        assert chosen.snapshot is not None
+        if i < 2:  # the policies without dice
+            twin = type(learners[i])(**learners[i].config())
+            twin.restore(policies[i][chosen.snapshot - 1])
+            assert twin.decide(context).action == decision.action
+            replayed += chosen.snapshot < len(policies[i])
+    assert replayed > 30
+
+
+def test_a_kept_policy_that_fails_to_decide_leaves_the_learner_and_the_round_as_they_were() -> None:
+    portfolio = Portfolio([OFUL(2), OFUL(3)], StochasticCorral(2, rounds=100), seed=1)
+    context = np.eye(3) * 0.5
+    for _ in range(7):
+        portfolio.learn(portfolio.decide(context), 0.5)
+    before = saved(portfolio)
+    with pytest.raises(InvalidArgument):
+        portfolio.decide([[1.0]])  # too few columns; the eighth round is a second one
+    assert saved(portfolio) == before
+
+
+def test_a_withdrawn_round_leaves_the_policy_that_was_kept_before_it() -> None:
+    """Every first round is withdrawn once before it counts; the store of all policies says what must play."""
+    problem, rng = LinearBandit(6, 3, 4), np.random.default_rng(2)
+    learners = [OFUL(2), OFUL(5)]
+    selector = WatchedCorral(2, rounds=200)
+    portfolio = Portfolio(learners, selector, seed=9)
+    policies: list[list[Any]] = [[], []]
+    for _ in range(200):
+        context = problem.observe(rng)
+        if selector.kernel_state.turn[0].learner < 0:
+            portfolio.withdraw(portfolio.decide(context))
+        before = [learner.state() for learner in learners]
+        decision = portfolio.decide(context)
+        chosen, i = selector.chosen, decision.learner
+        if chosen.teach:
+            policies[i].append(before[i])
+        else:
+            assert chosen.snapshot is not None
+            twin = OFUL(learners[i].dim)
+            twin.restore(policies[i][chosen.snapshot - 1])
+            assert twin.decide(context).action == decision.action
+        portfolio.learn(decision, problem.respond(context, decision.action, rng))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Corral(2, rounds=200),
+        lambda: TsallisCorral(2, rounds=200),
+        lambda: StochasticCorral(2, rounds=200),
+        lambda: StochasticEXP3P(2, rounds=200),
+        lambda: UCBC([Power(1.0)], rounds=200, copies=2),
+    ],
+)
+def test_a_saved_portfolio_goes_on_as_if_nothing_had_happened(make: Any, tmp_path: Path) -> None:
+    problem, rng = LinearBandit(6, 3, 4), np.random.default_rng(2)
+    portfolio = Portfolio([OFUL(3), OFUL(3)], make(), seed=3)
+    contexts = [problem.observe(rng) for _ in range(120)]
+    waiting = []
+    for t in range(61):
+        decision = portfolio.decide(contexts[t])
+        portfolio.learn(decision, 0.1 * (decision.action + 1)) if t % 5 else waiting.append(decision)
+    portfolio.save(tmp_path / "half")
+    copy = Portfolio.load(tmp_path / "half")
+    for whole in (portfolio, copy):
+        for decision in waiting:
+            whole.learn(decision.id, 0.1 * (decision.action + 1))
+    for t in range(61, 120):
+        pair = portfolio.decide(contexts[t]), copy.decide(contexts[t])
+        assert pair[0] == pair[1]
+        for whole, decision in zip((portfolio, copy), pair, strict=True):
+            whole.learn(decision, 0.1 * (decision.action + 1))
+    assert saved(portfolio) == saved(copy)
+
+
+def test_all_learners_propose_where_one_of_them_may_be_told_it_did_not_play() -> None:
+    asked = []
+
+    class Asked(Told):
+        def decide(self, context):
+            asked.append(self.number)
+            return Proposal(self.number)
+
+    portfolio = Portfolio([Asked(0), Asked(1)], Corral(2, rounds=10))
+    portfolio.decide(None)
+    assert sorted(asked) == [0, 1]
+
+
+def test_the_need_for_nested_classes_names_selector_and_learner() -> None:
+    with pytest.raises(
+        IncompatibleLearner,
+        match=r"Epoch balancing needs learners with nested model classes: learner 'UCB' has no model_class",
+    ):
+        Portfolio([UCB(2), UCB(2)], EpochBalancing([LinearClass("a", 2), LinearClass("b", 4)]))

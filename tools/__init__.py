@@ -1,0 +1,1 @@
+"""Benchmarks and writers of generated pages: for a checkout, not part of the package."""

@@ -1,0 +1,1 @@
+"""Benchmarks: time per round beside plain loops and other libraries."""

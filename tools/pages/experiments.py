@@ -1,0 +1,182 @@
+"""The page of an experiment in the documentation: claim, setting, measurements and findings.
+
+Numbers and figure come from a run of the experiment with its default settings, claim and setting from the experiment
+itself. The findings are written by hand in the page and kept. `python -m tools.pages NAME` writes a page again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf, sqrt
+from pathlib import Path
+from textwrap import fill
+
+import numpy as np
+
+from equipoise.lab.experiment import Experiment
+from equipoise.lab.report.figures import regret_figure, small_png
+from equipoise.lab.report.report import PAPER
+from equipoise.lab.report.tables import command_line, facts, with_error
+from equipoise.lab.runs.results import Results
+from equipoise.lab.runs.summary import PRICE_FLOOR, Row, rows_of
+from equipoise.selectors import BalancedElimination
+from equipoise.storage.files import write_atomic
+from equipoise.theory.closed_forms import ClosedForm, closed_form
+from tools.pages.findings import findings
+
+HEAD = ("", "regret", "worst seed", "price", "eliminated", "guarantee")
+WIDTH = 120  # characters of a line of text
+
+
+def write_page(experiment: Experiment, results: Results, folder: Path) -> list[Path]:
+    """Write page and picture; returns their paths."""
+    page, picture = folder / f"{experiment.name}.md", folder / f"{experiment.name}.png"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(picture, small_png(regret_figure(results)))
+    write_atomic(page, ("\n".join(_lines(experiment, results)) + "\n").encode())
+    return [page, picture]
+
+
+def _lines(experiment: Experiment, results: Results) -> Iterator[str]:
+    command = command_line(results.experiment["settings"], experiment.defaults, experiment.selectors)
+    yield f"# `{experiment.name}`: {experiment.title}\n"
+    yield fill(f"**Claim.** {experiment.claim}", WIDTH) + "\n"
+    yield fill(f"Section “{experiment.section}” of {PAPER}.", WIDTH) + "\n"
+    yield f"## Setting\n\n{experiment.setting}\n"
+    yield f"## Measured\n\n```sh\n{command}\n```\n"
+    for instance in results.instances:
+        if instance:
+            yield f"### {instance[0].upper()}{instance[1:]}\n"
+        if known := facts(results.summary, instance):
+            yield f"Unknown to the learners: {known}.\n"
+        yield from _table(experiment, results, instance)
+        yield f"\n{_outcome(results, instance)}\n"
+    if len(results.instances) > 1:
+        yield f"{_everywhere(results)}\n"
+    yield f"![Regret over rounds of every learner alone and of every selector]({experiment.name}.png)\n"
+    yield f"{_explanations(experiment, results)}\n"
+    yield f"## What it shows\n\n{findings(f'experiments/{experiment.name}.md', experiment.name)}\n"
+    yield f"*Written by `python -m tools.pages {experiment.name}` with version {results.experiment['version']}.*"
+
+
+def _table(experiment: Experiment, results: Results, instance: str) -> Iterator[str]:
+    summary, seeds = results.summary, results.summary["seeds"]
+    learners = rows_of(summary, "learners", instance)
+    yield f"| {' | '.join(HEAD)} |"
+    yield f"|---|{'---:|' * 3}---|---:|"
+    for row in learners:
+        cells = [
+            row["name"],
+            with_error(row["regret_mean"], row["regret_se"]),
+            _worst(results, row, "learner"),
+            "",
+            "",
+            "",
+        ]
+        yield f"| {' | '.join(cells)} |"
+    for row in rows_of(summary, "selectors", instance):
+        eliminated = [
+            f"{learner['name']} in {round(share * seeds)}"
+            for learner, share in zip(learners, row["eliminated_share"], strict=True)
+            if share > 0
+        ]
+        cells = [
+            f"**{row['name']}**",
+            f"**{with_error(row['regret_mean'], row['regret_se'])}**",
+            _worst(results, row, "selector"),
+            f"**{with_error(row['price_mean'], row['price_se'])}**",
+            "; ".join(eliminated) or "none",
+            _guarantee_cell(experiment, results, instance, row["name"]),
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _worst(results: Results, row: Row, kind: str) -> str:
+    curves = results.curves_of(row.get("instance", "")).filter(kind=kind, curve=row["name"])
+    last = curves.filter(round=results.summary["rounds"])
+    return with_error(float(np.max(last["regret"].to_numpy())), None)
+
+
+def _outcome(results: Results, instance: str) -> str:
+    """The outcome in two sentences."""
+    learners = sorted(rows_of(results.summary, "learners", instance), key=lambda row: float(row["regret_mean"]))
+    best = min(rows_of(results.summary, "selectors", instance), key=lambda row: float(row["regret_mean"]))
+    median = float(np.median([row["regret_mean"] for row in learners]))
+    place = "below" if best["regret_mean"] < median else "above"
+    return (
+        f"Best learner alone: {learners[0]['name']}. Best selector: `{best['name']}`, price "
+        f"{with_error(best['price_mean'], None)}; its regret is {place} that of the median learner "
+        f"({with_error(median, None)})."
+    )
+
+
+def _everywhere(results: Results) -> str:
+    """Which selectors are better than the median learner on every instance."""
+    better = []
+    for label in results.experiment["settings"]["selectors"]:
+        for instance in results.instances:
+            median = np.median([row["regret_mean"] for row in rows_of(results.summary, "learners", instance)])
+            rows = rows_of(results.summary, "selectors", instance)
+            if next(row for row in rows if row["name"] == label)["regret_mean"] >= median:
+                break
+        else:
+            better.append(f"`{label}`")
+    return f"Below the median learner on every instance: {', '.join(better) or 'none'}."
+
+
+def _explanations(experiment: Experiment, results: Results) -> str:
+    n_seeds = results.summary["seeds"]
+    widths = {instance: _width(experiment, results, instance) for instance in results.instances}
+    floors = {name: PRICE_FLOOR * width * sqrt(results.summary["rounds"]) for name, width in widths.items()}
+    if set(widths.values()) == {1.0}:
+        floor, largest = f"{PRICE_FLOOR:g} √T = {max(floors.values()):,.0f} (for rewards of width 1)", "one"
+    else:
+        stated = [f"{name}: {floor:,.0f}".removeprefix(": ") for name, floor in floors.items()]
+        same = len(set(floors.values())) == 1
+        floor = f"{PRICE_FLOOR:g} w √T (w the largest return; {'; '.join(stated[:1] if same else stated)})"
+        largest = "w"
+    return fill(
+        f"Means over {n_seeds} seeds, ± one standard error. Price is the regret of a selector over that of the best "
+        f"learner alone on the same instance, the latter taken as at least {floor}, since no selector avoids "
+        f"regret of order √T. Eliminated: the learners that were eliminated, and in how many of {n_seeds} seeds. "
+        "Guarantee: the theorem's bound on the regret of the selector with these candidate bounds, for the learners "
+        "whose bounds held at all recorded rounds of all seeds; vacuous means more than "
+        f"{largest} per round, a dash that no closed form applies.",
+        WIDTH,
+    )
+
+
+def _width(experiment: Experiment, results: Results, instance: str) -> float:
+    """The width of the range of rewards."""
+    return experiment.set_up(results.experiment["settings"], 0, instance).reward_width
+
+
+def _guarantee_cell(experiment: Experiment, results: Results, instance: str, label: str) -> str:
+    promise = guarantee(experiment, results, instance, label)
+    if promise is None:
+        return "–"
+    trivial = _width(experiment, results, instance) * results.summary["rounds"]
+    return "vacuous" if promise >= trivial else f"{promise:,.0f}"
+
+
+def guarantee(experiment: Experiment, results: Results, instance: str, label: str) -> float | None:
+    """The proven regret bound of a selector with closed-form bounds; None for other selectors, inf if none holds."""
+    setup = experiment.set_up(results.experiment["settings"], 0, instance)
+    selector = setup.selectors[label]
+    if not isinstance(selector, BalancedElimination) or not setup.problem.iid:
+        return None
+    low, high = selector.reward_range
+    bounds = [bound for bound in selector.bounds or () if isinstance(bound, ClosedForm)]
+    if len(bounds) < len(setup.learners):
+        return None
+    names = [row["name"] for row in rows_of(results.summary, "learners", instance)]
+    pairs = zip(names, bounds, strict=True)
+    held = [_bound_held(bound, high - low, results, instance, name) for name, bound in pairs]
+    return closed_form(selector, held, results.summary["rounds"]) if any(held) else inf
+
+
+def _bound_held(bound: ClosedForm, width: float, results: Results, instance: str, learner: str) -> bool:
+    """Whether the regret of a learner alone was within its bound at all recorded rounds of all seeds."""
+    curve = results.curves_of(instance).filter(kind="learner", curve=learner)
+    limits = np.array([min(bound.raw(n), width * n) for n in curve["round"].to_list()])
+    return bool(np.all(curve["regret"].to_numpy() <= limits * (1 + 1e-12)))
