@@ -35,7 +35,7 @@ NAMES = ("nested", "misspecification", "confidence", "ucb-width", "context-or-no
 # Few learners: joint runs are compiled for each number of them, which takes longer than the runs.
 TINY: dict[str, dict[str, Any]] = {
     "nested": {"d_max": 8, "d_star": 4},
-    "confidence": {"dim": 3, "n_actions": 5, "kappa_min": 0.5},  # as many learners as in the recorded run
+    "confidence": {"dim": 3, "n_actions": 5, "kappa_min": 0.25},
 }
 ROUNDS, SEEDS = 400, 2
 FILES = ("report.html", "regret.png", "regret.svg", "summary.json", "curves.parquet", "eliminations.jsonl")
