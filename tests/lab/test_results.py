@@ -37,7 +37,7 @@ def test_log_rounds_end_in_the_last_round_and_are_dense(n_rounds: int, per_decad
     assert rounds[0] == 1
     assert rounds[-1] == n_rounds
     assert (np.diff(rounds) >= 1).all()
-    # Rounding moves either of two neighbours on the grid by at most one half.
+    # Rounding moves either of two neighbors on the grid by at most one half.
     assert (rounds[1:] <= (rounds[:-1] + 0.5) * 10 ** (1 / per_decade) + 0.5).all()
     assert len(rounds) <= per_decade * np.log10(n_rounds) + 2
 
@@ -160,7 +160,7 @@ def test_more_seeds_extend_and_fewer_use_only_those_asked(tmp_path: Path) -> Non
         ({"size": 5}, "holds a run with size = 4, but this one has size = 5: choose another folder"),
         ({"rounds": 2000}, "holds a run with rounds = 1000, but this one has rounds = 2000"),
         ({"selectors": ["balanced-a"]}, r'holds a run with selectors = \["balanced-a", "balanced-b"\], but'),
-        ({"colour": "red"}, 'holds a run with no colour, but this one has colour = "red"'),
+        ({"color": "red"}, 'holds a run with no color, but this one has color = "red"'),
     ],
 )
 def test_a_folder_with_other_settings_is_refused(tmp_path: Path, others: dict[str, Any], message: str) -> None:
@@ -172,8 +172,8 @@ def test_a_folder_with_other_settings_is_refused(tmp_path: Path, others: dict[st
 
 
 def test_a_setting_that_this_run_lacks_is_a_conflict_too(tmp_path: Path) -> None:
-    open_run(tmp_path, colour="red")
-    with pytest.raises(StoreConflict, match='with colour = "red", but this one has no colour'):
+    open_run(tmp_path, color="red")
+    with pytest.raises(StoreConflict, match='with color = "red", but this one has no color'):
         open_run(tmp_path)
 
 

@@ -92,7 +92,7 @@ def test_point_is_on_the_edge_and_first_order_optimal(
 ) -> None:
     """x = center + F u with ||u|| = width maximises ||x|| only if F^T x = mu u with mu >= every eigenvalue of F^T F.
 
-    `zeros` coordinates of the center vanish, the longest axes first: hard cases and their neighbours.
+    `zeros` coordinates of the center vanish, the longest axes first: hard cases and their neighbors.
     """
     rng = np.random.default_rng(seed)
     lengths = np.sort(10 ** -rng.uniform(0, conditioning, dim))[::-1]
@@ -133,7 +133,7 @@ def test_hard_case_puts_what_is_missing_along_the_longest_axis() -> None:
 
 @pytest.mark.parametrize("part", [0.0, 1e-300, 1e-60, 1e-30, 1e-16, 1e-8, 1e-3])
 @pytest.mark.parametrize("height", [0.5, 2.999999, 3.0, 3.000001, 5.0])
-def test_neighbours_of_the_hard_case(part: float, height: float) -> None:
+def test_neighbors_of_the_hard_case(part: float, height: float) -> None:
     factor, center = np.diag([2.0, 1.0]), np.array([part, height])
     point = farthest_point(center, factor, 1.0)
     assert np.linalg.norm(point) == pytest.approx(greatest_norm_on_a_grid(center, factor, 1.0), rel=1e-9)

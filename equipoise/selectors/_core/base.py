@@ -82,13 +82,13 @@ class KernelSelector(Configured, Generic[P, S, D]):
         return ()
 
     def _make_confidence(self, n_learners: int) -> Confidence:
-        raise NotImplementedError
+        raise NotImplementedError  # abstract
 
     def _make_params(self, limits: EvidenceParams) -> P:
-        raise NotImplementedError
+        raise NotImplementedError  # abstract
 
     def _make_state(self, accounts: EvidenceState) -> S:
-        raise NotImplementedError
+        raise NotImplementedError  # abstract
 
     def _own_generator(self, draws: int) -> np.random.Generator | None:
         """The generator of the next choice if `choose` gets none; `draws` is the number of choices so far."""
@@ -337,7 +337,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
 
     def _elimination(self, i: int) -> D:
         """The proof by which learner i was eliminated."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract
 
 
 class EvidenceSelector(KernelSelector[P, S, Elimination]):
