@@ -42,7 +42,19 @@ class UnknownSetting(UnknownName, TypeError):  # noqa: N818
 
 
 class UnknownDecision(EquipoiseError, LookupError):  # noqa: N818
-    """A decision that was never made, or that already has its reward."""
+    """A decision that was never made, or that is closed."""
+
+
+class DuplicateReward(UnknownDecision):
+    """A reward for a decision that already has its reward, was withdrawn or is past its deadline."""
+
+
+class DuplicateDecision(InvalidArgument):
+    """A caller's id that was already used with another context."""
+
+
+class NoLearnerAvailable(EquipoiseError, RuntimeError):  # noqa: N818
+    """No learner can play this round, and there is no fallback."""
 
 
 class MissingExtra(EquipoiseError, ImportError):  # noqa: N818

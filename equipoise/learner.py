@@ -29,7 +29,7 @@ from equipoise._deprecated import provided_as_offers
 from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.types import Action, Config, Context, Outcome, State
 
-ACCEPTS = frozenset({"off_policy", "weight"})
+ACCEPTS = frozenset({"off_policy", "agreed", "weight", "probability"})
 PROVIDES = frozenset({"lower", "regret", "greedy", "value", "pmf"})
 
 
@@ -98,7 +98,11 @@ class Learner(Protocol):
 
     @property
     def accepts(self) -> frozenset[str]:
-        """Subset of {"off_policy", "weight"}: rounds that others played; importance-weighted rounds."""
+        """Subset of {"off_policy", "agreed", "weight", "probability"}.
+
+        Rounds that others played; rounds of others in which the action is the one it proposed; importance-weighted
+        rounds; the probability of the action, as a keyword argument of `learn`.
+        """
         ...
 
     @property

@@ -40,6 +40,10 @@ class Choice(NamedTuple):
         Whether the learner learns from this round.
     keep
         Number under which the policy that plays this round is saved.
+    greedy
+        Whether the learner's greedy action is played instead of its proposal.
+    evidence
+        False if the round may not count as evidence, because the context had a part in who plays it.
     """
 
     learner: int
@@ -48,6 +52,8 @@ class Choice(NamedTuple):
     snapshot: int | None = None
     teach: bool = True
     keep: int | None = None
+    greedy: bool = False
+    evidence: bool = True
 
 
 class Selector(Protocol):
