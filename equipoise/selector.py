@@ -66,7 +66,8 @@ class Selector(Protocol):
     - `check_credit(choice, reward, regret=None)`: reward and regret as floats, nan for an unknown regret; raises what
       `credit` would and changes nothing. A portfolio calls it before any learner learns, so that an invalid reward
       changes nothing. Without it, a reward must be finite and in the range of the traits.
-    - `eliminations`: all eliminations so far, in order, as reported by simulations.
+    - `eliminations`: all eliminations so far, in order. A simulation reports these, or what `credit` and `withdraw`
+      have returned if the selector does not keep them.
     """
 
     @property
@@ -182,9 +183,10 @@ def traits_of(selector: object) -> SelectorTraits:
     return getattr(selector, "traits", None) or SelectorTraits()
 
 
-def eliminations_of(selector: object) -> tuple[AnyElimination, ...]:
-    """All eliminations of a selector so far; empty if it does not list them."""
-    return tuple(getattr(selector, "eliminations", ()))
+def eliminations_of(selector: object) -> tuple[AnyElimination, ...] | None:
+    """All eliminations of a selector so far; None if it does not keep them."""
+    kept = getattr(selector, "eliminations", None)
+    return None if kept is None else tuple(kept)
 
 
 def check_credit(selector: Selector, choice: Choice, reward: float, regret: float | None) -> tuple[float, float]:

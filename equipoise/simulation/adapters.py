@@ -5,8 +5,11 @@ Each function implements one of the hooks that `rounds` declares; the classes he
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from math import isnan, nan
+from typing import TypeAlias
 
+from equipoise.certificates import AnyElimination
 from equipoise.kernels.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, seek
 from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal
 from equipoise.portfolio import Decision, Portfolio
@@ -16,6 +19,12 @@ from equipoise.selectors._core.evidence import TEACH
 from equipoise.simulation.parts import Components, Played, Run, Turn
 from equipoise.simulation.rounds import tape_exhausted
 from equipoise.types import Context
+
+OnElimination: TypeAlias = Callable[[AnyElimination], None]
+
+
+def ignore(elimination: AnyElimination) -> None:
+    """The callback of runs that read eliminations from the selector, or not at all."""
 
 
 class LearnerSource:
@@ -40,11 +49,16 @@ def play_alone(components: Components, run: Run, turn: Turn) -> Played:
 
 
 class SelectorAdapter:
-    """Any selector with its open play."""
+    """Any selector with its open play; passes on every elimination that it returns."""
 
-    def __init__(self, selector: Selector) -> None:
+    def __init__(self, selector: Selector, on_elimination: OnElimination) -> None:
         self.selector = selector
         self.choice = Choice(-1, 0, 0.0)
+        self._on_elimination = on_elimination
+
+    def announce(self, eliminations: Iterable[AnyElimination]) -> None:
+        for elimination in eliminations:
+            self._on_elimination(elimination)
 
 
 def select_by_method(adapter: SelectorAdapter, stream: Stream, t: int) -> Turn:
@@ -58,14 +72,14 @@ def withdraw_if_exhausted(components: Components, run: Run, turn: Turn) -> bool:
     short = tape_exhausted(components, run, turn)
     if short:
         adapter: SelectorAdapter = components.selector
-        adapter.selector.withdraw(adapter.choice)
+        adapter.announce(adapter.selector.withdraw(adapter.choice))
     return short
 
 
 def deliver_by_method(components: Components, run: Run, turn: Turn, played: Played) -> None:
     adapter: SelectorAdapter = components.selector
     adapter.selector.observe(adapter.choice, {turn.learner: Proposal(None, regret=float(played.regret))})
-    adapter.selector.credit(adapter.choice, float(played.reward))
+    adapter.announce(adapter.selector.credit(adapter.choice, float(played.reward)))
 
 
 def certified_by_method(adapter: SelectorAdapter | PortfolioSource) -> float:

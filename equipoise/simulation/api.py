@@ -39,7 +39,7 @@ class SimulationResult:
     certified: Array  # (seeds, marks) upper bound on the regret by the selector's certificate; nan if it has none
     reward: Array  # (seeds, marks)
     plays: Integers  # (seeds, marks, learners)
-    eliminations: tuple[tuple[AnyElimination, ...], ...]  # of each seed, of selectors that list them
+    eliminations: tuple[tuple[AnyElimination, ...], ...]  # of each seed, in order
     selectors: tuple[Selector, ...]  # of each seed, in their final state
 
     def __repr__(self) -> str:
@@ -206,11 +206,22 @@ class SeedRun(NamedTuple):
 
 def run_seed(task: Task, report: Report) -> SeedRun:
     problem, learners, selector = task.makers.make(task.seed)
+    returned: list[AnyElimination] = []
     if task.joint or why_not_tapes(problem, selector, task.share_data):
-        curves, _ = run_jointly(problem, learners, selector, task.marks, task.seed, share_data=task.share_data)
+        curves, _ = run_jointly(
+            problem,
+            learners,
+            selector,
+            task.marks,
+            task.seed,
+            share_data=task.share_data,
+            on_elimination=returned.append,
+        )
     else:
-        curves, _ = run_on_tapes(Tapes(problem, learners, task.marks, task.seed), selector)
-    return SeedRun(curves, eliminations_of(selector), selector)
+        tapes = Tapes(problem, learners, task.marks, task.seed)
+        curves, _ = run_on_tapes(tapes, selector, on_elimination=returned.append)
+    kept = eliminations_of(selector)
+    return SeedRun(curves, tuple(returned) if kept is None else kept, selector)
 
 
 def _check_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:

@@ -11,18 +11,31 @@ from time import perf_counter
 
 from equipoise.compatibility import check_compatible
 from equipoise.portfolio import Portfolio
+from equipoise.simulation.adapters import OnElimination, ignore
 from equipoise.simulation.loops import Joint, Loop, Part, can_compile, in_portfolio
 from equipoise.simulation.parts import Curves, open_run
 from equipoise.types import Integers
 
 
 def run_jointly(
-    problem: Part, learners: Sequence[Part], selector: Part, marks: Integers, seed: int, *, share_data: bool = False
+    problem: Part,
+    learners: Sequence[Part],
+    selector: Part,
+    marks: Integers,
+    seed: int,
+    *,
+    share_data: bool = False,
+    on_elimination: OnElimination = ignore,
 ) -> tuple[Curves, float]:
-    """Run a selector up to the last mark with its learners; leaves all of them in their final state."""
+    """Run a selector up to the last mark with its learners; leaves all of them in their final state.
+
+    `on_elimination` is called with what a selector returns in an interpreted run; in a compiled one it keeps its own.
+    """
     check_compatible(selector, learners)
     if not can_compile(problem, selector, *learners):
-        return run_portfolio(problem, Portfolio(learners, selector, seed=seed, share_data=share_data), marks)
+        portfolio = Portfolio(learners, selector, seed=seed, share_data=share_data)
+        portfolio.on_elimination(on_elimination)
+        return run_portfolio(problem, portfolio, marks)
     joint = Joint(problem, learners, selector, share_data)
     done = _timed(joint.loop, marks, seed, len(learners))
     joint.finish()

@@ -14,6 +14,7 @@ from equipoise.learner import Proposals, accepts
 from equipoise.learners._core import ridge
 from equipoise.portfolio import Portfolio
 from equipoise.simulation import adapters, rounds
+from equipoise.simulation.adapters import OnElimination
 from equipoise.simulation.binding import Binding, Function, Group, bind, interpreted
 from equipoise.simulation.compiler import driver
 from equipoise.simulation.packing import arrays, copy, pack
@@ -76,7 +77,7 @@ def episodes(problem: Part, learner: Part, lane: int) -> Episodes:
     return Episodes(*own, states, actions, np.empty(problem.horizon), lane)
 
 
-def on_recorded(source: Recorded, selector: Part) -> Loop:
+def on_recorded(source: Recorded, selector: Part, on_elimination: OnElimination) -> Loop:
     """The loop of a selector that reads the next play of the chosen learner from its tape."""
     if can_compile(selector):
         names = {**selector_names(selector), "play_round": rounds.play_recorded, "exhausted": rounds.tape_exhausted}
@@ -90,7 +91,7 @@ def on_recorded(source: Recorded, selector: Part) -> Loop:
             "certified": adapters.certified_by_method,
         }
     )
-    return plain_loop(Components(source, adapters.SelectorAdapter(selector)), binding)
+    return plain_loop(Components(source, adapters.SelectorAdapter(selector, on_elimination)), binding)
 
 
 def selector_names(selector: Part) -> dict[str, Function | bool]:

@@ -21,6 +21,7 @@ import numpy as np
 from equipoise.errors import EquipoiseError
 from equipoise.learner import part_name
 from equipoise.problem import AdaptedProblem
+from equipoise.simulation.adapters import OnElimination, ignore
 from equipoise.simulation.loops import Part, alone, can_compile, on_recorded
 from equipoise.simulation.parts import Curves, Recorded, open_run
 from equipoise.types import AnyArray, Array, Integers
@@ -100,9 +101,12 @@ class Tapes:
         self.plays[i] += n_plays
 
 
-def run_on_tapes(tapes: Tapes, selector: Part) -> tuple[Curves, float]:
-    """Run a selector over all rounds, which leaves it in its final state; returns curves and its time in seconds."""
-    loop = on_recorded(Recorded(tapes.rows, tapes.recorded), selector)
+def run_on_tapes(tapes: Tapes, selector: Part, *, on_elimination: OnElimination = ignore) -> tuple[Curves, float]:
+    """Run a selector over all rounds, which leaves it in its final state; returns curves and its time in seconds.
+
+    `on_elimination` is called with what a selector without kernels returns; one with kernels keeps its eliminations.
+    """
+    loop = on_recorded(Recorded(tapes.rows, tapes.recorded), selector, on_elimination)
     run = open_run(tapes.seed, tapes.marks, len(tapes.learners))
     loop.advance(run, 0)  # compile outside of the measured time
     seconds, short = 0.0, 0

@@ -13,7 +13,7 @@ import equipoise
 from equipoise import Portfolio, simulate
 from equipoise.bounds import Observed, Power
 from equipoise.errors import IncompatibleLearner, InvalidArgument
-from equipoise.learners import OFUL, UCB, EpsilonGreedy
+from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selectors import BalancedElimination, Corral
 from equipoise.simulation.joint import run_jointly
@@ -121,6 +121,40 @@ def test_bad_input_is_refused_in_one_line(changes: dict[str, Any], message: str)
     given = {"problem": PROBLEM, "learners": pool(), "selector": balanced(), "rounds": 100}
     with pytest.raises(InvalidArgument, match=message):
         simulate(**{**given, **changes})
+
+
+class KeepsNoList(TurnsThenBest):
+    """Returns what it eliminates from `credit` and does not keep it: another selector finds it out, in a field."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.tests = BalancedElimination([Power(0.05)] * 2)
+
+    @property
+    def active(self) -> tuple[int, ...]:
+        return self.tests.active
+
+    def choose(self, rng: Any = None) -> Any:
+        return self.tests.choose(rng)
+
+    def observe(self, choice: Any, proposals: Any) -> None:
+        self.tests.observe(choice, proposals)
+
+    def credit(self, choice: Any, reward: float, regret: float | None = None) -> Any:
+        return self.tests.credit(choice, reward, regret)
+
+    def withdraw(self, choice: Any) -> Any:
+        return self.tests.withdraw(choice)
+
+
+@pytest.mark.parametrize("joint", [False, True], ids=["tapes", "joint"])
+def test_eliminations_that_a_selector_returns_but_does_not_keep_are_in_the_result(joint: bool) -> None:
+    pair = [Constant(0), Constant(2)]
+    result = simulate(KnownCoins((0.1, 0.5, 0.9)), pair, KeepsNoList(), rounds=400, seeds=2, joint=joint)
+    for selector, eliminations in zip(result.selectors, result.eliminations, strict=True):
+        assert isinstance(selector, KeepsNoList)
+        assert [elimination.learner.index for elimination in eliminations] == [0]
+        assert eliminations == tuple(selector.tests.eliminations)
 
 
 def test_learners_that_lack_what_the_selector_needs_are_refused() -> None:
