@@ -119,7 +119,7 @@ class ALBDim(Seeded[Params, Memory], EllipsoidLearner[Params, Memory], Selecting
     array([1., 1., 1., 1.])
     """
 
-    first_phase: int = setting(default=2500, check=partial(count, most=2**31))
+    first_phase: int = setting(default=2500, check=partial(count, maximum=2**31))
 
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 

@@ -126,8 +126,8 @@ class ALBNorm(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, M
     True
     """
 
-    arms: int = setting(default=0, check=partial(check_arms, least=0))
-    first_epoch: int = setting(default=128, check=partial(count, most=2**31))
+    arms: int = setting(default=0, check=partial(check_arms, minimum=0))
+    first_epoch: int = setting(default=128, check=partial(count, maximum=2**31))
 
     accepts = frozenset({"off_policy"})
     provides = frozenset({"lower", "regret", "greedy", "value"})

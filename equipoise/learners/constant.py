@@ -57,7 +57,7 @@ class Constant(FeaturelessLearner[Params, Memory]):
     2
     """
 
-    action: int = setting(check=partial(count, least=0, most=MAX_ACTIONS - 1), kw_only=False)
+    action: int = setting(check=partial(count, minimum=0, maximum=MAX_ACTIONS - 1), kw_only=False)
 
     accepts = frozenset({"off_policy", "weight"})
     provides = frozenset({"greedy"})

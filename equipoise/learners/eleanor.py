@@ -152,7 +152,7 @@ class Eleanor(FeatureLearner[None, Memory]):
     misspecification: float = setting(default=0.0, check=non_negative)
     norm_bound: float = setting(default=1.0, check=positive)
     scale: float = setting(default=1.0, check=positive)
-    n_starts: int = setting(default=2, check=partial(count, least=0))
+    n_starts: int = setting(default=2, check=partial(count, minimum=0))
     finest_step: float = setting(default=1e-4, check=positive)
 
     def _set_up(self) -> None:

@@ -150,7 +150,7 @@ class MisspecificationAdaptive(Seeded[Params, Memory], SelectingLearner[Params, 
     """
 
     arms: int = setting(check=check_arms)
-    rounds: int = setting(check=partial(count, most=10**12))
+    rounds: int = setting(check=partial(count, maximum=10**12))
 
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 

@@ -115,7 +115,7 @@ class Scheduled(FeaturelessLearner[Params, Memory]):
         """The regret after `plays` plays, alone on a problem as described in the module docstring."""
         kind, coefficient, shape, _ = self.params
         losses = 0
-        for n in range(1, count("plays", plays, least=0) + 1):
+        for n in range(1, count("plays", plays, minimum=0) + 1):
             losses += self.gap * (losses + 1) <= closed_form(kind, coefficient, shape, n)
         return self.gap * losses
 

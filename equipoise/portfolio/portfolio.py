@@ -93,7 +93,7 @@ class Portfolio:
         self._adapted = [AdaptedLearner(learner) for learner in self.learners]
         self.learner_names = unique_names([learner.name for learner in self._adapted])
         check_compatible(selector, self.learners)
-        self.seed = count("seed", seed, least=0, most=2**64 - 1)
+        self.seed = count("seed", seed, minimum=0, maximum=2**64 - 1)
         self.share_data = boolean("share_data", share_data)
         self._sharing = set(check_sharing(selector, self.learners)) if share_data else set()
         self.delays = one_of("delays", delays, ("any", "independent"))

@@ -102,7 +102,7 @@ class AdversarialBandit(LinearBandit):
 
     def record(self, learner: int, action: Action, reward: float) -> None:
         """End a round: tell the adversary which learner played."""
-        self.kernels.record(self.params, count("learner", learner, least=0), action, reward)
+        self.kernels.record(self.params, count("learner", learner, minimum=0), action, reward)
 
     def columns_for(self, learner: ColumnReader) -> int:
         return self.n_columns

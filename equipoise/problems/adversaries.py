@@ -92,7 +92,7 @@ class Predicting:
 
     def rule(self) -> Rule:
         against = _check_list("against", self.against, 1, MAX_LEARNERS)
-        targets = {count("against", learner, least=0, most=MAX_LEARNERS - 1): 1 for learner in against}
+        targets = {count("against", learner, minimum=0, maximum=MAX_LEARNERS - 1): 1 for learner in against}
         scales = np.array([1.0, fraction("scale", self.scale)])
         return Rule(PREDICTING, count("patience", self.patience), scales, _per_learner(targets))
 

@@ -184,4 +184,4 @@ class KernelProblem(NoisyRewards, Generic[ParamsT]):
         raise NotImplementedError  # abstract
 
     def _offered(self, action: Action) -> int:
-        return count("action", action, least=0, most=self.n_actions - 1)
+        return count("action", action, minimum=0, maximum=self.n_actions - 1)

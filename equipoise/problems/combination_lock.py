@@ -46,11 +46,11 @@ class CombinationLock(FiniteMDP):
     1.0
     """
 
-    horizon: int = setting(default=6, check=partial(count, most=10_000), kw_only=False)
-    n_actions: int = setting(default=3, check=partial(count, least=2, most=10_000), kw_only=False)
+    horizon: int = setting(default=6, check=partial(count, maximum=10_000), kw_only=False)
+    n_actions: int = setting(default=3, check=partial(count, minimum=2, maximum=10_000), kw_only=False)
     consolation: float = setting(default=0.1, check=fraction)
     slip: float = setting(default=0.0, check=fraction)
-    seed: int = setting(default=0, check=partial(count, least=0))
+    seed: int = setting(default=0, check=partial(count, minimum=0))
 
     def _set_up(self) -> None:
         super()._set_up()

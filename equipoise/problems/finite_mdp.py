@@ -196,7 +196,7 @@ class FiniteMDP(Configured):
         return as_indices("policy", policy, self.n_actions)
 
     def check_state(self, state: Context) -> int:
-        return count("state", state, least=0, most=self.n_states - 1)
+        return count("state", state, minimum=0, maximum=self.n_states - 1)
 
     def _max_return(self) -> float:
         """The largest return that has positive probability under some policy; H if all rewards are 0."""

@@ -148,13 +148,13 @@ class LinearBandit(KernelProblem[Params]):
     ((3, 8), 0.0)
     """
 
-    d_max: int = setting(default=32, check=partial(count, least=2, most=10_000), kw_only=False)
-    d_star: int = setting(default=8, check=partial(count, least=2), kw_only=False)
-    n_actions: int = setting(default=10, check=partial(count, least=2, most=1_000_000), kw_only=False)
+    d_max: int = setting(default=32, check=partial(count, minimum=2, maximum=10_000), kw_only=False)
+    d_star: int = setting(default=8, check=partial(count, minimum=2), kw_only=False)
+    n_actions: int = setting(default=10, check=partial(count, minimum=2, maximum=1_000_000), kw_only=False)
     contexts: str = setting(default="fresh", check=partial(one_of, options=("fresh", "table", "fixed")))
     table_size: int = setting(default=200, check=count)
     signal: float = setting(default=1.0, check=positive)
-    seed: int = setting(default=0, check=partial(count, least=0))
+    seed: int = setting(default=0, check=partial(count, minimum=0))
 
     kernels: ClassVar[Kernels] = Kernels(draw, reward, complete=complete)
 

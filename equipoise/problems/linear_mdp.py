@@ -63,13 +63,13 @@ class LinearMDP(FiniteMDP):
     0.0
     """
 
-    n_states: int = setting(default=20, check=partial(count, most=10_000), kw_only=False)
-    n_actions: int = setting(default=4, check=partial(count, least=2, most=10_000), kw_only=False)
-    horizon: int = setting(default=5, check=partial(count, most=10_000), kw_only=False)
-    d_max: int = setting(default=16, check=partial(count, most=10_000), kw_only=False)
-    d_star: int = setting(default=8, check=partial(count, least=2), kw_only=False)
+    n_states: int = setting(default=20, check=partial(count, maximum=10_000), kw_only=False)
+    n_actions: int = setting(default=4, check=partial(count, minimum=2, maximum=10_000), kw_only=False)
+    horizon: int = setting(default=5, check=partial(count, maximum=10_000), kw_only=False)
+    d_max: int = setting(default=16, check=partial(count, maximum=10_000), kw_only=False)
+    d_star: int = setting(default=8, check=partial(count, minimum=2), kw_only=False)
     misspecification: float = setting(default=0.0, check=fraction)
-    seed: int = setting(default=0, check=partial(count, least=0))
+    seed: int = setting(default=0, check=partial(count, minimum=0))
 
     def _set_up(self) -> None:
         super()._set_up()

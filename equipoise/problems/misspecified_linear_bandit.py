@@ -68,10 +68,10 @@ class MisspecifiedLinearBandit(KernelProblem[Params]):
     0.1
     """
 
-    dim: int = setting(default=4, check=partial(count, least=2, most=1000), kw_only=False)
+    dim: int = setting(default=4, check=partial(count, minimum=2, maximum=1000), kw_only=False)
     misspecification: float = setting(default=0.1, check=check_error, kw_only=False)
     noise_kind: str = setting(default="gaussian", alias="noise", check=partial(one_of, options=NOISES))
-    seed: int = setting(default=0, check=partial(count, least=0))
+    seed: int = setting(default=0, check=partial(count, minimum=0))
 
     kernels: ClassVar[Kernels] = Kernels(draw, reward, complete=complete)  # on stored contexts: the two menus
 

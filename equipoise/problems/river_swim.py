@@ -43,8 +43,8 @@ class RiverSwim(FiniteMDP):
     True
     """
 
-    n_states: int = setting(default=6, check=partial(count, least=2, most=10_000), kw_only=False)
-    horizon: int = setting(default=20, check=partial(count, most=10_000), kw_only=False)
+    n_states: int = setting(default=6, check=partial(count, minimum=2, maximum=10_000), kw_only=False)
+    horizon: int = setting(default=20, check=partial(count, maximum=10_000), kw_only=False)
 
     def _set_up(self) -> None:
         super()._set_up()

@@ -32,7 +32,7 @@ class FiniteEnv(gymnasium.Env[Context, Action], FiniteMDP):
         """Take one step; the episode terminates with the last one."""
         if getattr(self, "_step", self.horizon) == self.horizon:
             raise InvalidArgument("step() was called outside an episode, but must be called after reset()")
-        chosen = count("action", action, least=0, most=self.n_actions - 1)
+        chosen = count("action", action, minimum=0, maximum=self.n_actions - 1)
         row = self._state * self.n_actions + chosen
         reward, self._state = advance(self.params, self._step, row, self.np_random)
         self._step += 1

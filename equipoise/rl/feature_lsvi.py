@@ -181,7 +181,7 @@ class FeatureLSVI(Episodes):
     def restore(self, state: State) -> None:
         """Restore a state returned by `state`. Any other state raises an error and changes nothing."""
         check_shapes(state, {"n_episodes": (1,), "width_sum": (1,)})
-        n = count("n_episodes", int(state["n_episodes"][0]), least=0, most=self.episodes)
+        n = count("n_episodes", int(state["n_episodes"][0]), minimum=0, maximum=self.episodes)
         check_shapes(state, {name: array.shape for name, array in self._arrays(n).items()})
         self._n_episodes, self._width_sum = n, float(state["width_sum"][0])
         self._policy = replace(

@@ -129,7 +129,7 @@ def run(
     gap_of = _gap_of(env)
     results = Episodes(*(np.zeros(n_episodes, kind) for kind in (float, float, np.int64, np.int64, float)))
     for n in range(n_episodes):
-        observation, _ = env.reset(seed=count("seed", seed, least=0)) if n == 0 else env.reset()
+        observation, _ = env.reset(seed=count("seed", seed, minimum=0)) if n == 0 else env.reset()
         start = _plain(observation)
         decision = portfolio.decide(start)
         try:

@@ -62,7 +62,7 @@ class Oracle(LearnerCount, ConfidenceSettings, PlainSelector):
     best: int = setting()
 
     def _set_up(self) -> None:
-        self.best = count("best", self.best, least=0, most=self.n_learners - 1)
+        self.best = count("best", self.best, minimum=0, maximum=self.n_learners - 1)
         super()._set_up()
 
     @property

@@ -130,7 +130,7 @@ class UCBC(CandidateBounds, CertificateSettings, EvidenceSelector[Params, State]
     bounds: Sequence[Bound] = setting(
         check=partial(check_bounds, each="algorithm"), encode=encode_bounds, decode=decode_bounds, kw_only=False
     )
-    rounds: int = setting(check=partial(count, least=2), deprecated="horizon")
+    rounds: int = setting(check=partial(count, minimum=2), deprecated="horizon")
     copies: int = setting(default=1, check=count)
 
     @property

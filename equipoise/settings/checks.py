@@ -60,14 +60,14 @@ def fraction(name: str, value: Any) -> float:
     return number
 
 
-def count(name: str, value: Any, least: int = 1, most: int = 2**62) -> int:
-    """A whole number in [least, most]; floats and booleans are rejected."""
+def count(name: str, value: Any, minimum: int = 1, maximum: int = 2**62) -> int:
+    """A whole number in [minimum, maximum]; floats and booleans are rejected."""
     try:
         number = None if isinstance(value, bool) else index(value)
     except TypeError:
         number = None
-    if number is None or not least <= number <= most:
-        rule = f"at least {least}" if most == 2**62 else f"from {least} to {most}"
+    if number is None or not minimum <= number <= maximum:
+        rule = f"at least {minimum}" if maximum == 2**62 else f"from {minimum} to {maximum}"
         raise InvalidArgument(f"{name} is {value!r}, but must be a whole number {rule}")
     return number
 

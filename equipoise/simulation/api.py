@@ -227,7 +227,7 @@ def run_seed(task: Task, report: Report) -> SeedRun:
 def _check_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
     if isinstance(seeds, str | bytes) or not isinstance(seeds, Iterable):
         return tuple(range(count("seeds", seeds)))
-    chosen = tuple(count("seed", seed, least=0, most=MAX_SEED) for seed in seeds)
+    chosen = tuple(count("seed", seed, minimum=0, maximum=MAX_SEED) for seed in seeds)
     if not chosen or len(set(chosen)) < len(chosen):
         raise InvalidArgument(f"seeds is {chosen!r:.80}, but must have at least one seed and none twice")
     return chosen
@@ -236,4 +236,4 @@ def _check_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
 def _check_marks(marks: Iterable[int] | None, rounds: int) -> Integers:
     if marks is None:
         return log_rounds(rounds)
-    return np.unique([*(count("mark", mark, most=rounds) for mark in marks), rounds]).astype(np.int64)
+    return np.unique([*(count("mark", mark, maximum=rounds) for mark in marks), rounds]).astype(np.int64)

@@ -108,16 +108,16 @@ class Row(NamedTuple):
 
 def case_of(settings: Mapping[str, Plain], rounds: int) -> Case:
     """The case described by complete settings; raises an error if they are invalid."""
-    n_learners = count("M", settings["M"], least=2)
+    n_learners = count("M", settings["M"], minimum=2)
     return Case(
         n_learners,
-        count("B", settings["B"], least=0, most=n_learners - 1),
+        count("B", settings["B"], minimum=0, maximum=n_learners - 1),
         _at_least_one("d", settings["d"]),
         _at_least_one("C", settings["C"]),
         positive("eps", settings["eps"]),
         positive("gap", settings["gap"]),
         probability("delta", settings["delta"]),
-        count("T", rounds, least=3),
+        count("T", rounds, minimum=3),
     )
 
 

@@ -38,9 +38,9 @@ def synthetic_scores() -> Scores:
     return Scores(learners, selectors, {"a": 25.0, "b": 20.0, "c": 25.0})
 
 
-def plain_price(regrets: list[float], learners: list[list[float]], least: float) -> float:
+def plain_price(regrets: list[float], learners: list[list[float]], min_regret: float) -> float:
     means = [sum(row[i] for row in learners) / len(learners) for i in range(len(learners[0]))]
-    return sum(regrets) / len(regrets) / max(min(means), least)
+    return sum(regrets) / len(regrets) / max(min(means), min_regret)
 
 
 def plain_log_mean(scores: Scores, label: str, names: str, seeds: list[int]) -> float:
@@ -55,9 +55,9 @@ def plain_log_mean(scores: Scores, label: str, names: str, seeds: list[int]) -> 
 def test_price_by_hand() -> None:
     """Learners lose 30 and 50 on average, the selector 90: price 3. With 10,000 rounds of width 2 the floor is 50."""
     regrets, learners = np.array([80.0, 100.0]), np.array([[20.0, 60.0], [40.0, 40.0]])
-    assert price(regrets, learners, least=0.0) == 3.0
+    assert price(regrets, learners, min_regret=0.0) == 3.0
     assert floor(10_000, width=2.0) == 50.0
-    assert price(regrets, learners, least=50.0) == 1.8
+    assert price(regrets, learners, min_regret=50.0) == 1.8
 
 
 def test_leaderboard_agrees_with_plain_loops() -> None:

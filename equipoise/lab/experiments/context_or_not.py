@@ -42,7 +42,7 @@ def problem_of(instance: str) -> DisjointLinearBandit:
 
 def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     problem = problem_of(settings["instance"])
-    n_part = count("n_part", settings["n_part"], most=N_ATTRIBUTES - 1)
+    n_part = count("n_part", settings["n_part"], maximum=N_ATTRIBUTES - 1)
     n_seen = [0, n_part, N_ATTRIBUTES]
     dims = [N_ACTIONS * (1 + n) for n in n_seen]
     norm_bound = max(problem_of(instance).norm for instance in INSTANCES)

@@ -59,9 +59,9 @@ def floor(rounds: int, width: float) -> float:
     return PRICE_FLOOR * width * sqrt(rounds)
 
 
-def price(regrets: Array, learners: Array, least: float) -> float:
+def price(regrets: Array, learners: Array, min_regret: float) -> float:
     """Of one selector on one instance, from its regrets and those of the learners alone, one row per seed."""
-    return float(regrets.mean() / max(float(learners.mean(axis=0).min()), least))
+    return float(regrets.mean() / max(float(learners.mean(axis=0).min()), min_regret))
 
 
 def with_oracle(scores: Scores) -> Scores:

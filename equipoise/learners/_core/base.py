@@ -154,7 +154,7 @@ class Seeded(KernelLearner[ParamsT, MemoryT]):
     """A learner that draws random numbers; `seed` is that of its own stream, used when `decide` is given no `rng`."""
 
     randomized = True
-    seed: int = setting(default=0, check=partial(count, least=0, most=2**64 - 1))
+    seed: int = setting(default=0, check=partial(count, minimum=0, maximum=2**64 - 1))
 
     def _set_up(self) -> None:
         super()._set_up()

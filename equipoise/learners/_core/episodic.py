@@ -110,7 +110,7 @@ def check_features(name: str, features: object) -> Array:
 class Episodes(Named):
     """Settings of an episodic learner: `horizon` is the number of steps H, `delta` its failure probability."""
 
-    horizon: int = setting(check=partial(count, most=1_000_000))
+    horizon: int = setting(check=partial(count, maximum=1_000_000))
     delta: float = setting(default=0.01, check=probability)
 
 
@@ -144,7 +144,7 @@ class EpisodicLearner(KernelLearner[ParamsT, MemoryT], Episodes):
 
     def check_state(self, state: Context) -> int:
         """Return the start state of an episode as an index."""
-        return count("context", state, least=0, most=self.n_states - 1)
+        return count("context", state, minimum=0, maximum=self.n_states - 1)
 
 
 PlanT = TypeVar("PlanT", bound=Plan, covariant=True)
@@ -188,8 +188,8 @@ class PlanningLearner(EpisodicLearner[ParamsT, PlanT]):
 class Tabular(Named):
     """Settings of a learner that keeps a table of all states and actions; `episodes` is the planned total."""
 
-    n_states: int = setting(check=partial(count, most=1_000_000), kw_only=False)
-    n_actions: int = setting(check=partial(count, most=1_000_000), kw_only=False)
+    n_states: int = setting(check=partial(count, maximum=1_000_000), kw_only=False)
+    n_actions: int = setting(check=partial(count, maximum=1_000_000), kw_only=False)
     episodes: int = setting(check=count)
 
 
@@ -204,5 +204,5 @@ class FeatureLearner(EpisodicLearner[ParamsT, MemoryT]):
         self.n_states, self.n_actions, n_features = self.features.shape
         if self.dim is None:
             self.dim = n_features
-        self.dim = count("dim", self.dim, most=n_features)
+        self.dim = count("dim", self.dim, maximum=n_features)
         super()._set_up()

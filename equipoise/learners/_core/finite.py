@@ -47,7 +47,7 @@ class FiniteLearner(FeaturelessLearner[ParamsT, MemoryT]):
     from round to round, and the columns are ignored.
     """
 
-    arms: int = setting(check=partial(count, most=1_000_000), kw_only=False)
+    arms: int = setting(check=partial(count, maximum=1_000_000), kw_only=False)
 
     def _set_up(self) -> None:
         super()._set_up()

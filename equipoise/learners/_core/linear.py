@@ -24,7 +24,7 @@ NORM_TOLERANCE = 1 + 1e-9  # relative tolerance for rounding in the norms of act
 # Smallest regularization, in units of action_bound^2; below it, rounding errors show in the widths after 1e6 rows.
 MIN_REGULARIZATION = 1e-8
 
-check_dim = partial(count, most=10_000)
+check_dim = partial(count, maximum=10_000)
 
 
 @kernel

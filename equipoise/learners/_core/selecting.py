@@ -95,4 +95,4 @@ class SelectingLearner(LinearLearner[ParamsT, MemoryT]):
         return actions
 
 
-check_arms = partial(count, most=10_000)
+check_arms = partial(count, maximum=10_000)

@@ -67,7 +67,7 @@ class SamplingSettings(Seeded, CertificateSettings):
     """Settings of a selector over at least two learners, for `rounds` rounds."""
 
     n_learners: int = setting(check=at_least_two, kw_only=False)
-    rounds: int = setting(check=partial(count, least=2), deprecated="horizon")
+    rounds: int = setting(check=partial(count, minimum=2), deprecated="horizon")
 
 
 class SamplingSelector(SamplingSettings, EvidenceSelector[P, State[Odds]]):

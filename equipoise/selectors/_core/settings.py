@@ -102,7 +102,7 @@ class Seeded(Configured):
 
     randomized: ClassVar[bool] = True
 
-    seed: int = setting(default=0, check=partial(count, least=0, most=2**64 - 1))
+    seed: int = setting(default=0, check=partial(count, minimum=0, maximum=2**64 - 1))
 
     def _set_up(self) -> None:
         self._stream = open_stream(self.seed)

@@ -129,7 +129,7 @@ def _classes(classes: Sequence[LinearClass], best: int) -> list[LinearClass]:
     if not checked:
         raise InvalidArgument("classes is empty, but must have one LinearClass per learner")
     check_nested(checked)
-    count("best", best, least=0, most=len(checked) - 1)
+    count("best", best, minimum=0, maximum=len(checked) - 1)
     return checked
 
 
