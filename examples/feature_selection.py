@@ -48,7 +48,7 @@ def draw(log: NDArray[np.float64], portfolio: Portfolio, path: Path) -> None:
     above.plot(rounds, regret, color="#D55E00", linewidth=2, label="portfolio")
     for elimination in portfolio.selector.eliminations:
         i, t = elimination.learner.index, elimination.round
-        label = f"{DIMS[i]} features dropped in round {t:,}"
+        label = f"{DIMS[i]} features eliminated in round {t:,}"
         above.plot(t, regret[t - 1], "X", color=COLORS[i], markersize=10, markeredgecolor="white", label=label)
     above.set(title="How many features are needed?", ylabel="cumulative regret", xlim=(0, len(log)), ylim=(0, None))
     below.stackplot(rounds, shares, colors=COLORS, labels=[f"{dim} features" for dim in DIMS])
@@ -74,7 +74,7 @@ def main() -> None:
     log = np.concatenate([first_half, play(resumed, problem, rounds - rounds // 2, rng)])
 
     for row in resumed.standing():
-        state = "" if row.active else "dropped"
+        state = "" if row.active else "eliminated"
         print(
             f"{resumed.learners[row.learner].name:<11} {row.plays:>7,} plays, mean reward {row.mean_reward:.3f} {state}"
         )

@@ -64,7 +64,7 @@ def main() -> None:
     selector = BalancedElimination([Power(20.0)] * len(learners), reward_range=(0.0, 1.0))
     portfolio = Portfolio(learners, selector, seed=0)
     portfolio.on_elimination(
-        lambda dropped: print(f"Episode {dropped.round:,}: {learners[dropped.learner.index].name} is eliminated")
+        lambda event: print(f"Episode {event.round:,}: {learners[event.learner.index].name} is eliminated")
     )
     results = rl.run(env, portfolio, episodes, seed=1, return_range=(0.0, 1.0))
 

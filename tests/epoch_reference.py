@@ -80,11 +80,11 @@ class EpochReference:
             if number * total < position:
                 chosen = i
                 break
-        played = Round(chosen, weights[chosen] / total, self.n_dropped())
+        played = Round(chosen, weights[chosen] / total, self.n_eliminated())
         self.rounds.append(played)
         return played
 
-    def n_dropped(self) -> int:
+    def n_eliminated(self) -> int:
         return sum(1 for ending in self.endings if ending.learner not in self.active)
 
     def withdraw(self, played: Round) -> None:
@@ -99,7 +99,7 @@ class EpochReference:
         while self.n_tested < len(self.rounds) and self.rounds[self.n_tested].reward is not None:
             played = self.rounds[self.n_tested]
             self.n_tested += 1
-            if played.epoch == self.n_dropped():
+            if played.epoch == self.n_eliminated():
                 self.epochs[-1].append(played)
                 self.test()
 

@@ -1,8 +1,8 @@
-"""Portfolios whose decisions are recorded, and the worlds they play in.
+"""Portfolios whose decisions are recorded, and the environments they play in.
 
-The worlds use uniform numbers and plain sums, no matrix library and nothing of the package's own problems: what they
-answer is the same on every machine, and changes in the package do not reach them. Rewards come by a fixed schedule:
-some at once, others up to 50 rounds late and in another order, a few rounds are withdrawn, and a few rewards never
+They use uniform numbers and plain sums, no matrix library and nothing of the package's own problems: what they answer
+is the same on every machine, and changes in the package do not reach them. Rewards come by a fixed schedule: some at
+once, others up to 50 rounds late and in another order, a few rounds are withdrawn, and a few rewards never
 come.
 """
 
@@ -65,7 +65,7 @@ N_STATES, N_STEPS = 3, 3
 FEATURES = [[[1.0, 0.0, 0.0], [0.0, 0.6, 0.0]], [[0.6, 0.0, 0.2], [0.0, 0.9, 0.1]], [[0.0, 0.3, 0.6], [0.0, 0.0, 1.0]]]
 
 
-class World(NamedTuple):
+class Environment(NamedTuple):
     """`context` of a round; `answer` to an action in it: the reward, from 0 to 1, and what else is learned from.
     `regret` is what a round is said to have lost at most, where the learner itself does not say."""
 
@@ -113,23 +113,23 @@ def episode(t: int, start: int, policy: Any) -> tuple[float, Trajectory]:
     return fsum(rewards) / N_STEPS, Trajectory(states, actions, rewards)
 
 
-MENUS = World(menu, answer_to_index)
-BACKWARD = World(
+MENUS = Environment(menu, answer_to_index)
+BACKWARD = Environment(
     lambda t: menu(t)[:, ::-1].copy(), lambda t, context, action: answer_to_index(t, context[:, ::-1], action)
 )
-SAME_MENU = World(lambda t: menu(0), answer_to_index)
-NO_CONTEXT = World(lambda t: None, answer_to_index)
-BALLS = World(lambda t: Ball(N_FEATURES, 1.0), answer_to_point)
-EPISODES = World(lambda t: int(uniforms(5, t, 1)[0] * N_STATES), episode, lambda t: 2.0 / (t + 2))
+SAME_MENU = Environment(lambda t: menu(0), answer_to_index)
+NO_CONTEXT = Environment(lambda t: None, answer_to_index)
+BALLS = Environment(lambda t: Ball(N_FEATURES, 1.0), answer_to_point)
+EPISODES = Environment(lambda t: int(uniforms(5, t, 1)[0] * N_STATES), episode, lambda t: 2.0 / (t + 2))
 
 
 class Variant(NamedTuple):
     """A portfolio to be made and where it plays. `digits`: to how many significant ones numbers are recorded, where
-    matrix libraries, whose last digits depend on the processor, reach books, probabilities or actions; else bit for
+    matrix libraries, whose last digits depend on the processor, reach records, probabilities or actions; else bit for
     bit."""
 
     make: Callable[[], Portfolio]
-    world: World = MENUS
+    environment: Environment = MENUS
     digits: int | None = None
     lost_from: int = LOST_FROM
 
@@ -166,14 +166,14 @@ def low_bounds(n: int = 4) -> list[Power]:
     return [Power(0.05 * (i + 1)) for i in range(n)]
 
 
-def shifted(world: World, low: float, high: float) -> World:
-    """The same world with rewards from `low` to `high`."""
+def shifted(environment: Environment, low: float, high: float) -> Environment:
+    """The same environment with rewards from `low` to `high`."""
 
     def answer(t: int, context: Any, action: Any) -> tuple[float, Trajectory | None]:
-        reward, outcome = world.answer(t, context, action)
+        reward, outcome = environment.answer(t, context, action)
         return low + (high - low) * reward, outcome
 
-    return World(world.context, answer)
+    return Environment(environment.context, answer)
 
 
 def root_log(n: int) -> float:
@@ -454,13 +454,15 @@ def play(portfolio: Portfolio, variant: Variant, rounds: range, waiting: Waiting
     """The decisions of these rounds; `waiting` is what is still to happen, and is kept up to date."""
     decisions = []
     for t in rounds:
-        context = variant.world.context(t)
+        context = variant.environment.context(t)
         decision = portfolio.decide(context)
         decisions.append((decision.learner, decision.action, decision.probability))
-        reward, outcome = variant.world.answer(t, context, decision.action)
+        reward, outcome = variant.environment.answer(t, context, decision.action)
         what, delay = fate(t, variant.lost_from)
         if what != "lost":
-            due = Settlement(decision.id, None if what == "withdrawn" else reward, outcome, variant.world.regret(t))
+            due = Settlement(
+                decision.id, None if what == "withdrawn" else reward, outcome, variant.environment.regret(t)
+            )
             waiting.setdefault(t + delay, []).append(due)
         for settlement in reversed(waiting.pop(t, [])):
             settle(portfolio, settlement)

@@ -121,7 +121,7 @@ class Reference:
                 self.test({j: resolved(self.plays(j))[: n if j == i else None] for j in self.active})
 
     def test(self, prefixes: dict[int, list[Round]]) -> None:
-        """Drop at once every active learner whose upper mean is strictly below the greatest lower mean."""
+        """Eliminate at once every active learner whose upper mean is strictly below the greatest lower mean."""
         if any(not self.plays(j) for j in self.active):
             return
         seen = {j: plays for j, plays in prefixes.items() if plays}

@@ -1,7 +1,7 @@
 """The rival selectors written straight from their formulas: lists of rewards, and nothing kept that can be recomputed.
 
 A reference hears of every choice, reward and withdrawal. Rewards count once all earlier plays of their learner are in.
-Deterministic ones say what they minimise, ties going to fewer plays and then to the lower index; randomised ones say
+Deterministic ones say what they minimize, ties going to fewer plays and then to the lower index; randomized ones say
 with which probabilities they choose. Everything is in the form of the publications: means and radii per play.
 """
 
@@ -36,7 +36,7 @@ class Rival:
         self.delta, self.radius_scale = delta, radius_scale
         self.bounds = bounds or []
         self.waiting: list[list[Play]] = [[] for _ in self.learners]
-        self.booked: list[list[float]] = [[] for _ in self.learners]
+        self.credited: list[list[float]] = [[] for _ in self.learners]
 
     def choose(self, learner: int, probability: float) -> Play:
         play = Play(learner, probability)
@@ -54,33 +54,33 @@ class Rival:
     def advance(self, i: int) -> None:
         while self.waiting[i] and self.waiting[i][0].reward is not None:
             play = self.waiting[i].pop(0)
-            self.booked[i].append(play.reward)  # type: ignore[arg-type]  # the loop's condition says that it is in
+            self.credited[i].append(play.reward)  # type: ignore[arg-type]  # the loop's condition says that it is in
             self.on_booking(play)
 
     def on_booking(self, play: Play) -> None:
         """A reward has been added to those of its learner."""
 
     def plays(self, i: int) -> int:
-        return len(self.booked[i]) + len(self.waiting[i])
+        return len(self.credited[i]) + len(self.waiting[i])
 
     @property
     def rounds(self) -> int:
         return sum(self.plays(i) for i in self.learners)
 
     def mean(self, i: int) -> float:
-        return math.fsum(self.booked[i]) / len(self.booked[i])
+        return math.fsum(self.credited[i]) / len(self.credited[i])
 
     def mean_or_low(self, i: int) -> float:
-        return self.mean(i) if self.booked[i] else self.low
+        return self.mean(i) if self.credited[i] else self.low
 
     def mean_radius(self, i: int) -> float:
         """Howard et al. (2021), eq. (11), at alpha = delta / (2 (M + 1)), with variance w^2 / 2 a play."""
-        n, alpha = len(self.booked[i]), self.delta / (2 * (len(self.learners) + 1))
+        n, alpha = len(self.credited[i]), self.delta / (2 * (len(self.learners) + 1))
         bracket = math.log(math.log(2 * n)) + 0.72 * math.log(5.2 / alpha)
         return self.radius_scale * 1.7 * math.sqrt(self.width**2 / 2 * bracket / n)
 
     def best_lower(self) -> float:
-        return max((self.mean(j) - self.mean_radius(j) for j in self.learners if self.booked[j]), default=-math.inf)
+        return max((self.mean(j) - self.mean_radius(j) for j in self.learners if self.credited[j]), default=-math.inf)
 
     def bound(self, i: int, n: int) -> float:
         """c sqrt(n), growing by at most the width a play."""
@@ -90,11 +90,11 @@ class Rival:
         return total
 
     def mean_upper(self, i: int) -> float:
-        n = len(self.booked[i])
+        n = len(self.credited[i])
         return self.mean(i) + self.bound(i, n) / n + self.mean_radius(i)
 
     def values(self) -> list[float]:
-        """What is minimised; inf where a learner may not be chosen."""
+        """What is minimized; inf where a learner may not be chosen."""
         raise NotImplementedError("each rule balances something else")
 
     def probabilities(self) -> list[float]:
@@ -158,10 +158,10 @@ class OracleReference(Rival):
 
 class RegretBalancingReference(Rival):
     def values(self) -> list[float]:
-        tops = [self.mean(j) + self.bound(j, n) / n for j in self.learners if (n := len(self.booked[j]))]
+        tops = [self.mean(j) + self.bound(j, n) / n for j in self.learners if (n := len(self.credited[j]))]
         value = max([self.low, *tops])
         return [
-            math.fsum(value - reward for reward in self.booked[i]) + self.width * len(self.waiting[i])
+            math.fsum(value - reward for reward in self.credited[i]) + self.width * len(self.waiting[i])
             if self.plays(i)
             else -math.inf
             for i in self.learners
@@ -176,7 +176,7 @@ class DynamicBalancingReference(Rival):
         self.scales, self.biases = scales or [1.0] * n_learners, biases or [0.0] * n_learners
 
     def active(self) -> list[int]:
-        played = [j for j in self.learners if self.booked[j]]
+        played = [j for j in self.learners if self.credited[j]]
         best = max((self.mean(j) - self.biases[j] - self.mean_radius(j) for j in played), default=-math.inf)
         return [i for i in self.learners if i not in played or self.mean_upper(i) - self.biases[i] >= best]
 
@@ -192,7 +192,7 @@ class D3RBReference(Rival):
         self.coefficients = [self.d_min] * n_learners
 
     def on_booking(self, play: Play) -> None:
-        i, n = play.learner, len(self.booked[play.learner])
+        i, n = play.learner, len(self.credited[play.learner])
         if self.mean(i) + self.coefficients[i] / math.sqrt(n) + self.mean_radius(i) < self.best_lower():
             self.coefficients[i] *= 2
 
@@ -206,7 +206,7 @@ class ED2RBReference(D3RBReference):
         self.potentials = [self.d_min] * n_learners
 
     def on_booking(self, play: Play) -> None:
-        i, n = play.learner, len(self.booked[play.learner])
+        i, n = play.learner, len(self.credited[play.learner])
         estimate = math.sqrt(n) * (self.best_lower() - self.mean(i) - self.mean_radius(i))
         self.coefficients[i] = max(self.d_min, estimate)
         least, most = self.potentials[i], 2 * self.potentials[i]
@@ -215,7 +215,7 @@ class ED2RBReference(D3RBReference):
     def values(self) -> list[float]:
         # Pending plays lift a potential as plays lift sqrt(n).
         return [
-            self.potentials[i] * math.sqrt(max(self.plays(i), 1) / max(len(self.booked[i]), 1)) for i in self.learners
+            self.potentials[i] * math.sqrt(max(self.plays(i), 1) / max(len(self.credited[i]), 1)) for i in self.learners
         ]
 
 
@@ -226,8 +226,8 @@ class ExploreCommitExploitReference(Rival):
 
     def on_booking(self, play: Play) -> None:
         t, more_complex = self.rounds, range(self.current + 1, len(self.learners))
-        lowers = [self.mean(j) - self.mean_radius(j) for j in more_complex if self.booked[j]]
-        tested = t > self.committed_until and self.booked[self.current]
+        lowers = [self.mean(j) - self.mean_radius(j) for j in more_complex if self.credited[j]]
+        tested = t > self.committed_until and self.credited[self.current]
         if tested and lowers and self.mean_upper(self.current) < max(lowers):
             self.current += 1
             self.committed_until = t + math.ceil(t ** (2 / 3))
@@ -243,9 +243,9 @@ class ExploreCommitExploitReference(Rival):
 
 class RateAdaptiveReference(Rival):
     def probabilities(self) -> list[float]:
-        fewest = min(len(rewards) for rewards in self.booked)
+        fewest = min(len(rewards) for rewards in self.credited)
         size = max((2**k for k in range(40) if 2**k <= fewest), default=0)
-        sums = [math.fsum(rewards[:size]) for rewards in self.booked]
+        sums = [math.fsum(rewards[:size]) for rewards in self.credited]
         leader = min(self.learners, key=lambda i: (-sums[i], self.plays(i), i))
         explore = (self.rounds + 1) ** (-1 / 3)
         chances = [explore / len(self.learners)] * len(self.learners)

@@ -75,7 +75,7 @@ def sealed(record: dict[str, Any]) -> dict[str, Any]:
 def _curves(
     seed: int, rounds: int, learners: Sequence[str], selectors: Sequence[str], eliminate: bool
 ) -> tuple[list[Curve], list[dict[str, Any]]]:
-    """Linear regret for the first learner and root-like for the others; the first selector drops the first learner."""
+    """Linear regret for the first learner and root-like for the others; the first selector eliminates the first."""
     recorded = log_rounds(rounds)
     chances = np.random.default_rng([seed, rounds, len(learners)])
     curves = []
@@ -83,7 +83,7 @@ def _curves(
         regret = np.asarray(0.3 * recorded if i == 0 else i * np.sqrt(recorded), np.float64)
         curves.append(Curve("learner", name, recorded, regret * chances.uniform(0.9, 1.1)))
     for j, name in enumerate(selectors):
-        turns = np.arange(rounds) % len(learners)  # in turn; once the first learner is out, the second plays for it
+        turns = np.arange(rounds) % len(learners)  # in turn; once the first is eliminated, the second plays for it
         if j == 0 and eliminate:
             turns[(turns == 0) & (np.arange(rounds) >= rounds // 2)] = 1
         counts = np.cumsum(turns[:, None] == np.arange(len(learners)), axis=0)

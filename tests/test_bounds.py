@@ -34,13 +34,13 @@ def made_admissible(raw: list[float], width: float) -> list[float]:
 
 
 def played(bound: Bound, rounds: int, width: float, regrets: list[float] | None = None) -> list[float]:
-    """R(1), R(2), ... as a selector with this one learner books them."""
+    """R(1), R(2), ... as a selector with this one learner uses them."""
     selector = BalancedElimination([bound], reward_range=(0.0, width))
-    booked = []
+    totals = []
     for k in range(rounds):
         selector.credit(selector.choose(), 0.0, None if regrets is None else regrets[k])
-        booked.append(selector.standing()[0].mean_bound * (k + 1))
-    return booked
+        totals.append(selector.standing()[0].mean_bound * (k + 1))
+    return totals
 
 
 @pytest.mark.parametrize(
@@ -99,31 +99,31 @@ def test_a_custom_bound_comes_back_by_its_name() -> None:
 
 @given(CLOSED_FORMS, st.floats(1e-3, 1e3))
 def test_every_closed_form_is_made_admissible_as_defined(bound: Power | SqrtLog | LinearSqrt, width: float) -> None:
-    booked = played(bound, 40, width)
-    assert booked == pytest.approx(made_admissible([bound.raw(n) for n in range(1, 41)], width), rel=1e-12)
-    check_admissible(booked, width)
+    totals = played(bound, 40, width)
+    assert totals == pytest.approx(made_admissible([bound.raw(n) for n in range(1, 41)], width), rel=1e-12)
+    check_admissible(totals, width)
 
 
 @given(st.lists(st.floats(0, 8), min_size=1, max_size=40), st.floats(0.1, 4))
 def test_an_observed_bound_sums_its_reports_and_is_made_admissible(regrets: list[float], width: float) -> None:
-    booked = played(Observed(), len(regrets), width, regrets)
+    totals = played(Observed(), len(regrets), width, regrets)
     sums = [math.fsum(regrets[: k + 1]) for k in range(len(regrets))]
-    assert booked == pytest.approx(made_admissible(sums, width), rel=1e-12, abs=1e-300)
-    check_admissible(booked, width)
+    assert totals == pytest.approx(made_admissible(sums, width), rel=1e-12, abs=1e-300)
+    check_admissible(totals, width)
 
 
 @given(st.lists(st.floats(0, 8), min_size=1, max_size=40), st.floats(0.1, 4))
 def test_a_custom_bound_is_made_admissible(increments: list[float], width: float) -> None:
     values = np.cumsum(increments).tolist()
-    booked = played(Custom(lambda n: values[n - 1], "table"), len(values), width)
-    assert booked == pytest.approx(made_admissible(values, width), rel=1e-12, abs=1e-300)
-    check_admissible(booked, width)
+    totals = played(Custom(lambda n: values[n - 1], "table"), len(values), width)
+    assert totals == pytest.approx(made_admissible(values, width), rel=1e-12, abs=1e-300)
+    check_admissible(totals, width)
 
 
-def check_admissible(booked: list[float], width: float) -> None:
+def check_admissible(totals: list[float], width: float) -> None:
     """Increments in [0, w] from R(0) = 0, up to the rounding of a mean times its count."""
-    slack = 1e-12 * (width + booked[-1])
-    steps = np.diff([0.0, *booked])
+    slack = 1e-12 * (width + totals[-1])
+    steps = np.diff([0.0, *totals])
     assert steps.min() >= -slack
     assert steps.max() <= width + slack
 

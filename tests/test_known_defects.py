@@ -49,7 +49,7 @@ def feed_until(selector: Any, rewards: list[float], done: Any, most: int = 5000)
 
 @pytest.mark.parametrize("cls", [BalancedElimination, DynamicBalancing])
 def test_sums_are_divided_by_n_and_not_by_its_square_root(cls: type[Any]) -> None:
-    """pacchiano/modelselection divides sums by sqrt(n) but adds the undivided bound, so that nothing is ever dropped.
+    """pacchiano/modelselection divides sums by sqrt(n) but adds the undivided bound, so nothing is ever eliminated.
     Two learners with equal bounds take turns, so after t rounds the one that earns nothing has ceil(t/2) plays."""
     selector = cls([Power(0.25), Power(0.25)])
     rounds = ((t, (t + 1) // 2, t // 2) for t in range(2, 5000))
@@ -69,7 +69,7 @@ def test_d3rb_doubles_in_the_first_play_in_which_the_means_disprove_the_coeffici
 @pytest.mark.parametrize("cls", [BalancedElimination, DynamicBalancing])
 def test_learners_that_did_not_play_are_tested_too(cls: type[Any]) -> None:
     """pacchiano/modelselection tests the learner that just played; but a rise of another one's lower mean disproves
-    the others too. All rewards of learner 0 are in before the first one of learner 1, which then drops it."""
+    the others too. All rewards of learner 0 are in before the first one of learner 1, which then eliminates it."""
     selector = cls([Power(0.25), Power(0.25)])
     choices = sorted(selector.choose() for _ in range(100))
     for choice in choices:

@@ -142,7 +142,7 @@ def context_driven(rng: np.random.Generator) -> tuple[Array, Array, float]:
 
 
 Draw = Callable[[np.random.Generator], tuple[Array, Array, float]]
-WORLDS: dict[str, Draw] = {"two-point": two_point, "rare": rare, "context-driven": context_driven}
+ENVIRONMENTS: dict[str, Draw] = {"two-point": two_point, "rare": rare, "context-driven": context_driven}
 N = np.arange(1.0, PLAYS + 1)
 
 
@@ -176,15 +176,15 @@ def holds(n_broken: int, share: float = DELTA) -> bool:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
 @pytest.mark.parametrize("name", ["stitched", "lower apart", "bernstein"])
-def test_a_radius_fails_in_at_most_a_delta_share_of_runs(name: str, world: str) -> None:
-    assert holds(violations(WORLDS[world], name))
+def test_a_radius_fails_in_at_most_a_delta_share_of_runs(name: str, environment: str) -> None:
+    assert holds(violations(ENVIRONMENTS[environment], name))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    ("name", "world", "changes"),
+    ("name", "environment", "changes"),
     [
         ("stitched", "context-driven", {"variance": 0.15}),
         ("lower apart", "two-point", {"scale": 0.5}),
@@ -192,9 +192,9 @@ def test_a_radius_fails_in_at_most_a_delta_share_of_runs(name: str, world: str) 
         ("bernstein", "context-driven", {"scale": 0.4}),
     ],
 )
-def test_radii_that_are_too_narrow_are_caught(name: str, world: str, changes: dict[str, float]) -> None:
+def test_radii_that_are_too_narrow_are_caught(name: str, environment: str, changes: dict[str, float]) -> None:
     """The negative control: the same check rejects them."""
-    assert not holds(violations(WORLDS[world], name, **changes))  # type: ignore[arg-type]
+    assert not holds(violations(ENVIRONMENTS[environment], name, **changes))  # type: ignore[arg-type]
 
 
 @pytest.mark.statistical
@@ -223,7 +223,7 @@ def test_the_regret_part_costs_a_root() -> None:
 
 
 def records(selector: Any) -> list[dict[str, Any]]:
-    """Of a run with rewards that hardly vary, in which two of three learners are dropped."""
+    """Of a run with rewards that hardly vary, in which two of three learners are eliminated."""
     chances = random.Random(2)
     while len(selector.eliminations) < 2:
         choice = selector.choose()

@@ -35,7 +35,7 @@ class Facts(NamedTuple):
     imbalance: Array  # the largest difference between bounds of active learners
     deviation: Array  # the largest |n mu* - U - Reg| / D(n) of a learner or of all rounds
     kept: NDArray[np.bool_]  # (M,) whether the learner's bound held at all its resolved plays
-    dropped_kept: Integers  # number of learners eliminated although their bound had held
+    eliminated_kept: Integers  # number of learners eliminated although their bound had held
     uncertified: Array  # the largest excess of the truth over a certificate while the bound of an active learner held
     certified: Array  # (2,) after a quarter of the rounds and at the end
     regret: Array  # (2,) at the same rounds
@@ -103,15 +103,15 @@ def _compare_bounds(accounts: Sequence[Account], facts: Facts) -> None:
             least, greatest = min(least, accounts[j].regret_bound), max(greatest, accounts[j].regret_bound)
             tested = tested and accounts[j].plays > 0
     facts.imbalance[0] = max(facts.imbalance[0], greatest - least)
-    n_dropped = 0
+    n_eliminated = 0
     for j in range(n_learners):
         if not accounts[j].active and facts.kept[j]:
-            n_dropped += 1
+            n_eliminated += 1
         if accounts[j].active and tested and accounts[j].booked_plays > 0:
             for other in range(n_learners):
                 facts.passed_plays[j, other] = accounts[other].booked_plays
                 facts.passed_bounds[j, other] = accounts[other].booked_bound
-    facts.dropped_kept[0] = max(facts.dropped_kept[0], n_dropped)
+    facts.eliminated_kept[0] = max(facts.eliminated_kept[0], n_eliminated)
 
 
 @kernel

@@ -70,12 +70,12 @@ def test_watched_facts_equal_those_of_a_slow_reference(tapes: Tapes, late: int, 
     bounds: list[Any] = [Power(1.0), Observed() if observed else Power(1.0), Power(0.2)]
     make = lambda: BalancedElimination(bounds, radius_scale=0.25)  # noqa: E731
     optimum = tapes.problem.optimum
-    facts, books = watch_on_tapes(tapes, make(), optimum, late=late)
+    facts, state = watch_on_tapes(tapes, make(), optimum, late=late)
     slow, selector = reference(tapes, make(), optimum, late)
     for name, value in slow.items():
         assert np.asarray(getattr(facts, name)).ravel() == pytest.approx(np.ravel(value), rel=1e-9, abs=1e-9), name
-    assert books.accounts["plays"].tolist() == [row.plays for row in selector.standing()]
-    assert len(selector.eliminations) == int((books.accounts["eliminated_at"] > 0).sum()) > 0
+    assert state.accounts["plays"].tolist() == [row.plays for row in selector.standing()]
+    assert len(selector.eliminations) == int((state.accounts["eliminated_at"] > 0).sum()) > 0
 
 
 def reference(tapes: Tapes, selector: BalancedElimination, optimum: float, late: int) -> tuple[dict[str, Any], Any]:
@@ -85,7 +85,7 @@ def reference(tapes: Tapes, selector: BalancedElimination, optimum: float, late:
     resolved: list[list[tuple[float, float]]] = [[] for _ in range(n_learners)]
     waiting: dict[int, dict[int, tuple[float, float]]] = {i: {} for i in range(n_learners)}
     shown = [False] * rounds
-    facts: dict[str, Any] = {"imbalance": 0.0, "deviation": 0.0, "dropped_kept": 0, "uncertified": -inf}
+    facts: dict[str, Any] = {"imbalance": 0.0, "deviation": 0.0, "eliminated_kept": 0, "uncertified": -inf}
     kept, total = [True] * n_learners, 0.0
     certified, regrets = [0.0, 0.0], [0.0, 0.0]
 
@@ -105,15 +105,15 @@ def reference(tapes: Tapes, selector: BalancedElimination, optimum: float, late:
             if k < 0 or shown[k] or (k == t and late > 0 and played[t][1] < 0.5):
                 continue
             shown[k] = True
-            booked, got, lost = played[k]
+            credited, got, lost = played[k]
             prefix = next((s for s in range(t + 1) if not shown[s]), t + 1)
             for s in range(1, prefix + 1):
                 if s > facts.get("prefix", 0):
                     facts["deviation"] = max(facts["deviation"], deviation([p[1:] for p in played[:s]]))
             facts["prefix"] = max(prefix, facts.get("prefix", 0))
-            j = booked.learner
-            waiting[j][booked.play] = (got, lost)
-            selector.credit(booked, got)
+            j = credited.learner
+            waiting[j][credited.play] = (got, lost)
+            selector.credit(credited, got)
             while len(resolved[j]) + 1 in waiting[j]:
                 resolved[j].append(waiting[j].pop(len(resolved[j]) + 1))
                 facts["deviation"] = max(facts["deviation"], deviation(resolved[j]))
@@ -125,7 +125,7 @@ def reference(tapes: Tapes, selector: BalancedElimination, optimum: float, late:
                     active = [selector.evidence.accounts[a].regret_bound for a in selector.active]
                     facts["imbalance"] = max(facts["imbalance"], max(active) - min(active))
             gone = sum(kept[a] for a in range(n_learners) if a not in selector.active)
-            facts["dropped_kept"] = max(facts["dropped_kept"], gone)
+            facts["eliminated_kept"] = max(facts["eliminated_kept"], gone)
         certificate = selector.certificate()
         for row, mark in enumerate((rounds // 4, rounds)):
             if t + 1 == mark:
@@ -147,11 +147,11 @@ def reference(tapes: Tapes, selector: BalancedElimination, optimum: float, late:
 @pytest.mark.compiled
 def test_watching_changes_nothing(tapes: Tapes) -> None:
     watched, driven = (BalancedElimination([Power(1.0)] * 3) for _ in range(2))
-    facts, books = watch_on_tapes(tapes, watched, tapes.problem.optimum)
+    facts, state = watch_on_tapes(tapes, watched, tapes.problem.optimum)
     curves, _ = run_on_tapes(tapes, driven)
     assert facts.regret[-1] == curves.regret[-1]
     assert facts.certified[-1] == curves.certified[-1]
-    assert books.accounts["plays"].tolist() == curves.plays[-1].tolist()
+    assert state.accounts["plays"].tolist() == curves.plays[-1].tolist()
     assert facts.passed_plays[1].tolist() == curves.plays[-1].tolist()  # it has passed every test
 
 
@@ -183,16 +183,16 @@ def test_judge_sees_each_violation() -> None:
     """A run that kept everything, then the same with one fact changed at a time."""
     pool = make_pool("n^(1/2)", gap=True)
     tapes = Tapes(pool.problem, pool.learners, np.array([3000]), seed=1)
-    facts, books = watch_on_tapes(tapes, pool.selector, pool.problem.optimum)
+    facts, state = watch_on_tapes(tapes, pool.selector, pool.problem.optimum)
 
     def broken(changed: Facts) -> set[str]:
-        rows = evaluate(pool.selector, changed, books.accounts, late=False, declared=pool.declared, gaps=pool.gaps)
+        rows = evaluate(pool.selector, changed, state.accounts, late=False, declared=pool.declared, gaps=pool.gaps)
         return {row.claim for row in rows if row.violated}
 
     assert broken(facts) == set()
     assert broken(facts._replace(imbalance=np.array([1.1]))) == {"balancing"}
     assert broken(facts._replace(deviation=np.array([1.1]))) == {"radius"}
-    assert broken(facts._replace(dropped_kept=np.array([1]))) == {"dropped"}
+    assert broken(facts._replace(eliminated_kept=np.array([1]))) == {"eliminated"}
     assert broken(facts._replace(uncertified=np.array([1.0]))) == {"certificate"}
     assert broken(facts._replace(kept=np.array([False, True, False]))) == {"declared"}
     assert broken(facts._replace(regret=np.array([0.0, 2999.0]))) == {"general", "closed form", "gap theorem"}
@@ -215,9 +215,9 @@ def test_quick_audit_passes_and_every_control_is_caught(quick: Path) -> None:
     assert found["passed"] and found["quick"]
     caught = {row["control"]: set(row["caught_by"]) for row in found["controls"]}
     assert caught["radius too narrow"] >= {"radius"}
-    assert caught["bound halved"] >= {"declared", "dropped"}
+    assert caught["bound halved"] >= {"declared", "eliminated"}
     assert caught["units mixed up"] >= {"general", "closed form", "gap plays"}
-    assert caught["context leaked"] >= {"radius", "dropped", "certificate"}
+    assert caught["context leaked"] >= {"radius", "eliminated", "certificate"}
     assert {row["claim"] for row in found["findings"]} <= set(CLAIMS)
     assert all(row["holds"] and row["share_low"] <= row["delta"] for row in found["findings"])
     assert {row["late"] for row in found["certified_over_true"]} == {True, False}

@@ -23,17 +23,17 @@ def test_halves_are_balanced() -> None:
 
 @EVERY
 def test_a_seed_is_fresh_objects_with_one_bound_per_learner(instance: Instance) -> None:
-    world, again = instance.set_up(3), instance.set_up(3)
-    assert world.problem is not again.problem
-    assert not {id(learner) for learner in world.learners} & {id(learner) for learner in again.learners}
-    assert len({learner.name for learner in world.learners}) == len(world.learners) >= 2
-    assert len(world.scaled) == len(world.observed) == len(world.learners)
-    assert not any(isinstance(bound, Observed) for bound in world.scaled)
-    reporting = [isinstance(bound, Observed) for bound in world.observed]
-    assert reporting == ["regret" in provides(learner) for learner in world.learners]
+    setup, again = instance.set_up(3), instance.set_up(3)
+    assert setup.problem is not again.problem
+    assert not {id(learner) for learner in setup.learners} & {id(learner) for learner in again.learners}
+    assert len({learner.name for learner in setup.learners}) == len(setup.learners) >= 2
+    assert len(setup.scaled) == len(setup.observed) == len(setup.learners)
+    assert not any(isinstance(bound, Observed) for bound in setup.scaled)
+    reporting = [isinstance(bound, Observed) for bound in setup.observed]
+    assert reporting == ["regret" in provides(learner) for learner in setup.learners]
     short = instance.set_up(3, rounds=50)
-    assert [learner.name for learner in short.learners] == [learner.name for learner in world.learners]
-    assert world.contexts == ("fixed" if instance.name in FIXED else "random")
+    assert [learner.name for learner in short.learners] == [learner.name for learner in setup.learners]
+    assert setup.contexts == ("fixed" if instance.name in FIXED else "random")
 
 
 FIXED = ("confidence-quiet", "confidence-noisy", "ucb-width-noisy", "ucb-width-quiet", "many-learners", "slow-start")
@@ -56,8 +56,8 @@ def test_sharing_needs_a_learner_that_gains_by_it() -> None:
 def test_the_own_plays_of_the_best_learner_of_the_trap_look_poor() -> None:
     """Taught by 2,000 rounds of the best single action, whose mean is 0.7, it explores all others by itself, though the
     optimum of 0.85 is its own and nobody else's."""
-    world = INSTANCES["exploration-trap"].set_up(0)
-    problem, looking, rng = world.problem, world.learners[-1], np.random.default_rng(0)
+    setup = INSTANCES["exploration-trap"].set_up(0)
+    problem, looking, rng = setup.problem, setup.learners[-1], np.random.default_rng(0)
     for _ in range(2000):
         context = problem.observe(rng)
         looking.learn(context, 0, problem.respond(context, 0, rng))

@@ -40,7 +40,7 @@ def greatest_norm_on_a_grid(center: Array, factor: Array, width: float) -> float
 def greatest_norm_by_search(rng: np.random.Generator, center: Array, factor: Array, width: float) -> float:
     """Any dimension: random points u of the sphere, each improved by u <- gradient / ||gradient||.
 
-    The squared norm of center + factor u is convex in u, so this step (maximise the linear lower bound on the sphere)
+    The squared norm of center + factor u is convex in u, so this step (maximize the linear lower bound on the sphere)
     never loses; the best of many starts is the greatest norm up to where the iteration stands still.
     """
     starts = rng.standard_normal((300, len(center)))
@@ -90,7 +90,7 @@ def test_agrees_with_random_and_local_search(dim: int, center_norm: float) -> No
 def test_point_is_on_the_edge_and_first_order_optimal(
     dim: int, seed: int, conditioning: float, center_exponent: float, width_exponent: float, zeros: int
 ) -> None:
-    """x = center + F u with ||u|| = width maximises ||x|| only if F^T x = mu u with mu >= every eigenvalue of F^T F.
+    """x = center + F u with ||u|| = width maximizes ||x|| only if F^T x = mu u with mu >= every eigenvalue of F^T F.
 
     `zeros` coordinates of the center vanish, the longest axes first: hard cases and their neighbors.
     """

@@ -46,7 +46,7 @@ def weighted_solve(rows: Array, rewards: Array, weights: Array, regularization: 
     means=st.lists(st.floats(-2.0, 2.0), min_size=1, max_size=8),
     rate=st.floats(0.0, 1e6),
 )
-def test_inverse_gaps_are_a_distribution_that_favours_the_best(means: list[float], rate: float) -> None:
+def test_inverse_gaps_are_a_distribution_that_favors_the_best(means: list[float], rate: float) -> None:
     probabilities = inverse_gap_weights(np.array(means), int(np.argmax(means)), rate, 0.0, 1.0)
     clipped = np.clip(means, 0.0, 1.0)
     assert probabilities.sum() == pytest.approx(1.0, abs=1e-12)
@@ -129,7 +129,7 @@ def test_the_square_loss_regret_needs_its_determinant() -> None:
     losses=st.lists(st.floats(-1e5, 1e5), min_size=1, max_size=12),
     learning_rate=st.floats(1e-6, 10.0),
 )
-def test_weights_solve_the_regularised_problem(losses: list[float], learning_rate: float) -> None:
+def test_weights_solve_the_regularized_problem(losses: list[float], learning_rate: float) -> None:
     """On the simplex and stationary: losses_m - 2 / (eta sqrt(q_m)) is the same for all m, to 1e-12 of its parts."""
     weights = np.empty(len(losses))
     tsallis_weights(np.array(losses), learning_rate, weights)

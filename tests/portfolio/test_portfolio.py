@@ -90,7 +90,7 @@ def test_the_propensity_is_that_of_selector_and_learner_together() -> None:
     assert isnan(unknown.probability)
 
 
-def test_a_reward_that_never_comes_is_booked_by_default_and_ignored_if_it_comes_after_all(
+def test_a_reward_that_never_comes_is_credited_by_default_and_ignored_if_it_comes_after_all(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, logger="equipoise")
@@ -167,7 +167,7 @@ def test_shared_data_teaches_every_learner_that_accepts_it_once() -> None:
     for t in range(6):
         portfolio.learn(portfolio.decide(t), t / 10)
     assert rewards_of(portfolio) == [[0.0, 0.1, 0.2, 0.3, 0.4, 0.5], [0.1, 0.4], [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]]
-    # Whoever learns learns of the action that was played, whoever played it; the books count own plays only.
+    # Whoever learns learns of the action that was played, whoever played it; the selector counts own plays only.
     assert [action for _, action, _ in learners[2].lessons] == [0, 1, 2, 0, 1, 2]
     rows = portfolio.standing()
     assert [row.plays for row in rows] == [2, 2, 2]
@@ -187,7 +187,7 @@ def test_with_shared_data_in_order_means_the_order_of_all_rounds() -> None:
     assert rewards_of(portfolio) == [[0.1, 0.2, 0.3, 0.4]] * 2
 
 
-def test_eliminations_are_announced_once_and_after_they_are_booked() -> None:
+def test_eliminations_are_announced_once_and_after_they_are_credited() -> None:
     heard: list[tuple[Elimination, Any]] = []
     rounds = eliminating()
     portfolio, decision, reward = next(rounds)

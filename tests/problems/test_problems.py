@@ -79,7 +79,7 @@ def test_mean_and_gap_are_those_of_the_angle(shape: tuple[int, int], n_actions: 
 
 
 def test_the_first_half_of_the_signal_is_shrunk() -> None:
-    """Before it was normalised u had normal entries, the first d*/2 - 1 of them times 0.3: so the ratio of one of those
+    """Before it was normalized u had normal entries, the first d*/2 - 1 of them times 0.3: so the ratio of one of those
     to a later one is 0.3 times a Cauchy variable, and that of two of a kind a Cauchy variable."""
     directions = np.array([draw_theta(12, 8, rng_of(seed))[1:8] for seed in range(N_DRAWS)])
     shrunk, plain = directions[:, :3], directions[:, 3:]

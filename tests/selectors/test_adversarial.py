@@ -75,13 +75,13 @@ class Both:
     def compare(self) -> None:
         selector, reference = self.selector, self.reference
         assert selector.active == tuple(reference.active)
-        dropped = [ending for ending in reference.endings if ending.learner not in reference.active]
+        eliminated = [ending for ending in reference.endings if ending.learner not in reference.active]
         shown = selector.eliminations
         if not reference.in_epochs:
-            dropped, shown = reference.endings, [] if selector.ended is None else [selector.ended]
+            eliminated, shown = reference.endings, [] if selector.ended is None else [selector.ended]
             assert selector.eliminations == []
-        assert len(shown) == len(dropped)
-        for end, expected in zip(shown, dropped, strict=True):
+        assert len(shown) == len(eliminated)
+        for end, expected in zip(shown, eliminated, strict=True):
             assert (end.round, end.learner.index, end.witness.index, end.learner.rounds) == (
                 expected.round,
                 expected.learner,

@@ -34,8 +34,8 @@ nobody = np.full(2, -1)
 
 
 @compiled
-def play_sharp_world(params: Params, state: State, regrets: Any, coins: Any, generator: Any) -> tuple[bool, bool]:
-    """Whether the epoch ended, and whether the certificate was ever below the regret, in a world without slack.
+def play_without_slack(params: Params, state: State, regrets: Any, coins: Any, generator: Any) -> tuple[bool, bool]:
+    """Whether the epoch ended, and whether the certificate was ever below the regret, in a environment without slack.
 
     The optimum is 0.7. Learner 0 earns 0.5, which is its lower bound, and loses 0.2; learner 1 earns 0.7. If they state
     these as their `regrets`, the two sides of the test, and those of the certificate, differ by nothing but the noise.
@@ -54,14 +54,14 @@ def play_sharp_world(params: Params, state: State, regrets: Any, coins: Any, gen
     return state.ends[0].ended_at > 0, exceeded
 
 
-def broken_in_the_sharp_world(regrets: tuple[float, float] = (0.2, 0.0), radius_scale: float = 1.0) -> tuple[int, int]:
+def broken_without_slack(regrets: tuple[float, float] = (0.2, 0.0), radius_scale: float = 1.0) -> tuple[int, int]:
     """In how many of 1000 runs of 5,000 rounds the epoch ended, and the certificate was below the regret."""
     selector = EpochBalancing(classes_of([2, 3]), delta=0.2, radius_scale=radius_scale)
     counts = np.zeros(2, np.int64)
     for seed in range(1000):
         generator = np.random.default_rng([11, seed])
         params, state = selector.to_arrays()
-        counts += play_sharp_world(params, state, np.array(regrets), generator.random(5000), generator)
+        counts += play_without_slack(params, state, np.array(regrets), generator.random(5000), generator)
     return int(counts[0]), int(counts[1])
 
 
@@ -70,7 +70,7 @@ def broken_in_the_sharp_world(regrets: tuple[float, float] = (0.2, 0.0), radius_
 def test_what_is_promised_with_probability_1_minus_delta_e_holds_without_any_other_slack() -> None:
     """delta_e = 0.2 / 4 for the test and as much for the certificate; a true claim is rejected with probability at
     most 1e-6."""
-    ended, exceeded = broken_in_the_sharp_world()
+    ended, exceeded = broken_without_slack()
     assert holds(ended, 1000, 0.05)
     assert holds(exceeded, 1000, 0.05)
 
@@ -79,7 +79,7 @@ def test_what_is_promised_with_probability_1_minus_delta_e_holds_without_any_oth
 @pytest.mark.statistical
 def test_a_radius_a_third_as_wide_is_caught() -> None:
     """A negative control: the same check rejects both claims."""
-    ended, exceeded = broken_in_the_sharp_world(radius_scale=1 / 3)
+    ended, exceeded = broken_without_slack(radius_scale=1 / 3)
     assert not holds(ended, 1000, 0.05)
     assert not holds(exceeded, 1000, 0.05)
 
@@ -88,7 +88,7 @@ def test_a_radius_a_third_as_wide_is_caught() -> None:
 @pytest.mark.statistical
 def test_learners_that_admit_half_their_regret_are_caught() -> None:
     """A negative control: then they are misspecified, and the epoch ends."""
-    ended, _ = broken_in_the_sharp_world(regrets=(0.1, 0.0))
+    ended, _ = broken_without_slack(regrets=(0.1, 0.0))
     assert not holds(ended, 1000, 0.05)
 
 
@@ -129,17 +129,17 @@ def test_an_epoch_with_too_few_features_ends(adversary: Any, rounds: int, share_
 def test_algorithm_1_drops_well_specified_learners_where_algorithm_3_does_not() -> None:
     """20 seeds of 6,000 rounds; dims 8 and 16 are well specified, and the adversary gives them the poor rounds.
 
-    Algorithm 1 at delta = 0.05 drops one in more than 10 delta of the seeds, Algorithm 3 in none."""
-    dropped = {"1": 0, "3": 0}
+    Algorithm 1 at delta = 0.05 eliminates one in more than 10 delta of the seeds, Algorithm 3 in none."""
+    eliminated = {"1": 0, "3": 0}
     for seed in range(20):
         for label, selector in (
             ("1", common_bounds()),
             ("3", AdversarialElimination.for_learners(learners(), noise=0.1)),
         ):
             run_jointly(bandit(Predicting([2, 3]), seed), learners(), selector, log_rounds(6000), seed)
-            dropped[label] += any(DIMS[event.learner.index] >= 8 for event in selector.eliminations)
-    assert dropped["1"] > 10 * 0.05 * 20
-    assert dropped["3"] == 0
+            eliminated[label] += any(DIMS[event.learner.index] >= 8 for event in selector.eliminations)
+    assert eliminated["1"] > 10 * 0.05 * 20
+    assert eliminated["3"] == 0
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ EVENTS = st.tuples(st.sampled_from(["choose"] * 3 + ["credit"] * 3 + ["withdraw"
 
 
 class Setting(NamedTuple):
-    """A selector and the world it plays in."""
+    """A selector and the environment it plays in."""
 
     bounds: list[Bound]
     skills: list[int]  # of each learner, in steps: where its rewards lie in the range
@@ -128,7 +128,7 @@ def snapshot(selector: BalancedElimination) -> dict[str, tuple[Any, ...]]:
     return {name: (array.dtype, array.shape, array.tobytes()) for name, array in selector.state().items()}
 
 
-def world(seed: int, n_learners: int = 3) -> tuple[Setting, np.random.Generator]:
+def environment(seed: int, n_learners: int = 3) -> tuple[Setting, np.random.Generator]:
     """A setting in which learners are soon eliminated, for tests of something else."""
     generator = np.random.default_rng(seed)
     bounds: list[Bound] = [Power(0.25), Observed(), LinearSqrt(0.0, 0.5)]
@@ -166,10 +166,10 @@ def test_longer_runs_with_late_rewards_equal_the_reference(setting: Setting, see
 
 @pytest.mark.slow
 def test_the_streams_above_do_eliminate_learners() -> None:
-    """Against a comparison of nothing with nothing: in worlds like those above several learners go."""
+    """Against a comparison of nothing with nothing: in environments like those above several learners go."""
     gone: Counter[int] = Counter()
     for seed in range(20):
-        setting, generator = world(seed)
+        setting, generator = environment(seed)
         run = Run(setting._replace(options=setting.options | {"radius_scale": 0.25}))
         for number in generator.integers(256, size=120).tolist():
             run.apply("choose", number)

@@ -130,13 +130,13 @@ def test_every_choice_is_one_that_the_reference_allows(
 
 
 class Stream(NamedTuple):
-    """One learner of a made-up world: the expected reward of its k-th play, below the best one, by its gap."""
+    """One learner of a made-up environment: the expected reward of its k-th play, below the best one, by its gap."""
 
     level: float  # of a gap that stays
     learning: float  # the gap of play k is level + learning / sqrt(k)
 
 
-class World(NamedTuple):
+class Environment(NamedTuple):
     streams: list[Stream]
     best: tuple[float, float] = (0.9, 0.5)  # best expected reward in two equally likely contexts
     quiet: bool = False  # rewards within 0.02 of their expectation, in place of coins
@@ -146,23 +146,23 @@ class World(NamedTuple):
         return expected + 0.02 * float(rng.choice([-1.0, 1.0])) if self.quiet else float(rng.random() < expected)
 
 
-WORLDS = {
-    "a learner that starts slow and ends best": World([Stream(0.15, 0.0), Stream(0.0, 0.5), Stream(0.3, 0.1)]),
-    "equally good": World([Stream(0.0, 0.2), Stream(0.0, 0.25), Stream(0.02, 0.0)]),
-    "one good of eight": World([Stream(0.25, 0.0)] * 7 + [Stream(0.0, 0.3)]),
-    "quiet rewards": World([Stream(0.3, 0.0), Stream(0.0, 0.3), Stream(0.15, 0.0)], (0.7, 0.7), quiet=True),
+ENVIRONMENTS = {
+    "a learner that starts slow and ends best": Environment([Stream(0.15, 0.0), Stream(0.0, 0.5), Stream(0.3, 0.1)]),
+    "equally good": Environment([Stream(0.0, 0.2), Stream(0.0, 0.25), Stream(0.02, 0.0)]),
+    "one good of eight": Environment([Stream(0.25, 0.0)] * 7 + [Stream(0.0, 0.3)]),
+    "quiet rewards": Environment([Stream(0.3, 0.0), Stream(0.0, 0.3), Stream(0.15, 0.0)], (0.7, 0.7), quiet=True),
 }
 NONE_BROKEN = {"(1)": 0, "(2)": 0, "(3)": 0}
 
 
 def broken_inequalities(
-    world: World, seed: int, n_rounds: int, believed: dict[str, float] | None = None, **rule: Any
+    environment: Environment, seed: int, n_rounds: int, believed: dict[str, float] | None = None, **rule: Any
 ) -> dict[str, int]:
     """How often (1), (2) and (3) failed, at every choice, for the chosen learner and each other one as *.
 
     They are computed with the settings of the selector, unless others are `believed`.
     """
-    rng, n_learners = np.random.default_rng([9, seed]), len(world.streams)
+    rng, n_learners = np.random.default_rng([9, seed]), len(environment.streams)
     selector = RealizedBalancing(n_learners, delta=1e-3, **rule)
     audited = RealizedBalancing(n_learners, delta=1e-3, **{**rule, "radius_scale": 1.0, **(believed or {})})
     radius, slack, floor = audited.confidence.radius, audited.slack, audited.floor
@@ -187,9 +187,9 @@ def broken_inequalities(
                 m = max(1.0, known / math.sqrt(plays[j]) / (floor * unit))
                 broken["(3)"] += plays[i] > (slack * m) ** 2 * plays[j] * (1 + CLOSE)
         plays[i] += 1
-        gap = min(0.5, world.streams[i].level + world.streams[i].learning / math.sqrt(plays[i]))
+        gap = min(0.5, environment.streams[i].level + environment.streams[i].learning / math.sqrt(plays[i]))
         regrets[i] += gap
-        selector.credit(choice, world.reward(gap, rng))
+        selector.credit(choice, environment.reward(gap, rng))
     return broken
 
 
@@ -197,12 +197,12 @@ def broken_inequalities(
 @pytest.mark.parametrize(
     "rule", [{}, {"slack": 1.0}, {"slack": 1.0, "floor": 3.0}], ids=["default", "plain balancing", "high floor"]
 )
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_the_proposition_holds_at_every_choice(name: str, rule: dict[str, Any]) -> None:
     """Two runs of 3,000 rounds, delta = 0.001: with fixed seeds; on fresh ones a true claim would fail in at most
     0.2 % of tests. By default (3) leaves much room; with a high floor it says that plays are nearly equal."""
     for seed in range(2):
-        assert broken_inequalities(WORLDS[name], seed, 3_000, **rule) == NONE_BROKEN
+        assert broken_inequalities(ENVIRONMENTS[name], seed, 3_000, **rule) == NONE_BROKEN
 
 
 NEVER_BARS = 1e9  # a slack that admits everybody
@@ -220,7 +220,7 @@ NEVER_BARS = 1e9  # a slack that admits everybody
 )
 def test_the_audit_notices(broken: set[str], name: str, believed: dict[str, float], rule: dict[str, Any]) -> None:
     """Negative controls: a rule other than the one that is believed breaks the inequalities that rest on it."""
-    found = broken_inequalities(WORLDS[name], 0, 3_000, believed, **rule)
+    found = broken_inequalities(ENVIRONMENTS[name], 0, 3_000, believed, **rule)
     assert broken <= {which for which, count in found.items() if count > 0}
 
 
@@ -268,7 +268,7 @@ def test_wrong_settings_are_refused(arguments: dict[str, Any], message: str) -> 
 
 @pytest.mark.compiled
 def test_compiled_runs_make_the_choices_of_interpreted_ones() -> None:
-    """A narrowed radius makes learners drop out within the horizon, so that eliminations are compared too."""
+    """A narrowed radius lets learners be eliminated within the horizon, so that eliminations are compared too."""
     learners = [Constant(action) for action in range(3)]
     tapes = Tapes(KArmedBandit([0.3, 0.8, 0.5, 0.4]), learners, log_rounds(3_000), seed=3)
 

@@ -72,11 +72,11 @@ def apply(selector: Any, event: Event) -> tuple[Any, ...]:
 
 def run(selector: Any, seed: int, n_rounds: int = 150) -> list[Event]:
     """Play a random history and return it."""
-    events, dropped = [], list(selector.eliminations)
+    events, eliminated = [], list(selector.eliminations)
     for event in history(selector, np.random.default_rng(seed), n_rounds):
-        dropped += apply(selector, event)
+        eliminated += apply(selector, event)
         events.append(event)
-    assert dropped == selector.eliminations
+    assert eliminated == selector.eliminations
     return events
 
 

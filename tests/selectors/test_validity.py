@@ -1,12 +1,12 @@
 """The probability statements, by simulation: every certificate may be wrong in at most a delta share of runs.
 
-The worlds are as bad as the assumptions allow. In context A the best action pays 1 for sure and the careless learner
-tosses a fair coin; in context B all actions pay 0. At P(A) = 5/8 a careless play's reward plus regret has variance
-0.39, the greatest that two-point contexts and rewards reach (the radius allows for 0.5); with context A alone it has
-0.25, all that the radius of fixed contexts allows for. The careless learner's bound is its own true regret,
-so that nothing but the radius gives slack.
+The environments are as bad as the assumptions allow. In context A the best action pays 1 for sure and the careless
+learner tosses a fair coin; in context B all actions pay 0. At P(A) = 5/8 a careless play's reward plus regret has
+variance 0.39, the greatest that two-point contexts and rewards reach (the radius allows for 0.5); with context A alone
+it has 0.25, all that the radius of fixed contexts allows for. The careless learner's bound is its own true regret, so
+that nothing but the radius gives slack.
 
-Whole runs are compiled: `play_world` drives the kernels of the selector itself and stands in for its ledger. That it
+Whole runs are compiled: `play_rounds` drives the kernels of the selector itself and stands in for its ledger. That it
 does the same as the public class is the first test.
 """
 
@@ -43,7 +43,7 @@ CLAIMS = (
 )
 
 
-class World(NamedTuple):
+class Environment(NamedTuple):
     means: tuple[tuple[float, float], ...]  # of each learner, in contexts A and B
     bounds: tuple[Bound, ...]
     honest: tuple[bool, ...]  # whether the learner keeps its bound
@@ -52,12 +52,14 @@ class World(NamedTuple):
     sharp: tuple[int, ...]  # the claims that have no slack here: those a narrower radius must break
 
 
-WORLDS = {
+ENVIRONMENTS = {
     # The optimal learner plays ten rounds to each of the careless one and is a sharp witness against it.
-    "witness": World((OPTIMAL, CARELESS), (Power(0.03, 1.0), Observed()), (True, True), 5 / 8, "random", (0, 1, 4, 5)),
+    "witness": Environment(
+        (OPTIMAL, CARELESS), (Power(0.03, 1.0), Observed()), (True, True), 5 / 8, "random", (0, 1, 4, 5)
+    ),
     # The hopeless learner is soon found out; then all rests on the careless one.
-    "alone": World((CARELESS, HOPELESS), (Observed(), Power(0.1, 1.0)), (True, False), 5 / 8, "random", (2, 3)),
-    "alone, fixed contexts": World(
+    "alone": Environment((CARELESS, HOPELESS), (Observed(), Power(0.1, 1.0)), (True, False), 5 / 8, "random", (2, 3)),
+    "alone, fixed contexts": Environment(
         (CARELESS, HOPELESS), (Observed(), Power(0.1, 1.0)), (True, False), 1.0, "fixed", (2, 3)
     ),
 }
@@ -80,92 +82,96 @@ class Truth(NamedTuple):
 
 
 @compiled
-def play_world(
-    rules: Params, books: State, means: Any, honest: Any, truth: Truth, draws: Draws, late: int, in_order: bool
+def play_rounds(
+    params: Params, state: State, means: Any, honest: Any, truth: Truth, draws: Draws, late: int, in_order: bool
 ) -> tuple[Any, Any]:
     """One run: the learners chosen, and which claims were broken at any round (of the first 100, then every tenth).
 
-    `in_order` is False to book rewards as they arrive instead of in the order of plays."""
-    accounts, pooled = books.accounts, books.pool[0]
+    `in_order` is False to credit rewards as they arrive instead of in the order of plays."""
+    accounts, pooled = state.accounts, state.pool[0]
     n_rounds = len(draws.coins)
     chosen, rounds_of = np.zeros(n_rounds, np.int64), np.zeros((len(accounts), n_rounds), np.int64)
     rewards, gaps, arrived = np.zeros(n_rounds), np.zeros(n_rounds), np.zeros(n_rounds, np.bool_)
     broken = np.zeros(6, np.bool_)
     for t in range(n_rounds):
-        i = balanced_elimination.choose(rules, books, None)[0]  # type: ignore[arg-type]  # it draws nothing
+        i = balanced_elimination.choose(params, state, None)[0]  # type: ignore[arg-type]  # it draws nothing
         context = draws.contexts[t]
         chosen[t] = i
         rewards[t] = 1.0 if draws.coins[t] < means[i, context] else 0.0
         gaps[t] = BEST[context] - means[i, context]
         truth.regret[0] += gaps[t]
         rounds_of[i, accounts[i].plays] = t
-        evidence.open_play(rules, books, i)
-        evidence.play(rules, books, i, accounts[i].plays, gaps[t])
+        evidence.open_play(params, state, i)
+        evidence.play(params, state, i, accounts[i].plays, gaps[t])
         for k in (t - late, t):
             if k < 0 or arrived[k] or (k == t and late > 0 and rewards[t] == 0.0):
                 continue
             arrived[k] = True
             while pooled.plays <= t and arrived[pooled.plays]:
                 truth.pool_regret[0] += gaps[pooled.plays]
-                evidence.pool(rules, books, rewards[pooled.plays])
+                evidence.pool(params, state, rewards[pooled.plays])
             j = chosen[k]
             if not in_order:
-                resolve(rules, books, truth, j, rewards[k], gaps[k])
+                resolve(params, state, truth, j, rewards[k], gaps[k])
                 continue
             while accounts[j].booked_plays < accounts[j].plays and arrived[rounds_of[j, accounts[j].booked_plays]]:
                 first = rounds_of[j, accounts[j].booked_plays]
-                resolve(rules, books, truth, j, rewards[first], gaps[first])
+                resolve(params, state, truth, j, rewards[first], gaps[first])
         if t < 100 or t % 10 == 0:
-            check_claims(rules, books, honest, truth, broken)
+            check_claims(params, state, honest, truth, broken)
     return chosen, broken
 
 
 @compiled
-def resolve(rules: Params, books: State, truth: Truth, i: int, reward: float, gap: float) -> None:
+def resolve(params: Params, state: State, truth: Truth, i: int, reward: float, gap: float) -> None:
     truth.regrets[i] += gap
-    balanced_elimination.credit(rules, books, i, reward, gap, 1.0)
+    balanced_elimination.credit(params, state, i, reward, gap, 1.0)
 
 
 @compiled
-def check_claims(rules: Params, books: State, honest: Any, truth: Truth, broken: Any) -> None:
-    lower, upper, regret_lower, regret_upper, _ = evidence.certify(rules, books)
+def check_claims(params: Params, state: State, honest: Any, truth: Truth, broken: Any) -> None:
+    lower, upper, regret_lower, regret_upper, _ = evidence.certify(params, state)
     trusted = False
     for i in range(len(honest)):
-        account = books.accounts[i]
+        account = state.accounts[i]
         trusted = trusted or (honest[i] and account.active)
         broken[0] |= honest[i] and not account.active
         n = account.booked_plays
         if n > 0:
-            broken[5] |= n * lower - account.rewards - radius_sum(rules.radius, n) > truth.regrets[i]
+            broken[5] |= n * lower - account.rewards - radius_sum(params.radius, n) > truth.regrets[i]
     broken[1] |= lower > truth.optimum
     broken[2] |= trusted and upper < truth.optimum
     broken[3] |= trusted and regret_upper < truth.regret[0]
     broken[4] |= regret_lower > truth.pool_regret[0]
 
 
-def draw(world: World, seed: int, n_rounds: int) -> Draws:
+def draw(environment: Environment, seed: int, n_rounds: int) -> Draws:
     generator = np.random.default_rng([2020, seed])
-    in_context_b = generator.random(n_rounds) >= world.share_of_a
+    in_context_b = generator.random(n_rounds) >= environment.share_of_a
     return Draws(in_context_b.astype(np.int64), generator.random(n_rounds))
 
 
-def selector_for(world: World, radius_scale: float = 1.0) -> BalancedElimination:
-    return BalancedElimination(world.bounds, delta=DELTA, contexts=world.contexts, radius_scale=radius_scale)
+def selector_for(environment: Environment, radius_scale: float = 1.0) -> BalancedElimination:
+    return BalancedElimination(
+        environment.bounds, delta=DELTA, contexts=environment.contexts, radius_scale=radius_scale
+    )
 
 
-def start(world: World) -> tuple[Any, Any, Truth]:
-    optimum = world.share_of_a * BEST[0] + (1 - world.share_of_a) * BEST[1]
-    truth = Truth(float(optimum), np.zeros(1), np.zeros(1), np.zeros(len(world.bounds)))
-    return np.array(world.means), np.array(world.honest), truth
+def start(environment: Environment) -> tuple[Any, Any, Truth]:
+    optimum = environment.share_of_a * BEST[0] + (1 - environment.share_of_a) * BEST[1]
+    truth = Truth(float(optimum), np.zeros(1), np.zeros(1), np.zeros(len(environment.bounds)))
+    return np.array(environment.means), np.array(environment.honest), truth
 
 
-def broken_runs(world: World, *, radius_scale: float = 1.0, late: int = 0, in_order: bool = True) -> list[int]:
+def broken_runs(
+    environment: Environment, *, radius_scale: float = 1.0, late: int = 0, in_order: bool = True
+) -> list[int]:
     """How many of RUNS runs broke each claim."""
     counts = np.zeros(len(CLAIMS), np.int64)
-    selector = selector_for(world, radius_scale)
+    selector = selector_for(environment, radius_scale)
     for seed in range(RUNS):
-        rules, books = selector.to_arrays()
-        _, broken = play_world(rules, books, *start(world), draw(world, seed, ROUNDS), late, in_order)
+        params, state = selector.to_arrays()
+        _, broken = play_rounds(params, state, *start(environment), draw(environment, seed, ROUNDS), late, in_order)
         counts += broken
     return [int(count) for count in counts]
 
@@ -179,17 +185,17 @@ def holds(n_broken: int) -> bool:
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("late", [0, 30])
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_compiled_runs_equal_those_of_the_public_class(name: str, late: int) -> None:
-    """Choices and books bit by bit, with a radius narrow enough for eliminations to happen."""
-    world, n_rounds = WORLDS[name], 600
-    selector, draws = selector_for(world, 0.2), draw(world, 0, n_rounds)
-    rules, compiled_books = selector.to_arrays()
-    chosen, _ = play_world(rules, compiled_books, *start(world), draws, late, True)
+    """Choices and state bit by bit, with a radius narrow enough for eliminations to happen."""
+    environment, n_rounds = ENVIRONMENTS[name], 600
+    selector, draws = selector_for(environment, 0.2), draw(environment, 0, n_rounds)
+    params, compiled_state = selector.to_arrays()
+    chosen, _ = play_rounds(params, compiled_state, *start(environment), draws, late, True)
     played = []
     for t in range(n_rounds):
         context, choice = draws.contexts[t], selector.choose()
-        mean = world.means[choice.learner][context]
+        mean = environment.means[choice.learner][context]
         selector.observe(choice, {choice.learner: Proposal(0, regret=float(BEST[context] - mean))})
         played.append((choice, float(draws.coins[t] < mean)))
         for k in sorted({t - late, t}):
@@ -197,9 +203,9 @@ def test_compiled_runs_equal_those_of_the_public_class(name: str, late: int) -> 
                 selector.credit(*played[k])
     assert [choice.learner for choice, _ in played] == chosen.tolist()
     assert selector.eliminations
-    _, public_books = selector.to_arrays()
+    _, public_state = selector.to_arrays()
     balanced = {"increments", "increments_carry", "regret_bound"}  # brought up to date at the next choice only
-    for public, other in zip(list[Any](public_books), list[Any](compiled_books), strict=True):
+    for public, other in zip(list[Any](public_state), list[Any](compiled_state), strict=True):
         for field in set(public.dtype.names) - balanced:
             assert public[field].tobytes() == other[field].tobytes(), field
 
@@ -207,27 +213,27 @@ def test_compiled_runs_equal_those_of_the_public_class(name: str, late: int) -> 
 @pytest.mark.compiled
 @pytest.mark.statistical
 @pytest.mark.parametrize("late", [0, LATE], ids=["at once", "zeros come late"])
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_every_claim_fails_in_at_most_a_delta_share_of_runs(name: str, late: int) -> None:
-    counts = broken_runs(WORLDS[name], late=late)
+    counts = broken_runs(ENVIRONMENTS[name], late=late)
     assert {claim: n for claim, n in zip(CLAIMS, counts, strict=True) if not holds(n)} == {}
 
 
 @pytest.mark.compiled
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_a_radius_a_third_as_wide_is_caught(name: str) -> None:
-    """The negative control: the same check rejects every claim that has no other slack in this world."""
-    world = WORLDS[name]
-    counts = broken_runs(world, radius_scale=1 / 3)
-    assert {CLAIMS[k]: counts[k] for k in world.sharp if holds(counts[k])} == {}
+    """The negative control: the same check rejects every claim that has no other slack in this environment."""
+    environment = ENVIRONMENTS[name]
+    counts = broken_runs(environment, radius_scale=1 / 3)
+    assert {CLAIMS[k]: counts[k] for k in environment.sharp if holds(counts[k])} == {}
 
 
 @pytest.mark.compiled
 @pytest.mark.statistical
-def test_booking_rewards_as_they_arrive_is_caught() -> None:
+def test_crediting_rewards_as_they_arrive_is_caught() -> None:
     """The negative control of late rewards: zeros come late, so what has arrived looks better than it is."""
-    counts = broken_runs(WORLDS["witness"], late=LATE, in_order=False)
+    counts = broken_runs(ENVIRONMENTS["witness"], late=LATE, in_order=False)
     assert {CLAIMS[k]: counts[k] for k in (1, 4, 5) if holds(counts[k])} == {}
 
 

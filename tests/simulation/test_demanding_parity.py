@@ -40,12 +40,12 @@ CASES: dict[str, Any] = {
 @pytest.mark.compiled
 @pytest.mark.parametrize("case", CASES)
 def test_compiled_runs_are_those_of_a_portfolio(case: str) -> None:
-    world, make = CASES[case]
+    environment, make = CASES[case]
     marks = log_rounds(ROUNDS)
-    problem, learners = world()
+    problem, learners = environment()
     selector = make()
     fast, _ = run_jointly(problem, learners, selector, marks, 6)
-    problem, others = world()
+    problem, others = environment()
     plain = make()
     interpreted, _ = run_portfolio(problem, Portfolio(others, plain, seed=6), marks)
     np.testing.assert_array_equal(fast.plays, interpreted.plays)

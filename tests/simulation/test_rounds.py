@@ -196,7 +196,7 @@ def test_equal_learners_have_different_tapes() -> None:
 @pytest.mark.compiled
 @pytest.mark.parametrize("bounds", [[Power(0.5), Power(1.0), Power(2.0)], [Power(0.02), Observed(), Observed()]])
 def test_a_compiled_selector_on_tapes_chooses_what_the_interpreted_one_chooses(bounds: list[Any]) -> None:
-    """A narrowed radius makes learners drop out within the horizon, so eliminations are compared too."""
+    """A narrowed radius lets learners be eliminated within the horizon, so eliminations are compared too."""
     learners = [OFUL(dim, norm_bound=1.1) for dim in (2, 4, 8)]
     tapes = Tapes(linear_problem(), learners, log_rounds(ROUNDS), seed=5)
     fast, slow = (BalancedElimination(bounds, radius_scale=0.05) for _ in range(2))

@@ -82,7 +82,7 @@ class Pair(NamedTuple):
     right: int
 
 
-class Colour(IntEnum):
+class Color(IntEnum):
     RED = 1
 
 
@@ -114,7 +114,7 @@ def test_what_would_come_back_as_something_else_is_refused(value: Any, message: 
 
 
 def test_enumerations_are_the_numbers_they_are() -> None:
-    assert identical(unpack(pack(Colour.RED), FILE), 1)
+    assert identical(unpack(pack(Color.RED), FILE), 1)
 
 
 ARCHIVE = pack({"text": "x" * 20, "numbers": [1, 2.5, float("nan")], "array": np.arange(12.0).reshape(3, 4)})

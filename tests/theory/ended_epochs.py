@@ -12,7 +12,7 @@ CLASSES = [LinearClass(name, dim) for name, dim in zip(NAMES, (2, 4, 8), strict=
 
 
 def records_of(**settings: Any) -> list[dict[str, Any]]:
-    """A run in which everybody claims 0.8 of the width but rewards are 0.3 of it, until two learners are dropped."""
+    """A run in which everybody claims 0.8 of the width but rewards are 0.3 of it, until two learners are eliminated."""
     selector = AdversarialElimination(CLASSES, **settings)
     low, high = selector.reward_range
     while len(selector.eliminations) < 2:

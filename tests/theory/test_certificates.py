@@ -22,7 +22,7 @@ NAMES = ["good", "poor", "worse"]
 
 
 def eliminated_records(seed: int = 0, **settings: Any) -> list[dict[str, Any]]:
-    """The records of a run with Bernoulli-like rewards in which two of three learners are dropped."""
+    """The records of a run with Bernoulli-like rewards in which two of three learners are eliminated."""
     chances = random.Random(seed)
     low, high = settings.get("reward_range", (0.0, 1.0))
     selector = BalancedElimination([Power((high - low) * c) for c in (1.0, 1.0, 1.5)], **settings)

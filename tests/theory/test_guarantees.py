@@ -160,12 +160,12 @@ def test_closed_forms_are_above_the_general_guarantee_at_plays_that_balancing_al
     star = len(numbers) - 1
     passed = [Passed(plays[i], values[i], plays[star], values[star]) for i in range(n_wrong)]
     general = general_guarantee([values[i] for i in range(n_wrong, len(numbers))], passed, radius_of)
-    world: dict[str, Any] = {"rounds": rounds, "radius": radius_of(rounds)}
+    common: dict[str, Any] = {"rounds": rounds, "radius": radius_of(rounds)}
     only_star = [i == star for i in range(len(numbers))] if n_wrong == star else kept
     closed = {
-        "power": lambda: power_guarantee(numbers, 1 / 3, only_star, **world),
-        "sqrt-log": lambda: sqrt_log_guarantee(numbers, 0.05, only_star, **world),
-        "linear-sqrt": lambda: linear_sqrt_guarantee(slopes, coefficient, only_star, **world),
+        "power": lambda: power_guarantee(numbers, 1 / 3, only_star, **common),
+        "sqrt-log": lambda: sqrt_log_guarantee(numbers, 0.05, only_star, **common),
+        "linear-sqrt": lambda: linear_sqrt_guarantee(slopes, coefficient, only_star, **common),
     }[family]()
     least = min(
         general_guarantee(

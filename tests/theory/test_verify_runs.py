@@ -21,7 +21,7 @@ pytestmark = pytest.mark.compiled
 
 @pytest.fixture(scope="module")
 def records() -> list[dict[str, Any]]:
-    """What Algorithm 1 dropped in runs from tapes, and the ended epochs of runs of Algorithm 3."""
+    """What Algorithm 1 eliminated in runs from tapes, and the ended epochs of runs of Algorithm 3."""
     found = []
     for seed in range(5):
         pool = make_pool("n^(1/2)", gap=True)

@@ -25,7 +25,7 @@ CLAIMS = {
     "balancing": "bounds of active learners differ by at most one play",
     "radius": "rewards deviate by less than the radius, for all learners and all rounds simultaneously",
     "declared": "learners declared well specified keep their bound",
-    "dropped": "no learner that has kept its bound is eliminated",
+    "eliminated": "no learner that has kept its bound is eliminated",
     "general": "regret is within the general bound at the plays that happened",
     "closed form": "regret is within the theorem for this family of bounds",
     "gap theorem": "regret is within the gap-dependent theorem",

@@ -58,13 +58,13 @@ def evaluate(
     kept = facts.kept.tolist()
     yield Seen("balancing", width, float(facts.imbalance[0]), bool(facts.imbalance[0] > width * ROUNDING))
     yield Seen("radius", 1.0, float(facts.deviation[0]), bool(facts.deviation[0] > 1.0))
-    n_dropped = int(facts.dropped_kept[0])
+    n_eliminated = int(facts.eliminated_kept[0])
     if declared is not None:
         exceeded = [i for i, true in enumerate(declared) if true and not kept[i]]
         eliminated = [i for i, true in enumerate(declared) if true and not accounts["active"][i]]
-        n_dropped = max(n_dropped, len(eliminated))
+        n_eliminated = max(n_eliminated, len(eliminated))
         yield Seen("declared", 0.0, float(len(exceeded)), bool(exceeded))
-    yield Seen("dropped", 0.0, float(n_dropped), n_dropped > 0)
+    yield Seen("eliminated", 0.0, float(n_eliminated), n_eliminated > 0)
     if facts.supported[-1]:
         broken = bool(facts.uncertified[0] > regret * 1e-12 + 1e-9)
         yield Seen("certificate", float(facts.certified[-1]), regret, broken)

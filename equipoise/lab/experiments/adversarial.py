@@ -77,8 +77,8 @@ ADVERSARIAL = Experiment(
     section="Extension to Adversarial Contexts",
     claim=(
         "With adversarial contexts, rewards of different rounds cannot be compared, so elimination as under random "
-        "contexts may drop well-specified learners. Comparing learners within each round avoids this: with high "
-        "probability no well-specified learner is dropped, and regret is of order (sqrt(B) d* + sqrt(B d*) S + "
+        "contexts may eliminate well-specified learners. Comparing learners within each round avoids this: with high "
+        "probability no well-specified learner is eliminated, and regret is of order (sqrt(B) d* + sqrt(B d*) S + "
         "sqrt(B) M)(d* + sqrt(d*) S) sqrt(T) with B misspecified learners of M."
     ),
     defaults={

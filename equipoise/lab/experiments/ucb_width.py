@@ -1,7 +1,7 @@
 """The first example of the paper's introduction: how wide should the confidence intervals of UCB be?
 
 Learner i is UCB with its proven widths times width_i, from 1 down to far too small. On noisy rewards a narrow learner
-may drop the best action after a few unlucky plays and never try it again; on nearly noiseless ones it wastes nothing.
+may give up the best action after a few unlucky plays and never try it again; with hardly any noise it wastes nothing.
 The selector is run with three candidate bounds: observed bounds, the bound that follows from the widths with its proven
 constant, and the same form with a smaller one.
 

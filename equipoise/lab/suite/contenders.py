@@ -218,7 +218,7 @@ _ALL = (
     Contender("exp3", "EXP3", "η = √(2 ln M / (M T))", False, _with_rounds("EXP3")),
     Contender("greedy-mean", "GreedyMean", "highest mean reward so far", False, _without_bounds("GreedyMean")),
     Contender("uniform", "Uniform", "any learner, equally likely", False, _without_bounds("Uniform")),
-    Contender("modcb", "ModCB", "κ = 1/3", True, build_learner=_modcb, can_share=False),
+    Contender("mod-cb", "ModCB", "κ = 1/3", True, build_learner=_modcb, can_share=False),
     Contender(
         "alb-dim",
         "ALBDim",

@@ -240,11 +240,11 @@ def eliminate(state: State) -> None:
         return
     for i in range(n_learners):
         if state.accounts[i].active and state.accounts[i].mean_upper < best_lower:
-            drop(state, i, witness)
+            eliminate_learner(state, i, witness)
 
 
 @kernel
-def drop(state: State, i: int, witness: int) -> None:
+def eliminate_learner(state: State, i: int, witness: int) -> None:
     """Eliminate learner i and store the proof: its upper mean is below the lower mean of the witness."""
     account, proof = state.accounts[i], state.accounts[witness]
     account.active = False
