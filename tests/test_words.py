@@ -1,16 +1,37 @@
-"""Words that must not occur in the package, the tools, the documentation or the text of figures.
+"""Words that must not occur in the package, the tools, the tests, the documentation or the text of figures.
 
 The field's terms in US spelling, and plain words: no private metaphors. Old names live on in
 `equipoise/_deprecated.py`, in the migrations of old files and in the changelog.
+
+The figures of the documentation are pictures (PNG), whose text cannot be read back. So every function that draws one
+is called with made-up results, and the text of what it draws is checked.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import matplotlib as mpl
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
+
+from equipoise.lab.audit import growth, report, subjects
+from equipoise.lab.audit.claims import CLAIMS, Finding
+from equipoise.lab.audit.command import Audit
+from equipoise.lab.audit.pools import FAMILIES
+from equipoise.lab.audit.subjects import Task
+from equipoise.lab.report.figures import regret_figure
+from equipoise.lab.suite.contenders import CONTENDERS
+from equipoise.lab.suite.instances import INSTANCES
+from equipoise.lab.suite.leaderboard import Scores, with_oracle
+from equipoise.lab.suite.picture import suite_figure
+from equipoise.lab.suite.suite import TABLES, Outcome
+from tests.synthetic import finished_run
+from tools.bench import picture as bench_picture
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -68,14 +89,17 @@ BANNED = {
 }
 
 # Where old names have to stand: aliases, names in files of older releases, the history.
-EXCEPT = {"equipoise/_deprecated.py", "equipoise/storage/migrations.py", "CHANGELOG.md"}
+EXCEPT = {
+    *("equipoise/_deprecated.py", "equipoise/storage/migrations.py", "CHANGELOG.md"),
+    *("tests/test_deprecated.py", "tests/test_words.py"),
+}
 PUBLISHED = re.compile(r"“[^”]*”|\*[^*\n]{20,}\*|\"[A-Z][^\"\n]{20,}\"")  # titles keep their spelling
 PATTERN = re.compile("|".join(f"(?:{pattern})" for pattern in BANNED))
 
 
 def sources() -> Iterator[Path]:
-    for folder in ("equipoise", "tools", "docs", "examples"):
-        for suffix in (".py", ".md", ".svg", ".html", ".toml"):
+    for folder in ("equipoise", "tools", "docs", "examples", "tests"):
+        for suffix in (".py", ".md", ".html", ".toml"):
             yield from (ROOT / folder).rglob(f"*{suffix}")
     yield from ROOT.glob("*.md")
 
@@ -85,14 +109,6 @@ def file_id(path: Path) -> str:
 
 
 FILES = sorted({file_id(path) for path in sources()} - EXCEPT)
-
-
-def readable(path: Path) -> str:
-    """The text of a file; of a drawing only what is written in it."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".svg":
-        return "\n".join([*re.findall(r">([^<>]+)<", text), *re.findall(r"<!--(.*?)-->", text, re.DOTALL)])
-    return text
 
 
 def found_in(text: str) -> list[str]:
@@ -106,9 +122,76 @@ def found_in(text: str) -> list[str]:
     return faults
 
 
+def made_up_suite() -> Outcome:
+    numbers, names, labels = np.random.default_rng(3), [*INSTANCES][::6], [*CONTENDERS][::5]
+    learners = {name: 20.0 * numbers.uniform(1, 3, (2, 3)) for name in names}
+    selectors = {label: {name: 40.0 * numbers.uniform(1, 30, 2) for name in names} for label in labels}
+    scores = with_oracle(Scores(learners, selectors, dict.fromkeys(names, 25.0)))
+    about = dict.fromkeys(names, 100), 2, dict.fromkeys(names, ("a", "b", "c"))
+    return Outcome(tuple(names), *about, dict.fromkeys(TABLES, scores), {})
+
+
+def made_up_audit() -> Audit:
+    findings = [Finding("nested", claim, 0.0, 0.0, 100, 1, 0.05) for claim in CLAIMS]
+    tasks = [Task(kind, "nested", "", 10, 100) for kind in ("experiment", "control")]
+    return Audit(tuple(subjects.Outcome(task, findings, []) for task in tasks), quick=True)
+
+
+def made_up_growth() -> list[growth.Growth]:
+    regrets = [10.0 * 2 ** (k / 2) for k in range(7)]
+    return [growth.Growth(family, gap, regrets, 0.5, 0.49, 0.51, 0.5) for family in FAMILIES for gap in (False, True)]
+
+
+# What is drawn, and some text that must be found in it.
+DRAWINGS: dict[str, tuple[Callable[[Path], Figure | bytes], str]] = {
+    "run": (lambda folder: regret_figure(finished_run(folder)), "learner playing alone"),
+    "run of several instances": (
+        lambda folder: regret_figure(finished_run(folder, instances=("calm", "wild"))),
+        "Unknown to the learners",
+    ),
+    "suite": (lambda _: suite_figure(made_up_suite()), "Price of selection"),
+    "growth": (lambda _: growth.picture(made_up_growth()), "fitted exponent"),
+    "audit": (lambda _: report.picture(made_up_audit()), "Share of runs that violate the claim"),
+    "benchmarks": (
+        lambda _: bench_picture.draw(json.loads((ROOT / "docs" / "benchmarks.json").read_bytes())),
+        "Microseconds per round",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_only_plain_words_are_drawn(name: str, tmp_path: Path, drawn: list[str]) -> None:
+    draw, expected = DRAWINGS[name]
+    figure = draw(tmp_path)
+    if isinstance(figure, Figure):
+        figure.savefig(tmp_path / "figure.png")
+    assert expected in "\n".join(drawn)
+    assert found_in("\n".join(drawn)) == []
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """All text of the figures that would be saved during a test; nothing is rendered, which takes seconds."""
+    texts: list[str] = []
+
+    def read(figure: Figure, *arguments: object, **options: object) -> None:
+        texts.extend(text.get_text() for text in figure.findobj(mpl.text.Text))
+
+    monkeypatch.setattr(Figure, "savefig", read)
+    return texts
+
+
+def test_words_of_a_figure_are_found(drawn: list[str], tmp_path: Path) -> None:
+    """The control: a title of an earlier figure."""
+    figure = Figure()
+    figure.suptitle("Darker is dearer")
+    figure.savefig(tmp_path / "figure.png")
+    assert found_in("\n".join(drawn)) == ["line 1: 'dearer' (write: more expensive, higher regret)"]
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_only_plain_words_occur(name: str) -> None:
-    assert found_in(readable(ROOT / name)) == []
+    assert found_in((ROOT / name).read_text(encoding="utf-8")) == []
 
 
 def test_every_file_that_is_left_out_exists() -> None:
