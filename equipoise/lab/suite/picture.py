@@ -46,13 +46,13 @@ def suite_figure(outcome: Outcome) -> Figure:
         size = (columns / figure.get_figwidth(), heights[table] / height)
         axes = figure.add_axes((*box, *size))
         means = {place.label: place.price.value for place in places(outcome, table)}
-        _panel(axes, TITLES[table], labels, names, grid, means)
+        _panel(axes, f"Price of selection. {TITLES[table]}", labels, names, grid, means)
         top -= heights[table] + BETWEEN
     caption = (
-        f"Price of selection: mean regret over that of the best learner alone, {outcome.n_seeds} seeds. Darker "
-        "cells are higher prices. ◆ a regret bound is proved. The oracle knows the best learner. Blank where a "
-        "selector is not compatible with an instance; its mean is then in parentheses, and its rank is by the "
-        "instances it shares with the leader."
+        "Price of selection: mean regret of the selector, divided by that of the best learner alone, over "
+        f"{outcome.n_seeds} seeds. Lower is better; darker cells are higher prices. The oracle knows the best learner. "
+        "◆ a regret bound is proved. Blank where a selector is not compatible with an instance; its mean is then in "
+        "parentheses, and its rank is by the instances it shares with the leader."
     )
     lines = fill(caption, int(CHARACTERS * figure.get_figwidth()))
     figure.text(0.012, 0.1 / height, lines, fontsize=8.5, color=QUIET, va="bottom")
@@ -109,7 +109,8 @@ def _frame(axes: Axes, title: str, labels: list[str], names: list[str], lefts: l
     # One unit is a cell.
     place = (-(LEFT - 0.12) / CELL_WIDTH, -1.55 / CELL_HEIGHT)
     axes.text(*place, title, fontsize=11.5, fontweight="bold", color=INK, va="top")
-    for first, last, half in ((0, second, "tuning half"), (second, len(names), "report half")):
+    notes = "settings may have been tuned on these", "nothing was tuned on these"
+    for first, last, half in ((0, second, notes[0]), (second, len(names), notes[1])):
         if last > first:
             middle = (lefts[first] + lefts[last - 1] + 1) / 2
             axes.text(middle, len(labels) + 0.12, half, ha="center", va="top", fontsize=8.5, color=QUIET)
