@@ -14,7 +14,7 @@ def start_state(rng: np.random.Generator) -> int:
 
 
 def random_trajectory(start: int, policy: Any, rng: np.random.Generator) -> Trajectory:
-    """1 to HORIZON steps under a policy from a start state, in a environment that answers at random."""
+    """1 to HORIZON steps under a policy from a start state, in an environment that answers at random."""
     states = rng.integers(0, N_STATES, int(rng.integers(1, HORIZON + 1)))
     states[0] = start
     actions = np.array([policy[h, state] for h, state in enumerate(states)])

@@ -28,9 +28,11 @@ from equipoise.selectors import (
     TsallisCorral,
 )
 from equipoise.simulation.tapes import why_not_tapes
+from tests.episodes import random_trajectory, start_state
+from tests.learners.subjects import EPISODIC, SUBJECTS
 from tests.recorders import saved
 from tools.pages.command import write_pages
-from tools.pages.compatibility import PROVIDED, examples, page
+from tools.pages.compatibility import PROVIDED, page
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -45,14 +47,17 @@ class Bare:
         pass
 
 
+EPISODES = {cls.__name__ for cls, _ in EPISODIC}
+SETTINGS = {cls.__name__: (cls, settings) for cls, settings, *_ in reversed([*SUBJECTS, *EPISODIC])}
 MAKERS: dict[str, Any] = {
-    **{type(learner).__name__: lambda learner=learner: type(learner)(**learner.config()) for learner in examples()},
+    **{name: lambda made=made: made[0](**made[1]) for name, made in SETTINGS.items()},
     "Bare": Bare,
 }
 
 
-# What every selector needs of its learners and what every learner has, written by hand from docs/algorithms.md. The
-# matrix below expects what these tables say, so that a wrong declaration in the package fails it.
+# What every selector needs of its learners and what every learner has, by the definitions of the algorithms. The tests
+# below compare both tables with what selectors and learners do, then with what they declare; and the matrix of all
+# pairs expects what the tables say. Nothing here is read from the package's declarations.
 SELECTORS_NEED: dict[str, set[str]] = {
     "BalancedElimination": {"bounds"},
     "EpochBalancing": {"actions", "lower", "nested"},
@@ -96,6 +101,7 @@ LEARNERS_HAVE: dict[str, set[str]] = {
     "Bare": set(),
 }
 COMPARED = {"lower", "regret", "weight", "off_policy", "snapshots", "nested"}
+SEEN = COMPARED - {"off_policy"}  # that a learner may learn from the rounds of others cannot be seen in what it does
 BOUND: dict[str, Any] = {"power": Power(1.0), "observed": Observed()}
 REFUSAL = {
     "weight": "importance weights",
@@ -151,6 +157,97 @@ def test_the_matrix_is_complete_and_without_repeats() -> None:
     assert set(LEARNERS_HAVE) == {*LEARNERS, "Bare"} == set(MAKERS)
     with_bounds = sum("bounds" in needs for needs in SELECTORS_NEED.values())
     assert len(PAIRS) == len({case.id for case in PAIRS}) == (len(SELECTORS) + with_bounds) * len(MAKERS)
+
+
+class Watched(OFUL):
+    """Has all that a selector may need, and counts what is asked of it."""
+
+    asked, weights, n_restored = 0, frozenset[float](), 0
+
+    def decide(self, context, rng=None):
+        self.asked += 1
+        return super().decide(context, rng)
+
+    def learn(self, context, action, reward, weight=1.0):
+        self.weights = self.weights | {weight}
+        super().learn(context, action, reward, weight)
+
+    def restore(self, state):
+        self.n_restored += 1
+        super().restore(state)
+
+
+@pytest.mark.parametrize("selector_class", SELECTORS_NEED)
+def test_a_selector_does_what_the_table_says_that_it_needs(selector_class: str) -> None:
+    """What 60 rounds with two learners use of them."""
+    needs, rng = SELECTORS_NEED[selector_class], np.random.default_rng(4)
+    selector = selector_for(selector_class, "OFUL", "power" if "bounds" in needs else "")
+    learners = [Watched(**SETTINGS["OFUL"][1]) for _ in range(2)]
+    portfolio = Portfolio(learners, selector, seed=1)
+    all_asked = True
+    for _ in range(60):
+        before = {i: learners[i].asked for i in (selector.active if "actions" in needs else (0, 1))}
+        decision = portfolio.decide(0.2 * rng.standard_normal((3, 5)))
+        all_asked &= all(learners[i].asked > count for i, count in before.items())
+        portfolio.learn(decision, float(rng.random()))
+    assert all_asked == bool(needs & {"actions", "weight"})
+    assert any(learner.weights - {1.0} for learner in learners) == ("weight" in needs)
+    assert any(learner.n_restored for learner in learners) == ("snapshots" in needs)
+
+
+@pytest.mark.parametrize("selector_class", SELECTORS_NEED)
+def test_bounds_classes_and_lower_bounds_are_refused_or_required(selector_class: str) -> None:
+    cls, needs = SELECTORS[selector_class], SELECTORS_NEED[selector_class]
+    if needs & {"bounds", "nested"}:
+        with pytest.raises(InvalidArgument, match="bounds" if "bounds" in needs else "classes"):
+            cls(2, **({"rounds": 100} if cls is UCBC else {}))
+    selector = selector_for(selector_class, "OFUL", "power" if "bounds" in needs else "")
+    without_lower = {i: Proposal(0, regret=0.1) for i in range(2)}
+    choice = selector.choose(np.random.default_rng(0))
+    if "lower" in needs:
+        with pytest.raises(InvalidArgument, match="lower"):
+            selector.observe(choice, without_lower)
+    else:
+        selector.observe(choice, without_lower)
+
+
+def seen_of(name: str) -> set[str]:
+    """What a learner shows of itself in 40 rounds, whatever it declares."""
+    learner, twin, rng = MAKERS[name](), MAKERS[name](), np.random.default_rng(7)
+    context_of = next((source for cls, _, source in SUBJECTS if cls.__name__ == name), start_state)
+    seen, can_save = {"lower", "regret", "weight", "snapshots", "nested"}, hasattr(learner, "state")
+    for _ in range(40):
+        context = context_of(rng)
+        decided = learner.decide(context) if name == "Bare" else learner.decide(context, rng)
+        proposal = decided if isinstance(decided, Proposal) else Proposal(decided)
+        told = random_trajectory(context, proposal.action, rng) if name in EPISODES else proposal.action
+        regret = learner.regret_of(told) if hasattr(learner, "regret_of") else proposal.regret
+        seen -= {"lower"} if not np.isfinite(proposal.lower) else set()
+        seen -= {"regret"} if np.isnan(regret) else set()
+        before = same(learner) if can_save else None
+        try:
+            learner.learn(context, told, 0.5, 0.0)
+            seen -= set() if can_save and same(learner) == before else {"weight"}
+        except (InvalidArgument, TypeError):
+            seen.discard("weight")
+        learner.learn(context, told, told.total_reward if name in EPISODES else 0.5)
+    if can_save:
+        twin.restore(learner.state())
+    seen -= set() if can_save and same(twin) == same(learner) else {"snapshots"}
+    try:
+        linear_class(learner)
+    except InvalidArgument:
+        seen.discard("nested")
+    return seen
+
+
+def same(learner: Any) -> dict[str, bytes]:
+    return {key: np.asarray(value).tobytes() for key, value in learner.state().items()}
+
+
+@pytest.mark.parametrize("learner_class", LEARNERS_HAVE)
+def test_a_learner_shows_what_the_table_says_that_it_has(learner_class: str) -> None:
+    assert seen_of(learner_class) == LEARNERS_HAVE[learner_class] & SEEN
 
 
 @pytest.mark.parametrize("selector_class", SELECTORS_NEED)

@@ -35,7 +35,7 @@ nobody = np.full(2, -1)
 
 @compiled
 def play_without_slack(params: Params, state: State, regrets: Any, coins: Any, generator: Any) -> tuple[bool, bool]:
-    """Whether the epoch ended, and whether the certificate was ever below the regret, in a environment without slack.
+    """Whether the epoch ended, and whether the certificate was ever below the regret, in an environment without slack.
 
     The optimum is 0.7. Learner 0 earns 0.5, which is its lower bound, and loses 0.2; learner 1 earns 0.7. If they state
     these as their `regrets`, the two sides of the test, and those of the certificate, differ by nothing but the noise.

@@ -23,6 +23,8 @@ PROVIDED = {
     "lower": "lower bounds",
     "weight": "weights",
     "off_policy": "`share_data=True`",
+    "agreed": "rounds it agrees with",
+    "probability": "logged probabilities",
     "greedy": "greedy actions",
     "value": "estimated rewards",
     "pmf": "probabilities of all actions",
@@ -76,9 +78,11 @@ def _lines() -> Iterator[str]:
         subsequent_indent="  ",
     )
     yield "\n## What learners provide\n"
-    yield from _table("learner", PROVIDED.values())
-    for learner in examples():
-        yield _row(type(learner).__name__, (word in provided_by(learner) for word in PROVIDED))
+    found = {type(learner).__name__: provided_by(learner) for learner in examples()}
+    shown = [word for word in PROVIDED if any(word in words for words in found.values())]
+    yield from _table("learner", [PROVIDED[word] for word in shown])
+    for name, words in found.items():
+        yield _row(name, (word in words for word in shown))
     yield "\n*Written by `python -m tools.pages compatibility`.*"
 
 
