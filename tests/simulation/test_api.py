@@ -88,9 +88,11 @@ def test_parts_made_for_a_seed_run_in_one_process_and_in_two() -> None:
 
 @pytest.mark.compiled
 def test_shared_data_runs_jointly() -> None:
-    shared = simulate(problem_of(0), learners_of(0), balanced(), rounds=50, share_data=True)
-    alone = simulate(problem_of(0), learners_of(0), balanced(), rounds=50, joint=True)
-    assert (shared.regret != alone.regret).any()
+    """On a problem of one's own, so that nothing is compiled: compiled runs with shared data are in test_rounds."""
+    learners = [OFUL(3), OFUL(3, scale=0.1)]
+    shared = simulate(KnownCoins(), learners, balanced(), rounds=200, share_data=True)
+    alone = simulate(KnownCoins(), learners, balanced(), rounds=200, joint=True)
+    assert (shared.plays == alone.plays).all() and (shared.regret != alone.regret).any()
 
 
 @pytest.mark.parametrize(
