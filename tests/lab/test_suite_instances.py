@@ -7,10 +7,12 @@ import pytest
 
 from equipoise.bounds import Observed
 from equipoise.errors import InvalidArgument
+from equipoise.lab.suite.contenders import CONTENDERS
 from equipoise.lab.suite.instances import HALVES, INSTANCES, Instance
 from equipoise.learner import provides
 from equipoise.learners import OFUL
 from equipoise.problems import DisjointLinearBandit, LinearBandit
+from equipoise.storage.registry import command_name
 
 EVERY = pytest.mark.parametrize("instance", INSTANCES.values(), ids=INSTANCES)
 
@@ -19,6 +21,13 @@ def test_halves_are_balanced() -> None:
     sizes = [sum(instance.half == half for instance in INSTANCES.values()) for half in HALVES]
     assert sum(sizes) == len(INSTANCES) >= 14
     assert sizes[0] == sizes[1]
+
+
+def test_contenders_have_the_names_of_the_command_line() -> None:
+    """Except where one class takes part with two kinds of bounds."""
+    classes = [contender.selector for contender in CONTENDERS.values()]
+    for label, contender in CONTENDERS.items():
+        assert classes.count(contender.selector) > 1 or label == command_name(contender.selector)
 
 
 @EVERY
