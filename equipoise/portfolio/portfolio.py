@@ -324,7 +324,7 @@ class Portfolio(Rounds):
             return self._retry(None)
 
     def add_learner(self, learner: MinimalLearner, *, bound: Any = None) -> str:
-        """Add a learner while the portfolio runs, with a candidate bound if the selector needs one; returns its name."""
+        """Add a learner to the running portfolio, with a bound if the selector needs one; returns its name."""
         with self._lock:
             return lifecycle.add_learner(self, learner, bound)
 

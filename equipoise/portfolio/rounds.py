@@ -28,7 +28,7 @@ from equipoise.portfolio.members import Member, describe_error
 from equipoise.portfolio.rewards import AGGREGATES, combine
 from equipoise.portfolio.snapshots import SavedPolicies
 from equipoise.portfolio.teaching import Failures, Lesson, Teaching
-from equipoise.portfolio.tickets import Ticket
+from equipoise.portfolio.tickets import Ticket, copy_if_mutable
 from equipoise.selector import Selector, check_credit, traits_of
 from equipoise.settings.checks import boolean, count, fraction, one_of
 from equipoise.storage.parts import Savable
@@ -126,7 +126,7 @@ class Rounds:
         chance = self._propensity(action, action_probability, context, round_, turn)
         if n_actions:
             chance = propensities.with_floor(chance, self.explore, n_actions)
-        ticket = Ticket("", round_, choice, context, action)
+        ticket = Ticket("", round_, choice, context, action if type(action) is int else copy_if_mutable(action))
         ticket.regret = nan if choice.greedy else proposal.regret
         ticket.action_probability, ticket.propensity = action_probability, chance
         if self._teaching.weighted:
