@@ -243,7 +243,7 @@ class Portfolio(Rounds):
                 return
             if outcome is not None:
                 if self._savable:
-                    check_savable(outcome, "outcome")
+                    check_savable(tuple(outcome) if isinstance(outcome, tuple) else outcome, "outcome")
                 outcome = copy_if_mutable(outcome)
             if self.aggregate == "first":
                 self._settle(ticket, "rewarded", *self._check_credit(ticket, reward, regret), outcome)

@@ -150,7 +150,7 @@ def check_savable(value: Context | Action | Outcome, what: str) -> None:
     from equipoise.learners import Ball
 
     if not isinstance(value, Ball):
-        check_storable(tuple(value) if isinstance(value, tuple) else value, what)
+        check_storable(value, what)
 
 
 def _rebuild(row: Config, registry: Mapping[str, type[Any]], argument: str) -> Any:
