@@ -83,8 +83,7 @@ class Saving(Changing[P, S, D]):
         self._check_changes(state)
         accounts = next((name for name in state if name.endswith("accounts.bound_kind")), "").removesuffix("bound_kind")
         kinds, *numbers = (state.get(f"{accounts}bound_{part}") for part in ("kind", "coefficient", "shape"))
-        if self.pool_size + state["added"].size != np.size(kinds):
-            raise InvalidArgument(f"state added has {state['added'].size} learners, but not as many accounts")
+        check_shapes(state, {f"{accounts}bound_kind": (self.pool_size + state["added"].size,)})
         self._load_changes(state, list(zip(*(np.ravel(part).tolist() for part in (kinds, *numbers)), strict=True)))
         ledger = {name.removeprefix("ledger."): array for name, array in state.items() if name.startswith("ledger.")}
         check_columns(self.kernel_state, state)
