@@ -159,7 +159,7 @@ class KernelSelector(Reporting[P, S, D]):
 
     def _expire(self) -> None:
         """Leave out plays that are as old as the window and have no reward, and credit what waited for them."""
-        for learner in self._ledger.expire(self._clock):
+        for learner in sorted(self._ledger.expire(self._clock)):
             self._unreported += self._credit_resolved(learner, self._ledger.advance(learner))
 
     def _report(self, new: tuple[D, ...]) -> tuple[D, ...]:
@@ -187,7 +187,10 @@ class KernelSelector(Reporting[P, S, D]):
         gathered = self._gather(entry, proposals, left_out) if self._asks_all else None
         if choice.learner in self.observed:
             self._ledger.observe(entry, check_regret(proposals[choice.learner].regret))
-        entry.proposals, entry.left_out = gathered, left_out
+        entry.proposals = gathered
+        if left_out and not entry.left_out:
+            entry.left_out = True
+            self._unreported += self._credit_resolved(choice.learner, self._ledger.advance(choice.learner))
 
     def _gather(self, entry: Entry, proposals: Mapping[int, Proposal], left_out: bool) -> Proposals:
         asked = self.active if self._in_epoch(entry) and not left_out else (entry.learner,)
