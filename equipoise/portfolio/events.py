@@ -11,7 +11,7 @@ only report what follows from the one before them (an elimination, a learner sus
 | `rewarded` | a reward arrived | |
 | `expired` | a decision reached its deadline | |
 | `withdrawn` | a round did not happen | |
-| `ignored` | a reward arrived after the deadline of its decision | yes |
+| `ignored` | a reward arrived after the deadline of its decision | |
 | `lesson_failed` | a learner raised an error while learning | yes |
 | `lessons_retried` | failed lessons were tried again | |
 | `learner_added`, `learner_removed`, `learner_renamed` | the pool changed | |

@@ -11,7 +11,7 @@ from math import nan
 from typing import TYPE_CHECKING, Any
 
 from equipoise.errors import InvalidArgument
-from equipoise.learner import Proposal
+from equipoise.learner import MinimalLearner, Proposal
 from equipoise.portfolio import lifecycle
 from equipoise.portfolio.choosing import Nobody, Turn
 from equipoise.portfolio.decisions import Decision
@@ -19,7 +19,7 @@ from equipoise.portfolio.events import Event
 from equipoise.portfolio.members import describe_error
 from equipoise.portfolio.teaching import Failures
 from equipoise.portfolio.tickets import Ticket
-from equipoise.selector import Choice
+from equipoise.selector import Choice, replay
 from equipoise.types import Config, Plain
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ def decided(decision: Decision, ticket: Ticket, turn: Turn | Nobody | None, dige
     }
 
 
-def apply(portfolio: Portfolio, event: Event) -> None:
-    """Fold an event into a portfolio."""
+def apply(portfolio: Portfolio, event: Event, learner: MinimalLearner | None) -> None:
+    """Fold an event into a portfolio; `learner` is the one that was added, if it cannot be rebuilt."""
     if event.derived:
         return
     if event.version != VERSION:
@@ -69,18 +69,17 @@ def apply(portfolio: Portfolio, event: Event) -> None:
     if fold is None:
         raise InvalidArgument(f"event has kind {event.kind!r}, but must be one of {', '.join(FOLDS)}")
     portfolio._admit(event.time)
-    fold(portfolio, event.data)
+    if learner is not None:
+        lifecycle.add_learner(portfolio, learner, lifecycle.bound_from(event.data["bound"]))
+    else:
+        fold(portfolio, event.data)
 
 
 def _decided(portfolio: Portfolio, data: Mapping[str, Plain]) -> None:
     choice = None if data["choice"] is None else Choice(*data["choice"])
     proposals = {int(j): Proposal(*proposal) for j, proposal in data["proposals"].items()}
     if choice is not None:
-        available = data["available"]
-        if available is None:
-            portfolio._selector.replay(choice)
-        else:
-            portfolio._selector.replay(choice, available=tuple(available))
+        replay(portfolio._selector, choice, data["available"])
         portfolio._selector.observe(choice, proposals)
         if choice.snapshot is not None:
             portfolio._policies.played(choice.learner, choice.snapshot)
@@ -148,6 +147,7 @@ FOLDS: dict[str, Callable[[Any, Mapping[str, Plain]], None]] = {
     "rewarded": _rewarded,
     "expired": _expired,
     "withdrawn": _withdrawn,
+    "ignored": lambda portfolio, data: portfolio._ignore(data["id"]),
     "lessons_retried": _retried,
     "learner_added": _added,
     "learner_removed": lambda portfolio, data: lifecycle.remove_learner(portfolio, data["name"]),

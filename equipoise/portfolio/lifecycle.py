@@ -15,7 +15,7 @@ from equipoise.errors import InvalidArgument, UnknownSetting
 from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored, unique_names
 from equipoise.portfolio.deadlines import deadline_to_plain
 from equipoise.portfolio.members import Member
-from equipoise.selector import Selector, traits_of
+from equipoise.selector import require_member, traits_of
 from equipoise.settings.checks import boolean, fraction, one_of, text
 from equipoise.storage.parts import describe_part, rebuild_learners
 from equipoise.types import Config, Plain
@@ -26,21 +26,9 @@ if TYPE_CHECKING:
 CHANGEABLE = ("availability", "deadline", "default_reward", "explore", "fallback", "selector", "share_data")
 
 
-def declare_delays(selector: Selector, delays: str, window: int | None) -> None:
-    """Tell the selector what is known about delays."""
-    if delays != "exogenous":
-        return
-    configure = getattr(selector, "configure", None)
-    if configure is None:
-        raise InvalidArgument(f"delays is 'exogenous', but {type(selector).__name__} has no configure() to be told")
-    configure(delays=delays, window=window)
-
-
 def add_learner(portfolio: Portfolio, learner: MinimalLearner, bound: Bound | None) -> str:
     """Add a learner; its name gets a number if it is taken."""
-    add = getattr(portfolio._selector, "add_learner", None)
-    if add is None:
-        raise InvalidArgument(f"{type(portfolio._selector).__name__} has no add_learner(), so its pool is fixed")
+    add = require_member(portfolio._selector, "add_learner", "change its pool")
     present = [given for given in portfolio.learners if given is not None]
     check_learners([*present, learner])
     adapted = AdaptedLearner(learner)
@@ -75,9 +63,7 @@ def _check_needs(portfolio: Portfolio, learner: AdaptedLearner, bound: Bound | N
 
 def remove_learner(portfolio: Portfolio, name: str) -> None:
     i = portfolio._index(name)
-    remove = getattr(portfolio._selector, "remove_learner", None)
-    if remove is None:
-        raise InvalidArgument(f"{type(portfolio._selector).__name__} has no remove_learner(), so its pool is fixed")
+    remove = require_member(portfolio._selector, "remove_learner", "change its pool")
     if sum(member.learner is not None for member in portfolio._members) == 1:
         raise InvalidArgument(f"learner {name!r} is the last one, but a portfolio must have at least one")
     remove(i)
@@ -146,10 +132,7 @@ def _sharing(portfolio: Portfolio) -> set[int]:
 
 
 def _reconfigure_selector(portfolio: Portfolio, settings: Mapping[str, Plain]) -> None:
-    change = getattr(portfolio._selector, "reconfigure", None)
-    if change is None:
-        raise InvalidArgument(f"{type(portfolio._selector).__name__} has no reconfigure(), so its settings are fixed")
-    change(**settings)
+    require_member(portfolio._selector, "reconfigure", "change its settings")(**settings)
     portfolio._traits = traits_of(portfolio._selector)
 
 

@@ -32,7 +32,7 @@ from equipoise.portfolio.rewards import check_key
 from equipoise.portfolio.rounds import Rounds, id_of
 from equipoise.portfolio.teaching import Lesson, check_no_lesson
 from equipoise.portfolio.tickets import copy_if_mutable
-from equipoise.selector import Selector
+from equipoise.selector import Selector, configure
 from equipoise.settings.checks import count, real
 from equipoise.storage.parts import check_savable, read_part, write_part
 from equipoise.types import Action, Config, Context, Outcome, Plain
@@ -124,7 +124,8 @@ class Portfolio(Rounds):
             explore=explore,
             availability=availability,
         )
-        lifecycle.declare_delays(selector, self.delays, self.window)
+        if self.delays == "exogenous":
+            configure(selector, delays=self.delays, window=self.window)
 
     def __getstate__(self) -> dict[str, object]:
         # A copy must not call the callbacks of the original; a lock cannot be copied.
@@ -204,8 +205,12 @@ class Portfolio(Rounds):
             if self._savable:
                 check_savable(context, "context")
             allowed = None if available is None else frozenset(map(self._index, available))
-            time, round_ = self._admit(at), self._round + 1
-            decision, ticket, turn = self._play(copy_if_mutable(context), round_, allowed, propensity)
+            before, time, round_ = self._time, self._admit(at), self._round + 1
+            try:
+                decision, ticket, turn = self._play(copy_if_mutable(context), round_, allowed, propensity)
+            except BaseException:
+                self._time = before
+                raise
             decision = decision._replace(id=self._ids.next(round_) if id is None else id)
             ticket.id, ticket.time = decision.id, time
             if id is not None:
@@ -232,24 +237,35 @@ class Portfolio(Rounds):
         which is kept in `failed_lessons`.
         """
         with self._lock:
+            before = self._time
             self._admit(at)
-            ticket = self._find(decision)
-            if ticket is None:
-                self._ignore_late(id_of(decision), reward)
-                return
-            if self._is_overdue(ticket):
-                self._expire_ticket(ticket)
-                self._ignore_late(ticket.id, reward)
-                return
-            if outcome is not None:
-                if self._savable:
-                    check_savable(tuple(outcome) if isinstance(outcome, tuple) else outcome, "outcome")
-                outcome = copy_if_mutable(outcome)
-            if self.aggregate == "first":
-                self._settle(ticket, "rewarded", *self._check_credit(ticket, reward, regret), outcome)
-            else:
-                self._add_reward(ticket, check_key(ticket, key), real("reward", reward), outcome)
+            try:
+                self._learn(decision, reward, outcome, regret, key)
+            except BaseException:
+                self._time = before
+                raise
             self._expire(EXPIRED_PER_CALL)
+
+    def _learn(
+        self, decision: Decision | ID, reward: float, outcome: Outcome, regret: float | None, key: str | None
+    ) -> None:
+        ticket = self._find(decision)
+        if ticket is None:
+            self._ignore_late(id_of(decision), reward)
+            return
+        if self._is_overdue(ticket):
+            self._traits.check_reward(reward)
+            self._expire_ticket(ticket)
+            self._ignore_late(ticket.id, reward)
+            return
+        if outcome is not None:
+            if self._savable:
+                check_savable(tuple(outcome) if isinstance(outcome, tuple) else outcome, "outcome")
+            outcome = copy_if_mutable(outcome)
+        if self.aggregate == "first":
+            self._settle(ticket, "rewarded", *self._check_credit(ticket, reward, regret), outcome)
+        else:
+            self._add_reward(ticket, check_key(ticket, key), real("reward", reward), outcome)
 
     def withdraw(self, decision: Decision | ID) -> None:
         """Withdraw an open decision whose round did not happen: its play does not count and no learner learns from it.
@@ -281,7 +297,7 @@ class Portfolio(Rounds):
             deltas = [self._members[i].adapted.delta for i in self._traits.observed if self._members[i].learner]
             certificate = replace(self._selector.certificate(), learners_delta=float(sum(deltas)))
             unplayed = self._counts.unplayed
-            if unplayed == 0:
+            if unplayed == 0 or hasattr(self._selector, "tick"):
                 return certificate
             regret_upper = certificate.regret_upper + unplayed * self._width
             return replace(certificate, rounds=certificate.rounds + unplayed, regret_upper=regret_upper)
@@ -357,10 +373,13 @@ class Portfolio(Rounds):
         with self._lock:
             lifecycle.reconfigure(self, changes)
 
-    def apply(self, event: Event) -> None:
-        """Fold an event into the state, as recovery from a log does; see `equipoise.portfolio.events`."""
+    def apply(self, event: Event, learner: MinimalLearner | None = None) -> None:
+        """Fold an event into the state, as recovery from a log does; see `equipoise.portfolio.events`.
+
+        A learner that was added and whose class is not registered must be given as `learner`, as it was then.
+        """
         with self._lock:
-            folding.apply(self, event)
+            folding.apply(self, event, learner)
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file, including open decisions; if that fails, an old file remains unchanged."""

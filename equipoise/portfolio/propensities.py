@@ -52,7 +52,7 @@ def _chance(
     """The probability with which a learner picks the action."""
     learner = member.adapted
     if "pmf" in learner.provides:
-        probabilities = np.asarray(learner.learner.pmf(context), float)  # type: ignore[attr-defined]
+        probabilities = np.asarray(learner.learner.pmf(context), np.float64)  # type: ignore[attr-defined]
         check_pmf(probabilities, n_offers(context))
         return float(probabilities[action])
     if learner.randomized:

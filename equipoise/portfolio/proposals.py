@@ -48,8 +48,6 @@ def check_action(name: str, action: Action, n_actions: int | None, savable: bool
             limit = "at least 0" if n_actions is None else f"from 0 to {n_actions - 1}"
             raise InvalidProposal(f"{name} is {action}, but an index must be {limit}")
         return int(action)
-    if n_actions is not None:
-        raise InvalidProposal(f"{name} is {action!r:.80}, but must be an index from 0 to {n_actions - 1}")
     if action is None:
         raise InvalidProposal(f"{name} is None, but decide() must return an action or a Proposal")
     if isinstance(action, Awaitable):
@@ -57,6 +55,8 @@ def check_action(name: str, action: Action, n_actions: int | None, savable: bool
         if close is not None:
             close()  # otherwise Python warns that it was never awaited
         raise InvalidProposal(f"{name} is a {type(action).__name__}, but decide() must not be asynchronous")
+    if n_actions is not None:
+        raise InvalidProposal(f"{name} is {action!r:.80}, but must be an index from 0 to {n_actions - 1}")
     if isinstance(action, tuple):
         raise InvalidProposal(f"{name} is {action!r:.80}, but must not be a tuple: return a Proposal(action, ...)")
     if isinstance(action, float) and not isfinite(action):

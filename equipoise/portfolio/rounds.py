@@ -25,6 +25,7 @@ from equipoise.portfolio.decisions import Decision
 from equipoise.portfolio.events import Event, Listeners, logger
 from equipoise.portfolio.ids import ID, CallerIds, OwnIds
 from equipoise.portfolio.members import Member, describe_error
+from equipoise.portfolio.proposals import n_offers
 from equipoise.portfolio.rewards import AGGREGATES, combine
 from equipoise.portfolio.snapshots import SavedPolicies
 from equipoise.portfolio.teaching import Failures, Lesson, Teaching
@@ -157,7 +158,7 @@ class Rounds:
         self, action: Action, context: Context, round_: int, probabilities: Sequence[float], turn: Turn | None
     ) -> float:
         proposals = {} if turn is None else turn.proposals
-        n_actions = propensities.n_offers(context)
+        n_actions = n_offers(context)
         return propensities.propensity(
             action,
             context,
@@ -199,14 +200,18 @@ class Rounds:
         self._round = ticket.round
         choice = ticket.choice
         if choice is None:
-            self._counts.unplayed += 1
-            tick = getattr(self._selector, "tick", None)
-            if tick is not None:
-                tick()
+            self._count_unplayed(1)
         elif choice.keep is not None and not self._teaching.weighted:
             self._policies.keep(choice.learner, choice.keep, self._members[choice.learner].adapted)
         self._open[ticket.id] = ticket
         self._teaching.open(ticket)
+
+    def _count_unplayed(self, rounds: int) -> None:
+        """Count rounds that no learner played; the certificate of a selector that is told of them includes them."""
+        self._counts.unplayed += rounds
+        tick = getattr(self._selector, "tick", None)
+        if tick is not None:
+            self._finish((), tick(rounds))
 
     def _record(self, decision: Decision, ticket: Ticket, turn: Turn | Nobody | None, digest: str) -> None:
         """Record a decided round, announce it, and count who could decide."""
@@ -276,8 +281,11 @@ class Rounds:
         if round_ is None or round_ > self._expired_round:
             raise self._closed(id_)
         self._traits.check_reward(reward)
+        self._ignore(id_)
+
+    def _ignore(self, id_: ID) -> None:
         self._counts.ignored += 1
-        self._emit("ignored", {"id": id_, "reason": "the reward arrived after its deadline"}, derived=True)
+        self._emit("ignored", {"id": id_, "reason": "the reward arrived after its deadline"})
 
     def _round_of(self, id_: ID) -> int | None:
         """The round of a decision of this portfolio, open or closed; None if it knows no such decision."""
@@ -364,7 +372,7 @@ class Rounds:
         """Take back a round; learners learn what waited for it."""
         eliminations: Sequence[AnyElimination] = ()
         if ticket.choice is None:
-            self._counts.unplayed -= 1
+            self._count_unplayed(-1)
         else:
             eliminations = self._selector.withdraw(ticket.choice) or ()
         self._counts.withdrawn += 1
