@@ -12,7 +12,7 @@ from equipoise.types import Config
 
 if TYPE_CHECKING:
     from equipoise.portfolio.portfolio import Portfolio
-    from equipoise.portfolio.rounds import Rounds
+    from equipoise.portfolio.state import PortfolioState
 
 REPORTED_FROM = 100  # held-up rewards for which it is worth a line in the log
 
@@ -52,7 +52,7 @@ def health(portfolio: Portfolio) -> Config:
     }
 
 
-def _age(portfolio: Rounds, ticket: Ticket) -> Config:
+def _age(portfolio: PortfolioState, ticket: Ticket) -> Config:
     age: Config = {"age_rounds": portfolio._round - ticket.round}
     if ticket.time:
         age["age_seconds"] = portfolio._time - ticket.time
@@ -81,7 +81,7 @@ def _state(portfolio: Portfolio, i: int, member: Member) -> str:
     return "paused after failures" if member.paused_until > portfolio._round else "active"
 
 
-def blocking(portfolio: Rounds) -> Iterator[Blocking]:
+def blocking(portfolio: PortfolioState) -> Iterator[Blocking]:
     """The decisions that hold up others, for evidence and for lessons that are learned in order."""
     report = getattr(portfolio._selector, "blocking", None)
     blocked = {} if report is None else report()
@@ -100,7 +100,7 @@ def blocking(portfolio: Rounds) -> Iterator[Blocking]:
             yield Blocking(i, *waiting, "lessons")
 
 
-def report_blocked(portfolio: Rounds) -> None:
+def report_blocked(portfolio: PortfolioState) -> None:
     """Announce decisions that hold up many others, once each for evidence and for lessons."""
     for i, ticket, held_up, what in blocking(portfolio):
         if held_up >= REPORTED_FROM and (ticket.round, what) not in portfolio._reported:

@@ -25,11 +25,12 @@ from equipoise.errors import InvalidArgument
 from equipoise.learner import MinimalLearner
 from equipoise.portfolio import folding, health, lifecycle, saving
 from equipoise.portfolio.claims import claim
+from equipoise.portfolio.deciding import Deciding
 from equipoise.portfolio.decisions import Decision
 from equipoise.portfolio.events import Callback, Event, Listeners
 from equipoise.portfolio.ids import ID, check_caller_id, context_digest
 from equipoise.portfolio.rewards import check_key
-from equipoise.portfolio.rounds import Rounds, id_of
+from equipoise.portfolio.settling import Settling, id_of
 from equipoise.portfolio.teaching import Lesson, check_no_lesson
 from equipoise.portfolio.tickets import copy_if_mutable
 from equipoise.selector import Selector, configure
@@ -41,7 +42,7 @@ EXPIRED_PER_CALL = 8  # at most so many overdue decisions are closed by each cal
 
 
 @with_old_methods
-class Portfolio(Rounds):
+class Portfolio(Deciding, Settling):
     """Several learners and the selector that chooses among them.
 
     Safe for use by several threads: calls wait for each other. Decisions are plain values and may be passed between

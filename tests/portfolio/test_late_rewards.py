@@ -13,8 +13,8 @@ from equipoise import Portfolio
 from equipoise.bounds import Observed, Power
 from equipoise.errors import DuplicateReward, InvalidArgument
 from equipoise.learners import OFUL, UCB, Constant
+from equipoise.portfolio.deciding import REPORTED_EVERY
 from equipoise.portfolio.health import REPORTED_FROM
-from equipoise.portfolio.rounds import REPORTED_EVERY
 from equipoise.selectors import EXP3, UCB1, BalancedElimination, RealizedBalancing
 from tests.recorders import Recorder, numbers, recorders, rewards_of, saved
 
