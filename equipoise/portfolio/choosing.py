@@ -60,6 +60,7 @@ class Chooser:
 
     independent = False  # whether availability is independent of contexts
     savable = False  # whether actions must be savable
+    any_unavailable = True  # whether a learner may be suspended or paused
 
     def __init__(self, selector: Selector, members: list[Member], stream: Stream, policies: SavedPolicies) -> None:
         self._selector, self._members = selector, members
@@ -93,8 +94,9 @@ class Chooser:
     def _usable(self, round_: int, allowed: Collection[int] | None) -> tuple[tuple[int, ...] | None, bool]:
         """The learners that can be chosen, None if all can, and whether the caller excluded one of them."""
         members = self._members
-        if allowed is None and all(member.paused_until <= round_ and not member.suspended for member in members):
+        if allowed is None and not self.any_unavailable:
             return None, False
+        self.any_unavailable = any(member.suspended or member.paused_until > round_ for member in members)
         active = self._selector.active
         usable = tuple(i for i in active if members[i].is_available(round_))
         chosen = usable if allowed is None else tuple(i for i in usable if i in allowed)
@@ -126,7 +128,11 @@ class Chooser:
             if restricted and not self.independent:
                 choice = choice._replace(evidence=False)
             try:
-                proposal = self._propose(choice, context, round_, n_actions)
+                if choice.snapshot is None:
+                    proposal = self.ask(i, context, round_, n_actions)
+                else:
+                    ask = partial(self.ask, i, context, round_, n_actions)
+                    proposal = self._policies.play(i, choice.snapshot, self._members[i].adapted, ask)
                 self._selector.observe(choice, {i: proposal})
             except Exception as error:
                 self._selector.withdraw(choice)
@@ -194,25 +200,19 @@ class Chooser:
         given: Sequence[float] = probabilities() if available is None else probabilities(available)
         return given
 
-    def _propose(self, choice: Choice, context: Context, round_: int, n_actions: int | None) -> Proposal:
-        i = choice.learner
-        if choice.snapshot is None:
-            return self.ask(i, context, round_, n_actions)
-        ask = partial(self.ask, i, context, round_, n_actions)
-        return self._policies.play(i, choice.snapshot, self._members[i].adapted, ask)
-
     def ask(self, i: int, context: Context, round_: int, n_actions: int | None) -> Proposal:
         """A checked proposal of learner i."""
         member = self._members[i]
-        learner = member.adapted
+        learner = member.learner
+        assert learner is not None
         if learner.randomized:
             seek(self._stream, LEARNERS + i, round_)
         since = perf_counter()
         try:
             proposal = learner.decide(context, self._stream.generator)
         finally:
-            member.decide_times.add(since)
-        return check_proposal(proposal, n_actions, lower=self._lower, savable=self.savable)
+            member.decide_times.add(perf_counter() - since)
+        return check_proposal(proposal, n_actions, self._lower, self.savable)
 
     def _reason(self, failures: Sequence[Failure], allowed: Collection[int] | None) -> Exception:
         """The error to raise if nobody can play."""

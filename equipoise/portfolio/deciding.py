@@ -9,6 +9,7 @@ import numpy as np
 
 from equipoise.errors import NoLearnerAvailable
 from equipoise.kernels.streams import seek
+from equipoise.learner import Proposal
 from equipoise.portfolio import folding, health, propensities
 from equipoise.portfolio.choosing import Nobody, Turn
 from equipoise.portfolio.decisions import Decision
@@ -27,55 +28,46 @@ class Deciding(PortfolioState):
 
     def _play(
         self, context: Context, round_: int, allowed: frozenset[int] | None, wants_propensity: bool
-    ) -> tuple[Decision, Ticket, Turn | Nobody | None]:
-        """Decide a round: the decision without its id, its ticket, and who was asked (None if no learner was)."""
-        chooser = self._chooser
-        chooser.wants_propensities = wants_propensity or chooser.asks_all or self.explore > 0.0
-        n_actions = propensities.count_actions(context, self._members) if self.explore > 0.0 else 0
+    ) -> tuple[Ticket, float, Turn | Nobody | None]:
+        """Decide a round: a ticket without its id, the probability of its learner, and who was asked, if anybody."""
+        chooser, explore = self._chooser, self.explore
+        chooser.wants_propensities = wants_propensity or chooser.asks_all or explore > 0.0
+        n_actions = propensities.count_actions(context, self._members) if explore > 0.0 else 0
         if n_actions:
             action = self._draw_from_floor(round_, n_actions)
             if action is not None:
-                return self._explore(context, round_, allowed, action, n_actions)
+                return self._explore(context, round_, allowed, action, n_actions), explore, None
         turn = chooser.turn(context, round_, allowed, desperate=self.fallback is None)
         if isinstance(turn, Turn):
-            return self._decision_of(context, round_, turn, n_actions)
+            return self._ticket_of(context, round_, turn, n_actions), turn.choice.probability * (1.0 - explore), turn
         if self.fallback is None or not isinstance(turn.error, NoLearnerAvailable):
             raise turn.error
-        return self._fall_back(context, round_, turn)
+        return self._fall_back(context, round_, turn), nan, turn
 
-    def _decision_of(self, context: Context, round_: int, turn: Turn, n_actions: int) -> tuple[Decision, Ticket, Turn]:
+    def _ticket_of(self, context: Context, round_: int, turn: Turn, n_actions: int) -> Ticket:
         choice, proposal = turn.choice, turn.proposal
-        i, action = choice.learner, proposal.greedy if choice.greedy else proposal.action
-        action_probability = 1.0 if choice.greedy else proposal.probability
-        chance = self._propensity(action, action_probability, context, round_, turn)
+        if choice.greedy:
+            proposal = Proposal(proposal.greedy)  # the learner's own bound does not speak of it
+        action, probability = proposal.action, proposal.probability
+        ticket = Ticket(round_, choice, context, action)
+        ticket.regret, ticket.action_probability = proposal.regret, probability
+        if self._traits.randomized or self._own_propensity is not None:
+            ticket.propensity = self._propensity(action, context, round_, turn)
+        else:
+            ticket.propensity = probability  # no other learner could have been chosen
         if n_actions:
-            chance = propensities.with_floor(chance, self.explore, n_actions)
-        ticket = Ticket("", round_, choice, context, action if type(action) is int else copy_if_mutable(action))
-        ticket.regret = nan if choice.greedy else proposal.regret
-        ticket.action_probability, ticket.propensity = action_probability, chance
+            ticket.propensity = propensities.with_floor(ticket.propensity, self.explore, n_actions)
         if self._teaching.weighted:
-            ticket.others = {j: other.action for j, other in turn.proposals.items() if j != i}
+            ticket.others = {j: other.action for j, other in turn.proposals.items() if j != choice.learner}
         elif self._teaching.agreeing:
-            same = (j for j, other in turn.proposals.items() if j != i and np.array_equal(other.action, action))
-            ticket.agreed = tuple(same)
-        floor = 1.0 - self.explore
-        decision = Decision(
-            "", action, i, self._members[i].name, choice.probability * floor, action_probability, chance
-        )
-        return decision, ticket, turn
+            others = ((j, other) for j, other in turn.proposals.items() if j != choice.learner)
+            ticket.agreed = tuple(j for j, other in others if np.array_equal(other.action, action))
+        return ticket
 
-    def _propensity(
-        self, action: Action, action_probability: float, context: Context, round_: int, turn: Turn
-    ) -> float:
-        own = getattr(self._selector, "propensity", None)
-        if own is not None:
-            known: float = own(turn.choice)
-            return known
-        if not self._traits.randomized:
-            return action_probability  # no other learner could have been chosen
-        if turn.probabilities is None:
-            return nan
-        return self._marginal(action, context, round_, turn.probabilities, turn)
+    def _propensity(self, action: Action, context: Context, round_: int, turn: Turn) -> float:
+        if self._own_propensity is not None:
+            return self._own_propensity(turn.choice)
+        return nan if turn.probabilities is None else self._marginal(action, context, round_, turn.probabilities, turn)
 
     def _marginal(
         self, action: Action, context: Context, round_: int, probabilities: Sequence[float], turn: Turn | None
@@ -101,22 +93,28 @@ class Deciding(PortfolioState):
 
     def _explore(
         self, context: Context, round_: int, allowed: frozenset[int] | None, action: int, n_actions: int
-    ) -> tuple[Decision, Ticket, None]:
+    ) -> Ticket:
         probabilities = self._chooser.probabilities_in(round_, allowed)
         chance = nan if probabilities is None else self._marginal(action, context, round_, probabilities, None)
-        ticket = Ticket("", round_, None, context, action)
+        ticket = Ticket(round_, None, context, action)
         ticket.action_probability = 1.0 / n_actions
         ticket.propensity = propensities.with_floor(chance, self.explore, n_actions)
-        decision = Decision("", action, None, None, self.explore, 1.0 / n_actions, ticket.propensity)
-        return decision, ticket, None
+        return ticket
 
-    def _fall_back(self, context: Context, round_: int, nobody: Nobody) -> tuple[Decision, Ticket, Nobody]:
+    def _fall_back(self, context: Context, round_: int, nobody: Nobody) -> Ticket:
         try:
             action = self.fallback(context) if callable(self.fallback) else self.fallback
         except Exception as failure:
             message = f"{nobody.error}, and the fallback failed ({describe_error(failure)})"
             raise NoLearnerAvailable(message) from failure
-        return Decision("", action, None, None, nan, nan, nan), Ticket("", round_, None, context, action), nobody
+        return Ticket(round_, None, context, action)
+
+    def _decision(self, ticket: Ticket, chance: float) -> Decision:
+        """The decision of a ticket, whose learner was chosen with probability `chance`."""
+        action = ticket.action if type(ticket.action) is int else copy_if_mutable(ticket.action)
+        i = ticket.learner
+        name = None if i is None else self._members[i].name
+        return Decision(str(ticket.id), action, i, name, chance, ticket.action_probability, ticket.propensity)
 
     def _open_ticket(self, ticket: Ticket) -> None:
         """Record a decided round."""
@@ -132,11 +130,14 @@ class Deciding(PortfolioState):
     def _record(self, decision: Decision, ticket: Ticket, turn: Turn | Nobody | None, digest: str) -> None:
         """Record a decided round, announce it, and count who could decide."""
         self._open_ticket(ticket)
-        self._counts.fallbacks += isinstance(turn, Nobody)
         if self._listeners.any:
             key = decision.id if digest else None
             self._emit("decided", folding.decided(decision, ticket, turn, digest), key=key)
-        if turn is not None:
+        if isinstance(turn, Turn) and not turn.failures:
+            for i in turn.proposals:
+                self._members[i].succeeded_deciding()
+        elif turn is not None:
+            self._counts.fallbacks += isinstance(turn, Nobody)
             self._count_answers(turn.proposals if isinstance(turn, Turn) else (), folding.failures_of(turn))
         if ticket.round % REPORTED_EVERY == 0:
             health.report_blocked(self)
@@ -144,6 +145,6 @@ class Deciding(PortfolioState):
     def _count_answers(self, asked: Iterable[int], failures: Sequence[tuple[int, str]]) -> None:
         """Count who could decide and who could not."""
         for i in asked:
-            self._members[i].succeeded(deciding=True)
+            self._members[i].succeeded_deciding()
         for i, error in failures:
             self._count_failure(i, error, deciding=True)

@@ -87,24 +87,24 @@ class Listeners:
     """Callbacks and the log. A callback that raises is logged and disturbs nothing."""
 
     def __init__(self) -> None:
-        self._callbacks: list[Callback] = []
+        self.callbacks: list[Callback] = []
 
     @property
     def any(self) -> bool:
         """Whether anybody wants to know of ordinary events."""
-        return bool(self._callbacks) or logger.isEnabledFor(logging.DEBUG)
+        return bool(self.callbacks) or logger.isEnabledFor(logging.DEBUG)
 
     def add(self, callback: Callback) -> None:
         if not callable(callback):
             raise InvalidArgument(f"callback is {callback!r}, but must be callable with an Event")
-        self._callbacks.append(callback)
+        self.callbacks.append(callback)
 
     def announce(self, event: Event) -> None:
         level = LEVELS.get(event.kind, logging.DEBUG)
         if logger.isEnabledFor(level):
             facts = ", ".join(f"{key} {value}" for key, value in event.data.items() if key not in BULKY)
             logger.log(level, "%s: %s", event.kind, facts)
-        for callback in self._callbacks:
+        for callback in self.callbacks:
             try:
                 callback(event)
             except Exception:

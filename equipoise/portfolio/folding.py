@@ -84,8 +84,9 @@ def _decided(portfolio: Portfolio, data: Mapping[str, Plain]) -> None:
         if choice.snapshot is not None:
             portfolio._policies.played(choice.learner, choice.snapshot)
     learner_probability, action_probability, propensity = data["probabilities"]
-    ticket = Ticket(data["id"], data["round"], choice, data["context"], data["action"])
-    ticket.regret, ticket.agreed, ticket.time = data["regret"], tuple(data["agreed"]), portfolio._time
+    ticket = Ticket(data["round"], choice, data["context"], data["action"])
+    ticket.id, ticket.time = data["id"], portfolio._time
+    ticket.regret, ticket.agreed = data["regret"], tuple(data["agreed"])
     if not data["fallback"]:
         ticket.action_probability, ticket.propensity = action_probability, propensity
     if portfolio._teaching.weighted and choice is not None:

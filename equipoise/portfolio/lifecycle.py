@@ -84,6 +84,7 @@ def rename_learner(portfolio: Portfolio, name: str, new: str) -> None:
 
 def suspend(portfolio: Portfolio, name: str) -> None:
     portfolio._members[portfolio._index(name)].suspended = True
+    portfolio._chooser.any_unavailable = True
     if portfolio._listeners.any:
         portfolio._emit("learner_suspended", {"name": name, "error": "by request"})
 
@@ -111,7 +112,7 @@ def reconfigure(portfolio: Portfolio, changes: Mapping[str, Plain]) -> None:
     if "selector" in changes:
         _reconfigure_selector(portfolio, changes["selector"])
     portfolio.deadline, portfolio.default_reward, portfolio.explore = deadline, default_reward, explore
-    portfolio.availability = availability
+    portfolio.availability, portfolio._timed = availability, isinstance(deadline, float)
     portfolio._chooser.independent = availability == "independent"
     if share_data != portfolio.share_data:
         portfolio.share_data, portfolio._teaching.sharing = share_data, sharing

@@ -8,7 +8,6 @@ rounds. If it fails again right after a pause, the next pause is twice as long, 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from time import perf_counter
 
 from equipoise.learner import AdaptedLearner
 from equipoise.types import Config
@@ -28,8 +27,7 @@ class Times:
     total: float = 0.0
     longest: float = 0.0
 
-    def add(self, since: float) -> None:
-        seconds = perf_counter() - since
+    def add(self, seconds: float) -> None:
         self.calls += 1
         self.total += seconds
         if seconds > self.longest:
@@ -83,14 +81,18 @@ class Member:
         self.paused_until = round_ + self.pause + 1
         return True
 
-    def succeeded(self, *, deciding: bool) -> None:
-        """Count a success."""
-        if deciding:
-            self.failing_decisions = 0
-        else:
-            self.failing_lessons = 0
+    def succeeded_deciding(self) -> None:
+        """Count a decision."""
+        self.failing_decisions = 0
         self.successes += 1
-        if self.successes >= TRUSTED:
+        if self.successes == TRUSTED:
+            self.pause = 0
+
+    def succeeded_learning(self) -> None:
+        """Count a lesson."""
+        self.failing_lessons = 0
+        self.successes += 1
+        if self.successes == TRUSTED:
             self.pause = 0
 
     def resume(self) -> None:

@@ -208,16 +208,18 @@ class Portfolio(Deciding, Settling):
             allowed = None if available is None else frozenset(map(self._index, available))
             before, time, round_ = self._time, self._admit(at), self._round + 1
             try:
-                decision, ticket, turn = self._play(copy_if_mutable(context), round_, allowed, propensity)
+                ticket, chance, turn = self._play(copy_if_mutable(context), round_, allowed, propensity)
             except BaseException:
                 self._time = before
                 raise
-            decision = decision._replace(id=self._ids.next(round_) if id is None else id)
-            ticket.id, ticket.time = decision.id, time
+            ticket.id = self._ids.next(round_) if id is None else id
+            ticket.time = time
+            decision = self._decision(ticket, chance)
             if id is not None:
                 self._callers.remember(digest, decision, round_)
             self._record(decision, ticket, turn, digest)
-            self._expire(EXPIRED_PER_CALL)
+            if self.deadline is not None:
+                self._expire(EXPIRED_PER_CALL)
             return decision
 
     def learn(
@@ -245,7 +247,8 @@ class Portfolio(Deciding, Settling):
             except BaseException:
                 self._time = before
                 raise
-            self._expire(EXPIRED_PER_CALL)
+            if self.deadline is not None:
+                self._expire(EXPIRED_PER_CALL)
 
     def _learn(
         self, decision: Decision | ID, reward: float, outcome: Outcome, regret: float | None, key: str | None

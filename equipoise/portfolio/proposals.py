@@ -25,11 +25,13 @@ def n_offers(context: Context) -> int | None:
     return None
 
 
-def check_proposal(proposal: Proposal, n_actions: int | None, *, lower: bool, savable: bool) -> Proposal:
+def check_proposal(proposal: Proposal, n_actions: int | None, lower: bool, savable: bool) -> Proposal:
     """The proposal with a plain action; raises an error if it makes no sense. `lower` if a lower bound is needed."""
     action, lower_bound, regret, probability, greedy, _ = proposal
     checked = check_action("action", action, n_actions, savable)
-    best = greedy if greedy is None else check_action("greedy", greedy, n_actions, savable)
+    best = action if greedy is action else greedy
+    if best is not None and best is not action:
+        best = check_action("greedy", greedy, n_actions, savable)
     if not (0.0 < probability <= 1.0 or isnan(probability)):
         raise InvalidProposal(f"probability is {probability!r}, but must lie in (0, 1], or be nan if unknown")
     if regret < 0.0 or regret == np.inf:
@@ -38,11 +40,13 @@ def check_proposal(proposal: Proposal, n_actions: int | None, *, lower: bool, sa
         raise InvalidProposal(f"lower is {lower_bound!r}, but must be a finite number")
     if checked is action and best is greedy:
         return proposal
-    return proposal._replace(action=checked, greedy=best)
+    return proposal._replace(action=checked, greedy=checked if best is action else best)
 
 
 def check_action(name: str, action: Action, n_actions: int | None, savable: bool) -> Action:
     """The action, an index as a Python integer; `n_actions` is the number of offers if it is known."""
+    if type(action) is int and n_actions is not None and 0 <= action < n_actions:
+        return action
     if type(action) is int or isinstance(action, np.integer):
         if action < 0 or (n_actions is not None and action >= n_actions):
             limit = "at least 0" if n_actions is None else f"from 0 to {n_actions - 1}"

@@ -33,10 +33,8 @@ class Settling(PortfolioState):
         """The open ticket of a decision; None if there is none. Raises an error if they do not match."""
         id_ = id_of(decision)
         ticket = self._open.get(id_)
-        if ticket is not None and isinstance(decision, Decision):
-            same = decision.learner == ticket.learner
-            if not same or not (callable(decision.action) or np.array_equal(decision.action, ticket.action)):
-                raise InvalidArgument(f"decision {id_} has another learner or action than the one that was made")
+        if ticket is not None and isinstance(decision, Decision) and not _matches(decision, ticket):
+            raise InvalidArgument(f"decision {id_} has another learner or action than the one that was made")
         return ticket
 
     def _ignore_late(self, id_: ID, reward: float) -> None:
@@ -94,7 +92,8 @@ class Settling(PortfolioState):
             self._counts.expired += 1
         if self._listeners.any:
             self._emit(kind, _settled(ticket, regret, failed))
-        self._finish(failed, eliminations)
+        if failed or eliminations:
+            self._finish(failed, eliminations)
 
     def _add_reward(self, ticket: Ticket, key: str, reward: float, outcome: Outcome) -> None:
         """Add one of several rewards; the decision stays open until its deadline."""
@@ -156,11 +155,20 @@ class Settling(PortfolioState):
 def id_of(decision: object) -> ID:
     """The id of a decision, or the id itself."""
     id_ = decision.id if isinstance(decision, Decision) else decision
+    if type(id_) is str:
+        return id_
     if isinstance(id_, np.integer):
         return int(id_)
     if isinstance(id_, bool) or not isinstance(id_, str | int):
         raise InvalidArgument(f"decision is {id_!r:.80}, but must be a Decision or its id")
     return id_
+
+
+def _matches(decision: Decision, ticket: Ticket) -> bool:
+    given, made = decision.action, ticket.action
+    if type(given) is int and type(made) is int:
+        return given == made and decision.learner == ticket.learner
+    return decision.learner == ticket.learner and (callable(given) or np.array_equal(given, made))
 
 
 def _settled(ticket: Ticket, regret: float, failed: Sequence[Lesson]) -> dict[str, Plain]:

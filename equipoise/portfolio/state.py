@@ -24,7 +24,7 @@ from equipoise.portfolio.rewards import AGGREGATES
 from equipoise.portfolio.snapshots import SavedPolicies
 from equipoise.portfolio.teaching import Lesson, Teaching
 from equipoise.portfolio.tickets import Ticket
-from equipoise.selector import Selector, traits_of
+from equipoise.selector import Choice, Selector, traits_of
 from equipoise.settings.checks import boolean, count, fraction, one_of
 from equipoise.types import Action, Config, Context
 
@@ -68,6 +68,7 @@ class PortfolioState:
         self.fallback, self.explore = fallback, fraction("explore", explore)
         self.availability = one_of("availability", availability, AVAILABILITIES)
         in_order = self._traits.observed if self.delays == "any" else ()
+        self._own_propensity: Callable[[Choice], float] | None = getattr(selector, "propensity", None)
         self._teaching = Teaching(self._members, weighted="weight" in selector.needs, in_order=in_order)
         present = [learner for learner in learners if learner is not None]
         if self.share_data and len(present) == len(learners):
@@ -76,6 +77,7 @@ class PortfolioState:
         self._savable = all(can_be_restored(part) for part in (selector, *present))
         self._chooser = Chooser(selector, self._members, self._stream, self._policies)
         self._chooser.savable, self._chooser.independent = self._savable, self.availability == "independent"
+        self._timed = isinstance(self.deadline, float)
         self._begin()
         self._lock = RLock()
         claim(selector, self)
@@ -103,9 +105,11 @@ class PortfolioState:
 
     def _admit(self, at: float | None) -> float:
         """The time of a call, which never goes backwards."""
-        if at is None and (isinstance(self.deadline, float) or self._listeners.any):
+        if at is None:
+            if not self._timed and not self._listeners.callbacks:
+                return self._time
             at = clock()
-        if at is not None and at > self._time:
+        if at > self._time:
             self._time = at
         return self._time
 
@@ -140,6 +144,7 @@ class PortfolioState:
     def _count_failure(self, i: int, error: str, *, deciding: bool) -> None:
         member = self._members[i]
         if member.failed(self._round, error, deciding=deciding):
+            self._chooser.any_unavailable = True
             data = {"name": member.name, "until_round": member.paused_until, "error": error}
             self._emit("learner_suspended", data, derived=True)
 

@@ -154,11 +154,11 @@ class Teaching:
         except Exception as error:
             if failures is not None:
                 raise  # the log says that the learner learned this
-            member.learn_times.add(since)
+            member.learn_times.add(perf_counter() - since)
             self._fail(i, ticket, describe_error(error), failed)
             return
-        member.learn_times.add(since)
-        member.succeeded(deciding=False)
+        member.learn_times.add(perf_counter() - since)
+        member.succeeded_learning()
         ticket.taught.add(i)
 
     def _fail(self, i: int, ticket: Ticket, error: str, failed: list[Lesson]) -> None:

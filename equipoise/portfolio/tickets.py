@@ -39,8 +39,8 @@ class Ticket:
         "time",
     )
 
-    def __init__(self, id_: ID, round_: int, choice: Choice | None, context: Context, action: Action) -> None:
-        self.id = id_
+    def __init__(self, round_: int, choice: Choice | None, context: Context, action: Action) -> None:
+        self.id: ID = ""
         self.round = round_
         self.choice = choice  # None: a play of no learner
         self.context = context
@@ -85,8 +85,8 @@ class Ticket:
     def from_row(cls, row: Mapping[str, Plain]) -> Self:
         """The ticket that `to_row` described."""
         choice = None if row["choice"] is None else Choice(*row["choice"])
-        ticket = cls(row["id"], row["round"], choice, context_from_plain(row["context"]), row["action"])
-        ticket.time = row["time"]
+        ticket = cls(row["round"], choice, context_from_plain(row["context"]), row["action"])
+        ticket.id, ticket.time = row["id"], row["time"]
         ticket.action_probability, ticket.propensity = row["probabilities"]
         ticket.agreed, ticket.others = tuple(row["agreed"]), dict(row["others"])
         ticket.regret, ticket.outcome, ticket.reward = row["regret"], row["outcome"], row["reward"]

@@ -214,7 +214,7 @@ def test_pauses_grow_and_end() -> None:
         round_ = member.paused_until
     assert ends == [min(FIRST_PAUSE * 2**k, LONGEST_PAUSE) for k in range(12)]
     for _ in range(TRUSTED):
-        member.succeeded(deciding=True)
+        member.succeeded_deciding()
     assert not member.failed(round_, "error", deciding=True)
 
 
