@@ -179,6 +179,20 @@ def bound_code(bound: Bound) -> tuple[int, float, float]:
             return SUMMED, nan, nan
 
 
+def bound_of(code: tuple[int, float, float]) -> Bound:
+    """The bound that `bound_code` described; not for a `Custom` one."""
+    kind, coefficient, shape = code
+    match kind:
+        case 0:
+            return Power(coefficient, shape)
+        case 1:
+            return SqrtLog(coefficient, shape)
+        case 2:
+            return LinearSqrt(shape, coefficient)
+        case _:
+            return Observed()
+
+
 @kernel
 def closed_form(kind: int, coefficient: float, shape: float, n: int) -> float:
     """raw(n) of the families that depend on n alone."""

@@ -188,7 +188,9 @@ class AdaptedLearner:
             answer = self.learner.decide(context, rng=rng)
         else:
             answer = self.learner.decide(context)
-        return answer if isinstance(answer, Proposal) else Proposal(answer)
+        if isinstance(answer, Proposal):
+            return answer
+        return Proposal(answer, probability=nan if self.randomized else 1.0)
 
     def regret_after(self, proposed: float, outcome: Outcome) -> float:
         """What a play adds to the observed regret bound: by `regret_of` if the learner has it, else as proposed."""

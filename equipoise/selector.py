@@ -7,10 +7,11 @@ late, in any order, or never.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from math import nan
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 
@@ -59,7 +60,8 @@ class Choice(NamedTuple):
 class Selector(Protocol):
     """A rule that chooses learners. All it knows comes through these calls, so it can be rebuilt from a log.
 
-    These members are required, except that `config`, `state`, `restore` and `from_config` are needed only for saving.
+    These members are required, except that `config`, `state`, `restore` and `from_config` are needed only for saving,
+    and that `choose` and `replay` need `available` only if a portfolio ever leaves a learner out of a choice.
     Optional members:
     - `name`: the name shown in tables and figures; by default the class name.
     - `traits`: its properties, a `SelectorTraits`; by default the defaults of that class.
@@ -68,6 +70,14 @@ class Selector(Protocol):
       changes nothing. Without it, a reward must be finite and in the range of the traits.
     - `eliminations`: all eliminations so far, in order. A simulation reports these, or what `credit` and `withdraw`
       have returned if the selector does not keep them.
+    - `choice_probabilities(available=None)`: the probability of every learner in the next `choose`; changes nothing.
+    - `configure(reward_range=None, noise=None, delays="any", window=None)`: what a portfolio says once, before the
+      first play. Without it, only delays "any" and "independent" are possible.
+    - `tick(rounds=1)`: counts rounds that no learner played; returns the resulting eliminations.
+    - `add_learner(bound=None)`, which returns the new index, and `remove_learner(learner)`: without them, the pool
+      cannot change. Indices are stable: a learner that was removed keeps its own.
+    - `reconfigure(**changes)`: changes settings of a running selector.
+    - `blocking()`: for each learner whose rewards wait, the play that they wait for, and how many they are.
     """
 
     @property
@@ -80,16 +90,24 @@ class Selector(Protocol):
         """The learners that may be chosen."""
         ...
 
-    def choose(self, rng: np.random.Generator | None = None) -> Choice:
-        """Choose the learner that plays this round, without seeing the context; opens a play."""
+    def choose(self, rng: np.random.Generator | None = None, available: Collection[int] | None = None) -> Choice:
+        """Choose the learner that plays this round, without seeing the context; opens a play.
+
+        Only `available` learners are chosen; if none of them is active, `NoLearnerAvailable` is raised and nothing
+        changes. Which ones are available may depend on the past, not on the context of the round.
+        """
         ...
 
-    def replay(self, choice: Choice) -> None:
+    def replay(self, choice: Choice, available: Collection[int] | None = None) -> None:
         """Open a given play without drawing random numbers, to rebuild the selector from a log."""
         ...
 
     def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
-        """Receive the proposal of the chosen learner or, with need "actions", of every active learner."""
+        """Receive the proposal of the chosen learner or, with need "actions", of every active learner.
+
+        A `choice` whose `evidence` is False, here or in `replay` or `credit`, is left out of evidence for good: it is
+        counted as a play, and no statement uses it.
+        """
         ...
 
     def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[AnyElimination, ...]:
@@ -133,7 +151,7 @@ class SelectorTraits:
     Parameters
     ----------
     n_learners
-        Number of learners that it was created for; None for any number.
+        Number of learners in its pool, those included that were added later or removed; None for any number.
     randomized
         Whether choosing draws random numbers.
     reward_range
@@ -176,6 +194,46 @@ class SelectorTraits:
             if not low <= number <= high:
                 raise InvalidArgument(f"reward is {reward!r}, but must lie in reward_range ({low:g}, {high:g})")
         return number
+
+
+def choose(selector: Selector, rng: np.random.Generator | None, available: Collection[int] | None = None) -> Choice:
+    """Choose among the `available` learners; all of them if None, which a selector without `available` supports."""
+    if available is None:
+        return selector.choose(rng)
+    _require_available(selector, "choose")
+    return selector.choose(rng, available)
+
+
+def replay(selector: Selector, choice: Choice, available: Collection[int] | None = None) -> None:
+    """Open a given play; `available` is as in `choose`."""
+    if available is None:
+        selector.replay(choice)
+    else:
+        _require_available(selector, "replay")
+        selector.replay(choice, available)
+
+
+def _require_available(selector: Selector, method: str) -> None:
+    if "available" not in inspect.signature(getattr(selector, method)).parameters:
+        name = type(selector).__name__
+        raise InvalidArgument(f"selector is a {name}, but its {method}() must take `available` to leave learners out")
+
+
+def require_member(selector: object, name: str, purpose: str) -> Callable[..., Any]:
+    """An optional method of the contract; raises an error that tells what it is needed for."""
+    method = getattr(selector, name, None)
+    if not callable(method):
+        raise InvalidArgument(f"selector is a {type(selector).__name__}, but must have {name}() to {purpose}")
+    return cast(Callable[..., Any], method)
+
+
+def configure(selector: object, *, delays: str = "any", **facts: Any) -> None:
+    """Tell a selector what its portfolio knows; one without `configure` can only be told that delays are not exogenous.
+
+    `facts` are the other arguments of `Selector.configure`.
+    """
+    if delays == "exogenous" or hasattr(selector, "configure"):
+        require_member(selector, "configure", f"be told that delays are {delays!r}")(delays=delays, **facts)
 
 
 def traits_of(selector: object) -> SelectorTraits:

@@ -70,7 +70,18 @@ SIZES: dict[str, Size] = {
 RUN: dict[str, Any] = {"rounds": SIZES["nested"].rounds, "overrides": SIZES["nested"].overrides, "jobs": 1}
 
 
-ADDED = {"assumes_bounds"}  # fields of certificates that the records do not have yet
+# Fields of certificates and of standings that the records do not have yet.
+ADDED = {
+    "assumes_bounds",
+    "pool_since",
+    "late_learners",
+    "entrants",
+    "earlier_optimum_upper",
+    "earlier_regret_upper",
+    "waiting",
+    "left_out",
+    "removed",
+}
 
 
 def plain(value: Any, digits: int | None) -> Any:
@@ -127,11 +138,15 @@ def experiment_record(name: str, folder: Path) -> Record:
 
 def portfolio_record(portfolio: Portfolio, decisions: list[tuple[int, Any, float]], digits: int | None) -> Record:
     """Decisions, standing and certificate apart, so that a difference says where it is; plays for the reader."""
-    rows, certificate = portfolio.standing(), portfolio.certificate().to_json()
+    rows = portfolio.standing()
+    certificate, *standing = (
+        {name: value for name, value in part.to_json().items() if name not in ADDED}
+        for part in (portfolio.certificate(), *rows)
+    )
     return {
         "decisions": digest_of(decisions, digits),
-        "standing": digest_of([row.to_json() for row in rows], digits),
-        "certificate": digest_of({name: certificate[name] for name in certificate if name not in ADDED}, digits),
+        "standing": digest_of(standing, digits),
+        "certificate": digest_of(certificate, digits),
         "plays": [row.plays for row in rows],
         "inactive": [row.learner for row in rows if not row.active],
     }

@@ -428,7 +428,7 @@ KEPT: dict[str, Variant] = {
 class Settlement(NamedTuple):
     """What becomes of a decision: its reward is learned, or, if None, it is withdrawn."""
 
-    id: int
+    id: str | int
     reward: float | None
     outcome: Trajectory | None = None
     regret: float | None = None
@@ -456,7 +456,9 @@ def play(portfolio: Portfolio, variant: Variant, rounds: range, waiting: Waiting
     for t in rounds:
         context = variant.environment.context(t)
         decision = portfolio.decide(context)
-        decisions.append((decision.learner, decision.action, decision.probability))
+        decisions.append(
+            (decision.learner, decision.action, decision.learner_probability * decision.action_probability)
+        )
         reward, outcome = variant.environment.answer(t, context, decision.action)
         what, delay = fate(t, variant.lost_from)
         if what != "lost":

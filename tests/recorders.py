@@ -1,9 +1,8 @@
 """Learners and a selector that do next to nothing, so that tests see what a portfolio does with them."""
 
-import tempfile
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from math import nan
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,49 @@ from equipoise.bounds import Power
 from equipoise.errors import InvalidArgument
 from equipoise.problems import LinearBandit
 from equipoise.selectors import BalancedElimination
+from equipoise.storage.archive import pack
+
+EPOCH = re.compile(r"^[0-9a-f]{16}(?=-|$)")
 
 
 def saved(portfolio: Portfolio) -> bytes:
-    """Everything there is to know about a portfolio, as bytes."""
-    with tempfile.TemporaryDirectory() as folder:
-        portfolio.save(Path(folder, "portfolio"))
-        return Path(folder, "portfolio").read_bytes()
+    """Everything that is saved of a portfolio, as bytes; ids without their random part."""
+    return without_ids(portfolio.state())
+
+
+def without_ids(state: dict[str, Any]) -> bytes:
+    """The state of a portfolio that does not depend on how often it was loaded."""
+    return pack(without_epochs({name: part for name, part in state.items() if name != "ids"}))
+
+
+def without_epochs(value: Any) -> Any:
+    match value:
+        case str():
+            return EPOCH.sub("epoch", value)
+        case dict():
+            return {key: without_epochs(item) for key, item in value.items()}
+        case list() | tuple():
+            return type(value)(without_epochs(item) for item in value)
+    return value
+
+
+def number(id_: str | int) -> int:
+    """The round of an id."""
+    return int(str(id_).rpartition("-")[2])
+
+
+def numbers(ids: Iterable[str | int]) -> tuple[int, ...]:
+    return tuple(map(number, ids))
+
+
+def nth(portfolio: Portfolio, round_: int) -> str:
+    """The id of the decision of a round of this process."""
+    return f"{portfolio._ids._epoch}-{round_}"
+
+
+def joint(decision: Decision) -> float:
+    """The probability of learner and action."""
+    return decision.learner_probability * decision.action_probability
 
 
 class Recorder:
@@ -138,7 +173,7 @@ def play(portfolio: Portfolio, rounds: int, problem_seed: int = 0) -> list[tuple
         decision = portfolio.decide(context)
         reward = problem.respond(context, decision.action, rng)
         portfolio.learn(decision, reward)
-        log.append((decision.learner, decision.action, str(decision.probability), reward))
+        log.append((decision.learner, decision.action, str(joint(decision)), reward))
     return log
 
 

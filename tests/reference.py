@@ -122,8 +122,6 @@ class Reference:
 
     def test(self, prefixes: dict[int, list[Round]]) -> None:
         """Eliminate at once every active learner whose upper mean is strictly below the greatest lower mean."""
-        if any(not self.plays(j) for j in self.active):
-            return
         seen = {j: plays for j, plays in prefixes.items() if plays}
         best = max(self.lower(plays) for plays in seen.values())
         witness = min(j for j, plays in seen.items() if self.lower(plays) == best)

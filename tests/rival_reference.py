@@ -1,6 +1,7 @@
 """The rival selectors written straight from their formulas: lists of rewards, and nothing kept that can be recomputed.
 
-A reference hears of every choice, reward and withdrawal. Rewards count once all earlier plays of their learner are in.
+A reference hears of every choice, reward and withdrawal. What a rule tests counts once all earlier plays of its learner
+are in; an index counts whatever has arrived.
 Deterministic ones say what they minimize, ties going to fewer plays and then to the lower index; randomized ones say
 with which probabilities they choose. Everything is in the form of the publications: means and radii per play.
 """
@@ -37,6 +38,7 @@ class Rival:
         self.bounds = bounds or []
         self.waiting: list[list[Play]] = [[] for _ in self.learners]
         self.credited: list[list[float]] = [[] for _ in self.learners]
+        self.arrived: list[list[float]] = [[] for _ in self.learners]
 
     def choose(self, learner: int, probability: float) -> Play:
         play = Play(learner, probability)
@@ -45,6 +47,8 @@ class Rival:
 
     def credit(self, play: Play, reward: float) -> None:
         play.reward = reward
+        self.arrived[play.learner].append(reward)
+        self.on_arrival(play, reward)
         self.advance(play.learner)
 
     def withdraw(self, play: Play) -> None:
@@ -60,6 +64,9 @@ class Rival:
     def on_booking(self, play: Play) -> None:
         """A reward has been added to those of its learner."""
 
+    def on_arrival(self, play: Play, reward: float) -> None:
+        """A reward has arrived, whether or not earlier plays are in."""
+
     def plays(self, i: int) -> int:
         return len(self.credited[i]) + len(self.waiting[i])
 
@@ -71,7 +78,8 @@ class Rival:
         return math.fsum(self.credited[i]) / len(self.credited[i])
 
     def mean_or_low(self, i: int) -> float:
-        return self.mean(i) if self.credited[i] else self.low
+        """Of what has arrived."""
+        return math.fsum(self.arrived[i]) / len(self.arrived[i]) if self.arrived[i] else self.low
 
     def mean_radius(self, i: int) -> float:
         """Howard et al. (2021), eq. (11), at alpha = delta / (2 (M + 1)), with variance w^2 / 2 a play."""
@@ -129,9 +137,8 @@ class EXP3Reference(Rival):
         self.known_rounds = rounds
         self.loss_sums = [0.0] * n_learners
 
-    def on_booking(self, play: Play) -> None:
-        assert play.reward is not None
-        self.loss_sums[play.learner] += (self.high - play.reward) / self.width / play.probability
+    def on_arrival(self, play: Play, reward: float) -> None:
+        self.loss_sums[play.learner] += (self.high - reward) / self.width / play.probability
 
     def probabilities(self) -> list[float]:
         n_learners, t = len(self.learners), self.rounds + 1

@@ -13,7 +13,9 @@ from equipoise.types import Config
 
 @with_old_methods
 class Standing(NamedTuple):
-    """How one learner is doing. Means are per play, over the longest prefix of its plays whose rewards are known.
+    """How one learner is doing. Means are per play, over its plays that count as evidence.
+
+    These are the longest prefix of its plays whose rewards are known, without those that are left out.
 
     Attributes
     ----------
@@ -22,9 +24,9 @@ class Standing(NamedTuple):
     plays
         Number of rounds it has played.
     pending
-        Plays beyond the resolved prefix.
+        Plays that do not count as evidence, or not yet.
     mean_reward
-        Mean reward; nan before the first resolved play, as are all means.
+        Mean reward; nan before the first play that counts, as are all means.
     mean_radius
         Confidence radius of the mean reward.
     mean_bound
@@ -36,6 +38,13 @@ class Standing(NamedTuple):
         `mean_reward + mean_radius + mean_bound`.
     active
         Whether the learner may be chosen.
+    waiting
+        Of the pending plays, those whose reward is known and waits for that of an earlier play.
+    left_out
+        Of the pending plays, those that will never count: their context had a part in who played, or their reward was
+        not there in time.
+    removed
+        Whether the learner was removed from the pool.
     """
 
     learner: int
@@ -47,6 +56,9 @@ class Standing(NamedTuple):
     mean_lower: float
     mean_upper: float
     active: bool
+    waiting: int = 0
+    left_out: int = 0
+    removed: bool = False
 
     def describe(
         self,
@@ -59,14 +71,24 @@ class Standing(NamedTuple):
         Without the `certificate` of the selector, which has the confidence, only counts and the mean reward are
         stated. Bounds on the best expected reward that `reward_range` implies anyway are left out.
         """
-        pending = f" ({self.pending:,} without a reward)" if self.pending else ""
-        facts = f"{name}: {_counted(self.plays, 'play')}{pending}{'' if self.active else ', eliminated'}"
+        status = ", removed" if self.removed else "" if self.active else ", eliminated"
+        facts = f"{name}: {_counted(self.plays, 'play')}{self._pending_parts()}{status}"
         if isnan(self.mean_reward):
             return f"{facts}."
         facts += f", mean reward {self.mean_reward:.4g}."
         if certificate is None or not certificate.has_confidence:
             return facts
         return facts + "".join(f" {sentence}" for sentence in self._statements(certificate, reward_range))
+
+    def _pending_parts(self) -> str:
+        """What is known about the pending plays."""
+        parts = {
+            "without a reward": self.pending - self.waiting - self.left_out,
+            "with a reward that waits for an earlier one": self.waiting,
+            "left out of the evidence": self.left_out,
+        }
+        known = ", ".join(f"{n:,} {what}" for what, n in parts.items() if n)
+        return f" ({known})" if known else ""
 
     def _statements(self, certificate: Certificate, reward_range: tuple[float, float]) -> Iterator[str]:
         low, high = reward_range
@@ -181,7 +203,8 @@ class Certificate:
     rounds
         Number of rounds so far.
     resolved_rounds
-        Length of the longest prefix of rounds whose rewards are all known.
+        Number of rounds that count as evidence: those of the longest prefix whose rewards are all known, without those
+        that are left out.
     optimum_lower, optimum_upper
         Interval that contains the best expected reward.
     regret_lower
@@ -205,6 +228,15 @@ class Certificate:
         When the next elimination would happen if mean rewards stay as they are; None if none is in sight.
     assumes_bounds
         True if the upper bounds hold only if the bound of at least one active learner does.
+    pool_since
+        Number of rounds before the last learner was added or removed; 0 if the pool has never changed.
+    late_learners
+        Learners that were added after the start. Their shares are part of `delta`, even after they are removed.
+    entrants
+        Active learners that were added and have no play that counts yet, so that with them nothing bounds the best
+        expected reward from above; empty if no tighter statement is possible without them.
+    earlier_optimum_upper, earlier_regret_upper
+        The upper bounds if the bound of an active learner that is not an entrant holds; None without entrants.
     """
 
     rounds: int
@@ -221,10 +253,15 @@ class Certificate:
     adversarial: bool = False
     next_elimination: Outlook | None = None
     assumes_bounds: bool = False
+    pool_since: int = 0
+    late_learners: tuple[int, ...] = ()
+    entrants: tuple[int, ...] = ()
+    earlier_optimum_upper: float | None = None
+    earlier_regret_upper: float | None = None
 
     def to_json(self) -> Config:
         """As plain data."""
-        data = {**asdict(self), "learner_regret_lowers": list(self.learner_regret_lowers)}
+        data = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
         data["next_elimination"] = None if self.next_elimination is None else self.next_elimination._asdict()
         return data
 
@@ -258,7 +295,7 @@ class Certificate:
             f"{self.confidence_clause}, {self._assumption()}the best expected reward{averaged} lies in "
             f"[{self.optimum_lower:.4g}, {self.optimum_upper:.4g}] and the total regret of "
             f"{_counted(self.rounds, 'round')} is at least {_readable(self.regret_lower)} and at most "
-            f"{_readable(self.regret_upper)}.{self._forecast(names)}"
+            f"{_readable(self.regret_upper)}.{self._without_entrants(names)}{self._forecast(names)}"
         )
 
     def _assumption(self) -> str:
@@ -266,15 +303,29 @@ class Certificate:
             return "if some active learner is well specified, "
         return "if the bound of some active learner holds, " if self.assumes_bounds else ""
 
+    def _without_entrants(self, names: Sequence[str] | None) -> str:
+        if self.earlier_optimum_upper is None or self.earlier_regret_upper is None:
+            return ""
+        entrants = ", ".join(_name_of(i, names) for i in self.entrants)
+        return (
+            f" Nothing is known yet about {entrants}, added after the start. If the bound of some other active learner "
+            f"holds, the best expected reward is at most {self.earlier_optimum_upper:.4g} and the total regret at most "
+            f"{_readable(self.earlier_regret_upper)}."
+        )
+
     def _forecast(self, names: Sequence[str] | None) -> str:
         if self.next_elimination is None:
             return ""
         learner, witness, rounds, plays = self.next_elimination
-        first, second = (f"learner {i}" if names is None else names[i] for i in (learner, witness))
+        first, second = _name_of(learner, names), _name_of(witness, names)
         return (
             f" If mean rewards stay as they are, {first} would be eliminated on the evidence of {second} after "
             f"{_counted(plays, 'more play')}, in about {_counted(rounds, 'round')}."
         )
+
+
+def _name_of(learner: int, names: Sequence[str] | None) -> str:
+    return f"learner {learner}" if names is None else names[learner]
 
 
 def _counted(n: int, noun: str) -> str:

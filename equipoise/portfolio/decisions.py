@@ -1,44 +1,54 @@
-"""Decisions of a portfolio, and copies of its inputs."""
+"""Decisions of a portfolio."""
 
 from __future__ import annotations
 
-from copy import deepcopy
-from typing import NamedTuple, TypeVar
-
-import numpy as np
+import warnings
+from math import nan
+from typing import NamedTuple
 
 from equipoise.types import Action
 
-COPIED = (list, tuple, dict)
-T = TypeVar("T")
-
 
 class Decision(NamedTuple):
-    """An action to take, and the key under which its reward is learned.
+    """An action to take, and the id under which its reward is learned.
 
     Attributes
     ----------
     id
-        Number of the decision, from 1.
+        The id of the decision, unique over restarts, copies and processes.
     action
         The action to take.
     learner
-        Index of the learner that proposed the action.
+        Index of the learner that plays; None if no learner does (fallback, exploration floor).
     learner_name
-        Name of that learner, unique in the portfolio.
-    probability
-        Probability that this learner was chosen and that it chose this action; nan if unknown.
+        Name of that learner, unique in the portfolio; None if no learner plays.
+    learner_probability
+        Probability with which this learner was chosen, before the context was seen; if no learner plays, the
+        probability of that.
+    action_probability
+        Probability with which the learner then picked this action; nan if it cannot tell.
+    propensity
+        Probability of the action over all learners that might have been chosen; nan if unknown.
+    action_id
+        Id of the action, if the offers have ids.
     """
 
-    id: int
+    id: str
     action: Action
-    learner: int
-    learner_name: str
-    probability: float
+    learner: int | None
+    learner_name: str | None
+    learner_probability: float = 1.0
+    action_probability: float = nan
+    propensity: float = nan
+    action_id: str | None = None
 
-
-def copy_if_mutable(value: T) -> T:
-    """A copy, if the caller could change the value before its reward arrives."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    return deepcopy(value) if isinstance(value, COPIED) else value
+    @property
+    def probability(self) -> float:
+        """Deprecated: `learner_probability * action_probability`, which is not the propensity of the action."""
+        warnings.warn(
+            "probability is deprecated and will be removed in equipoise 0.4; use propensity for off-policy evaluation, "
+            "or learner_probability and action_probability",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.learner_probability * self.action_probability

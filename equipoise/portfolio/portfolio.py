@@ -1,50 +1,53 @@
 """A portfolio: several learners and the selector that chooses among them.
 
 `decide` lets the selector choose a learner without seeing the context, asks that learner for an action and returns a
-decision. `learn` takes the decision (or just its id) with its reward, in any order and however late. If a learner
-raises an error during `learn`, the decision stays open, and a second call teaches no learner twice.
+decision. `learn` takes the decision (or just its id) with its reward, in any order and however late. One learner cannot
+take the portfolio down: if it fails, another one plays, and a lesson that fails is kept for another try.
 
-Learners whose bound is `Observed` learn in the order of their plays unless delays are declared independent of the
-rewards: if bad rewards arrive later than good ones, learning at once would bias the data that the bound is built on.
+The parts: `choosing` (who plays), `teaching` (who learns), `members` (failures and pauses of learners), `ids`,
+`tickets`, `deadlines`, `propensities`, `events`, `folding` (state = fold of events), `saving`, `health`.
 """
 
 from __future__ import annotations
 
-import logging
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from math import inf, isnan, nan
+from datetime import timedelta
+from math import inf
 from pathlib import Path
+from threading import RLock
 from typing import Any, Self
 
-import numpy as np
-
 from equipoise._deprecated import with_old_methods
-from equipoise.certificates import AnyElimination, Certificate, Standing
-from equipoise.compatibility import check_compatible, check_learners, check_selector, check_sharing
-from equipoise.errors import InvalidArgument, UnknownDecision
-from equipoise.kernels.streams import LEARNERS, SELECTOR, open_stream, seek
-from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal, unique_names
+from equipoise.certificates import Certificate, Standing
+from equipoise.compatibility import check_compatible, check_learners, check_selector
+from equipoise.errors import InvalidArgument
+from equipoise.learner import MinimalLearner
+from equipoise.portfolio import folding, health, lifecycle, saving
 from equipoise.portfolio.claims import claim
-from equipoise.portfolio.decisions import Decision, copy_if_mutable
-from equipoise.portfolio.snapshots import SavedPolicies
-from equipoise.portfolio.tickets import Ticket
-from equipoise.selector import Selector, check_credit, traits_of
-from equipoise.settings.checks import boolean, count, one_of
-from equipoise.storage.parts import describe_part, read_part, rebuild_learners, rebuild_selector, write_part
-from equipoise.types import Config, Context, Outcome, Plain
+from equipoise.portfolio.deciding import Deciding
+from equipoise.portfolio.decisions import Decision
+from equipoise.portfolio.events import Callback, Event, Listeners
+from equipoise.portfolio.ids import ID, check_caller_id, context_digest
+from equipoise.portfolio.rewards import check_key
+from equipoise.portfolio.settling import Settling, id_of
+from equipoise.portfolio.teaching import Lesson, check_no_lesson
+from equipoise.portfolio.tickets import copy_if_mutable
+from equipoise.selector import Selector, configure
+from equipoise.settings.checks import count, real
+from equipoise.storage.parts import check_savable, read_part, write_part
+from equipoise.types import Action, Config, Context, Outcome, Plain
 
-logger = logging.getLogger("equipoise")
+EXPIRED_PER_CALL = 8  # at most so many overdue decisions are closed by each call
 
 
 @with_old_methods
-class Portfolio:
+class Portfolio(Deciding, Settling):
     """Several learners and the selector that chooses among them.
 
-    Calls on one portfolio must not overlap, so use a lock if threads share it. Different portfolios are independent.
-    Decisions are plain values and may be passed between threads and processes.
+    Safe for use by several threads: calls wait for each other. Decisions are plain values and may be passed between
+    threads and processes. Learners over features use the threads of the linear algebra library; on a busy machine one
+    thread is many times faster (set OPENBLAS_NUM_THREADS=1 before NumPy is imported).
 
     Parameters
     ----------
@@ -55,14 +58,28 @@ class Portfolio:
     seed
         Seed of all random numbers that are drawn by learners and selector.
     share_data
-        Whether every learner that accepts off-policy data learns from every round.
+        Whether every learner that accepts off-policy data learns from every round. Default: no.
     deadline
-        Number of later decisions after which a decision without a reward gets `default_reward`. All statements are
-        then about rewards with these defaults. A reward that arrives even later is logged and ignored.
+        When a decision without a reward gets `default_reward`: after a number of later decisions (an int), or after a
+        time (a timedelta, or a text such as "24h"). All statements are then about rewards with these defaults. A reward
+        that arrives even later is logged and ignored.
     default_reward
         The reward of decisions past their deadline; must be given together with `deadline`.
+    aggregate
+        "first": the first reward of a decision is its reward. "sum" or "last": rewards until the deadline, each with a
+        `key`, are added up, or the last one counts. All statements are then about the aggregate.
     delays
-        "any", or "independent" if the arrival time of a reward is independent of its value given context and action.
+        "any"; "independent" if the arrival time of a reward is independent of its value given context and action; or
+        "exogenous" if arrival times are independent of everything: contexts, actions and rewards.
+    window
+        With exogenous delays: a play counts as evidence when it is this many rounds old, if its reward has arrived.
+    fallback
+        The action, or a function from the context to the action, if no learner can play.
+    explore
+        Probability with which an offered action is drawn uniformly, instead of a learner's: a play of no learner.
+    availability
+        "any", or "independent" if failures of learners, and `available` of `decide`, do not depend on contexts. With
+        "any", a round that a substitute plays does not count as evidence.
 
     Examples
     --------
@@ -77,10 +94,15 @@ class Portfolio:
         selector: Selector | None = None,
         *,
         seed: int = 0,
-        share_data: bool = False,
-        deadline: int | None = None,
+        share_data: bool | None = None,
+        deadline: int | timedelta | str | None = None,
         default_reward: float | None = None,
+        aggregate: str = "first",
         delays: str = "any",
+        window: int | None = None,
+        fallback: Action | Callable[[Context], Action] | None = None,
+        explore: float = 0.0,
+        availability: str = "any",
     ) -> None:
         check_learners(learners)
         if selector is None:
@@ -88,148 +110,47 @@ class Portfolio:
 
             selector = RealizedBalancing(len(learners))
         check_selector(selector)
-        self.learners: tuple[Any, ...] = tuple(learners)  # the given objects
-        self._selector = selector
-        self._adapted = [AdaptedLearner(learner) for learner in self.learners]
-        self.learner_names = unique_names([learner.name for learner in self._adapted])
-        check_compatible(selector, self.learners)
-        self.seed = count("seed", seed, minimum=0, maximum=2**64 - 1)
-        self.share_data = boolean("share_data", share_data)
-        self._sharing = set(check_sharing(selector, self.learners)) if share_data else set()
-        self.delays = one_of("delays", delays, ("any", "independent"))
-        self._traits = traits_of(selector)
-        if (deadline is None) != (default_reward is None):
-            given = f"deadline is {deadline!r} and default_reward is {default_reward!r}"
-            raise InvalidArgument(f"{given}, but must be given together")
-        self.deadline = None if deadline is None else count("deadline", deadline)
-        self.default_reward = None if default_reward is None else self._traits.check_reward(default_reward)
-        self._observed = frozenset(self._traits.observed)
-        self._weighted = "weight" in selector.needs
-        self._all_proposals = self._weighted or "actions" in selector.needs
-        self._policies = SavedPolicies()
-        self._stream = open_stream(self.seed)
-        self._next_id = 1
-        self._open: dict[int, Ticket] = {}
-        self._defaulted: set[int] = set()
-        self._queues: dict[int, deque[Ticket]] = {i: deque() for i in self._observed if delays == "any"}
-        self._callbacks: list[Callable[[Any], None]] = []
-        claim(self._selector, self)
+        check_compatible(selector, learners)
+        self._set_up(
+            learners,
+            selector,
+            seed=seed,
+            share_data=share_data,
+            deadline=deadline,
+            default_reward=default_reward,
+            aggregate=aggregate,
+            delays=delays,
+            window=window,
+            fallback=fallback,
+            explore=explore,
+            availability=availability,
+        )
+        if self.delays == "exogenous":
+            configure(selector, delays=self.delays, window=self.window)
 
     def __getstate__(self) -> dict[str, object]:
-        # A copy must not call the callbacks of the original.
-        return {**self.__dict__, "_callbacks": []}
+        # A copy must not call the callbacks of the original; a lock cannot be copied.
+        state = {**self.__dict__, "_listeners": Listeners(), "_on_elimination": []}
+        del state["_lock"]
+        return state
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
+        self._lock = RLock()
         claim(self._selector, self)
 
     def __repr__(self) -> str:
-        return f"Portfolio({list(self.learners)}, {self._selector})"
+        return f"Portfolio({[learner for learner in self.learners if learner is not None]}, {self._selector})"
 
-    def decide(self, context: Context) -> Decision:
-        """Choose a learner and return its action in this context.
+    @property
+    def learners(self) -> tuple[Any, ...]:
+        """The given learners by index; None for one that was removed."""
+        return tuple(None if member.learner is None else member.learner.learner for member in self._members)
 
-        Arrays, lists, tuples and dicts are copied; a context of another type must not change before its reward is
-        learned. Decisions past their deadline get their default reward first, even if this call then fails.
-        """
-        if self.deadline is not None and self.default_reward is not None:
-            self._apply_defaults(self.deadline, self.default_reward)
-        id_, selector, context = self._next_id, self._selector, copy_if_mutable(context)
-        if self._traits.randomized:
-            seek(self._stream, SELECTOR, id_)
-        choice = selector.choose(self._stream.generator)
-        i = choice.learner
-        try:
-            if choice.snapshot is None:
-                proposal = self._propose(i, context, id_)
-            else:
-                propose = partial(self._propose, i, context, id_)
-                proposal = self._policies.play(i, choice.snapshot, self._adapted[i], propose)
-            proposals = {i: proposal}
-            if self._all_proposals:
-                proposals |= {j: self._propose(j, context, id_) for j in selector.active if j != i}
-            selector.observe(choice, proposals)
-        except BaseException:
-            selector.withdraw(choice)
-            raise
-        action = proposal.action
-        ticket = Ticket(
-            id_, choice, context, action if type(action) is int else copy_if_mutable(action), proposal.regret
-        )
-        if self._weighted:
-            ticket.others = {j: copy_if_mutable(other.action) for j, other in proposals.items() if j != i}
-        elif choice.keep is not None:
-            self._policies.keep(i, choice.keep, self._adapted[i])
-        self._open[id_] = ticket
-        if self._queues:
-            for j in self._learners_to_teach(ticket):
-                if j in self._queues:
-                    self._queues[j].append(ticket)
-        self._next_id = id_ + 1
-        return Decision(id_, action, i, self.learner_names[i], choice.probability * proposal.probability)
-
-    def learn(
-        self, decision: Decision | int, reward: float, outcome: Outcome = None, regret: float | None = None
-    ) -> None:
-        """Learn from the reward of a decision.
-
-        Learners learn from `outcome` instead of the action if there is more to learn from (the trajectory of an
-        episode). `regret` is what the play adds to the learner's observed regret bound, if that is known only now. If a
-        learner raises an error, it is passed on and the decision stays open: call again with the same reward.
-        """
-        id_ = decision.id if isinstance(decision, Decision) else decision
-        ticket = self._open.get(id_) if type(id_) is int else self._find(id_)
-        if ticket is None:
-            self._ignore_late(id_, reward)
-            return
-        copied = None if outcome is None else copy_if_mutable(outcome)
-        self._announce(self._resolve(ticket, *check_credit(self._selector, ticket.choice, reward, regret), copied))
-
-    def withdraw(self, decision: Decision | int) -> None:
-        """Withdraw an open decision whose round did not happen: its play does not count and no learner learns from it.
-
-        Its id is not used again. If a learner raises an error while learning from a later round that waited for this
-        one, the decision is withdrawn nevertheless, and the learner gets that round again with its next one.
-        """
-        id_ = decision.id if isinstance(decision, Decision) else decision
-        ticket = self._find(id_)
-        if ticket is None:
-            raise UnknownDecision(self._why_closed(id_))
-        if ticket.taught:
-            name = self.learner_names[min(ticket.taught)]
-            raise InvalidArgument(f"decision {id_} has been learned by {name!r}, so it cannot be withdrawn")
-        eliminations = self._selector.withdraw(ticket.choice)
-        del self._open[ticket.id]
-        waiting = [i for i, queue in self._queues.items() if ticket in queue]
-        for i in waiting:
-            self._queues[i].remove(ticket)
-        self._retire(eliminations)
-        try:
-            for i in waiting:
-                self._teach_in_order(i)
-        finally:
-            self._announce(eliminations)
-
-    def certificate(self) -> Certificate:
-        """What the rewards so far prove, with confidence 1 - delta - the deltas of the learners."""
-        deltas = [self._adapted[i].delta for i in sorted(self._observed)]
-        return replace(self._selector.certificate(), learners_delta=float(sum(deltas)))
-
-    def standing(self) -> list[Standing]:
-        """How every learner is doing, one row per learner."""
-        return self._selector.standing()
-
-    def describe(self) -> str:
-        """Certificate and standing in sentences, one line for the certificate and one for each learner."""
-        certificate, names = self.certificate(), self.learner_names
-        reward_range = self._traits.reward_range or (-inf, inf)
-        rows = [row.describe(names[row.learner], certificate, reward_range) for row in self.standing()]
-        return "\n".join([certificate.describe(names), *rows])
-
-    def to_json(self) -> Config:
-        """Certificate and standing as plain data."""
-        rows = [{"name": self.learner_names[row.learner], **row.to_json()} for row in self.standing()]
-        return {"certificate": self.certificate().to_json(), "standing": rows}
+    @property
+    def learner_names(self) -> tuple[str, ...]:
+        """The names of the learners, unique in this portfolio."""
+        return tuple(member.name for member in self._members)
 
     @property
     def selector(self) -> Any:
@@ -237,15 +158,232 @@ class Portfolio:
         return self._selector
 
     @property
-    def pending(self) -> tuple[int, ...]:
+    def pending(self) -> tuple[ID, ...]:
         """The ids of the decisions that have no reward yet."""
         return tuple(self._open)
 
+    @property
+    def failed_lessons(self) -> tuple[Lesson, ...]:
+        """Lessons that learners failed to learn, the oldest first; see `retry_lessons`."""
+        return self._teaching.failed_lessons
+
+    def decide(
+        self,
+        context: Context,
+        *,
+        id: str | None = None,
+        available: Iterable[str] | None = None,
+        at: float | None = None,
+        propensity: bool = False,
+    ) -> Decision:
+        """Choose a learner and return its action in this context.
+
+        Arrays, lists, tuples and dicts are copied; a context of another type must not change before its reward is
+        learned.
+
+        Parameters
+        ----------
+        context
+            What the learners decide on.
+        id
+            Your own id of the decision. A repeated call with the same id and context returns the same decision.
+        available
+            Names of the learners that may play this round. Default: all that are not suspended.
+        at
+            Time of the decision, in seconds; used for deadlines. Default: by the clock.
+        propensity
+            Whether to compute the propensity of the action, which may ask every learner. It is computed anyway if the
+            selector asks every learner, and with an exploration floor.
+        """
+        with self._lock:
+            digest = ""
+            if id is not None:
+                check_caller_id(id, self._ids)
+                digest = context_digest(context)
+                earlier = self._callers.find(id, digest)
+                if earlier is not None:
+                    return earlier
+            if self._savable:
+                check_savable(context, "context")
+            allowed = None if available is None else frozenset(map(self._index, available))
+            before, time, round_ = self._time, self._admit(at), self._round + 1
+            try:
+                ticket, chance, turn = self._play(copy_if_mutable(context), round_, allowed, propensity)
+            except BaseException:
+                self._time = before
+                raise
+            ticket.id = self._ids.next(round_) if id is None else id
+            ticket.time = time
+            decision = self._decision(ticket, chance)
+            if id is not None:
+                self._callers.remember(digest, decision, round_)
+            self._record(decision, ticket, turn, digest)
+            if self.deadline is not None:
+                self._expire(EXPIRED_PER_CALL)
+            return decision
+
+    def learn(
+        self,
+        decision: Decision | ID,
+        reward: float,
+        outcome: Outcome = None,
+        regret: float | None = None,
+        *,
+        key: str | None = None,
+        at: float | None = None,
+    ) -> None:
+        """Learn from the reward of a decision.
+
+        Learners learn from `outcome` instead of the action if there is more to learn from (the trajectory of an
+        episode). `regret` is what the play adds to the learner's observed regret bound, if that is known only now.
+        `key` identifies a reward among several of the same decision. A learner that raises an error loses this lesson,
+        which is kept in `failed_lessons`.
+        """
+        with self._lock:
+            before = self._time
+            self._admit(at)
+            try:
+                self._learn(decision, reward, outcome, regret, key)
+            except BaseException:
+                self._time = before
+                raise
+            if self.deadline is not None:
+                self._expire(EXPIRED_PER_CALL)
+
+    def _learn(
+        self, decision: Decision | ID, reward: float, outcome: Outcome, regret: float | None, key: str | None
+    ) -> None:
+        ticket = self._find(decision)
+        if ticket is None:
+            self._ignore_late(id_of(decision), reward)
+            return
+        if self._is_overdue(ticket):
+            self._traits.check_reward(reward)
+            self._expire_ticket(ticket)
+            self._ignore_late(ticket.id, reward)
+            return
+        if outcome is not None:
+            if self._savable:
+                check_savable(tuple(outcome) if isinstance(outcome, tuple) else outcome, "outcome")
+            outcome = copy_if_mutable(outcome)
+        if self.aggregate == "first":
+            self._settle(ticket, "rewarded", *self._check_credit(ticket, reward, regret), outcome)
+        else:
+            self._add_reward(ticket, check_key(ticket, key), real("reward", reward), outcome)
+
+    def withdraw(self, decision: Decision | ID) -> None:
+        """Withdraw an open decision whose round did not happen: its play does not count and no learner learns from it.
+
+        Its id is not used again.
+        """
+        with self._lock:
+            ticket = self._find(decision)
+            if ticket is None:
+                raise self._closed(id_of(decision))
+            check_no_lesson(ticket, self._members)
+            self._withdraw(ticket)
+
+    def expire(self, limit: int | None = None, *, at: float | None = None) -> int:
+        """Give overdue decisions their default reward, at most `limit` of them; returns how many it were.
+
+        Every call of `decide` and `learn` does this for a few.
+        """
+        with self._lock:
+            self._admit(at)
+            return self._expire(None if limit is None else count("limit", limit))
+
+    def certificate(self) -> Certificate:
+        """What the rewards so far prove, with confidence 1 - delta - the deltas of the learners.
+
+        A round that no learner played counts with the width of the reward range, the most it can cost.
+        """
+        with self._lock:
+            deltas = [self._members[i].adapted.delta for i in self._traits.observed if self._members[i].learner]
+            certificate = replace(self._selector.certificate(), learners_delta=float(sum(deltas)))
+            unplayed = self._counts.unplayed
+            if unplayed == 0 or hasattr(self._selector, "tick"):
+                return certificate
+            regret_upper = certificate.regret_upper + unplayed * self._width
+            return replace(certificate, rounds=certificate.rounds + unplayed, regret_upper=regret_upper)
+
+    def standing(self) -> list[Standing]:
+        """How every learner is doing, one row per learner."""
+        with self._lock:
+            return self._selector.standing()
+
+    def health(self) -> Config:
+        """What an operator wants to know, as plain data: open, overdue and blocking decisions, failures, times."""
+        with self._lock:
+            return health.health(self)
+
+    def describe(self) -> str:
+        """Certificate and standing in sentences, one line for the certificate and one for each learner."""
+        with self._lock:
+            return health.describe(self, self._traits.reward_range or (-inf, inf))
+
+    def to_json(self) -> Config:
+        """Certificate and standing as plain data."""
+        with self._lock:
+            names = self.learner_names
+            rows = [{"name": names[row.learner], **row.to_json()} for row in self.standing()]
+            return {"certificate": self.certificate().to_json(), "standing": rows}
+
+    def on_event(self, callback: Callback) -> None:
+        """Call `callback` with every `Event`, after it happened. If it raises an error, that is logged."""
+        self._listeners.add(callback)
+
     def on_elimination(self, callback: Callable[[Any], None]) -> None:
-        """Call `callback` with every elimination, after the round that caused it is credited."""
+        """Call `callback` with every elimination, after it happened. If it raises an error, that is logged."""
         if not callable(callback):
             raise InvalidArgument(f"callback is {callback!r}, but must be callable with an Elimination")
-        self._callbacks.append(callback)
+        self._on_elimination.append(callback)
+
+    def retry_lessons(self) -> int:
+        """Try to teach the failed lessons again, the oldest first; returns how many succeeded."""
+        with self._lock:
+            return self._retry(None)
+
+    def add_learner(self, learner: MinimalLearner, *, bound: Any = None) -> str:
+        """Add a learner to the running portfolio, with a bound if the selector needs one; returns its name."""
+        with self._lock:
+            return lifecycle.add_learner(self, learner, bound)
+
+    def remove_learner(self, name: str) -> None:
+        """Remove a learner: it plays and learns no more. Its open decisions may still get their rewards."""
+        with self._lock:
+            lifecycle.remove_learner(self, name)
+
+    def rename_learner(self, name: str, new: str) -> None:
+        """Give a learner another name."""
+        with self._lock:
+            lifecycle.rename_learner(self, name, new)
+
+    def suspend(self, name: str) -> None:
+        """Let a learner play no more until it is resumed; it goes on learning."""
+        with self._lock:
+            lifecycle.suspend(self, name)
+
+    def resume(self, name: str) -> None:
+        """Let a learner play again that was suspended, by request or because of failures."""
+        with self._lock:
+            lifecycle.resume(self, name)
+
+    def reconfigure(self, **changes: Plain) -> None:
+        """Change settings while the portfolio runs.
+
+        `deadline` and `default_reward`, `share_data`, `fallback`, `explore`, `availability`; and `selector`, a dict of
+        settings that the selector can change.
+        """
+        with self._lock:
+            lifecycle.reconfigure(self, changes)
+
+    def apply(self, event: Event, learner: MinimalLearner | None = None) -> None:
+        """Fold an event into the state, as recovery from a log does; see `equipoise.portfolio.events`.
+
+        A learner that was added and whose class is not registered must be given as `learner`, as it was then.
+        """
+        with self._lock:
+            folding.apply(self, event, learner)
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file, including open decisions; if that fails, an old file remains unchanged."""
@@ -253,14 +391,21 @@ class Portfolio:
 
     @classmethod
     def load(
-        cls, path: str | Path, learners: Sequence[MinimalLearner] | None = None, selector: Selector | None = None
+        cls,
+        path: str | Path,
+        learners: Sequence[MinimalLearner] | None = None,
+        selector: Selector | None = None,
+        changes: Mapping[str, Plain] | None = None,
     ) -> Self:
         """Read a saved portfolio; it continues exactly as the saved one would have.
 
         Registered classes are created from the file. For other classes, pass all learners in order, or the selector,
-        created with the same settings; they are compared with what was saved.
+        created with the same settings; they are compared with what was saved. `changes` are passed to `reconfigure`.
         """
-        return cls.from_state(read_part(path, "portfolio"), learners, selector)
+        portfolio = cls.from_state(read_part(path, "portfolio"), learners, selector)
+        if changes:
+            portfolio.reconfigure(**changes)
+        return portfolio
 
     @classmethod
     def from_state(
@@ -270,131 +415,9 @@ class Portfolio:
         selector: Selector | None = None,
     ) -> Self:
         """The portfolio that `state` returned; `learners` and `selector` are as in `load`."""
-        rebuilt = rebuild_learners(state["learners"], learners), rebuild_selector(state["selector"], selector)
-        portfolio = cls(*rebuilt, **state["settings"])
-        portfolio._restore(state)
-        return portfolio
+        return saving.from_state(cls, state, learners, selector)
 
     def state(self) -> Config:
         """Everything as plain data: settings, learned state, open decisions."""
-        tickets = {ticket.id: ticket for queue in self._queues.values() for ticket in queue} | self._open
-        return {
-            "learners": [describe_part(learner) for learner in self.learners],
-            "selector": describe_part(self._selector),
-            "settings": {
-                "seed": self.seed,
-                "share_data": self.share_data,
-                "deadline": self.deadline,
-                "default_reward": self.default_reward,
-                "delays": self.delays,
-            },
-            "next_id": self._next_id,
-            "defaulted": sorted(self._defaulted),
-            "sharing": sorted(self._sharing),
-            "kept": self._policies.state(),
-            "tickets": [
-                {**ticket.to_row(), "open": ticket.id in self._open}
-                for ticket in sorted(tickets.values(), key=lambda ticket: ticket.id)
-            ],
-            "queues": [(i, [ticket.id for ticket in queue]) for i, queue in sorted(self._queues.items())],
-        }
-
-    def _restore(self, saved: Mapping[str, Plain]) -> None:
-        for part, learner in zip(saved["learners"], self._adapted, strict=True):
-            learner.restore(part["state"])
-        self._selector.restore(saved["selector"]["state"])
-        self._next_id = saved["next_id"]
-        self._defaulted = set(saved["defaulted"])
-        self._sharing = set(saved["sharing"])
-        self._policies.restore(saved.get("kept", []))
-        tickets = {row["id"]: Ticket.from_row(row) for row in saved["tickets"]}
-        self._open = {row["id"]: tickets[row["id"]] for row in saved["tickets"] if row["open"]}
-        for i, ids in saved["queues"]:
-            self._queues[i].extend(tickets[id_] for id_ in ids)
-
-    def _propose(self, i: int, context: Context, id_: int) -> Proposal:
-        learner = self._adapted[i]
-        if learner.randomized:
-            seek(self._stream, LEARNERS + i, id_)
-        return learner.decide(context, self._stream.generator)
-
-    def _find(self, id_: object) -> Ticket | None:
-        """The open ticket with this id, a Python or NumPy integer; None if there is none."""
-        if isinstance(id_, bool) or not isinstance(id_, int | np.integer):
-            raise InvalidArgument(f"decision is {id_!r:.80}, but must be a Decision or its id")
-        return self._open.get(int(id_))
-
-    def _ignore_late(self, id_: int, reward: float) -> None:
-        if id_ not in self._defaulted:
-            raise UnknownDecision(self._why_closed(id_))
-        self._traits.check_reward(reward)
-        self._defaulted.remove(id_)
-        logger.info("reward of decision %d arrived after its deadline and is ignored", id_)
-
-    def _why_closed(self, id_: int) -> str:
-        exists = 0 < id_ < self._next_id
-        return f"decision {id_} {'already has its reward or was withdrawn' if exists else 'was never made'}"
-
-    def _resolve(
-        self, ticket: Ticket, reward: float, regret: float, outcome: Outcome = None
-    ) -> tuple[AnyElimination, ...]:
-        """Teach the learners, credit the selector and close the decision; returns the resulting eliminations."""
-        ticket.reward, ticket.outcome = reward, outcome
-        try:
-            for i in self._learners_to_teach(ticket):
-                self._teach_in_order(i) if i in self._queues else self._teach(i, ticket)
-            eliminations = self._selector.credit(ticket.choice, reward, None if isnan(regret) else regret) or ()
-        except BaseException:
-            ticket.reward, ticket.outcome = nan, None
-            raise
-        del self._open[ticket.id]
-        if eliminations:
-            self._retire(eliminations)
-        return eliminations
-
-    def _learners_to_teach(self, ticket: Ticket) -> tuple[int, ...]:
-        """The learners that learn from this round."""
-        own, teach = ticket.choice.learner, ticket.choice.teach
-        if self._weighted:
-            return tuple(sorted({own, *ticket.others}))
-        if not self._sharing:
-            return (own,) if teach else ()
-        return tuple(sorted(self._sharing | {own} if teach else self._sharing - {own}))
-
-    def _teach_in_order(self, i: int) -> None:
-        queue = self._queues[i]
-        while queue and not isnan(queue[0].reward):
-            self._teach(i, queue[0])
-            queue.popleft()
-
-    def _teach(self, i: int, ticket: Ticket) -> None:
-        ticket.teach(i, self.learners[i], self._weighted)
-
-    def _apply_defaults(self, deadline: int, default_reward: float) -> None:
-        while self._open:
-            oldest = next(iter(self._open.values()))
-            if oldest.id > self._next_id - 1 - deadline:
-                return
-            regret = self._default_regret(oldest)
-            eliminations = self._resolve(oldest, *check_credit(self._selector, oldest.choice, default_reward, regret))
-            self._defaulted.add(oldest.id)
-            self._announce(eliminations)
-
-    def _default_regret(self, ticket: Ticket) -> float | None:
-        """The regret of a round without a reward, if unknown: the width of the reward range."""
-        if ticket.choice.learner not in self._observed or not isnan(ticket.regret):
-            return None
-        low, high = self._traits.reward_range or (0.0, 1.0)
-        return high - low
-
-    def _retire(self, eliminations: Sequence[AnyElimination]) -> None:
-        """An eliminated learner never plays again; it still learns from its own open rounds, but not from others'."""
-        for i in (elimination.learner.index for elimination in eliminations):
-            self._sharing.discard(i)
-            if i in self._queues:
-                self._queues[i] = deque(ticket for ticket in self._queues[i] if ticket.choice.learner == i)
-
-    def _announce(self, eliminations: Sequence[AnyElimination]) -> None:
-        for elimination in eliminations:
-            for callback in self._callbacks:
-                callback(elimination)
+        with self._lock:
+            return saving.state(self)

@@ -32,8 +32,12 @@ class SavedPolicies:
             proposal = decide()
         finally:
             learner.restore(own)
-        self._states[i] = {number: policy}
+        self.played(i, number)
         return proposal
+
+    def played(self, i: int, number: int) -> None:
+        """Discard the other saved policies of learner i."""
+        self._states[i] = {number: self._states[i][number]}
 
     def state(self) -> list[tuple[int, int, State]]:
         return [(i, number, state) for i in sorted(self._states) for number, state in sorted(self._states[i].items())]

@@ -3,65 +3,99 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from math import nan
-from typing import Self
+from typing import Self, TypeVar
 
-from equipoise.learner import MinimalLearner
+import numpy as np
+
+from equipoise.portfolio.ids import ID
 from equipoise.selector import Choice
 from equipoise.storage.parts import context_from_plain, context_to_plain
 from equipoise.types import Action, Config, Context, Outcome, Plain
+
+T = TypeVar("T")
+COPIED = (list, tuple, dict)
 
 
 class Ticket:
     """An open decision. `reward` is nan until it is known; `taught` has the learners that have learned from it."""
 
-    __slots__ = ("action", "choice", "context", "id", "others", "outcome", "regret", "reward", "taught")
+    __slots__ = (
+        "action",
+        "action_probability",
+        "agreed",
+        "choice",
+        "context",
+        "id",
+        "others",
+        "outcome",
+        "propensity",
+        "regret",
+        "reward",
+        "rewards",
+        "round",
+        "taught",
+        "time",
+    )
 
-    def __init__(self, id_: int, choice: Choice, context: Context, action: Action, regret: float) -> None:
-        self.id = id_
-        self.choice = choice
+    def __init__(self, round_: int, choice: Choice | None, context: Context, action: Action) -> None:
+        self.id: ID = ""
+        self.round = round_
+        self.choice = choice  # None: a play of no learner
         self.context = context
         self.action = action
-        self.regret = regret  # as proposed; nan if unknown
+        self.time = 0.0  # at which it was decided, if deadlines are in seconds
+        self.regret = nan  # as proposed; nan if unknown
+        self.action_probability = nan
+        self.propensity = nan
+        self.agreed: tuple[int, ...] = ()  # other learners that proposed the same action
         self.others: dict[int, Action] = {}  # proposals of learners that did not play, which they learn with weight 0
+        self.rewards: dict[str, float] = {}  # by key, if several rewards make one
         self.outcome: Outcome = None
         self.reward = nan
         self.taught: set[int] = set()
 
-    def teach(self, i: int, learner: MinimalLearner, weighted: bool) -> None:
-        """Let learner i learn from the round, once; `weighted` if rounds have importance weights."""
-        if i in self.taught:
-            return
-        outcome = self.action if self.outcome is None else self.outcome
-        if not weighted:
-            learner.learn(self.context, outcome, self.reward)
-        elif i == self.choice.learner:
-            learner.learn(self.context, outcome, self.reward, 1.0 / self.choice.probability)
-        else:
-            learner.learn(self.context, self.others[i], 0.0, 0.0)
-        self.taught.add(i)
+    @property
+    def learner(self) -> int | None:
+        """The learner that plays; None if no learner does."""
+        return None if self.choice is None else self.choice.learner
 
     def to_row(self) -> Config:
         """The ticket as data that an archive can hold."""
         return {
             "id": self.id,
-            "choice": tuple(self.choice),
-            "context": context_to_plain(self.context, self.id),
-            "action": self.action,
+            "round": self.round,
+            "choice": None if self.choice is None else tuple(self.choice),
+            "context": context_to_plain(self.context),
+            "action": None if callable(self.action) else self.action,  # a policy: learners learn from the outcome
+            "time": self.time,
+            "probabilities": (self.action_probability, self.propensity),
+            "agreed": self.agreed,
             "others": sorted(self.others.items()),
             "regret": self.regret,
             # A trajectory is saved as a plain tuple, which learners accept too.
             "outcome": tuple(self.outcome) if isinstance(self.outcome, tuple) else self.outcome,
             "reward": self.reward,
+            "rewards": self.rewards,
             "taught": sorted(self.taught),
         }
 
     @classmethod
     def from_row(cls, row: Mapping[str, Plain]) -> Self:
         """The ticket that `to_row` described."""
-        ticket = cls(
-            row["id"], Choice(*row["choice"]), context_from_plain(row["context"]), row["action"], row["regret"]
-        )
-        ticket.outcome, ticket.reward, ticket.taught = row["outcome"], row["reward"], set(row["taught"])
-        ticket.others = dict(row.get("others", []))
+        choice = None if row["choice"] is None else Choice(*row["choice"])
+        ticket = cls(row["round"], choice, context_from_plain(row["context"]), row["action"])
+        ticket.id, ticket.time = row["id"], row["time"]
+        ticket.action_probability, ticket.propensity = row["probabilities"]
+        ticket.agreed, ticket.others = tuple(row["agreed"]), dict(row["others"])
+        ticket.regret, ticket.outcome, ticket.reward = row["regret"], row["outcome"], row["reward"]
+        ticket.rewards, ticket.taught = dict(row["rewards"]), set(row["taught"])
         return ticket
+
+
+def copy_if_mutable(value: T) -> T:
+    """A copy, if the caller could change the value before its reward arrives."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return deepcopy(value) if isinstance(value, COPIED) else value

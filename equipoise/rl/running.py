@@ -132,6 +132,9 @@ def run(
         observation, _ = env.reset(seed=count("seed", seed, minimum=0)) if n == 0 else env.reset()
         start = _plain(observation)
         decision = portfolio.decide(start)
+        if decision.learner is None:
+            portfolio.withdraw(decision)
+            raise InvalidArgument("portfolio has a fallback or an exploration floor, but an episode needs a policy")
         try:
             trajectory = _roll_out(env, decision.action, start, steps, first_action)
             total_reward = trajectory.total_reward

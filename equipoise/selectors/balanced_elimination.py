@@ -84,9 +84,10 @@ class BalancedElimination(CandidateBounds, ConfidenceSettings, PlainSelector):
     """
 
     name = "Balanced elimination"
+    refuses_learners = ""
     kernels: ClassVar[Kernels] = Kernels(choose, credit)
 
     def certificate(self) -> Certificate:
         """What the rewards prove so far, and when the next elimination would come at the current means."""
-        outlook = next_elimination(self.standing(), self.bounds, self.confidence.radius, self.params.width)
+        outlook = next_elimination(self.standing(), self._bounds, self.confidence.radius, self.params.width)
         return replace(super().certificate(), next_elimination=outlook)

@@ -36,8 +36,7 @@ from equipoise.settings.checks import positive
 
 
 @kernel
-def credit(params: Params, state: State[Odds], i: int, reward: float, regret: float, probability: float) -> None:
-    evidence.credit(params.evidence, state.evidence, i, reward, regret)
+def arrive(params: Params, state: State[Odds], i: int, reward: float, probability: float) -> None:
     log_barrier.update_weights(params, state.odds, i, loss_of(params.evidence, reward), probability)
 
 
@@ -65,7 +64,7 @@ class Corral(SamplingSelector[Params, Odds]):
 
     name = "Corral"
     needs = frozenset({"weight"})
-    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 
     eta: float = setting(default=None, check=optional(positive))
 

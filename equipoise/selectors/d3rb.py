@@ -59,10 +59,11 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
     """The learner with the smallest presumed regret."""
     chosen, least, fewest = -1, inf, 0
     for i in range(len(state.evidence.accounts)):
-        plays = state.evidence.accounts[i].plays
+        account = state.evidence.accounts[i]
+        plays = account.plays
         # An unplayed learner counts as if it had one play; ties go to it.
         potential = state.presumptions[i].coefficient * sqrt(max(plays, 1))
-        if comes_first(potential, plays, least, fewest):
+        if account.active and comes_first(potential, plays, least, fewest):
             chosen, least, fewest = i, potential, plays
     return chosen, 1.0
 
@@ -103,6 +104,7 @@ class D3RB(LearnerCount, ConfidenceSettings, NestedSelector[State]):
     """
 
     name = "D3RB"
+    refuses_learners = ""
     kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
     d_min: float = setting(default=1.0, check=positive)
@@ -115,5 +117,10 @@ class D3RB(LearnerCount, ConfidenceSettings, NestedSelector[State]):
         )
 
     def _make_state(self, accounts: evidence.State) -> State:
-        least = self.d_min * self.params.evidence.width
-        return State(accounts, [Presumption(least) for _ in range(self.n_learners)])
+        return State(accounts, [self._presumption() for _ in range(self.n_learners)])
+
+    def _presumption(self) -> Presumption:
+        return Presumption(self.d_min * self.params.evidence.width)
+
+    def _grow(self) -> None:
+        self.kernel_state.presumptions.append(self._presumption())

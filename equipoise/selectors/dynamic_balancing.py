@@ -64,7 +64,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
     for i in range(len(state.evidence.accounts)):
         account, entrant = state.evidence.accounts[i], state.entrants[i]
         scaled_bound = entrant.scale * account.regret_bound
-        if entrant.admitted and comes_first(scaled_bound, account.plays, least, fewest):
+        if entrant.admitted and account.active and comes_first(scaled_bound, account.plays, least, fewest):
             chosen, least, fewest = i, scaled_bound, account.plays
     return chosen, 1.0
 

@@ -62,11 +62,11 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
     """The learner with the smallest potential."""
     chosen, least, fewest = -1, inf, 0
     for i in range(len(state.evidence.accounts)):
-        plays, potential = state.evidence.accounts[i].plays, state.balances[i].potential
-        booked_plays = max(state.evidence.accounts[i].booked_plays, 1)
+        account, potential = state.evidence.accounts[i], state.balances[i].potential
+        plays, booked_plays = account.plays, max(account.booked_plays, 1)
         if plays > booked_plays:
             potential *= sqrt(plays / booked_plays)
-        if comes_first(potential, plays, least, fewest):
+        if account.active and comes_first(potential, plays, least, fewest):
             chosen, least, fewest = i, potential, plays
     return chosen, 1.0
 
@@ -107,6 +107,7 @@ class ED2RB(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
     """
 
     name = "ED2RB"
+    refuses_learners = ""
     kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
     d_min: float = setting(default=1.0, check=positive)
@@ -120,5 +121,10 @@ class ED2RB(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
         return Params(limits, self.d_min * limits.width)
 
     def _make_state(self, accounts: evidence.State) -> State:
-        least = self.params.min_coefficient
-        return State(accounts, [Balance(least, least) for _ in range(self.n_learners)])
+        return State(accounts, [self._balance() for _ in range(self.n_learners)])
+
+    def _balance(self) -> Balance:
+        return Balance(self.params.min_coefficient, self.params.min_coefficient)
+
+    def _grow(self) -> None:
+        self.kernel_state.balances.append(self._balance())

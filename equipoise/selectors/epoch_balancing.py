@@ -159,9 +159,9 @@ class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
     def _n_epochs(self) -> int:
         return 1
 
-    def _make_confidence(self, n_learners: int) -> Confidence:
+    def _make_confidence(self, n_learners: int, delta: float | None = None) -> Confidence:
         low, high = self.reward_range
-        alpha, scale = epoch_alpha(self._n_epochs(), self.delta), self.radius_scale
+        alpha, scale = epoch_alpha(self._n_epochs(), self.delta if delta is None else delta), self.radius_scale
         radius = noise_radius(alpha=alpha, width=high - low, noise=self.noise, scale=scale)
         return Confidence(radius, alpha, 2, self.noise, scale >= 1.0)
 
@@ -174,6 +174,9 @@ class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
     @property
     def probabilities(self) -> tuple[float, ...]:
         """The probability of each learner."""
+        return self._chances()
+
+    def _chances(self) -> tuple[float, ...]:
         weights = [claim.weight if i in self.active else 0.0 for i, claim in enumerate(self.kernel_state.claims)]
         return tuple(weight / sum(weights) for weight in weights)
 

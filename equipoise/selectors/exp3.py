@@ -10,8 +10,9 @@ problems", figure 3.1 and theorem 3.1 (after Auer, Cesa-Bianchi, Freund and Scha
 Symbols: K n_learners, n rounds, eta rate, loss (high - reward)/w, Ltilde loss_sum.
 Both rates of the theorem are available: if `rounds` is given, eta = sqrt(2 ln K/(n K)) and the pseudo-regret is at most
 w sqrt(2 n K ln K); otherwise eta_t = sqrt(ln K/(t K)) and it is at most 2 w sqrt(n K ln K).
-Departures: a loss is credited when all earlier plays of its learner are resolved, with the probability of its own
-round; pending plays count in t.
+Departures: a late loss is credited when it arrives, with the probability of its own round; pending plays count in t.
+K counts the active learners. A learner that is added starts with the smallest estimate of the others, so that it is as
+probable as the best of them.
 
 >>> selector = EXP3(2, seed=4)
 >>> _ = selector.credit(selector.choose(), 0.0)
@@ -21,7 +22,7 @@ round; pending plays count in t.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, inf, log, sqrt
 from typing import ClassVar, NamedTuple
 
@@ -30,7 +31,7 @@ import numpy as np
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.base import EvidenceSelector
-from equipoise.selectors._core.evidence import add, rounds_made
+from equipoise.selectors._core.evidence import add, count_active, rounds_made
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount, Seeded
 from equipoise.settings import configurable, optional, setting
@@ -61,21 +62,23 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
     eta, least = rate(params, state), least_loss(state)
     total, chosen = 0.0, 0
     for i in range(len(state.estimates)):
-        total += weight(state, i, eta, least)
-        if state.estimates[i].loss_sum == least:
-            chosen = i  # in case rounding leaves a remainder beyond the last learner
+        if state.evidence.accounts[i].active:
+            total += weight(state, i, eta, least)
+            if state.estimates[i].loss_sum == least:
+                chosen = i  # in case rounding leaves a remainder beyond the last learner
     left, found = rng.random() * total, False
     for i in range(len(state.estimates)):
-        share = weight(state, i, eta, least)
-        if not found and left < share:
-            chosen, found = i, True
-        left -= share
+        if state.evidence.accounts[i].active:
+            share = weight(state, i, eta, least)
+            if not found and left < share:
+                chosen, found = i, True
+            left -= share
     return chosen, weight(state, chosen, eta, least) / total
 
 
 @kernel
 def rate(params: Params, state: State) -> float:
-    n_learners = len(state.estimates)
+    n_learners = count_active(state.evidence)
     if params.rounds > 0:
         return sqrt(2.0 * log(n_learners) / (n_learners * params.rounds))
     return sqrt(log(n_learners) / (n_learners * (rounds_made(state.evidence) + 1.0)))
@@ -85,7 +88,8 @@ def rate(params: Params, state: State) -> float:
 def least_loss(state: State) -> float:
     least = inf
     for i in range(len(state.estimates)):
-        least = min(least, state.estimates[i].loss_sum)
+        if state.evidence.accounts[i].active:
+            least = min(least, state.estimates[i].loss_sum)
     return least
 
 
@@ -96,10 +100,9 @@ def weight(state: State, i: int, eta: float, least: float) -> float:
 
 
 @kernel
-def credit(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
-    """Credit one reward and add the importance-weighted loss to the estimate."""
+def arrive(params: Params, state: State, i: int, reward: float, probability: float) -> None:
+    """Add the importance-weighted loss to the estimate."""
     limits = params.evidence
-    evidence.credit(limits, state.evidence, i, reward, regret)
     estimate, loss = state.estimates[i], (limits.high - reward) / limits.width
     estimate.loss_sum, estimate.loss_carry = add(estimate.loss_sum, estimate.loss_carry, loss / probability)
 
@@ -131,16 +134,24 @@ class EXP3(LearnerCount, Seeded, ConfidenceSettings, EvidenceSelector[Params, St
     """
 
     name = "EXP3"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 
     rounds: int | None = setting(default=None, check=optional(count), deprecated="horizon")
 
     @property
+    def refuses_learners(self) -> str:  # type: ignore[override]
+        """Why no learner can be added; empty if one can."""
+        return "" if self.rounds is None else "its rate is that of a fixed number of learners and rounds"
+
+    @property
     def probabilities(self) -> tuple[float, ...]:
         """The probability of each learner in the next round."""
-        state = self.kernel_state
+        return self._chances()
+
+    def _chances(self) -> tuple[float, ...]:
+        state, active = self.kernel_state, [account.active for account in self.evidence.accounts]
         eta, least = rate(self.params, state), least_loss(state)
-        weights = [weight(state, i, eta, least) for i in range(self.n_learners)]
+        weights = [weight(state, i, eta, least) if active[i] else 0.0 for i in range(self.pool_size)]
         return tuple(share / sum(weights) for share in weights)
 
     def _make_params(self, limits: evidence.Params) -> Params:
@@ -148,3 +159,8 @@ class EXP3(LearnerCount, Seeded, ConfidenceSettings, EvidenceSelector[Params, St
 
     def _make_state(self, accounts: evidence.State) -> State:
         return State(accounts, [Estimate() for _ in range(self.n_learners)])
+
+    def _grow(self) -> None:
+        estimates = self.kernel_state.estimates
+        smallest = min((i for i in self.active if i < len(estimates)), key=lambda i: estimates[i].loss_sum)
+        estimates.append(replace(estimates[smallest]))

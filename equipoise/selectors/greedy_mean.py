@@ -4,8 +4,8 @@ A learner that learns slowly, or was unlucky once, is not played again while ano
 no guarantee: the regret can grow linearly.
 
 Reference: Sutton and Barto (2018), "Reinforcement learning: an introduction", section 2.2, with learners for actions.
-Departures: with late rewards the mean is that of the resolved prefix of plays, and a learner without a resolved play
-counts as if it had earned the lowest possible reward. Ties go to fewer plays, then to the lower index.
+Departures: with late rewards the mean is that of all rewards that have arrived, and a learner without one counts as if
+it had earned the lowest possible reward. Ties go to fewer plays, then to the lower index.
 
 >>> selector = GreedyMean(2)
 >>> for reward in (0.2, 0.6, 0.6, 0.6):
@@ -23,9 +23,10 @@ import numpy as np
 
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.base import PlainSelector
-from equipoise.selectors._core.evidence import Params, State, comes_first
-from equipoise.selectors._core.kernels import Kernels
+from equipoise.selectors._core.arrivals import Arrivals, ArrivalSelector, State, arrive
+from equipoise.selectors._core.evidence import comes_first
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.nested import Params
 from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount
 from equipoise.settings import configurable
 
@@ -34,23 +35,23 @@ from equipoise.settings import configurable
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """An unplayed learner if there is one, otherwise the learner with the highest mean reward."""
     chosen, least, fewest = -1, inf, 0
-    for i in range(len(state.accounts)):
-        plays = state.accounts[i].plays
-        loss = -inf if plays == 0 else -mean_reward(params, state, i)
-        if chosen < 0 or comes_first(loss, plays, least, fewest):
+    for i in range(len(state.arrivals)):
+        account = state.evidence.accounts[i]
+        plays = account.plays
+        loss = -inf if plays == 0 else -mean_reward(params.evidence.low, state.arrivals[i])
+        if account.active and (chosen < 0 or comes_first(loss, plays, least, fewest)):
             chosen, least, fewest = i, loss, plays
     return chosen, 1.0
 
 
 @kernel
-def mean_reward(params: Params, state: State, i: int) -> float:
-    """Mean reward over the resolved plays of learner i; the lowest possible reward if there are none."""
-    account = state.accounts[i]
-    return account.rewards / account.booked_plays if account.booked_plays > 0 else params.low
+def mean_reward(low: float, row: Arrivals) -> float:
+    """Mean of the rewards that have arrived; the lowest possible reward if there are none."""
+    return row.rewards / row.plays if row.plays > 0 else low
 
 
 @configurable
-class GreedyMean(LearnerCount, ConfidenceSettings, PlainSelector):
+class GreedyMean(LearnerCount, ConfidenceSettings, ArrivalSelector[Params]):
     """Plays the learner with the highest mean reward.
 
     Parameters
@@ -72,4 +73,8 @@ class GreedyMean(LearnerCount, ConfidenceSettings, PlainSelector):
     """
 
     name = "Greedy mean"
-    kernels: ClassVar[Kernels] = Kernels(choose, evidence.credit_only)
+    refuses_learners = ""
+    kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
+
+    def _make_params(self, limits: evidence.Params) -> Params:
+        return Params(limits)

@@ -32,7 +32,7 @@ import numpy as np
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.base import NestedSelector
-from equipoise.selectors._core.evidence import comes_first, rounds_made
+from equipoise.selectors._core.evidence import comes_first, count_active, nth_active, rounds_made
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.selectors._core.nested import Params
 from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount, Seeded
@@ -56,14 +56,14 @@ class State(NamedTuple):
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """The leading learner or, in exploration, any learner, with the probability of the one chosen."""
-    n_learners = len(state.evidence.accounts)
+    n_active = count_active(state.evidence)
     leading = leader(state)
     explore, draw = (rounds_made(state.evidence) + 1) ** (-1.0 / 3.0), rng.random()
     chosen = leading
     if draw < explore:
         # Given draw < explore, draw / explore is uniform; it can round up to 1.
-        chosen = min(int(draw / explore * n_learners), n_learners - 1)
-    return chosen, explore / n_learners + (1.0 - explore if chosen == leading else 0.0)
+        chosen = nth_active(state.evidence, min(int(draw / explore * n_active), n_active - 1))
+    return chosen, explore / n_active + (1.0 - explore if chosen == leading else 0.0)
 
 
 @kernel
@@ -73,8 +73,9 @@ def leader(state: State) -> int:
     chosen, least, fewest = -1, inf, 0
     for i in range(len(state.evidence.accounts)):
         loss = -state.marks[i * N_MARKS + mark].rewards if mark >= 0 else 0.0
-        plays = state.evidence.accounts[i].plays
-        if comes_first(loss, plays, least, fewest):
+        account = state.evidence.accounts[i]
+        plays = account.plays
+        if account.active and comes_first(loss, plays, least, fewest):
             chosen, least, fewest = i, loss, plays
     return chosen
 
@@ -139,6 +140,14 @@ class RateAdaptive(LearnerCount, Seeded, ConfidenceSettings, NestedSelector[Stat
         """The number of plays at which learners are compared now; 0 while some learner has no resolved play."""
         mark = common_mark(self.kernel_state)
         return 2**mark if mark >= 0 else 0
+
+    def _chances(self) -> tuple[float, ...]:
+        explore, leading = (rounds_made(self.evidence) + 1) ** (-1.0 / 3.0), leader(self.kernel_state)
+        n_active = count_active(self.evidence)
+        return tuple(
+            explore / n_active * account.active + (1.0 - explore) * (i == leading)
+            for i, account in enumerate(self.evidence.accounts)
+        )
 
     def _make_state(self, accounts: evidence.State) -> State:
         return State(accounts, [Mark() for _ in range(N_MARKS * self.n_learners)])

@@ -32,10 +32,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.bounds import Bound
+from equipoise.confidence import add_spread
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.selectors import balanced_elimination
 from equipoise.selectors._core import evidence
+from equipoise.selectors._core.arrivals import Arrivals, add_arrival, adopt
 from equipoise.selectors._core.base import EvidenceSelector
 from equipoise.selectors._core.evidence import Account
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
@@ -64,29 +66,34 @@ class Params(NamedTuple):
 class Trend:
     """How the rewards of a learner change over its plays."""
 
-    late_mean: float = 0.0  # mean reward over the resolved prefix, play k having weight k
+    late_mean: float = 0.0  # mean of the rewards that have arrived, the k-th having weight k
+    spread: float = 0.0  # sum of their squared deviations from their running mean
 
 
 class State(NamedTuple):
     evidence: evidence.State
+    arrivals: list[Arrivals]
     trends: list[Trend]
 
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """The admitted learner with the highest index; ties go to fewer plays, then to the lower position."""
-    n_rounds, n_resolved, spread = 0, 0, 0.0
+    n_rounds, n_counted, spread, n_arrived, arrived_spread = 0, 0, 0.0, 0, 0.0
     accounts, width = state.evidence.accounts, params.evidence.width
     for i in range(len(accounts)):
         account = accounts[i]
         if account.active and account.plays == 0:
             return i, 1.0
         n_rounds += account.plays
-        n_resolved += account.booked_plays
+        n_counted += account.booked_plays
         spread += account.spread
-    deviation = sqrt(spread / n_resolved) if n_resolved > 0 else 0.0
+        n_arrived += state.arrivals[i].plays
+        arrived_spread += state.trends[i].spread
+    counted_deviation = sqrt(spread / n_counted) if n_counted > 0 else 0.0
+    deviation = sqrt(arrived_spread / n_arrived) if n_arrived > 0 else 0.0
     # Twice the deviation, because that of a fair coin is half its range.
-    unit = max(MIN_UNIT * width, min(width, 2.0 * deviation))
+    unit = max(MIN_UNIT * width, min(width, 2.0 * counted_deviation))
     best_lower, least_regret = max(params.evidence.low, state.evidence.pool[0].best_lower), inf
     for i in range(len(accounts)):
         if accounts[i].active:
@@ -95,7 +102,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
     for i in range(len(accounts)):
         account = accounts[i]
         if account.active and realized_regret(params, account, best_lower, unit) <= params.slack * least_regret:
-            index = optimistic_mean(params, account, state.trends[i], n_rounds, deviation)
+            index = optimistic_mean(params, account.plays, state.arrivals[i], state.trends[i], n_rounds, deviation)
             if index > highest or (index == highest and account.plays < fewest_plays):
                 chosen, highest, fewest_plays = i, index, account.plays
     return chosen, 1.0
@@ -109,27 +116,37 @@ def realized_regret(params: Params, account: Account, best_lower: float, unit: f
 
 
 @kernel
-def optimistic_mean(params: Params, account: Account, trend: Trend, n_rounds: int, deviation: float) -> float:
-    """The index of a learner; without a resolved play its mean counts as the highest possible reward."""
-    log_share = max(0.0, log(n_rounds / account.plays))
-    if account.booked_plays == 0:
+def optimistic_mean(
+    params: Params, plays: int, arrived: Arrivals, trend: Trend, n_rounds: int, deviation: float
+) -> float:
+    """The index of a learner; before its first reward its mean counts as the highest possible reward."""
+    log_share = max(0.0, log(n_rounds / plays))
+    if arrived.plays == 0:
         mean_reward = params.evidence.high
     else:
-        mean_reward = account.rewards / account.booked_plays
+        mean_reward = arrived.rewards / arrived.plays
         # If rewards grow by h whenever plays grow e-fold, the late mean is h/2 above the mean. Half of the growth up to
         # t plays is added, because learning slows down.
         mean_reward += max(0.0, trend.late_mean - mean_reward) * log_share
     # While a learner still improves, its mean underestimates its future rewards by more than chance.
-    fading = min(1.0, sqrt(sqrt(EARLY_PLAYS / account.plays)))
-    return mean_reward + params.optimism * deviation * fading * sqrt(2.0 * log_share / account.plays)
+    fading = min(1.0, sqrt(sqrt(EARLY_PLAYS / plays)))
+    return mean_reward + params.optimism * deviation * fading * sqrt(2.0 * log_share / plays)
 
 
 @kernel
 def credit(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
     """Credit one reward, then eliminate every learner whose bound its rewards contradict."""
     balanced_elimination.credit(params.evidence, state.evidence, i, reward, regret, probability)
-    trend, n = state.trends[i], state.evidence.accounts[i].booked_plays
-    trend.late_mean += (reward - trend.late_mean) * 2.0 / (n + 1.0)
+
+
+@kernel
+def arrive(params: Params, state: State, i: int, reward: float, probability: float) -> None:
+    """Add a reward to what the index uses."""
+    arrived, trend, limits = state.arrivals[i], state.trends[i], params.evidence
+    middle = (limits.low + limits.high) / 2
+    trend.spread = add_spread(trend.spread, arrived.plays, arrived.rewards, middle, reward)
+    add_arrival(arrived, reward)
+    trend.late_mean += (reward - trend.late_mean) * 2.0 / (arrived.plays + 1.0)
 
 
 def check_slack(name: str, slack: float) -> float:
@@ -171,7 +188,9 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
 
     name = "Realized balancing"
     separate_lower = True
-    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
+    refuses_learners = ""
+    reconfigurable = ("floor", "slack", "optimism")
+    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit, arrive=arrive)
 
     bounds: Sequence[Bound] | None = setting(
         default=None, check=optional(check_bounds), encode=encode_bounds, decode=decode_bounds
@@ -193,4 +212,13 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
         return Params(limits, self.floor, self.slack, self.optimism)
 
     def _make_state(self, accounts: evidence.State) -> State:
-        return State(accounts, [Trend() for _ in range(self.n_learners)])
+        return State(accounts, [Arrivals() for _ in accounts.accounts], [Trend() for _ in accounts.accounts])
+
+    def _grow(self) -> None:
+        self.kernel_state.arrivals.append(Arrivals())
+        self.kernel_state.trends.append(Trend())
+
+    def _adopt_evidence(self) -> None:
+        adopt(self.kernel_state.arrivals, self.evidence.accounts)
+        for trend, account in zip(self.kernel_state.trends, self.evidence.accounts, strict=True):
+            trend.spread = account.spread

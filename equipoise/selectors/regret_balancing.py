@@ -45,9 +45,10 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
     optimistic = optimistic_value(params, state)
     chosen, least, fewest = -1, inf, 0
     for i in range(len(state.accounts)):
-        plays = state.accounts[i].plays
+        account = state.accounts[i]
+        plays = account.plays
         regret = empirical_regret(params, state, i, optimistic) if plays > 0 else -inf
-        if chosen < 0 or comes_first(regret, plays, least, fewest):
+        if account.active and (chosen < 0 or comes_first(regret, plays, least, fewest)):
             chosen, least, fewest = i, regret, plays
     return chosen, 1.0
 

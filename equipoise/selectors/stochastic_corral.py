@@ -30,8 +30,7 @@ from equipoise.settings.checks import positive
 
 
 @kernel
-def credit(params: Params, state: State[Odds], i: int, reward: float, regret: float, probability: float) -> None:
-    evidence.credit(params.evidence, state.evidence, i, reward, regret)
+def arrive(params: Params, state: State[Odds], i: int, reward: float, probability: float) -> None:
     if probability > 0.0:
         log_barrier.update_weights(params, state.odds, i, loss_of(params.evidence, reward), probability)
 
@@ -61,7 +60,7 @@ class StochasticCorral(SmoothedSelector[Params, Odds]):
     """
 
     name = "Stochastic corral"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit, stage=stage)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive, stage=stage)
 
     eta: float = setting(default=None, check=optional(positive))
 

@@ -30,8 +30,7 @@ from equipoise.settings.checks import positive
 
 
 @kernel
-def credit(params: Params, state: State[Odds], i: int, reward: float, regret: float, probability: float) -> None:
-    evidence.credit(params.evidence, state.evidence, i, reward, regret)
+def arrive(params: Params, state: State[Odds], i: int, reward: float, probability: float) -> None:
     if probability > 0.0:
         exp3p.update_weights(params, state.odds, i, 1.0 - loss_of(params.evidence, reward), probability)
 
@@ -63,7 +62,7 @@ class StochasticEXP3P(SmoothedSelector[Params, Odds]):
     """
 
     name = "Stochastic EXP3.P"
-    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit, stage=stage)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive, stage=stage)
 
     eta: float = setting(default=None, check=optional(positive))
     floor: float = setting(default=None, check=optional(positive))

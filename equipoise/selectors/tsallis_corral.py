@@ -47,6 +47,7 @@ class Odds:
     rate: float
     loss_sum: float = 0.0
     rises: int = 0
+    losses: int = 0  # number of losses in the sum
 
 
 class Params(NamedTuple):
@@ -56,13 +57,13 @@ class Params(NamedTuple):
 
 
 @kernel
-def credit(params: Params, state: State[Odds], i: int, reward: float, regret: float, probability: float) -> None:
-    evidence.credit(params.evidence, state.evidence, i, reward, regret)
+def arrive(params: Params, state: State[Odds], i: int, reward: float, probability: float) -> None:
     odds, n_learners = state.odds, len(state.odds)
     odds[i].loss_sum += loss_of(params.evidence, reward) / probability
+    odds[i].losses += 1
     next_round = 1
     for j in range(n_learners):
-        next_round += state.evidence.accounts[j].booked_plays
+        next_round += odds[j].losses
     least = odds[0].loss_sum
     for j in range(n_learners):
         odds[j].rate = params.growth ** odds[j].rises / sqrt(next_round)
@@ -137,7 +138,7 @@ class TsallisCorral(SamplingSelector[Params, Odds]):
 
     name = "Tsallis corral"
     needs = frozenset({"weight"})
-    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 
     def _make_params(self, limits: evidence.Params) -> Params:
         return Params(limits, growth=exp(1.0 / log(self.rounds)), max_rises=int(0.5 * log2(self.rounds)))
@@ -145,3 +146,7 @@ class TsallisCorral(SamplingSelector[Params, Odds]):
     def _make_state(self, accounts: evidence.State) -> State[Odds]:
         uniform = 1.0 / self.n_learners
         return State(accounts, [Odds(uniform, uniform, 1.0) for _ in range(self.n_learners)])
+
+    def _adopt_evidence(self) -> None:
+        for row, account in zip(self.kernel_state.odds, self.evidence.accounts, strict=True):
+            row.losses = account.booked_plays

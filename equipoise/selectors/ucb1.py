@@ -9,8 +9,9 @@ Bubeck and Cesa-Bianchi (2012), "Regret analysis of stochastic and nonstochastic
 2.2, for the exploration factor (their alpha).
 Symbols: t the current round, n_i plays, w width of the reward range.
 Departures: the exploration factor is 1 by default, the smallest in common use; UCB1 as published has 4, which gives
-sqrt(2 ln t / n). Pending plays count in n and t; the mean is that of the resolved prefix, and a learner without a
-resolved play counts as if it had earned the lowest possible reward. Ties go to fewer plays, then to the lower index.
+sqrt(2 ln t / n). Pending plays count in n and t; the mean is that of all rewards that have arrived, and a
+learner without one counts as if it had earned the lowest possible reward. Ties go to fewer plays, then to the lower
+index.
 
 >>> selector = UCB1(2)
 >>> for reward in (0.0, 1.0, 1.0):
@@ -28,10 +29,9 @@ import numpy as np
 
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.base import EvidenceSelector
+from equipoise.selectors._core.arrivals import ArrivalSelector, State, arrive
 from equipoise.selectors._core.evidence import comes_first, rounds_made
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
-from equipoise.selectors._core.nested import State
 from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount
 from equipoise.selectors.greedy_mean import mean_reward
 from equipoise.settings import configurable, setting
@@ -49,9 +49,9 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
     t = rounds_made(state.evidence) + 1
     chosen, least, fewest = -1, inf, 0
     for i in range(len(state.evidence.accounts)):
-        plays, loss = state.evidence.accounts[i].plays, -index(params, state, i, t)
-        if chosen < 0 or comes_first(loss, plays, least, fewest):
-            chosen, least, fewest = i, loss, plays
+        account, loss = state.evidence.accounts[i], -index(params, state, i, t)
+        if account.active and (chosen < 0 or comes_first(loss, account.plays, least, fewest)):
+            chosen, least, fewest = i, loss, account.plays
     return chosen, 1.0
 
 
@@ -62,11 +62,11 @@ def index(params: Params, state: State, i: int, t: int) -> float:
     if n == 0:
         return inf
     width = params.evidence.width * sqrt(params.exploration * log(t) / (2.0 * n))
-    return mean_reward(params.evidence, state.evidence, i) + width
+    return mean_reward(params.evidence.low, state.arrivals[i]) + width
 
 
 @configurable
-class UCB1(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
+class UCB1(LearnerCount, ConfidenceSettings, ArrivalSelector[Params]):
     """Plays the learner with the highest upper confidence bound on its mean reward.
 
     Parameters
@@ -90,18 +90,17 @@ class UCB1(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
     """
 
     name = "UCB1"
-    kernels: ClassVar[Kernels] = nested_kernels(choose)
+    refuses_learners = ""
+    reconfigurable = ("exploration",)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 
     exploration: float = setting(default=1.0, check=positive)
 
     def _make_params(self, limits: evidence.Params) -> Params:
         return Params(limits, self.exploration)
 
-    def _make_state(self, accounts: evidence.State) -> State:
-        return State(accounts)
-
     @property
     def indices(self) -> tuple[float, ...]:
         """The index of each learner; the highest one plays next."""
         t = rounds_made(self.evidence) + 1
-        return tuple(index(self.params, self.kernel_state, i, t) for i in range(self.n_learners))
+        return tuple(index(self.params, self.kernel_state, i, t) for i in range(self.pool_size))

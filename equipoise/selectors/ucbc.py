@@ -8,7 +8,9 @@ Reference: Arora, Marinov and Mohri (2021), "Corralling stochastic bandit algori
 the paper was not available, and the authors' code adds 8 sqrt(k ln t) / n, which lacks the square root of n in
 R(n) = sqrt(k n ln t). So this is a variant in the style of UCB-C with the bonus R_i(n)/n + w sqrt(ln T / (2 n)), n the
 plays of a copy. The authors use ceil(ln(1 + 1/delta)) copies; the default here is one.
-Departures: a copy without a resolved play counts with the highest possible mean; the bonus counts all plays made.
+Departures: means are those of all rewards that have arrived, and a copy without one counts with the highest possible
+mean; the bonus counts all plays made. If some copies are unavailable, the others of their algorithm play; a copy that
+has fewer plays than another one of its algorithm comes first.
 
 >>> from equipoise.bounds import Power
 >>> selector = UCBC([Power(1.0), Power(1.0)], rounds=100, copies=2)
@@ -30,9 +32,8 @@ from equipoise.bounds import Bound
 from equipoise.kernels.marks import kernel
 from equipoise.selector import SelectorTraits
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.base import EvidenceSelector
+from equipoise.selectors._core.arrivals import ArrivalSelector, State, arrive
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
-from equipoise.selectors._core.nested import State
 from equipoise.selectors._core.settings import (
     CandidateBounds,
     CertificateSettings,
@@ -53,15 +54,22 @@ class Params(NamedTuple):
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """The next copy of an algorithm that is being played, else the first copy of the one with the highest index."""
-    n_groups, best, highest = len(state.evidence.accounts) // params.copies, 0, -inf
+    n_groups, best, highest = len(state.evidence.accounts) // params.copies, -1, -inf
     for group in range(n_groups):
-        first = group * params.copies
-        for i in range(first + 1, first + params.copies):
-            if state.evidence.accounts[i].plays < state.evidence.accounts[first].plays:
-                return i, 1.0
+        first, behind, most = group * params.copies, -1, 0
+        for i in range(first, first + params.copies):
+            account = state.evidence.accounts[i]
+            if account.active:
+                if behind < 0 or account.plays < state.evidence.accounts[behind].plays:
+                    behind = i
+                most = max(most, account.plays)
+        if behind < 0:
+            continue
+        if state.evidence.accounts[behind].plays < most:
+            return behind, 1.0
         index = group_index(params, state, first)
-        if index > highest:
-            best, highest = first, index
+        if best < 0 or index > highest:
+            best, highest = behind, index
     return best, 1.0
 
 
@@ -97,12 +105,12 @@ def median_mean(params: Params, state: State, first: int) -> float:
 
 @kernel
 def mean_reward(params: Params, state: State, i: int) -> float:
-    account = state.evidence.accounts[i]
-    return account.rewards / account.booked_plays if account.booked_plays > 0 else params.evidence.high
+    row = state.arrivals[i]
+    return row.rewards / row.plays if row.plays > 0 else params.evidence.high
 
 
 @configurable
-class UCBC(CandidateBounds, CertificateSettings, EvidenceSelector[Params, State]):
+class UCBC(CandidateBounds, CertificateSettings, ArrivalSelector[Params]):
     """Plays the algorithm with the highest upper confidence bound on its median mean reward.
 
     With `copies` > 1, learners copies * i to copies * (i + 1) - 1 of the portfolio are the copies of algorithm i:
@@ -125,7 +133,7 @@ class UCBC(CandidateBounds, CertificateSettings, EvidenceSelector[Params, State]
     """
 
     name = "UCB-C"
-    kernels: ClassVar[Kernels] = nested_kernels(choose)
+    kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 
     bounds: Sequence[Bound] = setting(
         check=partial(check_bounds, each="algorithm"), encode=encode_bounds, decode=decode_bounds, kw_only=False
@@ -143,6 +151,3 @@ class UCBC(CandidateBounds, CertificateSettings, EvidenceSelector[Params, State]
 
     def _make_params(self, limits: evidence.Params) -> Params:
         return Params(limits, copies=self.copies, log_rounds=log(self.rounds))
-
-    def _make_state(self, accounts: evidence.State) -> State:
-        return State(accounts)

@@ -17,7 +17,7 @@ import numpy as np
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.base import PlainSelector
-from equipoise.selectors._core.evidence import Params, State
+from equipoise.selectors._core.evidence import Params, State, count_active, nth_active
 from equipoise.selectors._core.kernels import Kernels
 from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount, Seeded
 from equipoise.settings import configurable
@@ -25,9 +25,9 @@ from equipoise.settings import configurable
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    n_learners = len(state.accounts)
-    # The product can round up to n_learners although the random number is below 1.
-    return min(int(rng.random() * n_learners), n_learners - 1), 1.0 / n_learners
+    n_active = count_active(state)
+    # The product can round up to n_active although the random number is below 1.
+    return nth_active(state, min(int(rng.random() * n_active), n_active - 1)), 1.0 / n_active
 
 
 @configurable
@@ -55,4 +55,9 @@ class Uniform(LearnerCount, Seeded, ConfidenceSettings, PlainSelector):
     """
 
     name = "Uniform"
+    refuses_learners = ""
     kernels: ClassVar[Kernels] = Kernels(choose, evidence.credit_only)
+
+    def _chances(self) -> tuple[float, ...]:
+        n_active = count_active(self.evidence)
+        return tuple(1.0 / n_active if account.active else 0.0 for account in self.evidence.accounts)

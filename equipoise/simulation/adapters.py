@@ -100,7 +100,9 @@ def select_in_portfolio(adapter: PortfolioSource, stream: Stream, t: int) -> Tur
     seek(stream, CONTEXTS, t)
     adapter.context = adapter.problem.observe(stream.generator)
     adapter.decision = adapter.selector.decide(adapter.context)
-    return Turn(adapter.decision.learner, adapter.decision.probability, TEACH, t)
+    decision = adapter.decision
+    assert decision.learner is not None  # without a fallback and an exploration floor a learner plays every round
+    return Turn(decision.learner, decision.learner_probability * decision.action_probability, TEACH, t)
 
 
 def play_in_portfolio(components: Components, run: Run, turn: Turn) -> Played:

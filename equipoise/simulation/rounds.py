@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         SHARED,
         SMOOTHED,
         WEIGHTED,
+        arrive,
         certified,
         certify,
         check_certificate,
@@ -270,6 +271,7 @@ def deliver_now(components: Components, run: Run, turn: Turn, played: Played) ->
     if SMOOTHED and turn.task != REPLAY:
         probability = 0.0  # the selector learns only from rounds of stored policies
     open_play(params, state, i)
+    arrive(params, state, i, reward, probability)
     credit(params, state, i, reward, regret, probability)
     rewind(params, state, i)
     pool(params, state, reward)
@@ -298,6 +300,7 @@ def receive(components: Components, progress: Progress, k: int) -> None:
     late: LateRewards = components.late
     params, state = components.selector
     late.arrived[k] = True
+    arrive(params, state, late.chosen[k], late.rewards[k], late.probabilities[k])
     while late.pooled[0] < len(late.arrived) and late.arrived[late.pooled[0]]:
         first = late.pooled[0]
         late.pooled[0] += 1

@@ -87,3 +87,56 @@ def portfolio_0_1(saved: Config) -> Config:
         names = ("class", "config", "state")
         selector = selector | dict(zip(names, selector_state_0_1(*map(selector.get, names)), strict=True))
     return {**saved, "selector": selector}
+
+
+def portfolio_0_2(saved: Config) -> Config:
+    """A portfolio as saved by release 0.2: decisions were numbered, and there were no failures and no late learners."""
+    settings = {
+        **saved["settings"],
+        "aggregate": "first",
+        "window": None,
+        "fallback": None,
+        "explore": 0.0,
+        "availability": "any",
+    }
+    rows = [_ticket_0_2(row) for row in saved["tickets"]]
+    open_ids = {row["id"] for row in saved["tickets"] if row["open"]}
+    last = saved["next_id"] - 1
+    return {
+        **{name: saved[name] for name in ("learners", "selector")},
+        "members": [_member_0_2(row["name"]) for row in saved["learners"]],
+        "settings": settings,
+        "fallback_is_function": False,
+        "round": last,
+        "expired_round": max(saved["defaulted"], default=0),
+        "time": 0.0,
+        "counts": {"unplayed": 0, "fallbacks": 0, "withdrawn": 0, "expired": 0, "ignored": 0},
+        "ids": {"epochs": [], "integers": last},
+        "callers": [],
+        "kept": saved.get("kept", []),
+        "tickets": [row for row in rows if row["id"] in open_ids],
+        "teaching": {
+            "sharing": saved["sharing"],
+            "agreeing": [],
+            "tickets": [row for row in rows if row["id"] not in open_ids],
+            "queues": saved["queues"],
+            "failed": [],
+            "forgotten": 0,
+        },
+    }
+
+
+def _ticket_0_2(row: Config) -> Config:
+    unchanged = {
+        name: row[name] for name in ("id", "choice", "context", "action", "regret", "outcome", "reward", "taught")
+    }
+    unknown = float("nan")
+    new = {"round": row["id"], "time": 0.0, "probabilities": (unknown, unknown), "agreed": (), "rewards": {}}
+    return {**unchanged, **new, "others": row.get("others", [])}
+
+
+def _member_0_2(name: str) -> Config:
+    counts = dict.fromkeys(
+        ("paused_until", "pause", "failing_decisions", "failing_lessons", "successes", "failures"), 0
+    )
+    return {"name": name, "suspended": False, "last_error": "", **counts}

@@ -20,18 +20,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
+
 from equipoise.compatibility import check_selector
 from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
 from equipoise.learner import MinimalLearner, part_name
 from equipoise.selector import Selector
 from equipoise.settings import equal_data
 from equipoise.storage import migrations
-from equipoise.storage.archive import pack, unpack
+from equipoise.storage.archive import check_storable, pack, unpack
 from equipoise.storage.files import read_bytes, write_atomic
 from equipoise.storage.registry import registered_classes
-from equipoise.types import Config, Context, Plain, State
+from equipoise.types import Action, Config, Context, Outcome, Plain, State
 
-VERSION = 2
+VERSION = 3
 
 
 @runtime_checkable
@@ -77,7 +79,10 @@ def read_part(path: str | Path, kind: str) -> Config:
     if version > VERSION:
         raise UnreadableFile(f"{path} has version {version}, but this release reads versions up to {VERSION}")
     saved: Config = content[kind]
-    return migrations.portfolio_0_1(saved) if version == 1 else saved
+    if kind == "portfolio":
+        saved = migrations.portfolio_0_1(saved) if version == 1 else saved
+        saved = migrations.portfolio_0_2(saved) if version <= 2 else saved
+    return saved
 
 
 def describe_part(part: object) -> Config:
@@ -119,20 +124,33 @@ def rebuild_selector(saved: Config, given: Selector | None) -> Selector:
     return _check_matches(given, saved)
 
 
-def context_to_plain(context: Context, decision: int) -> Plain:
+def context_to_plain(context: Context) -> Plain:
     """A context as data that can be saved."""
     from equipoise.learners import Ball
 
     if isinstance(context, Ball):
         return {"ball": (context.dim, context.radius)}
-    return {f"context of decision {decision}": context}
+    return {"context": context}
 
 
 def context_from_plain(data: Mapping[str, Plain]) -> Context:
+    """The context that `context_to_plain` described; releases before 0.3 put the decision's number into the key."""
     from equipoise.learners import Ball
 
     ((kind, value),) = data.items()
     return Ball(*value) if kind == "ball" else value
+
+
+def check_savable(value: Context | Action | Outcome, what: str) -> None:
+    """Raise an error if a context, action or outcome cannot be saved, which names the part that cannot."""
+    if value is None or type(value) in (int, float, str):
+        return
+    if type(value) is np.ndarray and value.dtype.kind in "fiub":
+        return
+    from equipoise.learners import Ball
+
+    if not isinstance(value, Ball):
+        check_storable(value, what)
 
 
 def _rebuild(row: Config, registry: Mapping[str, type[Any]], argument: str) -> Any:

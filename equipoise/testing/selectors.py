@@ -76,7 +76,8 @@ def choosing_takes_no_context(subject: Subject) -> None:
     parameters = list(inspect.signature(subject.make().choose).parameters.values())
     optional = all(parameter.default is not parameter.empty for parameter in parameters)
     named = [parameter.name for parameter in parameters]
-    require(named == ["rng"] and optional, f"choose() takes {named}, but may take nothing but an optional rng")
+    possible = named in (["rng"], ["rng", "available"])
+    require(possible and optional, f"choose() takes {named}, but may take nothing but an optional rng and available")
 
 
 def chooses_before_any_reward(subject: Subject) -> None:
@@ -386,10 +387,10 @@ CHECKS: dict[Callable[[Subject], None], Callable[[Selector], bool]] = {
     bad_rewards_are_refused_and_change_nothing: always,
     rewards_may_come_late_and_in_any_order: always,
     withdrawing_the_newest_play_restores_the_state: always,
+    instances_share_nothing: always,
     state_survives_a_round_trip_in_mid_run: always,
     states_that_do_not_fit_are_refused_and_change_nothing: always,
     the_same_seed_gives_the_same_run: always,
-    instances_share_nothing: always,
     a_deep_copy_is_independent_and_goes_on_identically: always,
     replaying_its_choices_gives_the_same_state: always,
     standing_is_complete: always,

@@ -14,6 +14,7 @@ from equipoise.bounds import Observed, Power
 from equipoise.certificates import AnyElimination
 from equipoise.learners import OFUL, UCB, EpsilonGreedy
 from equipoise.selectors import EXP3, UCB1, BalancedElimination, Corral, RealizedBalancing, StochasticCorral
+from tests.recorders import joint, number, numbers
 
 N_ACTIONS, N_FEATURES = 4, 3
 PORTFOLIOS = {
@@ -35,10 +36,10 @@ def play(portfolio: Portfolio, start: int, stop: int) -> list[tuple[int, int, fl
         rng = np.random.default_rng(t)
         context = rng.uniform(-0.5, 0.5, (N_ACTIONS, N_FEATURES))
         decision = portfolio.decide(context)
-        decisions.append((decision.learner, decision.action, decision.probability))
+        decisions.append((decision.learner, decision.action, joint(decision)))
         for id_ in portfolio.pending:
-            if id_ % 8 <= t % 8:
-                portfolio.learn(id_, float(np.random.default_rng(id_).random()))
+            if number(id_) % 8 <= t % 8:
+                portfolio.learn(id_, float(np.random.default_rng(number(id_)).random()))
     return decisions
 
 
@@ -62,7 +63,7 @@ def test_a_copy_is_independent_and_goes_on_identically(name: str, how: str) -> N
     copied = COPIES[how](portfolio)
     went_on = play(copied, 100, 200)
     assert str(portfolio.standing()) == str(control.standing())
-    assert portfolio.pending == control.pending
+    assert numbers(portfolio.pending) == numbers(control.pending)
     assert play(portfolio, 100, 200) == went_on == play(control, 100, 200)
     assert str(portfolio.standing()) == str(copied.standing())
 

@@ -22,6 +22,7 @@ from equipoise.simulation.joint import run_jointly, run_portfolio
 from equipoise.simulation.tapes import why_not_tapes
 from tests.epoch_reference import EpochReference, Round
 from tests.nested_pools import DIMS, bandit, classes_of, common_bounds, learners
+from tests.recorders import number
 
 
 class GivenNumber:
@@ -383,7 +384,9 @@ def test_a_saved_portfolio_goes_on_as_the_original(tmp_path: Any) -> None:
             decision = subject.decide(problem.observe(np.random.default_rng(t)))
             seen.append((decision.learner, decision.action))
             if t % 5 and t > 5:
-                subject.learn(decision.id - 5, 0.4 + 0.2 * (t % 2)) if decision.id - 5 in subject.pending else None
+                for id_ in subject.pending:
+                    if number(id_) == number(decision.id) - 5:
+                        subject.learn(id_, 0.4 + 0.2 * (t % 2))
         return seen
 
     run(portfolio, 0, 60)

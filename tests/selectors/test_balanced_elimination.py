@@ -395,8 +395,9 @@ def test_sums_stay_accurate_over_many_rounds() -> None:
 
 
 def test_a_choice_cannot_look_at_a_context() -> None:
-    """The radii need the learner to be chosen before the context is seen; so nothing but a generator can be passed."""
-    assert list(inspect.signature(BalancedElimination.choose).parameters) == ["self", "rng"]
+    """The radii need the learner to be chosen before the context is seen; so nothing but a generator and
+    who is available can be passed."""
+    assert list(inspect.signature(BalancedElimination.choose).parameters) == ["self", "rng", "available"]
 
 
 def test_a_proposal_for_a_play_that_is_not_open_is_refused_whatever_the_bound() -> None:

@@ -39,6 +39,7 @@ class Reference:
         self.alpha = delta / (3 * (n_learners + 1))
         self.rule = {"floor": 0.25, "slack": 8.0, "optimism": 3.5, **rule}
         self.plays: list[Play] = []
+        self.arrived: list[list[float]] = [[] for _ in range(n_learners)]  # the rewards of each learner as they came
         self.best_lower = self.low
 
     def resolved(self, i: int) -> list[float]:
@@ -60,25 +61,29 @@ class Reference:
                 radius = 1.7 * math.sqrt(self.width**2 / 4 * n * bracket)
                 self.best_lower = max(self.best_lower, (math.fsum(rewards[:n]) - radius) / n)
 
+    def deviation(self, rewards: list[list[float]]) -> float:
+        """Of rewards from the running means of their learners."""
+        squares, n = 0.0, sum(map(len, rewards))
+        for own in rewards:
+            for k, reward in enumerate(own):
+                squares += (reward - (math.fsum(own[:k]) / k if k else (self.low + self.high) / 2)) ** 2
+        return math.sqrt(squares / n) if n else 0.0
+
     def candidates(self) -> set[int]:
         """The learners that may be chosen; several only where values are equal within rounding."""
         counts = [sum(play.learner == i for play in self.plays) for i in range(self.n_learners)]
         if 0 in counts:
             return {counts.index(0)}
         rewards = [self.resolved(i) for i in range(self.n_learners)]
-        squares, resolved = 0.0, sum(map(len, rewards))
-        for own in rewards:
-            for k, reward in enumerate(own):
-                squares += (reward - (math.fsum(own[:k]) / k if k else (self.low + self.high) / 2)) ** 2
-        deviation = math.sqrt(squares / resolved) if resolved else 0.0
-        unit = max(0.05 * self.width, min(self.width, 2 * deviation))
+        unit = max(0.05 * self.width, min(self.width, 2 * self.deviation(rewards)))
         realized = [
             max(self.rule["floor"] * unit * math.sqrt(n), len(own) * self.best_lower - math.fsum(own))
             for n, own in zip(counts, rewards, strict=True)
         ]
         limit = self.rule["slack"] * min(realized)
         indices = {}
-        for i, (n, own) in enumerate(zip(counts, rewards, strict=True)):
+        deviation = self.deviation(self.arrived)
+        for i, (n, own) in enumerate(zip(counts, self.arrived, strict=True)):
             mean, log_share = self.high, math.log(sum(counts) / n)
             if own:
                 mean = math.fsum(own) / len(own)
@@ -124,6 +129,7 @@ def test_every_choice_is_one_that_the_reference_allows(
                 skill = 4 * choice.learner % (STEPS + 1)
                 steps = min(STEPS, max(0, skill + number % 9 - 4))
                 play.reward.append(reference.low + reference.width * steps / STEPS)
+                reference.arrived[choice.learner].append(play.reward[0])
                 selector.credit(choice, play.reward[0])
         reference.see(lengths)
     assert max(reward_range[0], selector.evidence.pool[0].best_lower) == pytest.approx(reference.best_lower, rel=1e-12)

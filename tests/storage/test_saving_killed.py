@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from equipoise import Portfolio
-from equipoise.storage.archive import pack
+from tests.recorders import saved
 from tests.saving_process import N_KILLS, N_ROUNDS, make_portfolio, play_round
 
 
@@ -17,17 +17,17 @@ def undisturbed_saves() -> list[bytes]:
     portfolio, contents = make_portfolio(), []
     for _ in range(N_ROUNDS):
         play_round(portfolio)
-        contents.append(pack({"version": 2, "portfolio": portfolio.state()}))
+        contents.append(saved(portfolio))
     return contents
 
 
 def check_resumes(path: Path, contents: list[bytes], more: int = 3) -> int:
     """The file is one of the undisturbed run, loads, and goes on like it; returns its round."""
-    round_ = contents.index(path.read_bytes())
     portfolio = Portfolio.load(path)
+    round_ = contents.index(saved(portfolio))
     for following in contents[round_ + 1 : round_ + 1 + more]:
         play_round(portfolio)
-        assert pack({"version": 2, "portfolio": portfolio.state()}) == following
+        assert saved(portfolio) == following
     return round_ + 1
 
 
@@ -45,7 +45,7 @@ def test_killed_at_random_moments_the_file_always_loads_and_resumes(tmp_path: Pa
     copies = sorted(tmp_path.glob("p.after-kill-*"))
     assert len(copies) > N_KILLS // 2  # a kill before the first save leaves nothing to copy
     assert all(1 <= check_resumes(copy, contents) <= N_ROUNDS for copy in copies)
-    assert path.read_bytes() == contents[-1]
+    assert saved(Portfolio.load(path)) == contents[-1]
 
 
 @pytest.mark.slow
@@ -68,4 +68,4 @@ def test_every_random_number_after_a_restart_is_that_of_the_undisturbed_run(tmp_
         portfolio = Portfolio.load(path)
         play_round(portfolio)
         portfolio.save(path)
-        assert path.read_bytes() == expected
+        assert saved(portfolio) == saved(Portfolio.load(path)) == expected

@@ -2,103 +2,43 @@
 
 The *kernels* of a selector are small functions over arrays that see plays in order; the simulator compiles and calls
 them directly. Its *ledger* turns tickets and late rewards into such calls. The base class validates and connects both.
+Who may play in a round is a matter of the accounts' field `active`: for the time of a choice among some of the learners
+the others are marked as inactive, so that kernels know one mark only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import isnan, nan
-from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from equipoise.bounds import Bound, Custom, Observed
-from equipoise.certificates import AnyElimination, Certificate, Elimination, Evidence, Standing
-from equipoise.confidence import Confidence, lower_sum, radius_sum, upper_sum
-from equipoise.errors import InvalidArgument
-from equipoise.kernels.records import (
-    check_columns,
-    check_shapes,
-    load_columns,
-    load_state,
-    state_columns,
-    state_records,
-)
+from equipoise.certificates import Elimination, Evidence
+from equipoise.confidence import lower_sum, upper_sum
+from equipoise.errors import InvalidArgument, NoLearnerAvailable
 from equipoise.learner import Proposal, Proposals
 from equipoise.selector import Choice, SelectorTraits
-from equipoise.selectors._core import evidence, nested
+from equipoise.selectors._core import nested
+from equipoise.selectors._core.evidence import Account
 from equipoise.selectors._core.evidence import Params as EvidenceParams
 from equipoise.selectors._core.evidence import State as EvidenceState
-from equipoise.selectors._core.kernels import Kernels
-from equipoise.selectors._core.ledger import Entry, Ledger, Resolved
+from equipoise.selectors._core.ledger import Entry, Resolved
+from equipoise.selectors._core.parts import D, P, S
 from equipoise.selectors._core.proposals import check_regret, gather
-from equipoise.settings import Configured
-from equipoise.types import AnyArray, State
-
-P = TypeVar("P", bound=NamedTuple)
-S = TypeVar("S", bound=NamedTuple)
-D = TypeVar("D", bound=AnyElimination)
+from equipoise.selectors._core.reports import Reporting
 
 
-class KernelSelector(Configured, Generic[P, S, D]):
+class KernelSelector(Reporting[P, S, D]):
     """A selector made of kernels, whose params and state are or contain those of `evidence`.
 
     Subclasses add settings from `equipoise.selectors._core.settings`.
     """
 
-    name: str
-    needs: frozenset[str] = frozenset()
-    kernels: ClassVar[Kernels]
-    randomized: ClassVar[bool] = False  # whether `choose` uses random numbers
-    readmits: ClassVar[bool] = False  # whether an inactive learner can become active again
-    per_learner: ClassVar[tuple[str, ...]] = ("bounds",)  # settings with one entry per learner
-
-    n_learners: int
-    delta: float
-    reward_range: tuple[float, float]
-
-    confidence: Confidence
-    params: P  # first argument of the kernels
-    kernel_state: S  # second argument of the kernels: rows that they change in place
-    evidence: EvidenceState  # the part of `kernel_state` that every selector has
-
-    def _set_up(self) -> None:
-        low, high = self.reward_range
-        self.confidence = self._make_confidence(self.n_learners)
-        self.params = self._make_params(EvidenceParams(self.confidence.radius, low, high, high - low))
-        bounds = self.learner_bounds
-        self.evidence = evidence.open_state(bounds, self.n_learners, high - low)
-        self.kernel_state = self._make_state(self.evidence)
-        self.observed = tuple(i for i, bound in enumerate(bounds) if isinstance(bound, Observed))
-        self._custom_bounds = {i: bound for i, bound in enumerate(bounds) if isinstance(bound, Custom)}
-        self._asks_all = "actions" in self.needs
-        self._ledger = Ledger(self.n_learners, keeps_proposals=self._asks_all)
-        self._eliminations: list[D] = []
-        self._draws = 0
-
-    @property
-    def learner_bounds(self) -> tuple[Bound, ...]:
-        """The candidate bound of each learner; empty if there are none."""
-        return ()
-
-    def _make_confidence(self, n_learners: int) -> Confidence:
-        raise NotImplementedError  # abstract
-
-    def _make_params(self, limits: EvidenceParams) -> P:
-        raise NotImplementedError  # abstract
-
-    def _make_state(self, accounts: EvidenceState) -> S:
-        raise NotImplementedError  # abstract
-
-    def _own_generator(self, draws: int) -> np.random.Generator | None:
-        """The generator of the next choice if `choose` gets none; `draws` is the number of choices so far."""
-        return None
-
     @property
     def traits(self) -> SelectorTraits:
         """Properties of this selector for portfolios, simulations and checks."""
         return SelectorTraits(
-            n_learners=self.n_learners,
+            n_learners=self.pool_size,
             randomized=self.randomized,
             reward_range=self.reward_range,
             noise=self.confidence.noise,
@@ -106,75 +46,155 @@ class KernelSelector(Configured, Generic[P, S, D]):
             per_learner=self.per_learner,
             readmits=self.readmits,
             excluded=self.excluded,
-            compilable=not self._custom_bounds,
+            compilable=not self._custom_bounds and not self._late,
         )
 
-    @property
-    def excluded(self) -> tuple[int, ...]:
-        """Learners that are never played."""
-        return ()
-
-    @property
-    def alpha(self) -> float:
-        """Failure probability of one side of one radius."""
-        return self.confidence.alpha
-
-    @property
-    def shares(self) -> int:
-        """Number of one-sided events for the plays of each learner and for the pool."""
-        return self.confidence.shares
-
-    @property
-    def active(self) -> tuple[int, ...]:
-        is_active, params, state = self.kernels.is_active, self.params, self.kernel_state
-        return tuple(i for i in range(self.n_learners) if is_active(params, state, i))
-
-    @property
-    def eliminations(self) -> list[D]:
-        """All eliminations so far, in order."""
-        return self._eliminations
-
-    def choose(self, rng: np.random.Generator | None = None) -> Choice:
-        """Choose the learner of this round and open a play."""
+    def choose(self, rng: np.random.Generator | None = None, available: Collection[int] | None = None) -> Choice:
+        """Choose the learner of this round, among the `available` ones if given, and open a play."""
         if self._ledger.stale:
             self._count_pending()
         if rng is None:
             rng = self._own_generator(self._draws)
+        if available is None:
+            choice = self._choose(rng)
+        else:
+            hidden = self._hide(available)
+            try:
+                choice = self._choose(rng)
+            finally:
+                self._show(hidden)
+            if hidden and self._asks_all:
+                # Its test compares what all active learners proposed, and some cannot propose in this round.
+                self._leave_out(choice)
+                choice = choice._replace(evidence=False)
+        if self._ledger.window:
+            self._expire()
+        return choice
+
+    def _choose(self, rng: np.random.Generator | None) -> Choice:
+        """Choose among the active learners and open a play."""
         learner, chance = self.kernels.choose(self.params, self.kernel_state, rng)
         return Choice(learner, self._begin(learner, chance), chance)
 
-    def replay(self, choice: Choice) -> None:
-        """Open exactly this play, as if it had just been chosen, without random numbers."""
-        self._check_replay(choice)
-        self._begin(choice.learner, choice.probability)
+    def choice_probabilities(self, available: Collection[int] | None = None) -> tuple[float, ...]:
+        """The probability of each learner in the next choice, among the `available` ones if given."""
+        if self._ledger.stale:
+            self._count_pending()
+        hidden = () if available is None else self._hide(available)
+        try:
+            return self._chances()
+        finally:
+            self._show(hidden)
 
-    def _check_replay(self, choice: Choice) -> None:
-        if not 0 <= choice.learner < self.n_learners:
-            raise InvalidArgument(f"learner is {choice.learner!r}, but must be from 0 to {self.n_learners - 1}")
+    def _chances(self) -> tuple[float, ...]:
+        """The probability of each learner in the next choice; randomized selectors have their own."""
+        chosen, _ = self.kernels.choose(self.params, self.kernel_state, None)
+        return tuple(float(i == chosen) for i in range(self.pool_size))
+
+    def _hide(self, available: Collection[int]) -> tuple[Account, ...]:
+        """Mark all learners as inactive that are not available; returns the accounts that were changed."""
+        allowed = self._check_available(available)
+        if allowed.isdisjoint(self.active):
+            raise NoLearnerAvailable(f"available is {sorted(allowed)}, but only {list(self.active)} are active")
+        hidden = tuple(a for i, a in enumerate(self.evidence.accounts) if a.active and i not in allowed)
+        for account in hidden:
+            account.active = False
+        return hidden
+
+    def _show(self, hidden: tuple[Account, ...]) -> None:
+        for account in hidden:
+            account.active = True
+
+    def _check_available(self, available: Collection[int]) -> set[int]:
+        allowed = set(available)
+        for i in allowed:
+            if not isinstance(i, int | np.integer) or not 0 <= i < self.pool_size:
+                raise InvalidArgument(f"available has {i!r}, but every entry must be from 0 to {self.pool_size - 1}")
+        return allowed
+
+    def replay(self, choice: Choice, available: Collection[int] | None = None) -> None:
+        """Open exactly this play, as if it had just been chosen, without random numbers."""
+        self._check_replay(choice, available)
+        self._replay(choice, available)
+        if not choice.evidence:
+            self._leave_out(choice)
+        if self._ledger.window:
+            self._expire()
+
+    def _check_replay(self, choice: Choice, available: Collection[int] | None) -> None:
+        if not 0 <= choice.learner < self.pool_size:
+            raise InvalidArgument(f"learner is {choice.learner!r}, but must be from 0 to {self.pool_size - 1}")
         if choice.play != (play := self._ledger.next_ticket(choice.learner)):
             raise InvalidArgument(f"play of learner {choice.learner} is {choice.play!r}, but its next is {play}")
+        if available is not None and choice.learner not in self._check_available(available):
+            raise InvalidArgument(f"learner is {choice.learner}, but must be one of available, {sorted(available)}")
+
+    def _replay(self, choice: Choice, available: Collection[int] | None) -> None:
+        self._begin(choice.learner, choice.probability)
 
     def _begin(self, learner: int, chance: float) -> int:
         """Open a play and return its number."""
         if learner in self._custom_bounds:  # a user's function may raise: evaluate it before the play is opened
             self._custom_bounds[learner].raw(self.evidence.accounts[learner].plays + 1)
         self._draws += 1
+        self._clock += 1
         self.kernels.open_play(self.params, self.kernel_state, learner)
-        return self._ledger.open(learner, chance, self.evidence.pool[0].eliminated)
+        return self._ledger.open(learner, chance, self._clock, self.evidence.pool[0].eliminated)
+
+    def tick(self, rounds: int = 1) -> tuple[D, ...]:
+        """Count a round that no learner played; returns the resulting eliminations.
+
+        The certificate adds the width of the rewards to the regret for it. A negative number takes rounds back that
+        did not happen.
+        """
+        if not isinstance(rounds, int | np.integer) or rounds < -self._unplayed_rounds:
+            raise InvalidArgument(
+                f"rounds is {rounds!r}, but must be a whole number, at least {-self._unplayed_rounds}"
+            )
+        self._unplayed_rounds += int(rounds)
+        self._clock += max(int(rounds), 0)
+        if self._ledger.window:
+            self._expire()
+        return self._report(())
+
+    def _expire(self) -> None:
+        """Leave out plays that are as old as the window and have no reward, and credit what waited for them."""
+        for learner in sorted(self._ledger.expire(self._clock)):
+            self._unreported += self._credit_resolved(learner, self._ledger.advance(learner))
+
+    def _report(self, new: tuple[D, ...]) -> tuple[D, ...]:
+        """New eliminations, after those that no call has returned yet."""
+        if not self._unreported:
+            return new
+        reported = (*self._unreported, *new)
+        self._unreported.clear()
+        return reported
+
+    def _leave_out(self, choice: Choice) -> Entry:
+        entry = self._ledger.entry(choice.learner, choice.play)
+        entry.left_out = True
+        return entry
 
     def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
-        """Record the proposal of the chosen learner, or of every active learner if "actions" are needed."""
+        """Record the proposal of the chosen learner, or of every active learner if "actions" are needed.
+
+        A round without evidence needs the proposal of the chosen learner only.
+        """
         if choice.learner not in proposals and not self._asks_all:
             raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {choice.learner}")
         entry = self._ledger.entry(choice.learner, choice.play)  # raises UnknownDecision if the play is not open
-        gathered = self._gather(entry, proposals) if self._asks_all else None
+        left_out = entry.left_out or not choice.evidence
+        gathered = self._gather(entry, proposals, left_out) if self._asks_all else None
         if choice.learner in self.observed:
             self._ledger.observe(entry, check_regret(proposals[choice.learner].regret))
         entry.proposals = gathered
+        if left_out and not entry.left_out:
+            entry.left_out = True
+            self._unreported += self._credit_resolved(choice.learner, self._ledger.advance(choice.learner))
 
-    def _gather(self, entry: Entry, proposals: Mapping[int, Proposal]) -> Proposals:
-        asked = self.active if self._in_epoch(entry) else (entry.learner,)
-        return gather(proposals, asked, self.n_learners, lower="lower" in self.needs)
+    def _gather(self, entry: Entry, proposals: Mapping[int, Proposal], left_out: bool) -> Proposals:
+        asked = self.active if self._in_epoch(entry) and not left_out else (entry.learner,)
+        return gather(proposals, asked, self.pool_size, lower="lower" in self.needs)
 
     def _in_epoch(self, entry: Entry) -> bool:
         """Whether no learner was eliminated since the round was chosen."""
@@ -197,7 +217,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
                 f"regret of play {choice.play} of learner {choice.learner} is unknown, "
                 "but its bound is Observed and needs it from observe() or credit()"
             )
-        if self._asks_all and entry.proposals is None:
+        if self._asks_all and entry.proposals is None and not entry.left_out and choice.evidence:
             play = f"play {choice.play} of learner {choice.learner}"
             raise InvalidArgument(f"proposals of {play} are unknown, but observe() must come before credit()")
         return number, known
@@ -208,34 +228,67 @@ class KernelSelector(Configured, Generic[P, S, D]):
         `regret` is what the play adds to an observed bound, if it was not known before.
         """
         number, known = self.check_credit(choice, reward, regret)
-        return self._credit_resolved(choice.learner, self._ledger.credit(choice.learner, choice.play, number, known))
+        learner, play = choice.learner, choice.play
+        entry = self._ledger.entry(learner, play)
+        if not choice.evidence:
+            entry.left_out = True
+        if self._uses_arrivals:
+            self.kernels.arrive(self.params, self.kernel_state, learner, number, entry.probability)
+        return self._report(self._credit_resolved(learner, self._ledger.credit(learner, play, number, known)))
 
     def withdraw(self, choice: Choice) -> tuple[D, ...]:
         """Remove an open play, as if its round had not happened; returns the resulting eliminations."""
         entry = self._ledger.entry(choice.learner, choice.play)
-        if self._ledger.is_newest(entry):
+        account = self.evidence.accounts[choice.learner]
+        if entry.round == self._clock:  # the newest round
             self._draws -= 1  # the next choice uses the same random numbers
-        self.evidence.accounts[choice.learner].plays -= 1
-        return self._credit_resolved(choice.learner, self._ledger.withdraw(entry))
+            self._clock -= 1
+        account.plays -= 1
+        if not entry.queued:  # it was passed over, and its learner does not wait for it
+            account.skipped -= 1
+            if choice.learner in self.observed:
+                width = self.reward_range[1] - self.reward_range[0]
+                account.skipped_bound -= width if isnan(entry.regret) else min(entry.regret, width)
+        return self._report(self._credit_resolved(choice.learner, self._ledger.withdraw(entry)))
 
     def _credit_resolved(self, learner: int, resolved: Resolved) -> tuple[D, ...]:
         """Pass resolved rounds and plays to the kernels; returns the new eliminations."""
         kernels, params, state = self.kernels, self.params, self.kernel_state
         rounds, plays, rewind = resolved
         for entry in rounds:
+            if entry.left_out:
+                continue
             kernels.pool(params, state, entry.reward)
             if self._asks_all and self._in_epoch(entry):
                 kernels.close_round(params, state, entry.learner, entry.reward, entry.regret, entry.proposals)
+        if self._late:
+            params = self.params_of(learner)
         for entry in plays:
             regret = entry.regret
+            if entry.left_out:
+                self._skip(entry)
+                continue
             if self._custom_bounds:
-                regret = self._increment(learner, self.evidence.accounts[learner].booked_plays + 1, regret)
+                regret = self._increment(learner, self._position(learner) + 1, regret)
             kernels.credit(params, state, learner, entry.reward, regret, entry.probability)
+        if learner in self._late:
+            self._widen(learner)
         if rewind:
             kernels.rewind(params, state, learner)
         if self.evidence.pool[0].eliminated == len(self._eliminations):
             return ()
         return self._record_eliminations()
+
+    def _position(self, i: int) -> int:
+        """Number of plays of learner i that are counted or left out for good."""
+        account = self.evidence.accounts[i]
+        return account.booked_plays + account.skipped
+
+    def _skip(self, entry: Entry) -> None:
+        """Pass over a play that is no evidence."""
+        i = entry.learner
+        increment = self._increment(i, self._position(i) + 1, nan)
+        self.kernels.skip(self.params, self.kernel_state, i, increment, entry.regret)
 
     def _count_pending(self) -> None:
         """Include the pending plays in the balanced bounds."""
@@ -245,7 +298,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
             kernels.rewind(params, state, i)
         for offset, entry in plays:
             i = entry.learner
-            position = self.evidence.accounts[i].booked_plays + offset
+            position = self._position(i) + offset
             kernels.play(params, state, i, position, self._increment(i, position, entry.regret))
 
     def _increment(self, i: int, position: int, regret: float) -> float:
@@ -255,99 +308,16 @@ class KernelSelector(Configured, Generic[P, S, D]):
             return regret
         return custom.raw(position) - (custom.raw(position - 1) if position > 1 else 0.0)
 
-    def standing(self) -> list[Standing]:
-        """The standing of each learner; nan if it has no resolved play."""
-        rows, active = [], self.active
-        for i, account in enumerate(self.evidence.accounts):
-            n = account.booked_plays
-            rows.append(
-                Standing(
-                    learner=i,
-                    plays=account.plays,
-                    pending=account.plays - n,
-                    mean_reward=account.rewards / n if n else nan,
-                    mean_radius=radius_sum(self.confidence.radius, n) / n if n else nan,
-                    mean_bound=account.booked_bound / n if n else nan,
-                    mean_lower=account.mean_lower if n else nan,
-                    mean_upper=account.mean_upper if n else nan,
-                    active=i in active,
-                )
-            )
-        return rows
-
-    def certificate(self) -> Certificate:
-        """What the rewards so far prove about the optimum and the regret."""
-        lower, upper, regret_lower, regret_upper, consistent = self.kernels.certify(self.params, self.kernel_state)
-        proved = []
-        for account in self.evidence.accounts:
-            n = account.booked_plays
-            radius = radius_sum(self.confidence.radius, n) if n > 0 else 0.0
-            proved.append(max(0.0, n * lower - account.rewards - radius))
-        return Certificate(
-            rounds=evidence.rounds_made(self.evidence),
-            resolved_rounds=self.evidence.pool[0].plays,
-            optimum_lower=lower,
-            optimum_upper=upper,
-            regret_lower=regret_lower,
-            regret_upper=regret_upper,
-            learner_regret_lowers=tuple(proved),
-            delta=self.delta,
-            learners_delta=0.0,
-            consistent=consistent,
-            valid=self.confidence.valid,
-            assumes_bounds=bool(self.learner_bounds),
-        )
-
-    def to_arrays(self) -> tuple[P, S]:
-        """Params and state as arrays, for compiled code; the state is a copy."""
-        return self.params, state_records(self.kernel_state)
-
-    def from_arrays(self, state: S) -> None:
-        """Load a state from compiled code, in which all plays are resolved."""
-        load_state(self.kernel_state, state)
-        self._record_eliminations()
-
-    def state(self) -> State:
-        """The complete state, as arrays."""
-        self._count_pending()  # so that equal histories give equal states
-        ledger = {f"ledger.{name}": array for name, array in self._ledger.state().items()}
-        eliminated = np.array([elimination.learner.index for elimination in self._eliminations], np.int64)
-        draws = np.array([self._draws], np.int64)
-        return {**state_columns(self.kernel_state), **ledger, "eliminated": eliminated, "draws": draws}
-
-    def restore(self, state: Mapping[str, AnyArray]) -> None:
-        """Load what `state` returned; anything else is refused and changes nothing."""
-        ledger = {name.removeprefix("ledger."): array for name, array in state.items() if name.startswith("ledger.")}
-        check_columns(self.kernel_state, state)
-        (eliminated_at,) = [array for name, array in state.items() if name.endswith("accounts.eliminated_at")]
-        check_shapes(state, {"draws": (1,), "eliminated": (int(np.count_nonzero(eliminated_at)),)})
-        self._ledger.check_state(ledger)
-        load_columns(self.kernel_state, state)
-        self._ledger.restore(ledger)
-        self._draws = int(state["draws"][0])
-        self._eliminations[:] = [self._elimination(i) for i in state["eliminated"].tolist()]
-
-    def _record_eliminations(self) -> tuple[D, ...]:
-        known = {elimination.learner.index for elimination in self._eliminations}
-        rounds = {i: account.eliminated_at for i, account in enumerate(self.evidence.accounts)}
-        eliminated = sorted((i for i in rounds if rounds[i] > 0 and i not in known), key=rounds.__getitem__)
-        new = tuple(self._elimination(i) for i in eliminated)
-        self._eliminations += new
-        return new
-
-    def _elimination(self, i: int) -> D:
-        """The proof by which learner i was eliminated."""
-        raise NotImplementedError  # abstract
-
 
 class EvidenceSelector(KernelSelector[P, S, Elimination]):
     """A selector that eliminates, if any, learners whose own plays contradict their bound."""
 
     def _elimination(self, i: int) -> Elimination:
-        account, radius = self.evidence.accounts[i], self.confidence.radius
+        account = self.evidence.accounts[i]
         plays, bound = account.proof_plays, account.proof_bound
-        above = upper_sum(radius, plays, account.proof_spread, bound)
-        below = lower_sum(radius, account.witness_plays, account.witness_spread)
+        above = upper_sum(self.confidence_of(i).radius, plays, account.proof_spread, bound)
+        witness_radius = self.confidence_of(account.witness).radius
+        below = lower_sum(witness_radius, account.witness_plays, account.witness_spread)
         return Elimination(
             account.eliminated_at,
             Evidence(i, plays, account.proof_rewards, bound, above, account.proof_spread),

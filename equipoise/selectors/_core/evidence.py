@@ -1,16 +1,18 @@
 """Sums and confidence bounds of each learner, which every selector has, and what they prove.
 
 The account of a learner holds its plays n_i, its total reward U_i and its admissible bound R_i twice: at all plays made
-(for balancing) and at the longest resolved prefix of plays (for testing). On the event of the radius D, for all n at
+(for balancing) and at the plays that count as evidence (for testing): a prefix of its plays, in play order, some of
+which may be left out (`skip`). Then n_i and U_i are over the counted plays, an observed R_i is the sum over them, and a
+closed form is taken at all plays up to the last counted one. On the event of the radius D, for all n at
 once, |n_i mu* - U_i - Reg_i| <= D(n_i); so mu* >= (U_i - D)/n_i, and mu* <= (U_i + R_i + D)/n_i if the bound of i
 holds. If one side of the radius has a sharper form, that form is used. A learner without a candidate bound has the
 bound w n, which always holds. `eliminate` is the test of Algorithm 1; `certify` bounds the optimum and the regret of
 all rounds.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
-Bandits and RL", Algorithm 1 and its lemma on mu*. Departures: no test while an active learner is unplayed (the paper
-divides by zero there); all tests use the active set at the start of the round and eliminations happen together, so the
-learner with the highest lower mean always remains. Sums are compensated (Kahan), for runs of 1e8 rounds.
+Bandits and RL", Algorithm 1 and its lemma on mu*. Departures: an unplayed learner is neither tested nor a witness (the
+paper divides by zero there); all tests use the active set at the start of the round and eliminations happen together,
+so the learner with the highest lower mean always remains. Sums are compensated (Kahan), for runs of 1e8 rounds.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class Params(NamedTuple):
 
 @dataclass(slots=True)
 class Account:
-    """One learner's row. A sum and its carry make one compensated total; `booked_` means over the resolved prefix."""
+    """One learner's row. A sum and its carry make one compensated total; `booked_` means over the counted plays."""
 
     bound_kind: int
     bound_coefficient: float
@@ -52,13 +54,13 @@ class Account:
     increments: float = 0.0  # observed regret over plays made
     increments_carry: float = 0.0
     regret_bound: float = 0.0  # R_i at plays made
-    booked_plays: int = 0  # length of the resolved prefix
+    booked_plays: int = 0  # plays that count as evidence
     booked_increments: float = 0.0
     booked_increments_carry: float = 0.0
-    booked_bound: float = 0.0  # R_i at the resolved prefix
-    rewards: float = 0.0  # total over the resolved prefix
+    booked_bound: float = 0.0  # R_i at the counted plays
+    rewards: float = 0.0  # total over the counted plays
     rewards_carry: float = 0.0
-    spread: float = 0.0  # sum of squared deviations of the rewards from their running mean, over the resolved prefix
+    spread: float = 0.0  # sum of squared deviations of the rewards from their running mean, over the counted plays
     mean_lower: float = -inf
     mean_upper: float = inf
     least_upper: float = inf  # the smallest mean_upper so far
@@ -73,13 +75,16 @@ class Account:
     witness_rewards: float = 0.0
     witness_bound: float = 0.0
     witness_spread: float = 0.0
+    skipped: int = 0  # plays before the last counted one, or after it and passed over, that are no evidence
+    skipped_bound: float = 0.0  # what these add to an observed bound, for balancing only
+    extra_radius: float = 0.0  # by how much the radius of a learner that was added later exceeds that of the others
 
 
 @dataclass(slots=True)
 class Pool:
     """All rounds together."""
 
-    plays: int = 0  # length of the resolved prefix of rounds
+    plays: int = 0  # rounds that count as evidence
     rewards: float = 0.0
     rewards_carry: float = 0.0
     best_lower: float = -inf  # the highest mean_lower of any learner so far
@@ -121,11 +126,11 @@ def stage(params: object, state: object, i: int, probability: float, rng: np.ran
 
 @kernel
 def rewind(params: Params, state: State, i: int) -> None:
-    """Reset the balanced bound of learner i to its resolved prefix."""
+    """Reset the balanced bound of learner i to the plays that are counted or left out."""
     account = state.accounts[i]
-    account.increments = account.booked_increments
+    account.increments = account.booked_increments + account.skipped_bound
     account.increments_carry = account.booked_increments_carry
-    account.regret_bound = account.booked_bound
+    account.regret_bound = account.booked_bound + account.skipped_bound
 
 
 @kernel
@@ -143,7 +148,7 @@ def play(params: Params, state: State, i: int, position: int, regret: float) -> 
 
 @kernel
 def credit(params: Params, state: State, i: int, reward: float, regret: float) -> None:
-    """Extend learner i's resolved prefix by one play."""
+    """Count one more play of learner i as evidence."""
     account = state.accounts[i]
     middle = (params.low + params.high) / 2
     account.spread = add_spread(account.spread, account.booked_plays, account.rewards, middle, reward)
@@ -155,7 +160,13 @@ def credit(params: Params, state: State, i: int, reward: float, regret: float) -
         )
     raw_sum, previous = account.booked_increments, account.booked_bound
     account.booked_bound = admissible(
-        account.bound_kind, account.bound_coefficient, account.bound_shape, n, raw_sum, previous, params.width
+        account.bound_kind,
+        account.bound_coefficient,
+        account.bound_shape,
+        n + account.skipped,
+        raw_sum,
+        previous,
+        params.width,
     )
     account.rewards, account.rewards_carry = add(account.rewards, account.rewards_carry, reward)
     radius, bound, spread = params.radius, account.booked_bound, account.spread
@@ -169,6 +180,37 @@ def credit(params: Params, state: State, i: int, reward: float, regret: float) -
 
 
 @kernel
+def skip(params: Params, state: State, i: int, increment: float, regret: float) -> None:
+    """Pass over the next play of learner i, which is no evidence.
+
+    A closed form goes on to the position of the play; `increment` is that of a `Custom` bound. An observed bound, whose
+    `increment` is nan, leaves the play out, and only the balanced bound includes its `regret`.
+    """
+    account = state.accounts[i]
+    account.skipped += 1
+    if account.bound_kind == SUMMED and increment != increment:
+        account.skipped_bound += params.width if regret != regret else min(regret, params.width)
+        return
+    if account.bound_kind == SUMMED:
+        account.booked_increments, account.booked_increments_carry = add(
+            account.booked_increments, account.booked_increments_carry, increment
+        )
+    position, raw_sum, previous = (
+        account.booked_plays + account.skipped,
+        account.booked_increments,
+        account.booked_bound,
+    )
+    account.booked_bound = admissible(
+        account.bound_kind, account.bound_coefficient, account.bound_shape, position, raw_sum, previous, params.width
+    )
+
+
+@kernel
+def ignore_arrival(params: object, state: object, i: int, reward: float, probability: float) -> None:
+    """Do nothing when a reward arrives: for selectors whose choices use nothing but evidence."""
+
+
+@kernel
 def credit_only(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
     """Credit one reward without a test; for selectors that read the accounts when they choose."""
     credit(params, state, i, reward, regret)
@@ -176,7 +218,7 @@ def credit_only(params: Params, state: State, i: int, reward: float, regret: flo
 
 @kernel
 def pool(params: Params, state: State, reward: float) -> None:
-    """Extend the resolved prefix of all rounds by one round."""
+    """Count one more round of all rounds as evidence."""
     pooled = state.pool[0]
     pooled.plays += 1
     pooled.rewards, pooled.rewards_carry = add(pooled.rewards, pooled.rewards_carry, reward)
@@ -207,6 +249,24 @@ def rounds_made(state: State) -> int:
 
 
 @kernel
+def count_active(state: State) -> int:
+    n_active = 0
+    for i in range(len(state.accounts)):
+        n_active += state.accounts[i].active
+    return n_active
+
+
+@kernel
+def nth_active(state: State, n: int) -> int:
+    """The n-th active learner, from 0."""
+    i = -1
+    while n >= 0:
+        i += 1
+        n -= state.accounts[i].active
+    return i
+
+
+@kernel
 def comes_first(value: float, plays: int, least: float, fewest: int) -> bool:
     """Whether a learner precedes the best one so far: smaller value first, then fewer plays, then lower index."""
     return value < least or (value == least and plays < fewest)
@@ -229,9 +289,7 @@ def eliminate(state: State) -> None:
     for j in range(n_learners):
         account = state.accounts[j]
         if account.active:
-            if account.plays == 0:
-                return
-            # Without a resolved play these means are -inf and inf, so the learner is neither witness nor eliminated.
+            # Without a counted play these means are -inf and inf, so the learner is neither witness nor eliminated.
             if account.mean_upper < least_upper:
                 least_upper = account.mean_upper
             if account.mean_lower > best_lower:
@@ -281,7 +339,7 @@ def certify(params: Params, state: State) -> tuple[float, float, float, float, b
         account = state.accounts[i]
         n = account.booked_plays
         if n > 0:
-            by_learner += n * upper - account.rewards + radius_sum(params.radius, n)
+            by_learner += n * upper - account.rewards + radius_sum(params.radius, n) + account.extra_radius
         by_learner += params.width * (account.plays - n)
     regret_upper = max(0.0, min(params.width * rounds, by_pool, by_learner)) if consistent else params.width * rounds
     regret_lower = max(0.0, resolved * lower - pooled.rewards - pool_radius)

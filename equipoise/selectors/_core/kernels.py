@@ -12,10 +12,12 @@ class Kernels(NamedTuple):
     """The functions of a selector. Their first arguments are params and state; i is a learner."""
 
     choose: Callable[..., tuple[int, float]]  # (generator) -> learner, probability
-    credit: Callable[..., None]  # (i, reward, regret, probability): a play was resolved, in play order
+    credit: Callable[..., None]  # (i, reward, regret, probability): a play counts as evidence, in play order
+    arrive: Callable[..., None] = evidence.ignore_arrival  # (i, reward, probability): a reward, in order of arrival
     open_play: Callable[..., None] = evidence.open_play  # (i)
     rewind: Callable[..., None] = evidence.rewind  # (i)
     play: Callable[..., None] = evidence.play  # (i, position, regret)
+    skip: Callable[..., None] = evidence.skip  # (i, increment, regret): a play that never counts, in play order
     pool: Callable[..., None] = evidence.pool  # (reward)
     close_round: Callable[..., None] = evidence.close_round  # (i, reward, regret, proposals), in round order
     certify: Callable[..., tuple[float, float, float, float, bool]] = evidence.certify
@@ -26,7 +28,7 @@ class Kernels(NamedTuple):
 
 NESTED: dict[str, Any] = {
     name: getattr(nested, name)
-    for name in ("credit", "open_play", "rewind", "play", "pool", "certify", "is_active", "evidence_of")
+    for name in ("credit", "open_play", "rewind", "play", "skip", "pool", "certify", "is_active", "evidence_of")
 }
 
 

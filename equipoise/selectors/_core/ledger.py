@@ -5,14 +5,24 @@ so any *prefix* of a learner's plays with all rewards known may be tested, even 
 other subset may be biased by them. Rewards beyond the prefix wait in the ledger. Balancing counts every play, including
 pending ones. The pool of all rounds works the same way: its certificate uses the longest resolved prefix of rounds.
 
+Some plays are left out for good: they never count as evidence, and no other play waits for them. They are those whose
+context had a part in who plays, and, with a window, those whose reward has not arrived when they are `window` rounds
+old. The second rule is valid only if delays are drawn independently of contexts, rewards and learners: which plays
+count is then determined by the delays alone, and the counted plays of a learner, in play order, are as good as all of
+its plays. A play is counted when every earlier play of its learner is counted or left out, which may be before it is
+`window` rounds old: since the radii are uniform over the number of counted plays, it does not matter when it is
+counted, only which plays are.
+
 The ledger holds plain data: it returns what has become complete, and the selector credits it.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import isnan, nan
+from operator import attrgetter
 from typing import TypeAlias
 
 import numpy as np
@@ -31,16 +41,20 @@ class Entry:
     learner: int
     ticket: int
     probability: float
+    round: int = 0  # when it was chosen
     epoch: int = 0  # number of learners eliminated before it was chosen
     regret: float = nan
     reward: float = nan
     proposals: Proposals | None = None  # of all learners, if they are stored
     withdrawn: bool = False
     counted: bool = False  # whether the balanced bound includes it, with the regret it has now
+    left_out: bool = False  # never counts as evidence
+    queued: bool = True  # whether it is beyond the prefix of its learner
 
 
-# What became complete: rounds in order, plays of one learner in order, and whether the balanced bound of the learner
-# has to be reset to the resolved prefix (no play is pending, and one of these was never counted).
+# What became complete: rounds in order, plays of one learner in order, both with those that are left out, and whether
+# the balanced bound of the learner has to be reset to the prefix (nothing is pending, and one of these was never
+# counted).
 Resolved: TypeAlias = tuple[list[Entry], list[Entry], bool]
 
 # What the balanced bounds do not include yet: learners to reset to their resolved prefix, then pending plays to count,
@@ -49,10 +63,17 @@ Uncounted: TypeAlias = tuple[list[int], list[tuple[int, Entry]]]
 
 
 class Ledger:
-    """The open plays of all learners. With `keeps_proposals` the proposals of a round are saved with it."""
+    """The open plays of all learners. With `keeps_proposals` the proposals of a round are saved with it.
 
-    def __init__(self, n_learners: int, keeps_proposals: bool = False) -> None:
+    `observed` are the learners with an observed bound.
+    """
+
+    def __init__(self, n_learners: int, keeps_proposals: bool = False, observed: Iterable[int] = ()) -> None:
         self._keeps_proposals = keeps_proposals
+        self._observed = set(observed)
+        self.window = 0  # age in rounds at which a play without a reward is left out; 0 for never
+        self._young: deque[Entry] = deque()  # with a window: rounds that are not that old, in order
+        self.waiting = [0] * n_learners  # for each learner, the rewards that wait for that of an earlier play
         self._queues: list[deque[Entry]] = [deque() for _ in range(n_learners)]  # plays beyond the resolved prefix
         self._rounds: deque[Entry] = deque()  # rounds beyond the resolved prefix of all rounds
         self._open: dict[tuple[int, int], Entry] = {}  # plays without a reward
@@ -60,15 +81,47 @@ class Ledger:
         self.stale: set[int] = set()  # learners with a pending play that their balanced bound does not include
         self._recount: set[int] = set()  # of those, the ones whose balanced bound must be rebuilt from the prefix
 
-    def open(self, learner: int, probability: float, epoch: int = 0) -> int:
+    def add_learner(self, observed: bool) -> None:
+        if observed:
+            self._observed.add(len(self._queues))
+        self._queues.append(deque())
+        self._last_tickets.append(0)
+        self.waiting.append(0)
+
+    def open(self, learner: int, probability: float, round_: int, epoch: int = 0) -> int:
         """Record a play and return its ticket."""
         ticket = self._last_tickets[learner] = self._last_tickets[learner] + 1
-        entry = Entry(learner, ticket, probability, epoch)
+        entry = Entry(learner, ticket, probability, round_, epoch)
         self._open[learner, ticket] = entry
         self._queues[learner].append(entry)
         self._rounds.append(entry)
+        if self.window:
+            self._young.append(entry)
         self.stale.add(learner)
         return ticket
+
+    def expire(self, clock: int) -> set[int]:
+        """Leave out plays that are `window` rounds old and have no reward; returns their learners, to be advanced."""
+        learners = set()
+        while self._young and self._young[0].round + self.window <= clock:
+            entry = self._young.popleft()
+            if isnan(entry.reward) and not entry.withdrawn:
+                entry.left_out = True
+                learners.add(entry.learner)
+        return learners
+
+    def blocking(self) -> dict[int, tuple[int, int]]:
+        """For each learner with rewards that wait: the ticket of the play that they wait for, and how many they are."""
+        blocked = {}
+        for i, n_waiting in enumerate(self.waiting):
+            if n_waiting:
+                first = next(entry for entry in self._queues[i] if not entry.left_out)
+                blocked[i] = first.ticket, n_waiting
+        return blocked
+
+    def arrived(self) -> Iterator[Entry]:
+        """The plays whose rewards wait for that of an earlier play."""
+        return (entry for queue in self._queues for entry in queue if not isnan(entry.reward))
 
     def next_ticket(self, learner: int) -> int:
         return self._last_tickets[learner] + 1
@@ -83,9 +136,11 @@ class Ledger:
 
     def observe(self, entry: Entry, regret: float) -> None:
         """Record what an open play adds to the observed bound of its learner."""
-        entry.regret = regret
-        if entry.counted:
+        if not entry.queued:  # it was left out and passed over with the regret it had
+            return
+        if entry.counted and regret != entry.regret:
             self._uncount(entry.learner)
+        entry.regret = regret
 
     def credit(self, learner: int, ticket: int, reward: float, regret: float) -> Resolved:
         """Record the reward of an open play; returns what is complete now, to be credited at once."""
@@ -94,11 +149,9 @@ class Ledger:
             self.observe(entry, regret)
         entry.reward = reward
         del self._open[learner, ticket]
-        return self._advance(learner)
-
-    def is_newest(self, entry: Entry) -> bool:
-        """Whether no round was chosen after this one."""
-        return self._rounds[-1] is entry
+        if entry.queued and not entry.left_out:
+            self.waiting[learner] += 1
+        return self.advance(learner)
 
     def withdraw(self, entry: Entry) -> Resolved:
         """Remove an open play, as if its round had not happened; returns what is complete now, to be credited at once.
@@ -106,15 +159,18 @@ class Ledger:
         The newest ticket of a learner is used again. Withdrawing the newest of all rounds restores the previous state.
         """
         learner, ticket = entry.learner, entry.ticket
-        if self.is_newest(entry):
+        if self._rounds and self._rounds[-1] is entry:
             self._rounds.pop()
+        if self._young and self._young[-1] is entry:
+            self._young.pop()
         del self._open[learner, ticket]
         entry.withdrawn = True
-        self._queues[learner].remove(entry)
+        if entry.queued:
+            self._queues[learner].remove(entry)
         if ticket == self._last_tickets[learner]:
             self._last_tickets[learner] -= 1
         self._uncount(learner)
-        return self._advance(learner)
+        return self.advance(learner)
 
     def count(self) -> Uncounted:
         """Return what the balanced bounds do not include yet and mark it as counted; takes time for new plays only."""
@@ -139,19 +195,24 @@ class Ledger:
             self.stale.add(learner)
             self._recount.add(learner)
 
-    def _advance(self, learner: int) -> Resolved:
+    def advance(self, learner: int) -> Resolved:
+        """What is complete of all rounds, and of the plays of a learner, to be credited at once."""
         rounds, queue, recount = self._rounds, self._queues[learner], False
         closed: list[Entry] = []
         credited: list[Entry] = []
-        while rounds and (rounds[0].withdrawn or not isnan(rounds[0].reward)):
+        while rounds and (not isnan(rounds[0].reward) or rounds[0].withdrawn or rounds[0].left_out):
             entry = rounds.popleft()
             if not entry.withdrawn:
                 closed.append(entry)
-        while queue and not isnan(queue[0].reward):
+        while queue and (not isnan(queue[0].reward) or queue[0].left_out):
             entry = queue.popleft()
+            entry.queued = False
             credited.append(entry)
-            # Resolved before it was counted as pending: rebuild from the new prefix.
-            recount = recount or not entry.counted
+            # Complete before it was counted as pending: rebuild from the new prefix. What a play that is left out adds
+            # to an observed bound is added in another order than before.
+            recount = recount or not entry.counted or (entry.left_out and learner in self._observed)
+            if not entry.left_out:
+                self.waiting[learner] -= 1
         if queue and recount:
             self._uncount(learner)
         elif recount:  # nothing is pending
@@ -160,19 +221,22 @@ class Ledger:
         return closed, credited, recount and not queue
 
     def state(self) -> State:
-        """The rounds beyond the pool's resolved prefix as arrays, in order.
+        """The rounds beyond the pool's resolved prefix as arrays, in order, then open plays that are left out.
 
-        They include all plays that are not credited yet, because such a play waits for its own reward or for an earlier
-        round.
+        The first include all other plays that are not credited yet, because such a play waits for its own reward or for
+        an earlier round.
         """
         entries = list(self._rounds)
-        waiting = {id(entry) for queue in self._queues for entry in queue}
+        pooled = {id(entry): entry for entry in self._open.values()}
+        for entry in entries:
+            pooled.pop(id(entry), None)
+        entries += pooled.values()
         return {
             **(self._proposals_of(entries) if self._keeps_proposals else {}),
             **{
                 name: np.array([getattr(entry, field) for entry in entries], t) for name, (field, t) in _COLUMNS.items()
             },
-            "credited": np.array([id(entry) not in waiting for entry in entries], np.bool_),
+            "pooled": np.array([id(entry) in pooled for entry in entries], np.bool_),
             "last_tickets": np.array(self._last_tickets, np.int64),
         }
 
@@ -193,7 +257,7 @@ class Ledger:
     def check_state(self, state: State) -> None:
         """Raise if `state` cannot have returned this."""
         n_rounds = state["learners"].size if "learners" in state else 0
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys((*_COLUMNS, "credited"), (n_rounds,))
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys((*_COLUMNS, "pooled"), (n_rounds,))
         if self._keeps_proposals:
             shapes |= dict.fromkeys(("epochs", "observed"), (n_rounds,))
             shapes |= {f"proposals.{name}": (n_rounds, len(self._queues)) for name in _PROPOSALS}
@@ -203,10 +267,13 @@ class Ledger:
         """Load what `state` returned."""
         self._rounds.clear()
         self._open.clear()
+        self._young.clear()
         for queue in self._queues:
             queue.clear()
+        self.waiting = [0] * len(self._queues)
         self._last_tickets = [int(ticket) for ticket in state["last_tickets"]]
         fields = [field for field, _ in _COLUMNS.values()]
+        entries = []
         for row, values in enumerate(zip(*(state[name].tolist() for name in _COLUMNS), strict=True)):
             entry = Entry(**dict(zip(fields, values, strict=True)))
             if self._keeps_proposals:
@@ -215,11 +282,17 @@ class Ledger:
                     entry.proposals = Proposals(
                         *(tuple(state[f"proposals.{name}"][row].tolist()) for name in _PROPOSALS)
                     )
-            self._rounds.append(entry)
-            if not state["credited"][row]:
-                self._queues[entry.learner].append(entry)
+            entries.append(entry)
+            if not state["pooled"][row]:
+                self._rounds.append(entry)
             if isnan(entry.reward) and not entry.withdrawn:
                 self._open[entry.learner, entry.ticket] = entry
+                if self.window and not entry.left_out:
+                    self._young.append(entry)
+        for entry in sorted(entries, key=attrgetter("ticket")):  # those that are left out come last in the columns
+            if entry.queued and not entry.withdrawn:
+                self._queues[entry.learner].append(entry)
+                self.waiting[entry.learner] += not isnan(entry.reward) and not entry.left_out
         self.stale = set(range(len(self._queues)))
         self._recount = set(self.stale)
 
@@ -231,6 +304,9 @@ _COLUMNS: dict[str, tuple[str, type[np.generic]]] = {  # column of the saved sta
     "regrets": ("regret", np.float64),
     "rewards": ("reward", np.float64),
     "withdrawn": ("withdrawn", np.bool_),
+    "rounds": ("round", np.int64),
+    "left_out": ("left_out", np.bool_),
+    "queued": ("queued", np.bool_),
 }
 _PROPOSALS: dict[str, type[np.generic]] = {
     name: np.int64 if name in ("actions", "greedy") else np.float64 for name in Proposals._fields

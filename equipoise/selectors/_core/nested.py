@@ -61,6 +61,11 @@ def credit(params: HasParams, state: HasState, i: int, reward: float, regret: fl
 
 
 @kernel
+def skip(params: HasParams, state: HasState, i: int, increment: float, regret: float) -> None:
+    evidence.skip(params.evidence, state.evidence, i, increment, regret)
+
+
+@kernel
 def pool(params: HasParams, state: HasState, reward: float) -> None:
     evidence.pool(params.evidence, state.evidence, reward)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -33,20 +34,40 @@ class State(NamedTuple, Generic[Odds]):
 
 
 @kernel
-def sample(odds: list[Odds], rng: np.random.Generator) -> int:
-    """Sample a learner by the probabilities in the rows."""
-    left = rng.random()
-    for i in range(len(odds) - 1):
-        left -= odds[i].probability
-        if left < 0.0:
-            return i
-    return len(odds) - 1  # rounding may leave a remainder beyond the last learner
+def sample(accounts: evidence.State, odds: list[Odds], rng: np.random.Generator) -> tuple[int, float]:
+    """An active learner, sampled by the probabilities in the rows, and its probability among the active ones."""
+    total = active_total(accounts, odds)
+    left, chosen = rng.random() * total, -1
+    for i in range(len(odds)):
+        if accounts.accounts[i].active:
+            chosen = i  # rounding may leave a remainder beyond the last learner
+            left -= odds[i].probability
+            if left < 0.0:
+                break
+    return chosen, odds[chosen].probability / total
+
+
+@kernel
+def active_total(accounts: evidence.State, odds: list[Odds]) -> float:
+    """The sum of the probabilities of the active learners: exactly 1, without rounding error, if all are."""
+    total, complete = 0.0, True
+    for i in range(len(odds)):
+        if accounts.accounts[i].active:
+            total += odds[i].probability
+        else:
+            complete = False
+    return 1.0 if complete else total
+
+
+def chances(accounts: evidence.State, odds: Sequence[HasProbability]) -> tuple[float, ...]:
+    """The probability of each learner among the active ones."""
+    total = active_total(accounts, list(odds))
+    return tuple(row.probability / total if a.active else 0.0 for row, a in zip(odds, accounts.accounts, strict=True))
 
 
 @kernel
 def choose(params: object, state: State[Odds], rng: np.random.Generator) -> tuple[int, float]:
-    i = sample(state.odds, rng)
-    return i, state.odds[i].probability
+    return sample(state.evidence, state.odds, rng)
 
 
 @kernel
@@ -77,3 +98,6 @@ class SamplingSelector(SamplingSettings, EvidenceSelector[P, State[Odds]]):
     def probabilities(self) -> tuple[float, ...]:
         """The probability of each learner."""
         return tuple(row.probability for row in self.kernel_state.odds)
+
+    def _chances(self) -> tuple[float, ...]:
+        return chances(self.evidence, self.kernel_state.odds)

@@ -71,13 +71,16 @@ class CertificateSettings(Configured):
     reward_range: tuple[float, float] = setting(default=(0.0, 1.0), check=interval)
     contexts: str = setting(default="random", check=partial(one_of, options=("random", "fixed")))
 
-    def _make_confidence(self, n_learners: int) -> Confidence:
-        return make_confidence("stitched", **self._radius_settings(n_learners))
+    def _make_confidence(self, n_learners: int, delta: float | None = None) -> Confidence:
+        return make_confidence("stitched", **self._radius_settings(n_learners, delta))
 
-    def _radius_settings(self, n_learners: int, noise: float | None = None, scale: float = 1.0) -> RadiusSettings:
+    def _radius_settings(
+        self, n_learners: int, delta: float | None, noise: float | None = None, scale: float = 1.0
+    ) -> RadiusSettings:
         width, contexts = self.reward_range[1] - self.reward_range[0], self.contexts
+        delta = self.delta if delta is None else delta
         return RadiusSettings(
-            n_learners=n_learners, delta=self.delta, width=width, noise=noise, contexts=contexts, scale=scale
+            n_learners=n_learners, delta=delta, width=width, noise=noise, contexts=contexts, scale=scale
         )
 
 
@@ -91,8 +94,8 @@ class ConfidenceSettings(CertificateSettings):
     radius: str = setting(default="stitched", check=partial(one_of, options=RADII))
     radius_scale: float = setting(default=1.0, check=positive)
 
-    def _make_confidence(self, n_learners: int) -> Confidence:
-        settings = self._radius_settings(n_learners, self.noise, self.radius_scale)
+    def _make_confidence(self, n_learners: int, delta: float | None = None) -> Confidence:
+        settings = self._radius_settings(n_learners, delta, self.noise, self.radius_scale)
         return make_confidence(self.radius, separate_lower=self.separate_lower, **settings)
 
 

@@ -13,11 +13,14 @@ Departures: one policy of each learner is stored, not all. The s-th policy repla
 (reservoir sampling), so the stored number is uniform on 1..s at every s, given all rewards up to the choice of the
 learner: each second round has the distribution of the original. Second rounds of one learner are dependent, however:
 they repeat a policy until it is replaced. The expectation of every round, and of the regret, is the same; the variance
-is larger. Memory is one policy per learner, and about ln(s) copies are made in s plays.
+is larger. Memory is one policy per learner, and about ln(s) copies are made in s plays. If the
+learner of a second round cannot play, that round is dropped, another learner is sampled, and the algorithm gets no
+reward for the first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Generic, NamedTuple
 
@@ -30,7 +33,7 @@ from equipoise.selector import Choice
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.base import EvidenceSelector, P
 from equipoise.selectors._core.evidence import KEEP, REPLAY, TEACH
-from equipoise.selectors._core.sampling import Odds, SamplingSettings, sample
+from equipoise.selectors._core.sampling import Odds, SamplingSettings, chances, sample
 
 
 @dataclass(slots=True)
@@ -48,6 +51,8 @@ class Turn:
 
     learner: int = -1
     probability: float = 0.0
+    abandoned: int = -1  # the learner whose second round the newest first round has replaced, with its probability
+    abandoned_probability: float = 0.0
 
 
 class State(NamedTuple, Generic[Odds]):
@@ -65,16 +70,22 @@ def open_state(accounts: evidence.State, odds: list[Odds]) -> State[Odds]:
 def choose(params: object, state: State[Odds], rng: np.random.Generator) -> tuple[int, float]:
     """The learner of the round and the probability with which it was sampled for its two rounds."""
     turn = state.turn[0]
-    if turn.learner >= 0:
+    if in_turn(state):
         return turn.learner, turn.probability
-    i = sample(state.odds, rng)
-    return i, state.odds[i].probability
+    return sample(state.evidence, state.odds, rng)
+
+
+@kernel
+def in_turn(state: State[Odds]) -> bool:
+    """Whether this is the second round of a learner that can play."""
+    learner = state.turn[0].learner
+    return learner >= 0 and state.evidence.accounts[learner].active
 
 
 @kernel
 def stage(params: object, state: State[Odds], i: int, probability: float, rng: np.random.Generator) -> int:
     """Begin the round of learner i that `choose` returned; returns what the learner does in it."""
-    if state.turn[0].learner >= 0:
+    if in_turn(state):
         end_turn(state)
         return REPLAY
     kept = rng.random() * (state.policies[i].taught + 1) < 1.0
@@ -86,6 +97,8 @@ def stage(params: object, state: State[Odds], i: int, probability: float, rng: n
 def begin_turn(state: State[Odds], i: int, probability: float, kept: bool) -> None:
     """Record a first round of learner i, whose policy is stored or not."""
     turn, policies = state.turn[0], state.policies[i]
+    turn.abandoned = turn.learner
+    turn.abandoned_probability = turn.probability
     turn.learner = i
     turn.probability = probability
     policies.taught += 1
@@ -100,6 +113,8 @@ def end_turn(state: State[Odds]) -> None:
     turn = state.turn[0]
     turn.learner = -1
     turn.probability = 0.0
+    turn.abandoned = -1
+    turn.abandoned_probability = 0.0
 
 
 class SmoothedSelector(SamplingSettings, EvidenceSelector[P, State[Odds]]):
@@ -120,10 +135,8 @@ class SmoothedSelector(SamplingSettings, EvidenceSelector[P, State[Odds]]):
         """The probability of each learner for the next two rounds."""
         return tuple(row.probability for row in self.kernel_state.odds)
 
-    def choose(self, rng: np.random.Generator | None = None) -> Choice:
+    def _choose(self, rng: np.random.Generator | None) -> Choice:
         """Choose the learner of this round and its policy, and open a play."""
-        if rng is None:
-            rng = self._own_generator(self._draws)
         state = self.kernel_state
         learner, chance = self.kernels.choose(self.params, state, rng)
         task = self.kernels.stage(self.params, state, learner, chance, rng)
@@ -132,14 +145,19 @@ class SmoothedSelector(SamplingSettings, EvidenceSelector[P, State[Odds]]):
             return Choice(learner, self._begin(learner, chance), 1.0, snapshot=kept, teach=False)
         return Choice(learner, self._begin(learner, 0.0), chance, keep=kept if task == KEEP else None)
 
-    def replay(self, choice: Choice) -> None:
-        """Open exactly this play, as if it had just been chosen, without random numbers."""
-        self._check_replay(choice)
+    def _chances(self) -> tuple[float, ...]:
+        state = self.kernel_state
+        if in_turn(state):
+            return tuple(float(i == state.turn[0].learner) for i in range(self.pool_size))
+        return chances(self.evidence, state.odds)
+
+    def _replay(self, choice: Choice, available: Collection[int] | None) -> None:
         state = self.kernel_state
         learner, turn, policies = choice.learner, state.turn[0], state.policies[choice.learner]
         due, chance = choice._replace(snapshot=None, teach=True, keep=choice.keep and policies.taught + 1), 0.0
-        if turn.learner >= 0:
-            due, chance = Choice(turn.learner, choice.play, 1.0, policies.kept, teach=False), turn.probability
+        if turn.learner >= 0 and (available is None or turn.learner in available):
+            due = Choice(turn.learner, choice.play, 1.0, policies.kept, teach=False, evidence=choice.evidence)
+            chance = turn.probability
         if choice != due:
             raise InvalidArgument(f"choice is {choice}, but the next one must be {due}")
         if choice.teach:
@@ -151,12 +169,14 @@ class SmoothedSelector(SamplingSettings, EvidenceSelector[P, State[Odds]]):
     def withdraw(self, choice: Choice) -> tuple[Elimination, ...]:
         """Remove an open play, as if its round had not happened; for the newest round this restores the state."""
         entry = self._ledger.entry(choice.learner, choice.play)
-        if self._ledger.is_newest(entry):
+        if entry.round == self._clock:
             turn, policies = self.kernel_state.turn[0], self.kernel_state.policies[choice.learner]
             if entry.probability > 0.0:
                 turn.learner, turn.probability = choice.learner, entry.probability
             else:
+                learner, chance = turn.abandoned, turn.abandoned_probability
                 end_turn(self.kernel_state)
+                turn.learner, turn.probability = learner, chance
                 policies.taught -= 1
                 policies.kept = policies.previous
         return super().withdraw(choice)

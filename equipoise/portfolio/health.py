@@ -1,0 +1,125 @@
+"""What an operator wants to know about a portfolio, as data, as sentences and as warnings in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from equipoise.portfolio.members import Member
+from equipoise.portfolio.tickets import Ticket
+from equipoise.types import Config
+
+if TYPE_CHECKING:
+    from equipoise.portfolio.portfolio import Portfolio
+    from equipoise.portfolio.state import PortfolioState
+
+REPORTED_FROM = 100  # held-up rewards for which it is worth a line in the log
+
+
+class Blocking(NamedTuple):
+    """A decision without a reward that holds up rewards of later plays of a learner."""
+
+    learner: int
+    ticket: Ticket
+    held_up: int
+    what: str  # "evidence" or "lessons"
+
+
+def health(portfolio: Portfolio) -> Config:
+    """Open, overdue and blocking decisions, failures, and where time went."""
+    tickets = list(portfolio._open.values())
+    oldest = tickets[0] if tickets else None
+    return {
+        "rounds": portfolio._round,
+        **asdict(portfolio._counts),
+        "open": len(tickets),
+        "overdue": sum(map(portfolio._is_overdue, tickets)),
+        "oldest_open": None if oldest is None else {"id": oldest.id, **_age(portfolio, oldest)},
+        "blocking": [
+            {
+                "id": ticket.id,
+                "learner": portfolio._members[i].name,
+                "holds_up": held_up,
+                "what": what,
+                **_age(portfolio, ticket),
+            }
+            for i, ticket, held_up, what in blocking(portfolio)
+        ],
+        "failed_lessons": len(portfolio.failed_lessons),
+        "forgotten_lessons": portfolio._teaching.forgotten,
+        "learners": [_learner(portfolio, i, member) for i, member in enumerate(portfolio._members)],
+    }
+
+
+def _age(portfolio: PortfolioState, ticket: Ticket) -> Config:
+    age: Config = {"age_rounds": portfolio._round - ticket.round}
+    if ticket.time:
+        age["age_seconds"] = portfolio._time - ticket.time
+    return age
+
+
+def _learner(portfolio: Portfolio, i: int, member: Member) -> Config:
+    return {
+        "name": member.name,
+        "state": _state(portfolio, i, member),
+        "failures": member.failures,
+        "last_error": member.last_error,
+        "paused_until_round": member.paused_until if member.paused_until > portfolio._round else None,
+        "decide": member.decide_times.to_json(),
+        "learn": member.learn_times.to_json(),
+    }
+
+
+def _state(portfolio: Portfolio, i: int, member: Member) -> str:
+    if member.learner is None:
+        return "removed"
+    if i not in portfolio._selector.active:
+        return "eliminated"
+    if member.suspended:
+        return "suspended"
+    return "paused after failures" if member.paused_until > portfolio._round else "active"
+
+
+def blocking(portfolio: PortfolioState) -> Iterator[Blocking]:
+    """The decisions that hold up others, for evidence and for lessons that are learned in order."""
+    report = getattr(portfolio._selector, "blocking", None)
+    blocked = {} if report is None else report()
+    if blocked:
+        by_play = {
+            (ticket.choice.learner, ticket.choice.play): ticket
+            for ticket in portfolio._open.values()
+            if ticket.choice is not None
+        }
+        for i, (play, held_up) in blocked.items():
+            if held_up and (i, play) in by_play:
+                yield Blocking(i, by_play[i, play], held_up, "evidence")
+    for i in sorted(portfolio._teaching.in_order):
+        waiting = portfolio._teaching.waiting(i)
+        if waiting is not None:
+            yield Blocking(i, *waiting, "lessons")
+
+
+def report_blocked(portfolio: PortfolioState) -> None:
+    """Announce decisions that hold up many others, once each for evidence and for lessons."""
+    for i, ticket, held_up, what in blocking(portfolio):
+        if held_up >= REPORTED_FROM and (ticket.round, what) not in portfolio._reported:
+            portfolio._reported.add((ticket.round, what))
+            data = {"id": ticket.id, "name": portfolio._members[i].name, "holds_up": held_up, "what": what}
+            portfolio._emit("blocked", {**data, **_age(portfolio, ticket)}, derived=True)
+    still_open = {ticket.round for ticket in portfolio._open.values()}
+    portfolio._reported = {(round_, what) for round_, what in portfolio._reported if round_ in still_open}
+
+
+def describe(portfolio: Portfolio, reward_range: tuple[float, float]) -> str:
+    """Certificate and standing in sentences."""
+    certificate, names = portfolio.certificate(), portfolio.learner_names
+    lines = [certificate.describe(names)]
+    unplayed = portfolio._counts.unplayed
+    if unplayed:
+        lines.append(f"No learner played {unplayed:,} of these rounds: fallback or exploration.")
+    for row in portfolio.standing():
+        line = row.describe(names[row.learner], certificate, reward_range)
+        state = _state(portfolio, row.learner, portfolio._members[row.learner])
+        lines.append(line if state in ("active", "eliminated") else f"{line} It is {state}.")
+    return "\n".join(lines)

@@ -1,0 +1,89 @@
+"""The propensity of an action: its probability over all learners that might have been chosen, given the context.
+
+The propensity is sum_j p_j P_j(a), where p_j is the probability with which the selector chooses learner j and P_j(a)
+the probability with which learner j picks the action. P_j comes from `pmf` if the learner has it; a learner that draws
+no random numbers picks its proposal. With an exploration floor of epsilon over K offers it is
+epsilon / K + (1 - epsilon) sum_j p_j P_j(a).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import isnan, nan
+
+import numpy as np
+
+from equipoise.errors import InvalidArgument
+from equipoise.learner import Proposal
+from equipoise.portfolio.members import Member
+from equipoise.portfolio.proposals import n_offers
+from equipoise.types import Action, Context
+
+
+def propensity(
+    action: Action,
+    context: Context,
+    probabilities: Sequence[float] | None,
+    members: Sequence[Member],
+    proposals: Mapping[int, Proposal],
+    ask: Callable[[int], Proposal],
+) -> float:
+    """The propensity of an action without a floor; nan if the selector or a learner cannot tell. Never fails."""
+    if probabilities is None:
+        return nan
+    total = 0.0
+    for j, chance in enumerate(probabilities):
+        if chance > 0.0:
+            try:
+                total += chance * _chance(action, context, members[j], proposals.get(j), ask, j)
+            except Exception:  # a learner that cannot tell now does not spoil the decision
+                return nan
+    return total
+
+
+def _chance(
+    action: Action,
+    context: Context,
+    member: Member,
+    proposal: Proposal | None,
+    ask: Callable[[int], Proposal],
+    j: int,
+) -> float:
+    """The probability with which a learner picks the action."""
+    learner = member.adapted
+    if "pmf" in learner.provides:
+        probabilities = np.asarray(learner.learner.pmf(context), np.float64)  # type: ignore[attr-defined]
+        check_pmf(probabilities, n_offers(context))
+        return float(probabilities[action])
+    if learner.randomized:
+        return nan
+    return float(_same(action, (ask(j) if proposal is None else proposal).action))
+
+
+def check_pmf(probabilities: np.ndarray, n_actions: int | None) -> None:
+    """Raise an error if these are no probabilities of the offered actions."""
+    wrong_size = n_actions is not None and probabilities.shape != (n_actions,)
+    if wrong_size or not (probabilities >= 0.0).all() or abs(float(probabilities.sum()) - 1.0) > 1e-6:
+        raise InvalidArgument(f"pmf is {probabilities!r:.80}, but must have one probability per action, with sum 1")
+
+
+def _same(action: Action, other: Action) -> bool:
+    return bool(np.array_equal(action, other))
+
+
+def with_floor(chance: float, floor: float, n_actions: int) -> float:
+    """The propensity under an exploration floor, from that without it."""
+    return nan if isnan(chance) else floor / n_actions + (1.0 - floor) * chance
+
+
+def count_actions(context: Context, members: Sequence[Member]) -> int:
+    """The number of actions to explore: the offers of the context, or the arms of the learners."""
+    n_actions = n_offers(context)
+    if n_actions is None:
+        arms = {getattr(member.learner.learner, "arms", None) for member in members if member.learner is not None}
+        n_actions = min((number for number in arms if isinstance(number, int)), default=None)
+    if n_actions is None:
+        raise InvalidArgument(
+            "explore needs finitely many actions, but the context is no matrix of offers and no learner has arms"
+        )
+    return n_actions

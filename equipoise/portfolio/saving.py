@@ -1,0 +1,87 @@
+"""A portfolio as plain data, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, TypeVar
+
+from equipoise.learner import MinimalLearner
+from equipoise.portfolio.counts import Counts
+from equipoise.portfolio.deadlines import deadline_to_plain
+from equipoise.portfolio.events import logger
+from equipoise.portfolio.tickets import Ticket
+from equipoise.selector import Selector
+from equipoise.storage.parts import describe_part, rebuild_learners, rebuild_selector
+from equipoise.types import Config, Plain
+
+if TYPE_CHECKING:
+    from equipoise.portfolio.portfolio import Portfolio
+
+AnyPortfolio = TypeVar("AnyPortfolio", bound="Portfolio")
+
+
+def state(portfolio: Portfolio) -> Config:
+    """Everything: settings, learned state, open decisions."""
+    return {
+        "learners": [
+            None if member.learner is None else describe_part(member.learner.learner) for member in portfolio._members
+        ],
+        "members": [member.state() for member in portfolio._members],
+        "selector": describe_part(portfolio._selector),
+        "settings": {
+            "seed": portfolio.seed,
+            "share_data": portfolio.share_data,
+            "deadline": deadline_to_plain(portfolio.deadline),
+            "default_reward": portfolio.default_reward,
+            "aggregate": portfolio.aggregate,
+            "delays": portfolio.delays,
+            "window": portfolio.window,
+            "fallback": None if callable(portfolio.fallback) else portfolio.fallback,
+            "explore": portfolio.explore,
+            "availability": portfolio.availability,
+        },
+        "fallback_is_function": callable(portfolio.fallback),
+        "round": portfolio._round,
+        "expired_round": portfolio._expired_round,
+        "time": portfolio._time,
+        "counts": asdict(portfolio._counts),
+        "ids": portfolio._ids.state(),
+        "callers": portfolio._callers.state(),
+        "kept": portfolio._policies.state(),
+        "tickets": [ticket.to_row() for ticket in portfolio._open.values()],
+        "teaching": portfolio._teaching.state(),
+    }
+
+
+def from_state(
+    cls: type[AnyPortfolio],
+    saved: Mapping[str, Plain],
+    learners: Sequence[MinimalLearner] | None,
+    selector: Selector | None,
+) -> AnyPortfolio:
+    """The portfolio that `state` described."""
+    rows = [row for row in saved["learners"] if row is not None]
+    given = iter(rebuild_learners(rows, learners))
+    rebuilt = [None if row is None else next(given) for row in saved["learners"]]
+    restored = rebuild_selector(saved["selector"], selector)
+    restored.restore(saved["selector"]["state"])
+    portfolio = cls.__new__(cls)
+    portfolio._set_up(rebuilt, restored, **saved["settings"])
+    for member, part in zip(portfolio._members, saved["learners"], strict=True):
+        if part is not None:
+            member.adapted.restore(part["state"])
+    for member, row in zip(portfolio._members, saved["members"], strict=True):
+        member.restore(row)
+    portfolio._round, portfolio._expired_round = saved["round"], saved["expired_round"]
+    portfolio._time = saved["time"]
+    portfolio._counts = Counts(**saved["counts"])
+    portfolio._ids.restore(saved["ids"])
+    portfolio._callers.restore(saved["callers"])
+    portfolio._policies.restore(saved["kept"])
+    tickets = [Ticket.from_row(row) for row in saved["tickets"]]
+    portfolio._open = {ticket.id: ticket for ticket in tickets}
+    portfolio._teaching.restore(saved["teaching"], tickets)
+    if saved["fallback_is_function"]:
+        logger.warning("the fallback of the saved portfolio was a function: give it again with reconfigure(fallback=)")
+    return portfolio

@@ -1,0 +1,197 @@
+"""What may change about a selector: what its portfolio tells it once, learners that come and go, some settings.
+
+The j-th learner that is added later, j = 0, 1, ..., spends delta_j = delta/((j + 1)(j + 2)) on its own radius, in
+addition to delta, which the learners of the start share: all that are ever added spend at most delta together. Learners
+keep their index. One that is removed keeps its row and what it has proved about the optimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from equipoise.bounds import BOUNDS, Bound, Custom, Observed, bound_of
+from equipoise.confidence import Confidence, radius_sum
+from equipoise.errors import InvalidArgument
+from equipoise.selectors._core.evidence import Params as EvidenceParams
+from equipoise.selectors._core.evidence import open_state
+from equipoise.selectors._core.parts import D, P, S, SelectorParts
+from equipoise.settings import settings_of
+from equipoise.settings.checks import count, interval, one_of, positive
+from equipoise.types import AnyArray
+
+DELAYS = ("any", "independent", "exogenous")
+
+
+class Late(NamedTuple):
+    """A learner that was added later."""
+
+    round: int  # number of rounds before it was added
+    delta: float  # its share
+    confidence: Confidence
+    params: Any  # those of the kernels, with its own radius
+
+
+class Changing(SelectorParts[P, S, D]):
+    """A selector whose pool and settings may change."""
+
+    refuses_learners: ClassVar[str] = "its rule is defined for a fixed number of learners"  # why none can be added
+    reconfigurable: ClassVar[tuple[str, ...]] = ()  # settings that may change at any time
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        self.delays = "any"
+        self._late: dict[int, Late] = {}
+        self._removed: dict[int, int] = {}  # with the number of rounds before it was removed
+
+    def configure(
+        self,
+        *,
+        reward_range: tuple[float, float] | None = None,
+        noise: float | None = None,
+        delays: str = "any",
+        window: int | None = None,
+    ) -> None:
+        """Receive what a portfolio knows about its rewards, once, before the first play.
+
+        Parameters
+        ----------
+        reward_range
+            Range of the rewards; must be that of the selector.
+        noise
+            Sub-Gaussian factor of the rewards; must be that of the selector.
+        delays
+            What is promised about delays: "any" for nothing; "independent" if they say nothing about a reward given its
+            context and action; "exogenous" if they are independent of contexts, rewards and learners.
+        window
+            With "exogenous" delays, the number of rounds after which a play without a reward is left out of evidence.
+        """
+        if self._clock:
+            raise InvalidArgument(f"configure() came after {self._clock} rounds, but must come before the first")
+        delays = one_of("delays", delays, DELAYS)
+        if (delays == "exogenous") != (window is not None):
+            rule = "must be given" if window is None else "must be given only with delays 'exogenous'"
+            raise InvalidArgument(f"window is {window!r} with delays {delays!r}, but {rule}")
+        rounds = 0 if window is None else count("window", window)
+        own: dict[str, tuple[object, object]] = {
+            "reward_range": (
+                None if reward_range is None else interval("reward_range", reward_range),
+                self.reward_range,
+            ),
+            "noise": (None if noise is None else positive("noise", noise), self.confidence.noise),
+        }
+        for name, (said, mine) in own.items():
+            if said is not None and said != mine:
+                raise InvalidArgument(f"{name} is {said!r}, but that of {type(self).__name__} is {mine!r}")
+        self.delays, self._ledger.window = delays, rounds
+
+    @property
+    def window(self) -> int | None:
+        """The age in rounds at which a play without a reward is left out of evidence; None for never."""
+        return self._ledger.window or None
+
+    def reconfigure(self, **changes: Any) -> None:
+        """Change settings that no statement depends on; others are refused."""
+        fields = {each.name: each for each in settings_of(type(self))}
+        checked = {}
+        for name, value in changes.items():
+            if name not in self.reconfigurable:
+                allowed = ", ".join(self.reconfigurable) or "none"
+                raise InvalidArgument(
+                    f"{name} is {value!r}, but a running {type(self).__name__} can change only settings that no "
+                    f"statement depends on: {allowed}"
+                )
+            checked[name] = fields[name].metadata["check"](name, value)
+        for name, value in checked.items():
+            setattr(self, name, value)
+        self.params = self._make_params(self._limits(self.confidence))
+        self._late = {i: late._replace(params=self._params_with(late.confidence)) for i, late in self._late.items()}
+
+    def add_learner(self, bound: Bound | None = None) -> int:
+        """Add a learner to the pool; returns its index."""
+        if self.refuses_learners:
+            raise InvalidArgument(f"{type(self).__name__} takes no more learners: {self.refuses_learners}")
+        self._check_bound(bound)
+        self._add_row(bound, self._clock)
+        return self.pool_size - 1
+
+    def remove_learner(self, learner: int) -> None:
+        """Remove a learner from the pool. It keeps its index; its open plays can still be credited."""
+        i = count("learner", learner, minimum=0, maximum=self.pool_size - 1)
+        if self.refuses_learners:
+            raise InvalidArgument(f"{type(self).__name__} cannot remove learner {i}: {self.refuses_learners}")
+        if i in self._removed:
+            raise InvalidArgument(f"learner is {i}, but it was removed before")
+        if self.active == (i,):
+            raise InvalidArgument(f"learner is {i}, but it is the only active one, and one must stay")
+        self.evidence.accounts[i].active = False
+        self._removed[i] = self._clock
+
+    def _check_bound(self, bound: object) -> None:
+        if not self._bounds:
+            if bound is not None:
+                raise InvalidArgument(f"bound is {bound!r}, but {type(self).__name__} was created without bounds")
+        elif not isinstance(bound, tuple(BOUNDS.values())) or isinstance(bound, Custom):
+            raise InvalidArgument(
+                f"bound is {bound!r}, but must be one of {', '.join(name for name in BOUNDS if name != 'Custom')}"
+            )
+
+    def _add_row(self, bound: Bound | None, round_: int) -> None:
+        i, width = self.pool_size, self.reward_range[1] - self.reward_range[0]
+        share = self.late_share(len(self._late))
+        # The share of one of M + 1 accounts.
+        confidence = self._make_confidence(self.n_learners, share * (self.n_learners + 1))
+        self.evidence.accounts.append(open_state([] if bound is None else [bound], 1, width).accounts[0])
+        if bound is not None:
+            self._bounds.append(bound)
+        if isinstance(bound, Observed):
+            self.observed = (*self.observed, i)
+        self._ledger.add_learner(isinstance(bound, Observed))
+        self._late[i] = Late(round_, share, confidence, self._params_with(confidence))
+        self._grow()
+
+    def late_share(self, j: int) -> float:
+        """What the j-th learner that is added later, from 0, spends in addition to delta."""
+        return self.delta / ((j + 1) * (j + 2))
+
+    def _grow(self) -> None:
+        """Add the rows of a new learner to the selector's own state."""
+
+    def _limits(self, confidence: Confidence) -> EvidenceParams:
+        low, high = self.reward_range
+        return EvidenceParams(confidence.radius, low, high, high - low)
+
+    def _params_with(self, confidence: Confidence) -> P:
+        return self._make_params(self._limits(confidence))
+
+    def params_of(self, i: int) -> P:
+        """The params of the kernels for learner i, with its radius."""
+        return self._late[i].params if i in self._late else self.params
+
+    def confidence_of(self, i: int) -> Confidence:
+        """The confidence of the statements about learner i."""
+        return self._late[i].confidence if i in self._late else self.confidence
+
+    def _widen(self, i: int) -> None:
+        """Store by how much the radius of learner i exceeds that of the learners of the start."""
+        account, n = self.evidence.accounts[i], self.evidence.accounts[i].booked_plays
+        own, common = self.confidence_of(i).radius, self.confidence.radius
+        account.extra_radius = radius_sum(own, n) - radius_sum(common, n) if n else 0.0
+
+    def _change_columns(self) -> dict[str, AnyArray]:
+        """What has changed, as arrays."""
+        return {
+            "delays": np.array([DELAYS.index(self.delays), self._ledger.window], np.int64),
+            "added": np.array([late.round for late in self._late.values()], np.int64),
+            "removed": np.array(list(self._removed.items()), np.int64).reshape(-1, 2),
+        }
+
+    def _load_changes(self, state: Mapping[str, AnyArray], codes: list[tuple[int, float, float]]) -> None:
+        """Load what `_change_columns` returned; `codes` are the bounds of all learners."""
+        for round_, code in zip(state["added"].tolist(), codes[self.n_learners :], strict=True):
+            self._add_row(bound_of(code) if self._bounds else None, round_)
+        self._removed = {int(i): int(round_) for i, round_ in state["removed"]}
+        code, self._ledger.window = (int(number) for number in state["delays"])
+        self.delays = DELAYS[code]

@@ -1,0 +1,277 @@
+"""One learner cannot take a portfolio down: it is skipped, suspended, tried again, and never charged for it."""
+
+from collections.abc import Callable
+from math import nan
+from typing import Any
+
+import numpy as np
+import pytest
+
+from equipoise import Portfolio, Proposal
+from equipoise.bounds import Observed, Power
+from equipoise.errors import InvalidArgument, NoLearnerAvailable, UnknownName
+from equipoise.learners import OFUL, UCB, Constant
+from equipoise.portfolio.members import FIRST_PAUSE, LONGEST_PAUSE, TOLERATED, TRUSTED, Member
+from equipoise.portfolio.teaching import MAX_FAILED_LESSONS
+from equipoise.selectors import EXP3, UCB1, BalancedElimination, Corral, EpochBalancing, RealizedBalancing
+from tests.recorders import Recorder, RoundRobin, recorders, saved
+
+
+class Broken(Recorder):
+    """Fails in the rounds in which `fails` is true."""
+
+    fails = True
+
+    def decide(self, context: Any) -> Proposal:
+        if self.fails:
+            raise RuntimeError("no luck")
+        return super().decide(context)
+
+
+SELECTORS: dict[str, Callable[[], Any]] = {
+    "RealizedBalancing": lambda: RealizedBalancing(3),
+    "BalancedElimination": lambda: BalancedElimination([Power(1.0)] * 3),
+    "Observed": lambda: BalancedElimination([Observed()] * 3),
+    "UCB1": lambda: UCB1(3),
+    "EXP3": lambda: EXP3(3),
+}
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+def test_every_request_is_answered_while_a_learner_is_broken(name: str) -> None:
+    """The reported fault: after one learner started raising, 0 of 4,000 further requests were answered."""
+    broken = Broken(1)
+    portfolio = Portfolio([Recorder(0), broken, Recorder(2)], SELECTORS[name]())
+    for t in range(400):
+        broken.fails = 100 <= t < 300
+        decision = portfolio.decide(None)
+        assert decision.learner != 1 or not broken.fails
+        portfolio.learn(decision, 0.5)
+    rows = portfolio.standing()
+    assert sum(row.plays for row in rows) == 400
+    assert [len(learner.lessons) for learner in portfolio.learners] == [row.plays for row in rows]
+    assert broken.lessons and portfolio.health()["learners"][1]["failures"] >= TOLERATED
+
+
+@pytest.mark.parametrize("availability", ["any", "independent"])
+def test_rounds_of_substitutes_are_taught_and_counted_but_are_no_evidence(availability: str) -> None:
+    broken = Broken(0)
+    portfolio = Portfolio([broken, Recorder(1)], BalancedElimination([Power(1.0)] * 2), availability=availability)
+    portfolio.learn(portfolio.decide(None), 0.75)  # the selector chooses learner 0, which fails
+    row = portfolio.standing()[1]
+    assert (row.plays, portfolio.learners[1].rewards) == (1, [0.75])
+    certificate = portfolio.certificate()
+    assert certificate.rounds == 1
+    counts = availability == "independent"
+    assert certificate.resolved_rounds == counts
+    assert row.left_out == (not counts) and row.pending == (not counts)
+
+
+def test_a_round_that_a_caller_restricts_is_no_evidence_unless_that_says_nothing_about_its_context() -> None:
+    for availability, resolved in (("any", 1), ("independent", 2)):
+        portfolio = recorders(3, availability=availability)
+        decision = portfolio.decide(None, available=["Recorder(2)"])
+        assert decision.learner == 2
+        portfolio.learn(decision, 0.5)
+        everybody = portfolio.decide(None, available=portfolio.learner_names)
+        portfolio.learn(everybody, 0.5)
+        assert portfolio.certificate().resolved_rounds == resolved
+    with pytest.raises(UnknownName, match="learner 'Recorder' is unknown; did you mean"):
+        portfolio.decide(None, available=["Recorder"])
+    with pytest.raises(NoLearnerAvailable, match=r"no learner can play \(none is active, not suspended and allowed\)"):
+        portfolio.decide(None, available=[])
+
+
+NONSENSE: list[tuple[Any, str]] = [
+    (Proposal(None), "action is None, but decide() must return an action or a Proposal"),
+    (Proposal(7), "action is 7, but an index must be from 0 to 2"),
+    (Proposal(-1), "action is -1, but an index must be from 0 to 2"),
+    (Proposal("a"), "action is 'a', but must be an index from 0 to 2"),
+    (Proposal(0, greedy=9), "greedy is 9, but an index must be from 0 to 2"),
+    (Proposal(0, probability=0.0), "probability is 0.0, but must lie in (0, 1], or be nan if unknown"),
+    (Proposal(0, probability=1.5), "probability is 1.5, but must lie in (0, 1], or be nan if unknown"),
+    (Proposal(0, regret=-0.5), "regret is -0.5, but must be finite and not negative"),
+    ((0, 1.0), "action is (0, 1.0), but must be an index from 0 to 2"),
+    (np.array([0, 1]), "action is array([0, 1]), but must be an index from 0 to 2"),
+]
+
+
+class Speaker:
+    """Proposes whatever it is given."""
+
+    name = "speaker"
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def decide(self, context: Any) -> Any:
+        return self.answer
+
+    def learn(self, context: Any, action: Any, reward: float) -> None: ...
+
+
+@pytest.mark.parametrize(("answer", "message"), NONSENSE, ids=[message for _, message in NONSENSE])
+def test_a_proposal_that_makes_no_sense_is_a_failure_of_its_learner(answer: Any, message: str) -> None:
+    context = np.full((3, 2), 0.5)
+    portfolio = Portfolio([Speaker(answer), Constant(1)], BalancedElimination([Power(1.0)] * 2))
+    assert portfolio.decide(context).learner == 1
+    assert portfolio.health()["learners"][0]["last_error"].startswith(f"InvalidProposal: {message}")
+    alone = Portfolio([Speaker(answer)], BalancedElimination([Power(1.0)]))
+    with pytest.raises(NoLearnerAvailable, match=r"^no learner can play \(speaker: InvalidProposal: "):
+        alone.decide(context)
+
+
+def test_asynchronous_learners_and_tuples_are_refused_without_a_matrix_too() -> None:
+    async def later() -> int:
+        return 0
+
+    for answer, message in ((later(), "must not be asynchronous"), ((0, 1), "must not be a tuple"), (nan, "finite")):
+        portfolio = Portfolio([Speaker(answer)], BalancedElimination([Power(1.0)]))
+        with pytest.raises(NoLearnerAvailable, match=message):
+            portfolio.decide(None)
+
+
+def test_a_context_that_nobody_can_use_is_the_callers_fault_and_changes_nothing() -> None:
+    portfolio = Portfolio([OFUL(2), OFUL(3)], RealizedBalancing(2), fallback=0)
+    before = saved(portfolio)
+    for _ in range(10):
+        with pytest.raises(InvalidArgument, match=r"^context has 1 columns, but must have at least dim = 2$"):
+            portfolio.decide(np.full((2, 1), 0.5))
+    assert saved(portfolio) == before
+
+
+def test_a_context_that_only_one_learner_cannot_use_counts_against_it() -> None:
+    portfolio = Portfolio([OFUL(3), OFUL(2)], BalancedElimination([Power(1.0)] * 2))
+    for _ in range(6):
+        assert portfolio.decide(np.full((2, 2), 0.5)).learner == 1
+    assert portfolio.health()["learners"][0]["state"] == "paused after failures"
+
+
+def test_the_fallback_plays_if_nobody_can() -> None:
+    portfolio = Portfolio([Broken(0), Broken(1)], UCB1(2), fallback=lambda context: context + 1)
+    for t in range(5):
+        decision = portfolio.decide(t)
+        assert (decision.learner, decision.learner_name, decision.action) == (None, None, t + 1)
+        portfolio.learn(decision, 1.0)
+    certificate = portfolio.certificate()
+    assert (certificate.rounds, certificate.resolved_rounds, certificate.regret_upper) == (5, 0, 5.0)
+    assert portfolio.health()["fallbacks"] == portfolio.health()["unplayed"] == 5
+    assert "No learner played 5 of these rounds" in portfolio.describe()
+    portfolio.withdraw(portfolio.decide(0))
+    assert portfolio.certificate().rounds == 5
+
+    def fail(context: Any) -> int:
+        raise ValueError("no default either")
+
+    alone = Portfolio([Broken(0)], UCB1(1), fallback=fail)
+    with pytest.raises(NoLearnerAvailable, match=r"and the fallback failed \(ValueError: no default either\)"):
+        alone.decide(None)
+
+
+def test_a_selector_without_available_works_until_a_learner_has_to_be_left_out() -> None:
+    portfolio = Portfolio([Recorder(0), Recorder(1)], RoundRobin(2))
+    portfolio.decide(None)
+    portfolio.learners[1].failures["decide"] = 1
+    with pytest.raises(NoLearnerAvailable, match="no luck in decide"):
+        portfolio.decide(None)
+    assert portfolio.decide(None).learner == 1
+    portfolio.suspend("Recorder(0)")
+    with pytest.raises(NoLearnerAvailable, match=r"choose\(\) of the selector takes no available="):
+        portfolio.decide(None)
+
+
+@pytest.mark.parametrize("needs_all", [lambda: Corral(2, rounds=100), None], ids=["Corral", "EpochBalancing"])
+def test_selectors_that_ask_everybody_do_without_the_one_that_fails(needs_all: Any) -> None:
+    class Moody(OFUL):
+        moody = False
+
+        def decide(self, context: Any, rng: Any = None) -> Proposal:
+            if self.moody:
+                raise RuntimeError("no luck")
+            return super().decide(context, rng)
+
+    learners = [OFUL(2), Moody(3)]
+    selector = needs_all() if needs_all else EpochBalancing.for_learners(learners)
+    portfolio = Portfolio(learners, selector)
+    rng = np.random.default_rng(0)
+    for t in range(60):
+        Moody.moody = 20 <= t < 40
+        decision = portfolio.decide(rng.uniform(-0.5, 0.5, (4, 3)))
+        assert not (Moody.moody and decision.learner == 1)
+        portfolio.learn(decision, float(rng.random()))
+    assert sum(row.plays for row in portfolio.standing()) == 60
+    assert portfolio.certificate().resolved_rounds < 60
+
+
+def test_pauses_grow_and_end() -> None:
+    member = Member(None, "any")
+    ends, round_ = [], 0
+    for _ in range(TOLERATED - 1):
+        assert not member.failed(round_, "error", deciding=True)
+    for _ in range(12):
+        assert member.failed(round_, "error", deciding=True)
+        ends.append(member.paused_until - round_ - 1)
+        round_ = member.paused_until
+    assert ends == [min(FIRST_PAUSE * 2**k, LONGEST_PAUSE) for k in range(12)]
+    for _ in range(TRUSTED):
+        member.succeeded_deciding()
+    assert not member.failed(round_, "error", deciding=True)
+
+
+def test_a_learner_that_cannot_learn_is_suspended_too_and_deciding_does_not_excuse_it() -> None:
+    portfolio = recorders(2)
+    portfolio.learners[0].failures["learn"] = 10**6
+    for _ in range(200):
+        portfolio.learn(portfolio.decide(None), 0.5)
+    plays = [row.plays for row in portfolio.standing()]
+    assert plays[0] < 20 and sum(plays) == 200
+    assert portfolio.health()["learners"][0]["state"] == "paused after failures"
+    assert len(portfolio.failed_lessons) == plays[0]
+    portfolio.learners[0].failures["learn"] = 0
+    assert portfolio.retry_lessons() == plays[0]
+    portfolio.resume("Recorder(0)")
+    assert portfolio.decide(None).learner == 0
+
+
+def test_the_list_of_failed_lessons_is_bounded() -> None:
+    portfolio = recorders(2, share_data=True)
+    portfolio.learners[1].failures["learn"] = 10**6
+    for _ in range(MAX_FAILED_LESSONS + 50):
+        portfolio.learn(portfolio.decide(None), 0.5)
+    assert len(portfolio.failed_lessons) == MAX_FAILED_LESSONS
+    assert portfolio.health()["forgotten_lessons"] == 50
+    assert portfolio.failed_lessons[0].round == 51
+
+
+def test_all_paused_learners_are_tried_if_there_is_no_fallback() -> None:
+    learner = Broken(0)
+    portfolio = Portfolio([learner, Recorder(1)], UCB1(2))
+    for _ in range(50):
+        portfolio.learn(portfolio.decide(None), 1.0)
+    assert portfolio.health()["learners"][0]["state"] == "paused after failures"
+    learner.fails = False
+    portfolio.suspend("Recorder(1)")
+    assert portfolio.decide(None).learner == 0
+
+
+def test_a_suspended_learner_goes_on_learning_and_its_absence_is_no_loss_of_evidence() -> None:
+    portfolio = recorders(2, share_data=True)
+    portfolio.suspend("Recorder(0)")
+    for _ in range(20):
+        decision = portfolio.decide(None)
+        assert decision.learner == 1
+        portfolio.learn(decision, 0.5)
+    assert len(portfolio.learners[0].lessons) == 20
+    assert portfolio.certificate().resolved_rounds == 20
+    assert portfolio.describe().splitlines()[1].endswith("It is suspended.")
+    portfolio.resume("Recorder(0)")
+    assert portfolio.decide(None).learner == 0
+
+
+def test_health_shows_where_time_goes() -> None:
+    portfolio = Portfolio([UCB(2), UCB(2, scale=0.5)])
+    for _ in range(10):
+        portfolio.learn(portfolio.decide(None), 0.5)
+    for row in portfolio.health()["learners"]:
+        for calls in (row["decide"], row["learn"]):
+            assert calls["calls"] >= 1 and 0.0 < calls["mean_seconds"] <= calls["longest_seconds"]

@@ -1,0 +1,110 @@
+"""How much selection loses when rewards come late or never: `python -m tools.studies.late_rewards [--seeds N]`.
+
+Delays: three learners with constant success probabilities .05, .06 and .1, 40,000 rounds, every reward delayed by an
+exponential number of rounds. The yardstick is UCB1 over learners, which counts whatever has arrived. Realized balancing
+keeps its guarantee and its certificates, which use valid evidence only, and must not pay for that with regret.
+Losses: success probabilities .1, .2 and .7, 20,000 rounds, 1 % of the rewards never arrive, no deadline.
+
+Regret against the best learner, mean over seeds (standard error), as printed for 20 seeds:
+
+TABLE
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+from collections.abc import Callable, Sequence
+from math import sqrt
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+
+from equipoise.bounds import Power
+from equipoise.selectors import EXP3, UCB1, BalancedElimination, RealizedBalancing
+
+DELAYED, LOSING = (0.05, 0.06, 0.1), (0.1, 0.2, 0.7)
+DELAYED_ROUNDS, LOSING_ROUNDS = 40_000, 20_000
+MEAN_DELAYS = (500, 2000, 5000)
+LOST, WINDOW = 0.01, 200
+
+
+def plays_with_delays(selector: Any, means: Sequence[float], delays: Sequence[float], seed: int) -> list[int]:
+    """Plays of each learner, if the reward of round t arrives before round t + 1 + delays[t]; inf for never."""
+    rng = np.random.default_rng([2024, seed])
+    coins = rng.random(len(delays))
+    due: list[tuple[float, int, Any]] = []
+    for t, delay in enumerate(delays):
+        while due and due[0][0] <= t:
+            _, k, choice = heapq.heappop(due)
+            selector.credit(choice, float(coins[k] < means[choice.learner]))
+        heapq.heappush(due, (t + 1 + delay, t, selector.choose()))
+    return [row.plays for row in selector.standing()]
+
+
+def exogenous(selector: Any, window: int) -> Any:
+    selector.configure(delays="exogenous", window=window)
+    return selector
+
+
+def exponential_delays(mean: float, rounds: int, seed: int) -> list[float]:
+    return list(np.floor(np.random.default_rng([2025, seed]).exponential(mean, rounds)))
+
+
+def losses(share: float, rounds: int, seed: int) -> list[float]:
+    return list(np.where(np.random.default_rng([2026, seed]).random(rounds) < share, np.inf, 0.0))
+
+
+def regret(plays: Sequence[int], means: Sequence[float]) -> float:
+    return sum(n * (max(means) - mean) for n, mean in zip(plays, means, strict=True))
+
+
+def delay_selectors(mean_delay: float) -> dict[str, Callable[[], Any]]:
+    return {
+        "UCB1, whatever has arrived": lambda: UCB1(3),
+        'realized balancing, "any"': lambda: RealizedBalancing(3),
+        'realized balancing, "exogenous"': lambda: exogenous(RealizedBalancing(3), int(3 * mean_delay)),
+    }
+
+
+LOSS_SELECTORS: dict[str, Callable[[], Any]] = {
+    'realized balancing, "any"': lambda: RealizedBalancing(3),
+    'UCB1, "any"': lambda: UCB1(3),
+    'EXP3, "any"': lambda: EXP3(3),
+    'balanced elimination, Power(1), "exogenous"': lambda: exogenous(BalancedElimination([Power(1.0)] * 3), WINDOW),
+}
+
+
+def summary(values: Sequence[float]) -> str:
+    error = stdev(values) / sqrt(len(values)) if len(values) > 1 else 0.0
+    return f"{fmean(values):7.0f} ({error:4.0f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=20)
+    seeds = range(parser.parse_args().seeds)
+    print(f"{'mean delay in rounds':45}" + "".join(f"{mean:>16,}" for mean in MEAN_DELAYS))
+    for label in delay_selectors(1.0):
+        cells = []
+        for mean in MEAN_DELAYS:
+            runs = [
+                plays_with_delays(
+                    delay_selectors(mean)[label](), DELAYED, exponential_delays(mean, DELAYED_ROUNDS, seed), seed
+                )
+                for seed in seeds
+            ]
+            cells.append(summary([regret(plays, DELAYED) for plays in runs]))
+        print(f"{label:45}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
+    print("\n1 % of rewards lost: share of the best learner, smallest over seeds")
+    for label, make in LOSS_SELECTORS.items():
+        shares = [
+            plays_with_delays(make(), LOSING, losses(LOST, LOSING_ROUNDS, seed), seed)[-1] / LOSING_ROUNDS
+            for seed in seeds
+        ]
+        print(f"{label:45}{min(shares):16.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
