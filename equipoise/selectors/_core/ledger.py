@@ -230,7 +230,7 @@ class Ledger:
         pooled = {id(entry): entry for entry in self._open.values()}
         for entry in entries:
             pooled.pop(id(entry), None)
-        entries += pooled.values()
+        entries += sorted(pooled.values(), key=attrgetter("round"))
         return {
             **(self._proposals_of(entries) if self._keeps_proposals else {}),
             **{
