@@ -1,34 +1,21 @@
 """A pool that changes, learners that are not available, rounds without evidence and a window: against the reference."""
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.bounds import Bound, LinearSqrt, Observed, Power
-from equipoise.errors import InvalidArgument, NoLearnerAvailable
+from equipoise.errors import NoLearnerAvailable
 from equipoise.learner import Proposal
 from equipoise.selector import Choice
 from equipoise.selectors import (
-    D3RB,
-    ED2RB,
-    EXP3,
-    UCB1,
     BalancedElimination,
-    Corral,
-    EpochBalancing,
-    GreedyMean,
-    RealizedBalancing,
-    StochasticCorral,
-    Uniform,
 )
 from tests.live_reference import LiveReference, LiveRound
-from tests.selectors.subjects import SUBJECTS
 
 STEPS = 16
 BOUNDS = st.one_of(
