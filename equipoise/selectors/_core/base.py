@@ -209,8 +209,10 @@ class KernelSelector(Reporting[P, S, D]):
 
     def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
         """Reward and regret as floats, nan for no regret; raises what `credit` would raise and changes nothing."""
+        return self._check_credit(choice, self._ledger.entry(choice.learner, choice.play), reward, regret)
+
+    def _check_credit(self, choice: Choice, entry: Entry, reward: float, regret: float | None) -> tuple[float, float]:
         number = self.check_reward(reward)
-        entry = self._ledger.entry(choice.learner, choice.play)
         known = nan if regret is None else check_regret(regret)
         if choice.learner in self.observed and isnan(known) and isnan(entry.regret):
             raise InvalidArgument(
@@ -227,14 +229,15 @@ class KernelSelector(Reporting[P, S, D]):
 
         `regret` is what the play adds to an observed bound, if it was not known before.
         """
-        number, known = self.check_credit(choice, reward, regret)
-        learner, play = choice.learner, choice.play
-        entry = self._ledger.entry(learner, play)
+        learner = choice.learner
+        entry = self._ledger.entry(learner, choice.play)
+        number, known = self._check_credit(choice, entry, reward, regret)
         if not choice.evidence:
             entry.left_out = True
         if self._uses_arrivals:
             self.kernels.arrive(self.params, self.kernel_state, learner, number, entry.probability)
-        return self._report(self._credit_resolved(learner, self._ledger.credit(learner, play, number, known)))
+        new = self._credit_resolved(learner, self._ledger.credit(entry, number, known))
+        return self._report(new) if self._unreported else new
 
     def withdraw(self, choice: Choice) -> tuple[D, ...]:
         """Remove an open play, as if its round had not happened; returns the resulting eliminations."""
@@ -261,17 +264,18 @@ class KernelSelector(Reporting[P, S, D]):
             kernels.pool(params, state, entry.reward)
             if self._asks_all and self._in_epoch(entry):
                 kernels.close_round(params, state, entry.learner, entry.reward, entry.regret, entry.proposals)
-        if self._late:
+        late = learner in self._late
+        if late:
             params = self.params_of(learner)
         for entry in plays:
-            regret = entry.regret
             if entry.left_out:
                 self._skip(entry)
                 continue
+            regret = entry.regret
             if self._custom_bounds:
                 regret = self._increment(learner, self._position(learner) + 1, regret)
             kernels.credit(params, state, learner, entry.reward, regret, entry.probability)
-        if learner in self._late:
+        if late:
             self._widen(learner)
         if rewind:
             kernels.rewind(params, state, learner)
