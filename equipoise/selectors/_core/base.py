@@ -26,6 +26,7 @@ from equipoise.selectors._core.ledger import Entry, Resolved
 from equipoise.selectors._core.parts import D, P, S
 from equipoise.selectors._core.proposals import check_regret, gather
 from equipoise.selectors._core.reports import Reporting
+from equipoise.settings.checks import count
 
 
 class KernelSelector(Reporting[P, S, D]):
@@ -108,8 +109,7 @@ class KernelSelector(Reporting[P, S, D]):
     def _check_available(self, available: Collection[int]) -> set[int]:
         allowed = set(available)
         for i in allowed:
-            if not isinstance(i, int | np.integer) or not 0 <= i < self.pool_size:
-                raise InvalidArgument(f"available has {i!r}, but every entry must be from 0 to {self.pool_size - 1}")
+            count("every entry of available", i, least=0, most=self.pool_size - 1)
         return allowed
 
     def replay(self, choice: Choice, available: Collection[int] | None = None) -> None:
@@ -147,12 +147,9 @@ class KernelSelector(Reporting[P, S, D]):
         The certificate adds the width of the rewards to the regret for it. A negative number takes rounds back that
         did not happen.
         """
-        if not isinstance(rounds, int | np.integer) or rounds < -self._unplayed_rounds:
-            raise InvalidArgument(
-                f"rounds is {rounds!r}, but must be a whole number, at least {-self._unplayed_rounds}"
-            )
-        self._unplayed_rounds += int(rounds)
-        self._clock += max(int(rounds), 0)
+        rounds = count("rounds", rounds, least=-self._unplayed_rounds)
+        self._unplayed_rounds += rounds
+        self._clock += max(rounds, 0)
         if self._ledger.window:
             self._expire()
         return self._report(())
