@@ -63,8 +63,8 @@ class Params(NamedTuple):
 
 
 @dataclass(slots=True)
-class Trend:
-    """How the rewards of a learner change over its plays."""
+class Trend(Arrivals):
+    """The rewards of a learner that have arrived, and how they change."""
 
     late_mean: float = 0.0  # mean of the rewards that have arrived, the k-th having weight k
     spread: float = 0.0  # sum of their squared deviations from their running mean
@@ -72,7 +72,6 @@ class Trend:
 
 class State(NamedTuple):
     evidence: evidence.State
-    arrivals: list[Arrivals]
     trends: list[Trend]
 
 
@@ -88,7 +87,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
         n_rounds += account.plays
         n_counted += account.booked_plays
         spread += account.spread
-        n_arrived += state.arrivals[i].plays
+        n_arrived += state.trends[i].plays
         arrived_spread += state.trends[i].spread
     counted_deviation = sqrt(spread / n_counted) if n_counted > 0 else 0.0
     deviation = sqrt(arrived_spread / n_arrived) if n_arrived > 0 else 0.0
@@ -102,7 +101,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
     for i in range(len(accounts)):
         account = accounts[i]
         if account.active and realized_regret(params, account, best_lower, unit) <= params.slack * least_regret:
-            index = optimistic_mean(params, account.plays, state.arrivals[i], state.trends[i], n_rounds, deviation)
+            index = optimistic_mean(params, account.plays, state.trends[i], n_rounds, deviation)
             if index > highest or (index == highest and account.plays < fewest_plays):
                 chosen, highest, fewest_plays = i, index, account.plays
     return chosen, 1.0
@@ -116,15 +115,13 @@ def realized_regret(params: Params, account: Account, best_lower: float, unit: f
 
 
 @kernel
-def optimistic_mean(
-    params: Params, plays: int, arrived: Arrivals, trend: Trend, n_rounds: int, deviation: float
-) -> float:
+def optimistic_mean(params: Params, plays: int, trend: Trend, n_rounds: int, deviation: float) -> float:
     """The index of a learner; before its first reward its mean counts as the highest possible reward."""
     log_share = max(0.0, log(n_rounds / plays))
-    if arrived.plays == 0:
+    if trend.plays == 0:
         mean_reward = params.evidence.high
     else:
-        mean_reward = arrived.rewards / arrived.plays
+        mean_reward = trend.rewards / trend.plays
         # If rewards grow by h whenever plays grow e-fold, the late mean is h/2 above the mean. Half of the growth up to
         # t plays is added, because learning slows down.
         mean_reward += max(0.0, trend.late_mean - mean_reward) * log_share
@@ -142,11 +139,11 @@ def credit(params: Params, state: State, i: int, reward: float, regret: float, p
 @kernel
 def arrive(params: Params, state: State, i: int, reward: float, probability: float) -> None:
     """Add a reward to what the index uses."""
-    arrived, trend, limits = state.arrivals[i], state.trends[i], params.evidence
+    trend, limits = state.trends[i], params.evidence
     middle = (limits.low + limits.high) / 2
-    trend.spread = add_spread(trend.spread, arrived.plays, arrived.rewards, middle, reward)
-    add_arrival(arrived, reward)
-    trend.late_mean += (reward - trend.late_mean) * 2.0 / (arrived.plays + 1.0)
+    trend.spread = add_spread(trend.spread, trend.plays, trend.rewards, middle, reward)
+    add_arrival(trend, reward)
+    trend.late_mean += (reward - trend.late_mean) * 2.0 / (trend.plays + 1.0)
 
 
 def check_slack(name: str, slack: float) -> float:
@@ -212,13 +209,12 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
         return Params(limits, self.floor, self.slack, self.optimism)
 
     def _make_state(self, accounts: evidence.State) -> State:
-        return State(accounts, [Arrivals() for _ in accounts.accounts], [Trend() for _ in accounts.accounts])
+        return State(accounts, [Trend() for _ in accounts.accounts])
 
     def _grow(self) -> None:
-        self.kernel_state.arrivals.append(Arrivals())
         self.kernel_state.trends.append(Trend())
 
     def _adopt_evidence(self) -> None:
-        adopt(self.kernel_state.arrivals, self.evidence.accounts)
+        adopt(self.kernel_state.trends, self.evidence.accounts)
         for trend, account in zip(self.kernel_state.trends, self.evidence.accounts, strict=True):
             trend.spread = account.spread

@@ -27,6 +27,7 @@ from equipoise.errors import EquipoiseError
 from equipoise.selector import Selector, traits_of
 from equipoise.testing.checks import ERRORS, always, generator, require, require_error, run_checks, size_in_bytes
 from equipoise.testing.learners import require_plain, require_same_arrays
+from equipoise.testing.live import LIVE_CHECKS
 from equipoise.testing.simulated import (
     N_ROUNDS,
     Subject,
@@ -398,4 +399,5 @@ CHECKS: dict[Callable[[Subject], None], Callable[[Selector], bool]] = {
     config_rebuilds_an_equal_selector: can_be_rebuilt,
     reordering_learners_changes_no_more_than_how_ties_break: can_be_rebuilt_in_another_order,
     memory_does_not_grow_with_resolved_rounds: always,
+    **LIVE_CHECKS,
 }

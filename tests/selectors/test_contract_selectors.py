@@ -242,8 +242,8 @@ class IsCopiedByReference(Sound):
 
 
 class ReplaysTheFirstLearner(Sound):
-    def replay(self, choice):
-        super().replay(choice._replace(learner=0))
+    def replay(self, choice, available=None):
+        super().replay(choice._replace(learner=0), available)
 
 
 class TakesAnyState(Sound):
@@ -256,9 +256,9 @@ class IsNeverTheSame(Sound):
 
     calls = 0
 
-    def choose(self, rng=None):
-        if rng is not None:
-            return super().choose(rng)
+    def choose(self, rng=None, available=None):
+        if rng is not None or available is not None:
+            return super().choose(rng, available)
         IsNeverTheSame.calls += 1
         learner = self.active[IsNeverTheSame.calls % len(self.active)]
         return Choice(learner, self._begin(learner, 1.0), 1.0)
@@ -274,6 +274,35 @@ class SharesACounter(Sound):
     @_draws.setter
     def _draws(self, value):
         self.common[0] = value
+
+
+class ChoosesAnybody(Sound):
+    def choose(self, rng=None, available=None):
+        return super().choose(rng)
+
+
+class AnnouncesAnotherChoice(Sound):
+    def choice_probabilities(self, available=None):
+        return super().choice_probabilities()
+
+
+class CountsEverything(Sound):
+    def observe(self, choice, proposals):
+        super().observe(choice._replace(evidence=True), proposals)
+
+    def credit(self, choice, reward, regret=None):
+        return super().credit(choice._replace(evidence=True), reward, regret)
+
+
+class ForgetsTheWindow(Sound):
+    def restore(self, state):
+        super().restore({**state, "delays": np.zeros_like(state["delays"])})
+
+
+class ForgetsTheBudget(Sound):
+    def remove_learner(self, learner):
+        super().remove_learner(learner)
+        self._late = {i: late._replace(delta=0.0) for i, late in self._late.items()}
 
 
 class ShowsActiveOnesOnly(Sound):
@@ -353,6 +382,11 @@ OFFENDERS: list[tuple[type[Any], str]] = [
     (ForgetsASetting, "config rebuilds an equal selector"),
     (PrefersTheFirst, "reordering learners changes no more than how ties break"),
     (RemembersEverything, "memory does not grow with resolved rounds"),
+    (ChoosesAnybody, "only available learners are chosen"),
+    (AnnouncesAnotherChoice, "its choice probabilities are those of its choices"),
+    (CountsEverything, "rounds without evidence prove nothing"),
+    (ForgetsTheWindow, "a window of evidence survives saving"),
+    (ForgetsTheBudget, "learners come and go or are refused with a reason"),
 ]
 
 

@@ -5,9 +5,18 @@ exponential number of rounds. The yardstick is UCB1 over learners, which counts 
 keeps its guarantee and its certificates, which use valid evidence only, and must not pay for that with regret.
 Losses: success probabilities .1, .2 and .7, 20,000 rounds, 1 % of the rewards never arrive, no deadline.
 
-Regret against the best learner, mean over seeds (standard error), as printed for 20 seeds:
+Regret against the best learner, mean over 20 seeds (standard error):
 
-TABLE
+| mean delay in rounds | 500 | 2,000 | 5,000 |
+|---|---|---|---|
+| UCB1, whatever has arrived | 148 (4) | 156 (5) | 148 (6) |
+| realized balancing, "any" | 121 (4) | 113 (3) | 126 (6) |
+| realized balancing, "exogenous", window three mean delays | 121 (4) | 113 (3) | 126 (6) |
+
+With such small means no evidence excludes a learner, so that both levels of delays choose alike.
+Losses, smallest share of the best learner over 20 seeds: realized balancing .930 (.95 or more in 19 of them), UCB1
+.998, EXP3 .991, balanced elimination .973. Where the evidence of realized balancing is blocked early, its admission
+rule makes it play the second best learner too.
 """
 
 from __future__ import annotations

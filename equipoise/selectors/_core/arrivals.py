@@ -7,14 +7,16 @@ once, these sums are those of the evidence.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.base import EvidenceSelector, P
+from equipoise.selectors._core.base import EvidenceSelector
 from equipoise.selectors._core.evidence import add
 from equipoise.selectors._core.nested import HasParams
+from equipoise.selectors._core.parts import P
 
 
 @dataclass(slots=True)
@@ -62,7 +64,7 @@ class ArrivalSelector(EvidenceSelector[P, State]):
         adopt(self.kernel_state.arrivals, self.evidence.accounts)
 
 
-def adopt(arrivals: list[Arrivals], accounts: list[evidence.Account]) -> None:
+def adopt(arrivals: Sequence[Arrivals], accounts: list[evidence.Account]) -> None:
     """Set the arrivals to what counts as evidence."""
     for row, account in zip(arrivals, accounts, strict=True):
         row.plays, row.rewards, row.rewards_carry = account.booked_plays, account.rewards, account.rewards_carry

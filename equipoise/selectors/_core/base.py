@@ -26,6 +26,7 @@ from equipoise.selectors._core.ledger import Entry, Resolved
 from equipoise.selectors._core.parts import D, P, S
 from equipoise.selectors._core.proposals import check_regret, gather
 from equipoise.selectors._core.reports import Reporting
+from equipoise.settings.checks import count
 
 
 class KernelSelector(Reporting[P, S, D]):
@@ -108,8 +109,7 @@ class KernelSelector(Reporting[P, S, D]):
     def _check_available(self, available: Collection[int]) -> set[int]:
         allowed = set(available)
         for i in allowed:
-            if not isinstance(i, int | np.integer) or not 0 <= i < self.pool_size:
-                raise InvalidArgument(f"available has {i!r}, but every entry must be from 0 to {self.pool_size - 1}")
+            count("every entry of available", i, least=0, most=self.pool_size - 1)
         return allowed
 
     def replay(self, choice: Choice, available: Collection[int] | None = None) -> None:
@@ -147,12 +147,9 @@ class KernelSelector(Reporting[P, S, D]):
         The certificate adds the width of the rewards to the regret for it. A negative number takes rounds back that
         did not happen.
         """
-        if not isinstance(rounds, int | np.integer) or rounds < -self._unplayed_rounds:
-            raise InvalidArgument(
-                f"rounds is {rounds!r}, but must be a whole number, at least {-self._unplayed_rounds}"
-            )
-        self._unplayed_rounds += int(rounds)
-        self._clock += max(int(rounds), 0)
+        rounds = count("rounds", rounds, least=-self._unplayed_rounds)
+        self._unplayed_rounds += rounds
+        self._clock += max(rounds, 0)
         if self._ledger.window:
             self._expire()
         return self._report(())
@@ -209,8 +206,10 @@ class KernelSelector(Reporting[P, S, D]):
 
     def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
         """Reward and regret as floats, nan for no regret; raises what `credit` would raise and changes nothing."""
+        return self._check_credit(choice, self._ledger.entry(choice.learner, choice.play), reward, regret)
+
+    def _check_credit(self, choice: Choice, entry: Entry, reward: float, regret: float | None) -> tuple[float, float]:
         number = self.check_reward(reward)
-        entry = self._ledger.entry(choice.learner, choice.play)
         known = nan if regret is None else check_regret(regret)
         if choice.learner in self.observed and isnan(known) and isnan(entry.regret):
             raise InvalidArgument(
@@ -227,14 +226,15 @@ class KernelSelector(Reporting[P, S, D]):
 
         `regret` is what the play adds to an observed bound, if it was not known before.
         """
-        number, known = self.check_credit(choice, reward, regret)
-        learner, play = choice.learner, choice.play
-        entry = self._ledger.entry(learner, play)
+        learner = choice.learner
+        entry = self._ledger.entry(learner, choice.play)
+        number, known = self._check_credit(choice, entry, reward, regret)
         if not choice.evidence:
             entry.left_out = True
         if self._uses_arrivals:
             self.kernels.arrive(self.params, self.kernel_state, learner, number, entry.probability)
-        return self._report(self._credit_resolved(learner, self._ledger.credit(learner, play, number, known)))
+        new = self._credit_resolved(learner, self._ledger.credit(entry, number, known))
+        return self._report(new) if self._unreported else new
 
     def withdraw(self, choice: Choice) -> tuple[D, ...]:
         """Remove an open play, as if its round had not happened; returns the resulting eliminations."""
@@ -261,17 +261,18 @@ class KernelSelector(Reporting[P, S, D]):
             kernels.pool(params, state, entry.reward)
             if self._asks_all and self._in_epoch(entry):
                 kernels.close_round(params, state, entry.learner, entry.reward, entry.regret, entry.proposals)
-        if self._late:
+        late = learner in self._late
+        if late:
             params = self.params_of(learner)
         for entry in plays:
-            regret = entry.regret
             if entry.left_out:
                 self._skip(entry)
                 continue
+            regret = entry.regret
             if self._custom_bounds:
                 regret = self._increment(learner, self._position(learner) + 1, regret)
             kernels.credit(params, state, learner, entry.reward, regret, entry.probability)
-        if learner in self._late:
+        if late:
             self._widen(learner)
         if rewind:
             kernels.rewind(params, state, learner)

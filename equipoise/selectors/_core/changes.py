@@ -193,5 +193,5 @@ class Changing(SelectorParts[P, S, D]):
         for round_, code in zip(state["added"].tolist(), codes[self.n_learners :], strict=True):
             self._add_row(bound_of(code) if self._bounds else None, round_)
         self._removed = {int(i): int(round_) for i, round_ in state["removed"]}
-        code, self._ledger.window = (int(number) for number in state["delays"])
-        self.delays = DELAYS[code]
+        level, window = state["delays"].tolist()
+        self.delays, self._ledger.window = DELAYS[level], window

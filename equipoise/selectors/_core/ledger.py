@@ -142,13 +142,13 @@ class Ledger:
             self._uncount(entry.learner)
         entry.regret = regret
 
-    def credit(self, learner: int, ticket: int, reward: float, regret: float) -> Resolved:
+    def credit(self, entry: Entry, reward: float, regret: float) -> Resolved:
         """Record the reward of an open play; returns what is complete now, to be credited at once."""
-        entry = self.entry(learner, ticket)
+        learner = entry.learner
         if not isnan(regret):
             self.observe(entry, regret)
         entry.reward = reward
-        del self._open[learner, ticket]
+        del self._open[learner, entry.ticket]
         if entry.queued and not entry.left_out:
             self.waiting[learner] += 1
         return self.advance(learner)
@@ -230,7 +230,7 @@ class Ledger:
         pooled = {id(entry): entry for entry in self._open.values()}
         for entry in entries:
             pooled.pop(id(entry), None)
-        entries += pooled.values()
+        entries += sorted(pooled.values(), key=attrgetter("round"))
         return {
             **(self._proposals_of(entries) if self._keeps_proposals else {}),
             **{

@@ -11,7 +11,8 @@ import numpy as np
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.base import EvidenceSelector, P
+from equipoise.selectors._core.base import EvidenceSelector
+from equipoise.selectors._core.parts import P
 from equipoise.selectors._core.settings import CertificateSettings, Seeded
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count

@@ -82,9 +82,9 @@ class Saving(Changing[P, S, D]):
             raise InvalidArgument(f"state format is {int(state['format'][0])}, but must be {FORMAT}")
         self._check_changes(state)
         accounts = next((name for name in state if name.endswith("accounts.bound_kind")), "").removesuffix("bound_kind")
-        kinds, *numbers = (state.get(f"{accounts}bound_{part}") for part in ("kind", "coefficient", "shape"))
-        check_shapes(state, {f"{accounts}bound_kind": (self.pool_size + state["added"].size,)})
-        self._load_changes(state, list(zip(*(np.ravel(part).tolist() for part in (kinds, *numbers)), strict=True)))
+        columns = [f"{accounts}bound_{part}" for part in ("kind", "coefficient", "shape")]
+        check_shapes(state, dict.fromkeys(columns, (self.pool_size + state["added"].size,)))
+        self._load_changes(state, list(zip(*(state[name].tolist() for name in columns), strict=True)))
         ledger = {name.removeprefix("ledger."): array for name, array in state.items() if name.startswith("ledger.")}
         check_columns(self.kernel_state, state)
         eliminated_at = state[f"{accounts}eliminated_at"]
@@ -106,10 +106,10 @@ class Saving(Changing[P, S, D]):
     def _converted(self, state: Mapping[str, AnyArray]) -> State:
         """The state of an earlier release in the present form."""
         template, draws = self.clone().state(), state.get("draws")
-        n_rounds, queued = np.size(state.get("ledger.learners")), state.get("ledger.credited")
+        queued = state.get("ledger.credited")
         if draws is None or queued is None or np.shape(draws) != (1,):
             raise InvalidArgument("state has no format, and no draws or ledger.credited as states without one have")
-        last = int(draws[0])
+        last, n_rounds = int(draws[0]), queued.size
         current = {name: np.copy(array) for name, array in state.items() if name != "ledger.credited"}
         for name in template:
             former = name.removeprefix("evidence.")

@@ -31,8 +31,9 @@ from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.selector import Choice
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.base import EvidenceSelector, P
+from equipoise.selectors._core.base import EvidenceSelector
 from equipoise.selectors._core.evidence import KEEP, REPLAY, TEACH
+from equipoise.selectors._core.parts import P
 from equipoise.selectors._core.sampling import Odds, SamplingSettings, chances, sample
 
 
