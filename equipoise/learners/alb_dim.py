@@ -27,7 +27,7 @@ from equipoise.learner import Proposal
 from equipoise.learners._core.base import Kernels, Seeded
 from equipoise.learners._core.linear import EllipsoidLearner
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, restart, update_offered
-from equipoise.learners._core.selecting import SelectingLearner, mask_features, optimistic_proposal, uniform_proposal
+from equipoise.learners._core.selecting import ExploringLearner, mask_features, optimistic_proposal, uniform_proposal
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
 from equipoise.types import Array, Integers
@@ -84,7 +84,7 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 
 
 @configurable
-class ALBDim(Seeded[Params, Memory], EllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
+class ALBDim(Seeded[Params, Memory], EllipsoidLearner[Params, Memory], ExploringLearner[Params, Memory]):
     """Optimistic least squares on the features that turn out to have nonzero coefficients.
 
     A context is a K x d matrix with one offered action per row and d >= dim columns; K may change from round to round.
@@ -122,6 +122,7 @@ class ALBDim(Seeded[Params, Memory], EllipsoidLearner[Params, Memory], Selecting
     first_phase: int = setting(default=2500, check=partial(count, most=2**31))
 
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
+    explores = staticmethod(explores)
 
     def _set_up(self) -> None:
         super()._set_up()

@@ -130,7 +130,7 @@ class ALBNorm(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, M
     first_epoch: int = setting(default=128, check=partial(count, most=2**31))
 
     accepts = frozenset({"off_policy"})
-    provides = frozenset({"lower", "regret", "greedy", "value"})
+    provides = frozenset({"lower", "regret", "greedy", "value", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def _set_up(self) -> None:

@@ -10,12 +10,12 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
-from equipoise.learner import Proposal
+from equipoise.learner import Proposal, one_hot
 from equipoise.learners._core.base import Kernels
 from equipoise.learners._core.finite import FeaturelessLearner
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
-from equipoise.types import Array
+from equipoise.types import Array, Context
 
 MAX_ACTIONS = 2**31
 
@@ -60,7 +60,7 @@ class Constant(FeaturelessLearner[Params, Memory]):
     action: int = setting(check=partial(count, least=0, most=MAX_ACTIONS - 1), kw_only=False)
 
     accepts = frozenset({"off_policy", "weight"})
-    provides = frozenset({"greedy"})
+    provides = frozenset({"greedy", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def _set_up(self) -> None:
@@ -70,6 +70,10 @@ class Constant(FeaturelessLearner[Params, Memory]):
 
     def default_name(self) -> str:
         return f"Constant({self.action})"
+
+    def pmf(self, context: Context) -> Array:
+        """1 for the action and 0 for the others. With context None the last entry is that of the action."""
+        return one_hot(self.action, self.action + 1) if context is None else super().pmf(context)
 
     def check_n_actions(self, n_actions: int) -> None:
         if n_actions <= self.action:

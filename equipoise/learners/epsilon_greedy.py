@@ -41,15 +41,20 @@ class Memory(NamedTuple):
 def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> Proposal:
     n_actions = len(actions)
     greedy = int(memory.mean_rewards[:n_actions].argmax())
-    action, probability = greedy, params.epsilon / n_actions
-    number = rng.random()
+    action, number = greedy, rng.random()
     if number < params.epsilon:
         # Given that number < epsilon, number / epsilon is uniform on [0, 1); rounding may make it 1.
         action = min(int(number / params.epsilon * n_actions), n_actions - 1)
-    if action == greedy:
-        probability += 1.0 - params.epsilon
     value = float(memory.mean_rewards[action])
+    probability = probability_of(params, n_actions, action == greedy)
     return Proposal(action, -inf, nan, probability, greedy, value if value < inf else nan)
+
+
+@kernel
+def probability_of(params: Params, n_actions: int, is_greedy: bool) -> float:
+    """The probability of the greedy arm, or of any other offered one."""
+    explored = params.epsilon / n_actions
+    return explored + (1.0 - params.epsilon) if is_greedy else explored
 
 
 @kernel
@@ -90,7 +95,7 @@ class EpsilonGreedy(FiniteLearner[Params, Memory], Seeded[Params, Memory]):
     epsilon: float = setting(check=fraction)
 
     accepts = frozenset({"weight"})
-    provides = frozenset({"greedy"})  # and "value" once the arm has been played
+    provides = frozenset({"greedy", "pmf"})  # and "value" once the arm has been played
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def _set_up(self) -> None:
@@ -98,6 +103,13 @@ class EpsilonGreedy(FiniteLearner[Params, Memory], Seeded[Params, Memory]):
         self.params = Params(self.epsilon)
         sums = (np.zeros(self.arms), np.zeros(self.arms))
         self.memory = Memory(np.zeros(self.arms, np.int64), *sums, np.full(self.arms, np.inf))
+
+    def _pmf(self, actions: Array) -> Array:
+        n_actions = len(actions)
+        probabilities = np.full(n_actions, probability_of(self.params, n_actions, False))
+        greedy = int(self.memory.mean_rewards[:n_actions].argmax())
+        probabilities[greedy] = probability_of(self.params, n_actions, True)
+        return probabilities
 
     def default_name(self) -> str:
         return f"EpsilonGreedy({self.epsilon:g})"

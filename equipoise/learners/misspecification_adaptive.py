@@ -55,15 +55,22 @@ class Memory(NamedTuple):
 
 @kernel
 def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> Proposal:
+    mixture = pmf(params, memory, actions)
+    action = sample_index(mixture, rng.random())
+    means = predict(memory.ridges[int(memory.weights.argmax())], actions)  # of the level with the largest weight
+    value = min(max(float(means[action]), params.low), params.high)
+    return Proposal(action, -inf, nan, float(mixture[action]), int(means.argmax()), value)
+
+
+@kernel
+def pmf(params: Params, memory: Memory, actions: Array) -> Array:
+    """sum_m q_m p_m: the distribution of the action."""
     mixture = np.zeros(len(actions))
     for m in range(len(memory.weights)):
         probabilities = level_probabilities(params, memory, m, actions)
         for k in range(len(actions)):
             mixture[k] += memory.weights[m] * probabilities[k]
-    action = sample_index(mixture, rng.random())
-    means = predict(memory.ridges[int(memory.weights.argmax())], actions)  # of the level with the largest weight
-    value = min(max(float(means[action]), params.low), params.high)
-    return Proposal(action, -inf, nan, min(float(mixture[action]), 1.0), int(means.argmax()), value)
+    return np.minimum(mixture, 1.0)  # rounding of a single action's sum may exceed 1
 
 
 @kernel
@@ -177,3 +184,6 @@ class MisspecificationAdaptive(Seeded[Params, Memory], SelectingLearner[Params, 
             np.zeros(n_levels),
             np.full(n_levels, float(n_levels)),
         )
+
+    def _pmf(self, actions: Array) -> Array:
+        return pmf(self.params, self.memory, actions)

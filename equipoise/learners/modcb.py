@@ -42,7 +42,7 @@ from equipoise.learner import Proposal
 from equipoise.learners._core.base import Kernels, Seeded
 from equipoise.learners._core.linear import MIN_REGULARIZATION, RangedEllipsoidLearner, check_dim
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, restart, update_offered
-from equipoise.learners._core.selecting import SelectingLearner, mask_features, optimistic_proposal, uniform_proposal
+from equipoise.learners._core.selecting import ExploringLearner, mask_features, optimistic_proposal, uniform_proposal
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import probability
 from equipoise.types import Array, Integers
@@ -188,7 +188,7 @@ def check_dims(name: str, dims: object) -> tuple[int, ...]:
 
 
 @configurable
-class ModCB(Seeded[Params, Memory], RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
+class ModCB(Seeded[Params, Memory], RangedEllipsoidLearner[Params, Memory], ExploringLearner[Params, Memory]):
     """Optimistic least squares on the smallest of several nested sets of features that suffices.
 
     A context is a K x d matrix with one offered action per row and as many columns as the largest of `dims`, or more; K
@@ -230,6 +230,7 @@ class ModCB(Seeded[Params, Memory], RangedEllipsoidLearner[Params, Memory], Sele
     exploration: float = setting(default=1 / 3, check=probability)
 
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
+    explores = staticmethod(explores)
 
     def _set_up(self) -> None:
         self.dim = self.dims[-1]

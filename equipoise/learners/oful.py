@@ -21,6 +21,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
 from equipoise.learners._core.ball import Ball, check_ball_action, farthest_point
@@ -114,7 +115,7 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     misspecification: float = setting(default=0.0, check=non_negative)
 
     accepts = frozenset({"off_policy", "weight"})
-    provides = frozenset({"lower", "regret", "greedy", "value"})
+    provides = frozenset({"lower", "regret", "greedy", "value", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def _set_up(self) -> None:
@@ -134,6 +135,12 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
         if isinstance(context, Ball):
             return self._decide_on(context)
         return decide(self.params, self.memory, self.check_context(context), rng)
+
+    def pmf(self, context: Context) -> Array:
+        """1 for the proposed action and 0 for the others; a `Ball` offers too many to list."""
+        if isinstance(context, Ball):
+            raise InvalidArgument(f"context is {context}, but must offer finitely many actions for pmf")
+        return super().pmf(context)
 
     def _decide_on(self, ball: Ball) -> Proposal:
         ball.check_for(self.dim, self.action_bound)

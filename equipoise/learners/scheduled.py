@@ -89,7 +89,7 @@ class Scheduled(FeaturelessLearner[Params, Memory]):
     shape: float = setting(check=real, kw_only=False)
     gap: float = setting(default=0.4, check=positive)
 
-    provides = frozenset({"regret", "greedy"})
+    provides = frozenset({"regret", "greedy", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def _set_up(self) -> None:

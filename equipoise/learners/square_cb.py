@@ -43,13 +43,18 @@ class Params(NamedTuple):
 
 @kernel
 def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generator) -> Proposal:
-    rate = learning_rate(params, ridge, len(actions))
     means = predict(ridge, actions)
     greedy = int(means.argmax())
-    probabilities = inverse_gap_weights(means, greedy, rate, params.low, params.high)
+    probabilities = pmf(params, ridge, means, greedy)
     action = sample_index(probabilities, rng.random())
     value = min(max(float(means[action]), params.low), params.high)
     return Proposal(action, -inf, nan, float(probabilities[action]), greedy, value)
+
+
+@kernel
+def pmf(params: Params, ridge: Ridge, means: Array, greedy: int) -> Array:
+    """The probability of every offered action, given its predictions."""
+    return inverse_gap_weights(means, greedy, learning_rate(params, ridge, len(means)), params.low, params.high)
 
 
 @kernel
@@ -125,6 +130,7 @@ class SquareCB(Seeded[Params, Ridge], RidgeLearner[Params]):
     delta: float = setting(default=0.01, check=probability)
     misspecification: float = setting(default=0.0, check=non_negative)
 
+    provides = frozenset({"greedy", "value", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def _set_up(self) -> None:
@@ -132,3 +138,7 @@ class SquareCB(Seeded[Params, Ridge], RidgeLearner[Params]):
         low, high = self.reward_range
         penalty = self.regularization * self.norm_bound**2 + (high - low) ** 2 * log(2 / self.delta)
         self.params = Params(self.dim, self.scale, self.misspecification, penalty, low, high)
+
+    def _pmf(self, actions: Array) -> Array:
+        means = predict(self.memory, actions)
+        return pmf(self.params, self.memory, means, int(means.argmax()))

@@ -139,7 +139,7 @@ class UCB(FiniteLearner[Params, Memory], Ranged):
     delta: float = setting(default=0.01, check=probability)
 
     accepts = frozenset({"weight"})
-    provides = frozenset({"lower", "regret", "greedy", "value"})
+    provides = frozenset({"lower", "regret", "greedy", "value", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def _set_up(self) -> None:

@@ -22,7 +22,7 @@ from equipoise.learners import (
     SquareCB,
 )
 from equipoise.problems.finite_mdp import one_hot
-from equipoise.testing.learners import ContextSource, random_actions
+from equipoise.testing.plays import ContextSource, random_actions
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES
 
 # Every registered class with settings that differ from the defaults where there are any, and the contexts it takes.

@@ -17,7 +17,7 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.streams import LEARNERS, open_stream, seek
-from equipoise.learner import Proposal
+from equipoise.learner import Proposal, one_hot
 from equipoise.settings import Configured, configurable, optional, setting
 from equipoise.settings.checks import LARGEST, count, interval, non_negative, real, text
 from equipoise.types import Action, AnyArray, Array, Context, State
@@ -147,6 +147,20 @@ class KernelLearner(Named, Generic[ParamsT, MemoryT]):
 
     def _own_generator(self) -> np.random.Generator | None:
         return None
+
+
+class IndexLearner(KernelLearner[ParamsT, MemoryT]):
+    """A learner whose actions are indices of finitely many offers."""
+
+    def pmf(self, context: Context) -> Array:
+        """The probability of every offered action, given the context and what has been learned. Changes nothing."""
+        if "pmf" not in self.provides:
+            raise InvalidArgument(f"{self.name} has no pmf: the probabilities of its actions have no closed form")
+        return self._pmf(self.check_context(context))
+
+    def _pmf(self, actions: Array) -> Array:
+        """The probabilities of offered actions; a learner that draws random numbers overrides it."""
+        return one_hot(self.kernels.decide(self.params, self.memory, actions, None).action, len(actions))
 
 
 @configurable

@@ -7,13 +7,13 @@ from functools import partial
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT, as_matrix, check_entries
+from equipoise.learners._core.base import IndexLearner, MemoryT, ParamsT, as_matrix, check_entries
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
 from equipoise.types import Array, Context
 
 
-class FeaturelessLearner(KernelLearner[ParamsT, MemoryT]):
+class FeaturelessLearner(IndexLearner[ParamsT, MemoryT]):
     """A learner that uses only the number of offered actions.
 
     A context is None, which offers `_all_actions`, or a matrix with one offered action per row; its columns are

@@ -13,7 +13,7 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
-from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT, Ranged, as_matrix, check_entries, check_index
+from equipoise.learners._core.base import IndexLearner, MemoryT, ParamsT, Ranged, as_matrix, check_entries, check_index
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, update, update_offered
 from equipoise.settings import configurable, setting
@@ -34,7 +34,7 @@ def learn(params: object, ridge: Ridge, actions: Array, action: int, reward: flo
 
 
 @configurable
-class LinearLearner(KernelLearner[ParamsT, MemoryT]):
+class LinearLearner(IndexLearner[ParamsT, MemoryT]):
     """Least squares on the first `dim` features of the offered actions.
 
     A context is a K x d matrix of actions with d >= dim and row norms of at most `action_bound`; K may change from

@@ -7,8 +7,10 @@ dimensions, with an estimate of zero elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from math import inf, nan, sqrt
+from typing import ClassVar
 
 import numpy as np
 
@@ -85,7 +87,7 @@ class SelectingLearner(LinearLearner[ParamsT, MemoryT]):
     context is arm k, and there are at most `arms` rows.
     """
 
-    provides = frozenset({"greedy", "value"})
+    provides = frozenset({"greedy", "value", "pmf"})
     arms: int = 0
 
     def check_context(self, context: Context) -> Array:
@@ -93,6 +95,16 @@ class SelectingLearner(LinearLearner[ParamsT, MemoryT]):
         if self.arms and len(actions) > self.arms:
             raise InvalidArgument(f"context has {len(actions)} rows, but must have at most arms = {self.arms}")
         return actions
+
+
+class ExploringLearner(SelectingLearner[ParamsT, MemoryT]):
+    """A selecting learner that plays uniformly random actions in the rounds in which `explores` says so."""
+
+    explores: ClassVar[Callable[..., bool]]  # kernel over (params, memory)
+
+    def _pmf(self, actions: Array) -> Array:
+        explored = type(self).explores(self.params, self.memory)
+        return np.full(len(actions), 1.0 / len(actions)) if explored else super()._pmf(actions)
 
 
 check_arms = partial(count, most=10_000)
