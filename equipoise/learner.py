@@ -35,6 +35,7 @@ import numpy as np
 
 from equipoise._deprecated import provided_as_offers
 from equipoise.errors import IncompatibleLearner, InvalidArgument
+from equipoise.features import Offers
 from equipoise.types import Action, Array, Config, Context, Outcome, State
 
 ACCEPTS = frozenset({"off_policy", "agreed", "weight", "probability"})
@@ -223,8 +224,8 @@ class AdaptedLearner:
         action = None if self.randomized else self.decide(context).action
         if not isinstance(action, int | np.integer):
             return None
-        is_matrix = isinstance(context, np.ndarray) and context.ndim == 2
-        return one_hot(int(action), len(context) if is_matrix else int(action) + 1)
+        finite = isinstance(context, Offers) or (isinstance(context, np.ndarray) and context.ndim == 2)
+        return one_hot(int(action), len(context) if finite else int(action) + 1)
 
     def regret_after(self, proposed: float, outcome: Outcome) -> float:
         """What a play adds to the observed regret bound: by `regret_of` if the learner has it, else as proposed."""

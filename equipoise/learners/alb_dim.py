@@ -2,13 +2,14 @@
 
 theta* is sparse, with unknown support. Phase i plays optimistic least squares on the selected coordinates for 25^i T_0
 rounds, then uniformly random actions for 5^i sqrt(T_0) rounds. A regression on all random rounds so far then selects
-the coordinates whose estimate is at least half of 2^{-(i+1)} in magnitude. As the number of random rounds grows like
+the coordinates whose estimate is at least half of 2^{-(i+1)} S in magnitude. As the number of random rounds grows like
 5^i, the error of the estimates is about 5^{-i/2}, less than the threshold, so that eventually exactly the support is
 selected; the random rounds cost only the square root of the number of rounds.
 
 Reference: Ghosh, Sankararaman and Ramchandran (2021), "Problem-complexity adaptive model selection for stochastic
 linear bandits", algorithm ALB for the unknown dimension.
-Symbols: T_0 first_phase, eps_i = 2^{-i} twice the threshold, delta_i delta / 2^{i+1}, D_i kept.
+Symbols: T_0 first_phase, eps_i = 2^{-i} S twice the threshold, S norm_bound (1 in the reference), delta_i
+delta / 2^{i+1}, D_i kept.
 "-style" because the text of the algorithm was not available for a line-by-line comparison (the bases 25 and 5 are from
 memory; any bases with a square root above 2 work). Choices made here: the optimistic regression restarts in each phase;
 the regression on random rounds has a ridge penalty of 1e-6 action_bound^2, which makes the estimate unique.
@@ -40,6 +41,7 @@ class Params(NamedTuple):
     delta: float
     regularization: float
     bias: float  # sqrt(lambda) S
+    norm_bound: float  # S
     first_phase: int
     first_random: int
 
@@ -77,7 +79,7 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
     if memory.played[0] == params.first_phase * 25**phase + params.first_random * 5**phase:
         memory.phase[0] += 1
         memory.played[0] = 0
-        threshold = 0.5 * 0.5 ** memory.phase[0]
+        threshold = 0.5 * 0.5 ** memory.phase[0] * params.norm_bound
         for j in range(len(memory.kept)):
             memory.kept[j] = 1.0 if abs(memory.random_ridge.theta[j]) >= threshold else 0.0
         restart(memory.ridge, params.regularization)
@@ -98,7 +100,8 @@ class ALBDim(Seeded[Params, Memory], EllipsoidLearner[Params, Memory], Exploring
         noise^2 divided by the variance of random actions; otherwise the first selections are wrong and are corrected
         later. Default: 2500.
     noise
-        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
+        Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of
+        the reward range, which always suffices.
     norm_bound
         Upper bound on the norm of the true parameter theta*, positive. Default: 1.
     action_bound
@@ -131,6 +134,7 @@ class ALBDim(Seeded[Params, Memory], EllipsoidLearner[Params, Memory], Exploring
             self.delta,
             self.regularization,
             self.ellipsoid.bias,
+            self.norm_bound,
             self.first_phase,
             ceil(sqrt(self.first_phase)),
         )

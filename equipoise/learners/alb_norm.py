@@ -103,7 +103,8 @@ class ALBNorm(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, M
     first_epoch
         Length of the first epoch in rounds; every epoch is twice as long as the one before. Default: 128.
     noise
-        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
+        Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of
+        the reward range, which always suffices.
     norm_bound
         Initial upper bound on the norm of theta*, positive. Default: 1.
     action_bound
@@ -113,7 +114,7 @@ class ALBNorm(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, M
     delta
         Probability in (0, 1) that the confidence ellipsoid ever fails to contain theta*. Default: 0.01.
     reward_range
-        Interval (low, high) that contains all expected rewards. Default: (0, 1).
+        Interval (low, high) that contains all expected rewards. Default: the portfolio's, or (0, 1).
     name
         Name of the learner in tables and certificates. Default: made from the other settings.
 
@@ -152,3 +153,6 @@ class ALBNorm(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, M
             np.array([self.norm_bound]),
             np.array([1]),
         )
+
+    def _rows_are_arms(self) -> bool:
+        return self.arms > 0

@@ -23,7 +23,7 @@ from equipoise.learners._core.base import Kernels, Seeded
 from equipoise.learners._core.finite import FiniteLearner
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import fraction
-from equipoise.types import Array, Integers
+from equipoise.types import Array, Context, Integers
 
 
 class Params(NamedTuple):
@@ -72,13 +72,15 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 class EpsilonGreedy(FiniteLearner[Params, Memory], Seeded[Params, Memory]):
     """Plays the arm of highest mean reward, or with probability `epsilon` an arm drawn uniformly.
 
-    A context is None, which offers all arms, or a K x d matrix whose rows stand for the first K arms; its columns are
-    ignored and K may change from round to round.
+    A context is a K x d matrix whose rows stand for the first K arms, or `Offers`, whose arms are addressed by id if
+    they have ids: then they may come and go. Features are ignored. Any other context, such as None, offers all arms.
 
     Parameters
     ----------
     arms
-        Number of arms, at least 1.
+        Number of arms, at least 1; with ids, how many are expected in all (there may be more).
+    window
+        Number of lessons after which an id that is no longer offered is forgotten. Default: 10000.
     epsilon
         Probability of exploration, in [0, 1].
     seed
@@ -101,13 +103,15 @@ class EpsilonGreedy(FiniteLearner[Params, Memory], Seeded[Params, Memory]):
     def _set_up(self) -> None:
         super()._set_up()
         self.params = Params(self.epsilon)
-        sums = (np.zeros(self.arms), np.zeros(self.arms))
-        self.memory = Memory(np.zeros(self.arms, np.int64), *sums, np.full(self.arms, np.inf))
 
-    def _pmf(self, actions: Array) -> Array:
+    def new_memory(self, n_arms: int) -> Memory:
+        sums = (np.zeros(n_arms), np.zeros(n_arms))
+        return Memory(np.zeros(n_arms, np.int64), *sums, np.full(n_arms, np.inf))
+
+    def _pmf(self, context: Context, actions: Array) -> Array:
         n_actions = len(actions)
         probabilities = np.full(n_actions, probability_of(self.params, n_actions, False))
-        greedy = int(self.memory.mean_rewards[:n_actions].argmax())
+        greedy = int(self.memory_for(context).mean_rewards[:n_actions].argmax())
         probabilities[greedy] = probability_of(self.params, n_actions, True)
         return probabilities
 

@@ -28,13 +28,14 @@ import numpy as np
 
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
-from equipoise.learners._core.base import Kernels, Ranged, Seeded
+from equipoise.learners._core.base import Kernels, Seeded
 from equipoise.learners._core.ridge import Ridge, new_ridge, predict, update_offered
 from equipoise.learners._core.selecting import SelectingLearner, check_arms
+from equipoise.learners._core.units import Ranged
 from equipoise.learners.square_cb import inverse_gap_weights, sample_index
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
-from equipoise.types import Array
+from equipoise.types import Array, Context
 
 
 class Params(NamedTuple):
@@ -143,7 +144,7 @@ class MisspecificationAdaptive(Seeded[Params, Memory], SelectingLearner[Params, 
     regularization
         Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
     reward_range
-        Interval (low, high) that contains all rewards. Default: (0, 1).
+        Interval (low, high) that contains all rewards. Default: the portfolio's, or (0, 1).
     seed
         Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
     name
@@ -185,5 +186,5 @@ class MisspecificationAdaptive(Seeded[Params, Memory], SelectingLearner[Params, 
             np.full(n_levels, float(n_levels)),
         )
 
-    def _pmf(self, actions: Array) -> Array:
+    def _pmf(self, context: Context, actions: Array) -> Array:
         return pmf(self.params, self.memory, actions)

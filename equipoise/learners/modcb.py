@@ -201,7 +201,8 @@ class ModCB(Seeded[Params, Memory], RangedEllipsoidLearner[Params, Memory], Expl
     exploration
         Exponent kappa in (0, 1): t^(1 - kappa) of the first t rounds explore. Default: 1/3.
     noise
-        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
+        Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of
+        the reward range, which always suffices.
     norm_bound
         Upper bound on the norm of the true parameter theta*, positive. Default: 1.
     action_bound
@@ -212,7 +213,7 @@ class ModCB(Seeded[Params, Memory], RangedEllipsoidLearner[Params, Memory], Expl
         Approximate probability in (0, 1) of leaving a sufficient class, and of a failure of the ellipsoid of a class.
         Default: 0.01.
     reward_range
-        Interval (low, high) that contains all rewards. Default: (0, 1).
+        Interval (low, high) that contains all rewards. Default: the portfolio's, or (0, 1).
     seed
         Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
     name

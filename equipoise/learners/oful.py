@@ -25,7 +25,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
 from equipoise.learners._core.ball import Ball, check_ball_action, farthest_point
-from equipoise.learners._core.base import Kernels
+from equipoise.learners._core.base import Kernels, among_all
 from equipoise.learners._core.linear import RangedEllipsoidLearner, RidgeLearner, learn
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners._core.ridge import (
@@ -86,7 +86,8 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     dim
         Number of features used: the first `dim` columns of a context. At least 1.
     noise
-        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
+        Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of
+        the reward range, which always suffices.
     norm_bound
         Upper bound on the norm of the true parameter theta*, positive. Default: 1.
     action_bound
@@ -100,7 +101,7 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     misspecification
         Upper bound on the distance between expected rewards and a linear function, not negative. Default: 0.
     reward_range
-        Interval (low, high) that contains all expected rewards. Default: (0, 1).
+        Interval (low, high) that contains all expected rewards. Default: the portfolio's, or (0, 1).
     name
         Name of the learner in tables and certificates. Default: made from the other settings.
 
@@ -134,7 +135,7 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
         """Propose the action with the highest upper confidence bound, with its lower bound and its observed regret."""
         if isinstance(context, Ball):
             return self._decide_on(context)
-        return decide(self.params, self.memory, self.check_context(context), rng)
+        return among_all(decide(self.params, self.memory, self.check_context(context), rng), context)
 
     def pmf(self, context: Context) -> Array:
         """1 for the proposed action and 0 for the others; a `Ball` offers too many to list."""

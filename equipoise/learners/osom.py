@@ -142,7 +142,8 @@ class OSOM(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memo
     dim
         Number of features used: the first `dim` columns of a context. At least 1.
     noise
-        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
+        Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of
+        the reward range, which always suffices.
     norm_bound
         Upper bound on the norm of the true parameter theta*, positive. Default: 1.
     action_bound
@@ -152,7 +153,7 @@ class OSOM(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memo
     delta
         Probability in (0, 1) of switching to the linear model although contexts do not matter. Default: 0.01.
     reward_range
-        Interval (low, high) that contains all expected rewards. Default: (0, 1).
+        Interval (low, high) that contains all expected rewards. Default: the portfolio's, or (0, 1).
     name
         Name of the learner in tables and certificates. Default: made from the other settings.
 
@@ -191,3 +192,6 @@ class OSOM(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memo
             np.zeros(1),
             np.zeros(1, np.int64),
         )
+
+    def _rows_are_arms(self) -> bool:
+        return self.arms > 0

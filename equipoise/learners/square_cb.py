@@ -29,7 +29,7 @@ from equipoise.learners._core.linear import RidgeLearner, learn
 from equipoise.learners._core.ridge import Ridge, predict
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import non_negative, probability
-from equipoise.types import Array
+from equipoise.types import Array, Context
 
 
 class Params(NamedTuple):
@@ -114,7 +114,7 @@ class SquareCB(Seeded[Params, Ridge], RidgeLearner[Params]):
     misspecification
         Upper bound on the distance between expected rewards and a linear function, not negative. Default: 0.
     reward_range
-        Interval (low, high) that contains all rewards. Default: (0, 1).
+        Interval (low, high) that contains all rewards. Default: the portfolio's, or (0, 1).
     seed
         Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
     name
@@ -139,6 +139,6 @@ class SquareCB(Seeded[Params, Ridge], RidgeLearner[Params]):
         penalty = self.regularization * self.norm_bound**2 + (high - low) ** 2 * log(2 / self.delta)
         self.params = Params(self.dim, self.scale, self.misspecification, penalty, low, high)
 
-    def _pmf(self, actions: Array) -> Array:
+    def _pmf(self, context: Context, actions: Array) -> Array:
         means = predict(self.memory, actions)
         return pmf(self.params, self.memory, means, int(means.argmax()))

@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from equipoise.compatibility import check_selector
 from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
+from equipoise.features import Offers
 from equipoise.learner import MinimalLearner, part_name
 from equipoise.selector import Selector
 from equipoise.settings import equal_data
@@ -125,6 +126,8 @@ def context_to_plain(context: Context, decision: int) -> Plain:
 
     if isinstance(context, Ball):
         return {"ball": (context.dim, context.radius)}
+    if isinstance(context, Offers):
+        return {"offers": context.to_plain()}
     return {f"context of decision {decision}": context}
 
 
@@ -132,6 +135,8 @@ def context_from_plain(data: Mapping[str, Plain]) -> Context:
     from equipoise.learners import Ball
 
     ((kind, value),) = data.items()
+    if kind == "offers":
+        return Offers.from_plain(value)
     return Ball(*value) if kind == "ball" else value
 
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equipoise.features import Offers
 from equipoise.learner import ACCEPTS, PROVIDES, AdaptedLearner, Learner, accepts, can_be_restored, provides
 from equipoise.learners import Ball
 from equipoise.testing.checks import always, generator, require, require_error, run_checks, size_in_bytes
@@ -153,7 +154,7 @@ def pmf_is_the_distribution_of_its_decisions(subject: Subject) -> None:
         if before:
             require_same_state(before, learner, "after pmf()")
         assert probabilities is not None  # as the check applies to learners that provide it
-        if is_matrix(context):
+        if is_matrix(context) or isinstance(context, Offers):
             rows = len(context)
             require(len(probabilities) == rows, f"pmf has {len(probabilities)} entries for {rows} offered actions")
         for proposal in drawn:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equipoise.features import Offers
 from equipoise.learner import AdaptedLearner, Learner, Proposal
 from equipoise.learners import Ball
 from equipoise.testing.checks import generator, require
@@ -100,6 +101,9 @@ def require_offered(context: Context, action: Action) -> None:
     if is_matrix(context):
         index = hasattr(action, "__index__") and not isinstance(action, bool | np.ndarray)
         require(index and 0 <= action < len(context), f"action is {action!r}, not an index below {len(context)}")
+    elif isinstance(context, Offers):
+        index = hasattr(action, "__index__") and not isinstance(action, bool | np.ndarray)
+        require(index and action in context.offered, f"action is {action!r}, not one of {context.offered.tolist()}")
     elif isinstance(context, Ball):
         norm = float(np.linalg.norm(action))
         fits = np.shape(action) == (context.dim,) and norm <= context.radius * (1 + 1e-9)

@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from equipoise.errors import InvalidArgument
+from equipoise.features import Offers
 from equipoise.kernels.marks import kernel, native
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import MemoryT, ParamsT
@@ -90,7 +91,13 @@ class SelectingLearner(LinearLearner[ParamsT, MemoryT]):
     provides = frozenset({"greedy", "value", "pmf"})
     arms: int = 0
 
+    def _rows_are_arms(self) -> bool:
+        """Whether row k of a context is arm k in every round."""
+        return False
+
     def check_context(self, context: Context) -> Array:
+        if self._rows_are_arms() and isinstance(context, Offers) and not (context.ids is context.mask is None):
+            raise InvalidArgument(f"context has ids or a mask, but must have none for {self.name}: its rows are arms")
         actions = super().check_context(context)
         if self.arms and len(actions) > self.arms:
             raise InvalidArgument(f"context has {len(actions)} rows, but must have at most arms = {self.arms}")
@@ -102,9 +109,9 @@ class ExploringLearner(SelectingLearner[ParamsT, MemoryT]):
 
     explores: ClassVar[Callable[..., bool]]  # kernel over (params, memory)
 
-    def _pmf(self, actions: Array) -> Array:
+    def _pmf(self, context: Context, actions: Array) -> Array:
         explored = type(self).explores(self.params, self.memory)
-        return np.full(len(actions), 1.0 / len(actions)) if explored else super()._pmf(actions)
+        return np.full(len(actions), 1.0 / len(actions)) if explored else super()._pmf(context, actions)
 
 
 check_arms = partial(count, most=10_000)
