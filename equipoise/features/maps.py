@@ -131,7 +131,10 @@ class Concat:
     maps: tuple[FeatureMap, ...]
 
     def __init__(self, maps: Iterable[FeatureMap]) -> None:
-        checked = tuple(maps) if isinstance(maps, Iterable) and not isinstance(maps, str) else ()
+        try:
+            checked = tuple(maps)
+        except TypeError:
+            checked = ()
         if not checked:
             raise InvalidArgument(f"maps is {maps!r:.80}, but must be a list of feature maps")
         for k, each in enumerate(checked):

@@ -169,7 +169,7 @@ def as_offers(context: Context) -> Offers:
     return context if isinstance(context, Offers) else Offers(as_matrix(context))
 
 
-def check_ids(ids: Iterable[str], name: str = "ids") -> tuple[str, ...]:
+def check_ids(ids: object, name: str = "ids") -> tuple[str, ...]:
     """Different nonempty strings, as a tuple."""
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
         raise InvalidArgument(f"{name} is {ids!r:.80}, but must be a list of strings")

@@ -105,8 +105,7 @@ class DisjointOFUL(ByIdLearner[Nothing, Nothing], EllipsoidLearner[Nothing, Noth
     def _set_up(self) -> None:
         super()._set_up()
         self.params = self.memory = Nothing()
-        blank = new_ridge(self.dim, self.regularization)
-        self._arms: Arms[Models] = Arms(Models(*(np.array(part)[None] for part in blank[:5])), self.window)
+        self._arms: Arms[Models] = Arms(_models(new_ridge(self.dim, self.regularization)), self.window)
         self._scratch = new_scratch(self.dim, 0)
 
     def check_context(self, context: Context) -> Array:
@@ -140,13 +139,33 @@ class DisjointOFUL(ByIdLearner[Nothing, Nothing], EllipsoidLearner[Nothing, Noth
 
     def _ridge(self, slot: int) -> Ridge:
         """The regression of an action; its arrays are views."""
-        return Ridge(*(part[slot] for part in self._arms.memory), self._scratch)
+        models = self._arms.memory
+        return Ridge(
+            models.factor[slot],
+            models.theta[slot],
+            models.log_determinant[slot],
+            models.updates[slot],
+            models.weights[slot],
+            self._scratch,
+        )
 
     def _radius(self, slot: int) -> float:
         order = self._arms.n_new if slot < 0 else int(self._arms.orders[slot])
         share = share_of_delta(self.delta, block_of(order, self.arms), self.arms)
         ellipsoid = Ellipsoid(self.noise, 2 * log(1 / share), sqrt(self.regularization) * self.norm_bound)
         return self.scale * ellipsoid_radius(ellipsoid, self._ridge(slot))
+
+
+def _models(ridge: Ridge) -> Models:
+    """A single regression as the only row."""
+    one = np.newaxis
+    return Models(
+        np.array(ridge.factor)[one],
+        ridge.theta[one],
+        ridge.log_determinant[one],
+        ridge.updates[one],
+        ridge.weights[one],
+    )
 
 
 def _ids(context: Context, n_actions: int) -> tuple[str, ...]:

@@ -142,8 +142,8 @@ def crossing_runs(cls: type[UCB], n_runs: int, n_arms: int, n_plays: int) -> int
 def test_intervals_of_arms_that_come_and_go_hold_with_probability_1_minus_delta() -> None:
     """Fails by chance with probability below 1e-3 if the intervals are valid; the control needs p < 1e-6."""
     n_runs = 25
-    assert binomtest(crossing_runs(UCB, n_runs, 200, 7), n_runs, 0.1, alternative="greater").pvalue > 1e-3
-    wrong = crossing_runs(GivesEveryArmTheFirstShare, n_runs, 200, 7)
+    assert binomtest(crossing_runs(UCB, n_runs, 400, 4), n_runs, 0.1, alternative="greater").pvalue > 1e-3
+    wrong = crossing_runs(GivesEveryArmTheFirstShare, n_runs, 400, 4)
     assert binomtest(wrong, n_runs, 0.1, alternative="greater").pvalue < 1e-6
 
 

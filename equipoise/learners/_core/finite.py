@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from equipoise.learners._core.base import IndexLearner, MemoryT, ParamsT
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
 from equipoise.settings.matrices import as_matrix, check_entries
-from equipoise.types import Action, Array, Context
+from equipoise.types import Action, Array, Context, Integers
+
+AnyMemory = TypeVar("AnyMemory")
 
 
 class FeaturelessLearner(IndexLearner[ParamsT, MemoryT]):
@@ -104,7 +106,7 @@ class FiniteLearner(FeaturelessLearner[ParamsT, MemoryT], ByIdLearner[ParamsT, M
             return self.memory
         if context.ids is None:
             return _gather(self.memory, context.offered)
-        return _gather(self._arms.memory, self._arms.find(context.offered_ids))
+        return _gather(cast(MemoryT, self._arms.memory), self._arms.find(context.offered_ids))
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action."""
@@ -123,5 +125,7 @@ class FiniteLearner(FeaturelessLearner[ParamsT, MemoryT], ByIdLearner[ParamsT, M
             self.kernels.learn(params, self._arms.memory, actions, row, number, float(weight))
 
 
-def _gather(memory: Any, rows: Any) -> Any:
-    return type(memory)(*(array[rows] for array in memory))
+def _gather(memory: AnyMemory, rows: Integers) -> AnyMemory:
+    """The rows of every array of a memory."""
+    arrays: Any = memory
+    return type(memory)(*(array[rows] for array in arrays))

@@ -168,7 +168,8 @@ class RidgeLearner(LinearLearner[ParamsT, Ridge], Ranged):
         """Return the features of an offered action. Only its own row is checked, as `decide` has checked the others."""
         if self.features is not None or isinstance(context, Offers):
             actions = self._check_mapped(context)
-            return actions[check_choice(context, action, len(actions))]
+            mapped: Array = actions[check_choice(context, action, len(actions))]
+            return mapped
         actions = as_matrix(context, self.dim)
         row: Array = actions[check_choice(context, action, len(actions))]
         if not np.vdot(row, row) <= self._max_squared_norm:

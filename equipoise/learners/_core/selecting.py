@@ -96,12 +96,16 @@ class SelectingLearner(LinearLearner[ParamsT, MemoryT]):
         return False
 
     def check_context(self, context: Context) -> Array:
-        if self._rows_are_arms() and isinstance(context, Offers) and not (context.ids is context.mask is None):
+        if self._rows_are_arms() and _has_ids_or_mask(context):
             raise InvalidArgument(f"context has ids or a mask, but must have none for {self.name}: its rows are arms")
         actions = super().check_context(context)
         if self.arms and len(actions) > self.arms:
             raise InvalidArgument(f"context has {len(actions)} rows, but must have at most arms = {self.arms}")
         return actions
+
+
+def _has_ids_or_mask(context: Context) -> bool:
+    return isinstance(context, Offers) and (context.ids is not None or context.mask is not None)
 
 
 class ExploringLearner(SelectingLearner[ParamsT, MemoryT]):

@@ -92,8 +92,13 @@ class Units(Configured):
         names = {name.removeprefix("units.") for name in units}
         if not names <= self._unstated:
             raise InvalidArgument(f"state has units of {sorted(names)}, but {self._label()} states its own")
-        checks = {"reward_range": interval, "noise": lambda name, value: positive(name, *value)}
-        return self._with_units({name: checks[name](name, state[f"units.{name}"].tolist()) for name in sorted(names)})
+        numbers = {name: array.tolist() for name, array in units.items()}
+        adopted: dict[str, Any] = {}
+        if "reward_range" in names:
+            adopted["reward_range"] = interval("reward_range", numbers["units.reward_range"])
+        if "noise" in names:
+            adopted["noise"] = positive("noise", *numbers["units.noise"])
+        return self._with_units(adopted)
 
     def _label(self) -> str:
         return repr(getattr(self, "name", type(self).__name__))
