@@ -78,6 +78,7 @@ SELECTORS_NEED: dict[str, set[str]] = {
 ANY_LEARNER = {"bounds", "actions"}  # needs that no learner can fail to meet
 LEARNERS_HAVE: dict[str, set[str]] = {
     "OFUL": {"lower", "regret", "weight", "off_policy", "snapshots", "nested"},
+    "DisjointOFUL": {"lower", "regret", "weight", "off_policy", "snapshots"},
     "LinearThompson": {"lower", "regret", "weight", "off_policy", "snapshots", "nested"},
     "UCB": {"lower", "regret", "weight", "snapshots"},
     "EpsilonGreedy": {"weight", "snapshots"},

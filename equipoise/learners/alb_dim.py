@@ -89,12 +89,15 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 class ALBDim(Seeded[Params, Memory], EllipsoidLearner[Params, Memory], ExploringLearner[Params, Memory]):
     """Optimistic least squares on the features that turn out to have nonzero coefficients.
 
-    A context is a K x d matrix with one offered action per row and d >= dim columns; K may change from round to round.
+    A context is `Offers`, or a K x d matrix with one offered action per row and d >= dim columns; K may change from
+    round to round.
 
     Parameters
     ----------
     dim
-        Number of features used: the first `dim` columns of a context. At least 1.
+        Number of features used: the first `dim` columns of a context, at least 1. Default: that of `features`.
+    features
+        Feature map to use instead of the first columns; see `equipoise.features`. Default: none.
     first_phase
         Length T_0 of the first optimistic phase in rounds, at least 1. Its square root should be several times dim *
         noise^2 divided by the variance of random actions; otherwise the first selections are wrong and are corrected

@@ -91,12 +91,14 @@ def max_norm(ridge: Ridge, arms: int, radius: float) -> float:
 class ALBNorm(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
     """Optimistic least squares with a bound on the norm of the parameter that shrinks as data arrive.
 
-    A context is a K x d matrix with one offered action per row and d >= dim columns.
+    A context is `Offers`, or a K x d matrix with one offered action per row and d >= dim columns.
 
     Parameters
     ----------
     dim
-        Number of features used: the first `dim` columns of a context. At least 1.
+        Number of features used: the first `dim` columns of a context, at least 1. Default: that of `features`.
+    features
+        Feature map to use instead of the first columns; see `equipoise.features`. Default: none.
     arms
         With `arms` > 0, row k of a context is arm k, and each arm has an intercept that does not count toward the norm.
         With 0 there are no intercepts, and K may change from round to round. Default: 0.

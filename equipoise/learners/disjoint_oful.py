@@ -59,9 +59,9 @@ class DisjointOFUL(ByIdLearner[Nothing, Nothing], EllipsoidLearner[Nothing, Noth
     Parameters
     ----------
     dim
-        Number of features used: the first `dim` columns of a context. At least 1.
+        Number of features used: the first `dim` columns of a context, at least 1. Default: that of `features`.
     features
-        Feature map to use instead of the first columns; `dim` is then that of the map.
+        Feature map to use instead of the first columns; see `equipoise.features`. Default: none.
     arms
         Number of actions that are expected in all; there may be more.
     window

@@ -104,12 +104,15 @@ def _best_action_for(parameter: Array, rows: Array) -> int:
 class LinearThompson(Seeded[Params, Ridge], RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     """Thompson sampling for rewards that are linear in the features of the actions.
 
-    A context is a K x d matrix with one offered action per row and d >= dim columns; K may change from round to round.
+    A context is `Offers`, or a K x d matrix with one offered action per row and d >= dim columns; K may change from
+    round to round.
 
     Parameters
     ----------
     dim
-        Number of features used: the first `dim` columns of a context. At least 1.
+        Number of features used: the first `dim` columns of a context, at least 1. Default: that of `features`.
+    features
+        Feature map to use instead of the first columns; see `equipoise.features`. Default: none.
     noise
         Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of
         the reward range, which always suffices.

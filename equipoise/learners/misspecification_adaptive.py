@@ -127,12 +127,14 @@ def tsallis_weights(losses: Array, learning_rate: float, weights: Array) -> None
 class MisspecificationAdaptive(Seeded[Params, Memory], SelectingLearner[Params, Memory], Ranged):
     """Inverse gap weighting for rewards that are linear up to an unknown error.
 
-    A context is a K x d matrix with one offered action per row and d >= dim columns, K at most `arms`.
+    A context is `Offers`, or a K x d matrix with one offered action per row and d >= dim columns, K at most `arms`.
 
     Parameters
     ----------
     dim
-        Number of features used: the first `dim` columns of a context. At least 1.
+        Number of features used: the first `dim` columns of a context, at least 1. Default: that of `features`.
+    features
+        Feature map to use instead of the first columns; see `equipoise.features`. Default: none.
     arms
         Maximum number K of actions offered in a round.
     rounds

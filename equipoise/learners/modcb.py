@@ -191,13 +191,16 @@ def check_dims(name: str, dims: object) -> tuple[int, ...]:
 class ModCB(Seeded[Params, Memory], RangedEllipsoidLearner[Params, Memory], ExploringLearner[Params, Memory]):
     """Optimistic least squares on the smallest of several nested sets of features that suffices.
 
-    A context is a K x d matrix with one offered action per row and as many columns as the largest of `dims`, or more; K
-    may change from round to round.
+    A context is `Offers`, or a K x d matrix with one offered action per row and as many columns as the largest of
+    `dims`, or more; K may change from round to round.
 
     Parameters
     ----------
     dims
         Increasing numbers of features d_1 < d_2 < ...; class i uses the first d_i columns of a context.
+    features
+        Feature map to use instead of the columns, with as many features as the last of `dims`; see
+        `equipoise.features`. Default: none.
     exploration
         Exponent kappa in (0, 1): t^(1 - kappa) of the first t rounds explore. Default: 1/3.
     noise

@@ -77,14 +77,16 @@ def lower_and_regret(params: Params, mean: float, half_width: float) -> tuple[fl
 class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     """Optimistic least squares for rewards that are linear in the features of the actions.
 
-    A context is a K x d matrix with one offered action per row and d >= dim columns; K may change from round to round.
-    A `Ball` as context offers all vectors up to its radius; actions are then vectors that are zero beyond the first
-    `dim` entries.
+    A context is `Offers`, or a K x d matrix with one offered action per row and d >= dim columns; K may change from
+    round to round. A `Ball` as context offers all vectors up to its radius; actions are then vectors that are zero
+    beyond the first `dim` entries.
 
     Parameters
     ----------
     dim
-        Number of features used: the first `dim` columns of a context. At least 1.
+        Number of features used: the first `dim` columns of a context, at least 1. Default: that of `features`.
+    features
+        Feature map to use instead of the first columns; see `equipoise.features`. Default: none.
     noise
         Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of
         the reward range, which always suffices.

@@ -133,7 +133,8 @@ def excess_of(params: Params, memory: Memory, rows: Array, action: int, reward: 
 class OSOM(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
     """UCB over the arms until contexts are shown to matter, then optimistic least squares.
 
-    A context is a K x d matrix with one row per arm, at most `arms` of them, and d >= dim columns.
+    A context is `Offers` without ids, or a K x d matrix with one row per arm, at most `arms` of them, and d >= dim
+    columns.
 
     Parameters
     ----------
@@ -141,6 +142,8 @@ class OSOM(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memo
         Number of arms; row k of a context is arm k.
     dim
         Number of features used: the first `dim` columns of a context. At least 1.
+    features
+        Feature map to use instead of the first columns; see `equipoise.features`. Default: none.
     noise
         Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of
         the reward range, which always suffices.

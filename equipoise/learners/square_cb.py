@@ -95,12 +95,15 @@ def sample_index(probabilities: Array, number: float) -> int:
 class SquareCB(Seeded[Params, Ridge], RidgeLearner[Params]):
     """Inverse gap weighting on top of ridge regression.
 
-    A context is a K x d matrix with one offered action per row and d >= dim columns; K may change from round to round.
+    A context is `Offers`, or a K x d matrix with one offered action per row and d >= dim columns; K may change from
+    round to round.
 
     Parameters
     ----------
     dim
-        Number of features used: the first `dim` columns of a context. At least 1.
+        Number of features used: the first `dim` columns of a context, at least 1. Default: that of `features`.
+    features
+        Feature map to use instead of the first columns; see `equipoise.features`. Default: none.
     norm_bound
         Upper bound on the norm of the true parameter theta*, positive. Default: 1.
     action_bound
