@@ -10,6 +10,8 @@ Optional members:
 - `regret_of(outcome)`: what a play adds to its observed regret bound if that is known only afterwards (an episode);
   called before the outcome is learned. A learner that has it may omit `regret` from its proposals.
 
+- `configure(reward_range=..., noise=...)`: what a portfolio says about rewards, once, before any lesson. The learner
+  adopts what it does not state itself, and refuses what contradicts it.
 - `pmf(context)`: the probability of every offered action in this context, given all that was learned so far; such a
   learner provides "pmf". Exact, so that logs can be evaluated with it; a learner that can only estimate it has none.
 
@@ -226,6 +228,12 @@ class AdaptedLearner:
             return None
         finite = isinstance(context, Offers) or (isinstance(context, np.ndarray) and context.ndim == 2)
         return one_hot(int(action), len(context) if finite else int(action) + 1)
+
+    def configure(self, reward_range: tuple[float, float] | None = None, noise: float | None = None) -> None:
+        """Say the units of rewards to the learner, if it asks for them."""
+        configure = getattr(self.learner, "configure", None)
+        if configure is not None:
+            configure(reward_range=reward_range, noise=noise)
 
     def regret_after(self, proposed: float, outcome: Outcome) -> float:
         """What a play adds to the observed regret bound: by `regret_of` if the learner has it, else as proposed."""

@@ -108,7 +108,15 @@ def test_dim_is_that_of_the_map() -> None:
 def test_only_prefixes_run_compiled() -> None:
     assert can_compile(OFUL(2)) and can_compile(OFUL(features=Prefix(2)))
     assert not can_compile(OFUL(features=Columns([0, 1])))
-    assert OFUL(features=Columns([0, 1])).n_columns is None and OFUL(features=Prefix(2)).n_columns == 2
+
+
+def test_learner_knows_how_many_columns_it_uses() -> None:
+    assert OFUL(5).n_columns == OFUL(features=Prefix(5)).n_columns == 5
+    assert OFUL(features=Columns([6, 1])).n_columns == 7
+    assert OFUL(features=Interactions(Columns([3]), Shared(9))).n_columns == 4
+    assert OFUL(features=Concat([OneHot(["a"]), Shared(2)])).n_columns == 0
+    for unknown in (CustomFeatures(doubled, 2, "d"), Concat([Prefix(1), CustomFeatures(doubled, 2, "d")])):
+        assert OFUL(features=unknown).n_columns is None
 
 
 def test_learner_is_saved_with_its_map(tmp_path: Path) -> None:

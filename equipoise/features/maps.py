@@ -220,6 +220,28 @@ def check_map(name: str, features: object) -> FeatureMap:
     return features
 
 
+def columns_used(features: FeatureMap) -> int | None:
+    """Number of leading columns of the actions that suffice for a map; None if it may use all.
+
+    >>> columns_used(Concat([Columns([0, 3]), Interactions(Prefix(2), Shared(5))]))
+    4
+    """
+    match features:
+        case Columns(columns):
+            return max(columns) + 1
+        case Prefix(dim):
+            return dim
+        case Shared() | OneHot():
+            return 0
+        case Interactions(left, right):
+            parts = [columns_used(left), columns_used(right)]
+        case Concat(maps):
+            parts = [columns_used(each) for each in maps]
+        case _:
+            return None
+    return None if None in parts else max(part or 0 for part in parts)
+
+
 def map_to_plain(features: FeatureMap) -> Plain:
     """Plain data that `map_from_plain` turns into an equal map; of `CustomFeatures` only name and dim."""
     data: dict[str, Plain] = {"map": type(features).__name__}

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.errors import EquipoiseError, IncompatibleLearner, InvalidArgument
+from equipoise.learner import AdaptedLearner
 from equipoise.learners import (
     LEARNERS,
     OFUL,
@@ -64,6 +65,14 @@ def test_noise_of_a_portfolio_is_adopted_and_compared() -> None:
     own = UCB(2, noise=0.3)
     own.configure(reward_range=(0.0, 10.0))
     assert own.noise == 0.3 and own.reward_range == (0.0, 10.0)
+
+
+def test_units_reach_learners_that_ask_for_them() -> None:
+    own: Any = type("Own", (), {"decide": lambda self, context: 0, "learn": lambda self, *lesson: None})()
+    AdaptedLearner(own).configure((0.0, 4.0))
+    learner = UCB(2)
+    AdaptedLearner(learner).configure((0.0, 4.0), 1.5)
+    assert (learner.reward_range, learner.noise) == ((0.0, 4.0), 1.5)
 
 
 def test_noise_of_a_learner_without_a_range_follows_the_portfolio() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.features import FeatureMap, Offers, Prefix
-from equipoise.features.maps import check_map, map_from_plain, map_to_plain
+from equipoise.features.maps import check_map, columns_used, map_from_plain, map_to_plain
 from equipoise.features.offers import as_offers
 from equipoise.kernels.marks import kernel
 from equipoise.learners._core.base import IndexLearner, MemoryT, ParamsT, check_choice
@@ -81,7 +81,7 @@ class LinearLearner(IndexLearner[ParamsT, MemoryT]):
 
     @property
     def n_columns(self) -> int | None:
-        return self.dim if self.compilable else None
+        return columns_used(self._map)
 
     @property
     def compilable(self) -> bool:
