@@ -217,6 +217,7 @@ def test_tapes_are_refused_with_the_reason() -> None:
 class Told:
     """Proposes its own number and keeps its lessons."""
 
+    randomized = False
     accepts = frozenset({"weight"})
 
     def __init__(self, number: int) -> None:

@@ -203,7 +203,7 @@ def test_statements_hold_on_a_linear_problem() -> None:
     for seed in range(60):
         rng = np.random.default_rng([14, seed])
         theta = np.array([0.5, 0.3, -0.2])
-        learner = OFUL(3, delta=0.1, reward_range=(-1.0, 1.0))
+        learner = OFUL(3, noise=0.5, delta=0.1, reward_range=(-1.0, 1.0))
         broken = False
         for _ in range(150):
             actions = actions_in_the_ball(rng, 5, 3)

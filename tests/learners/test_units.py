@@ -17,6 +17,7 @@ from equipoise.learners import (
     UCB,
     ALBDim,
     ALBNorm,
+    DisjointOFUL,
     EpsilonGreedy,
     LinearThompson,
     MisspecificationAdaptive,
@@ -30,6 +31,7 @@ from equipoise.testing.plays import random_actions
 WITH_RANGE = [cls for cls in LEARNERS.values() if any(each.name == "reward_range" for each in settings_of(cls))]
 REQUIRED: dict[type[Any], dict[str, Any]] = {
     UCB: {"arms": 4},
+    DisjointOFUL: {"dim": 2, "arms": 4},
     OSOM: {"arms": 6, "dim": 2},
     ModCB: {"dims": [1, 2]},
     MisspecificationAdaptive: {"dim": 2, "arms": 6, "rounds": 100},

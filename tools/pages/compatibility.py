@@ -23,6 +23,8 @@ PROVIDED = {
     "lower": "lower bounds",
     "weight": "weights",
     "off_policy": "`share_data=True`",
+    "agreed": "rounds that agree",
+    "probability": "probabilities in lessons",
     "greedy": "greedy actions",
     "value": "estimated rewards",
     "pmf": "probabilities of all actions",
