@@ -48,11 +48,12 @@ def buys(offers: Offers, action: int, rng: np.random.Generator) -> float:
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
     price, both = OFFER.columns("price", "constant"), OFFER.columns("price", "rating", "constant")
+    by_id = UCB(N_OFFERS, window=1_000, name="offers by id")
     learners = [
         OFUL(features=price, name="price"),
         OFUL(features=both, name="price and rating"),
         OFUL(features=Concat([both, Interactions(price, Shared(1))]), action_bound=1.5, name="price by visitor"),
-        UCB(N_OFFERS, window=1_000, name="offers by id"),
+        by_id,
     ]
     portfolio = Portfolio(learners)
     rng = np.random.default_rng(0)
@@ -65,7 +66,7 @@ def main() -> None:
         total += reward
     for row in portfolio.standing():
         print(f"{learners[row.learner].name:<17} {row.plays:>7,} plays, mean reward {row.mean_reward:.3f}")
-    print(f"\n{total / rounds:.3f} purchases a round; {learners[3].n_ids} ids remembered of {rounds // LIFETIME + 5}.")
+    print(f"\n{total / rounds:.3f} purchases a round; {by_id.n_ids} ids remembered of {rounds // LIFETIME + 5}.")
 
 
 if __name__ == "__main__":
