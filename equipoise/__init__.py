@@ -12,8 +12,9 @@ __version__ = "0.2.0"
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from equipoise import bounds, errors
+from equipoise import bounds, errors, features
 from equipoise.certificates import Certificate, Elimination, EpochEnd, Standing
+from equipoise.features import Offers
 from equipoise.learner import Learner, Proposal
 from equipoise.portfolio import Decision, Portfolio
 from equipoise.problem import Problem
@@ -35,6 +36,7 @@ __all__ = [
     "EpochEnd",
     "Learner",
     "LinearClass",
+    "Offers",
     "Portfolio",
     "Problem",
     "Proposal",
@@ -42,6 +44,7 @@ __all__ = [
     "Standing",
     "bounds",
     "errors",
+    "features",
     "learners",
     "load",
     "load_results",

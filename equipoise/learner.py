@@ -10,6 +10,16 @@ Optional members:
 - `regret_of(outcome)`: what a play adds to its observed regret bound if that is known only afterwards (an episode);
   called before the outcome is learned. A learner that has it may omit `regret` from its proposals.
 
+- `configure(reward_range=..., noise=...)`: what a portfolio says about rewards, once, before any lesson. The learner
+  adopts what it does not state itself, and refuses what contradicts it.
+- `pmf(context)`: the probability of every offered action in this context, given all that was learned so far; such a
+  learner provides "pmf". Exact, so that logs can be evaluated with it; a learner that can only estimate it has none.
+
+A learner that accepts "probability" gets the probability of the action as a keyword argument of `learn`, nan if it is
+unknown. A learner that does not know the probability of its proposal says nan, never 1: a proposal of probability 1 is
+one that the learner makes whatever the random numbers. A bare action counts as a proposal of probability 1 only if
+the learner declares `randomized = False`.
+
 A learner that accepts "weight" can learn from rounds in which a selector drew the learner at random. A round that it
 played with probability p has weight 1/p, and a round that it did not play has weight 0 (its own proposal is the action,
 and the reward is 0), so that in expectation every round has weight 1. What a weight means is up to the learner; the
@@ -27,10 +37,12 @@ import numpy as np
 
 from equipoise._deprecated import provided_as_offers
 from equipoise.errors import IncompatibleLearner, InvalidArgument
-from equipoise.types import Action, Config, Context, Outcome, State
+from equipoise.features import Offers
+from equipoise.types import Action, Array, Config, Context, Outcome, State
 
 ACCEPTS = frozenset({"off_policy", "agreed", "weight", "probability"})
 PROVIDES = frozenset({"lower", "regret", "greedy", "value", "pmf"})
+PMF_TOLERANCE = 1e-9  # of the sum of the probabilities of all actions
 
 
 class Proposal(NamedTuple):
@@ -120,7 +132,10 @@ class Learner(Protocol):
         ...
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
-        """Learn from the reward of an action; the round has weight `weight`."""
+        """Learn from the reward of an action; the round has weight `weight`.
+
+        A learner that accepts "probability" also takes `probability`, that of the action, as a keyword argument.
+        """
         ...
 
     def config(self) -> Config:
@@ -192,6 +207,34 @@ class AdaptedLearner:
             return answer
         return Proposal(answer, probability=nan if self.randomized else 1.0)
 
+    def learn(
+        self, context: Context, outcome: Outcome, reward: float, weight: float = 1.0, probability: float = nan
+    ) -> None:
+        """Teach the learner a round; `probability`, that of the action, is passed on if the learner accepts it."""
+        weights = () if weight == 1.0 else (weight,)
+        known = {"probability": probability} if "probability" in self.accepts else {}
+        self.learner.learn(context, outcome, reward, *weights, **known)
+
+    def pmf(self, context: Context) -> Array | None:
+        """The probability of every offered action: by `pmf` if the learner has it, else from a certain proposal.
+
+        None if the learner is randomized and has no `pmf`, or if its actions are not indices. Where the number of
+        offers is unknown, actions beyond the last entry have probability 0.
+        """
+        if "pmf" in self.provides:
+            return check_pmf(self.name, self.learner.pmf(context))  # type: ignore[attr-defined]
+        action = None if self.randomized else self.decide(context).action
+        if not isinstance(action, int | np.integer):
+            return None
+        finite = isinstance(context, Offers) or (isinstance(context, np.ndarray) and context.ndim == 2)
+        return one_hot(int(action), len(context) if finite else int(action) + 1)
+
+    def configure(self, reward_range: tuple[float, float] | None = None, noise: float | None = None) -> None:
+        """Say the units of rewards to the learner, if it asks for them."""
+        configure = getattr(self.learner, "configure", None)
+        if configure is not None:
+            configure(reward_range=reward_range, noise=noise)
+
     def regret_after(self, proposed: float, outcome: Outcome) -> float:
         """What a play adds to the observed regret bound: by `regret_of` if the learner has it, else as proposed."""
         regret_of = getattr(self.learner, "regret_of", None)
@@ -211,6 +254,26 @@ class AdaptedLearner:
         if method is None:
             raise InvalidArgument(f"{self.name!r} has no {name}(), so it cannot be saved")
         return method
+
+
+def one_hot(action: int, n_actions: int) -> Array:
+    """The probabilities of `n_actions` actions of which one is certain."""
+    probabilities = np.zeros(n_actions)
+    probabilities[action] = 1.0
+    return probabilities
+
+
+def check_pmf(name: str, pmf: object) -> Array:
+    """The probabilities that a learner's `pmf` returned; raises an error if they cannot be that."""
+    try:
+        probabilities = np.asarray(pmf, np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"pmf of {name!r} is {pmf!r:.80}, but must be an array of numbers") from None
+    if probabilities.ndim != 1 or not len(probabilities):
+        raise InvalidArgument(f"pmf of {name!r} has shape {probabilities.shape}, but must have one entry per action")
+    if not (probabilities.min() >= 0.0 and abs(probabilities.sum() - 1.0) <= PMF_TOLERANCE):
+        raise InvalidArgument(f"pmf of {name!r} is {probabilities!r:.80}, but must not be negative and must sum to 1")
+    return probabilities
 
 
 NOT_AT_ALL, BY_POSITION, BY_NAME = 0, 1, 2

@@ -83,6 +83,7 @@ SELECTORS_NEED: dict[str, set[str]] = {
 ANY_LEARNER = {"bounds", "actions"}  # needs that no learner can fail to meet
 LEARNERS_HAVE: dict[str, set[str]] = {
     "OFUL": {"lower", "regret", "weight", "off_policy", "snapshots", "nested"},
+    "DisjointOFUL": {"lower", "regret", "weight", "off_policy", "snapshots"},
     "LinearThompson": {"lower", "regret", "weight", "off_policy", "snapshots", "nested"},
     "UCB": {"lower", "regret", "weight", "snapshots"},
     "EpsilonGreedy": {"weight", "snapshots"},
@@ -313,6 +314,7 @@ def test_tapes_are_refused_with_the_reason() -> None:
 class Told:
     """Proposes its own number and keeps its lessons."""
 
+    randomized = False
     accepts = frozenset({"weight"})
 
     def __init__(self, number: int) -> None:

@@ -187,8 +187,15 @@ def run_example(name: str, *arguments: str) -> str:
 
 
 def test_the_examples_are_those_tested_here() -> None:
-    tested = {"own_learner.py", "feature_selection.py", "gymnasium_frozenlake.py"}
+    tested = {"own_learner.py", "feature_selection.py", "gymnasium_frozenlake.py", "offers.py"}
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == tested
+
+
+def test_offers_example_finds_the_map_that_matters() -> None:
+    shown = run_example("offers.py", "6000")
+    plays = {name: int(n.replace(",", "")) for name, n in re.findall(r"^(.+?) +([\d,]+) plays", shown, re.MULTILINE)}
+    assert max(plays, key=lambda name: plays[name]) == "price by visitor"
+    assert "ids remembered" in shown
 
 
 def test_own_learner_drops_the_learner_that_cannot_tell_visitors_apart() -> None:

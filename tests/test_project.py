@@ -31,7 +31,7 @@ MAX_LINES = 400
 RINGS = (
     ("errors", "types", "_deprecated"),
     ("settings", "kernels"),
-    ("bounds", "confidence", "learner", "problem", "storage.files", "storage.archive"),
+    ("bounds", "confidence", "features", "learner", "problem", "storage.files", "storage.archive"),
     ("certificates",),
     ("selector",),
     ("compatibility",),

@@ -9,6 +9,7 @@ from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners.alb_dim import ALBDim
 from equipoise.learners.alb_norm import ALBNorm
 from equipoise.learners.constant import Constant
+from equipoise.learners.disjoint_oful import DisjointOFUL
 from equipoise.learners.eleanor import Eleanor
 from equipoise.learners.epsilon_greedy import EpsilonGreedy
 from equipoise.learners.linear_thompson import LinearThompson
@@ -27,6 +28,7 @@ LEARNERS: dict[str, type[Any]] = {
     cls.__name__: cls
     for cls in (
         OFUL,
+        DisjointOFUL,
         UCB,
         EpsilonGreedy,
         LinearThompson,
@@ -56,6 +58,7 @@ __all__ = [
     "ALBNorm",
     "Ball",
     "Constant",
+    "DisjointOFUL",
     "Eleanor",
     "EpsilonGreedy",
     "LinearClass",

@@ -2,13 +2,14 @@
 
 theta* is sparse, with unknown support. Phase i plays optimistic least squares on the selected coordinates for 25^i T_0
 rounds, then uniformly random actions for 5^i sqrt(T_0) rounds. A regression on all random rounds so far then selects
-the coordinates whose estimate is at least half of 2^{-(i+1)} in magnitude. As the number of random rounds grows like
+the coordinates whose estimate is at least half of 2^{-(i+1)} S in magnitude. As the number of random rounds grows like
 5^i, the error of the estimates is about 5^{-i/2}, less than the threshold, so that eventually exactly the support is
 selected; the random rounds cost only the square root of the number of rounds.
 
 Reference: Ghosh, Sankararaman and Ramchandran (2021), "Problem-complexity adaptive model selection for stochastic
 linear bandits", algorithm ALB for the unknown dimension.
-Symbols: T_0 first_phase, eps_i = 2^{-i} twice the threshold, delta_i delta / 2^{i+1}, D_i kept.
+Symbols: T_0 first_phase, eps_i = 2^{-i} S twice the threshold, S norm_bound (1 in the reference), delta_i
+delta / 2^{i+1}, D_i kept.
 "-style" because the text of the algorithm was not available for a line-by-line comparison (the bases 25 and 5 are from
 memory; any bases with a square root above 2 work). Choices made here: the optimistic regression restarts in each phase;
 the regression on random rounds has a ridge penalty of 1e-6 action_bound^2, which makes the estimate unique.
@@ -27,7 +28,7 @@ from equipoise.learner import Proposal
 from equipoise.learners._core.base import Kernels, Seeded
 from equipoise.learners._core.linear import EllipsoidLearner
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, restart, update_offered
-from equipoise.learners._core.selecting import SelectingLearner, mask_features, optimistic_proposal, uniform_proposal
+from equipoise.learners._core.selecting import ExploringLearner, mask_features, optimistic_proposal, uniform_proposal
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
 from equipoise.types import Array, Integers
@@ -40,6 +41,7 @@ class Params(NamedTuple):
     delta: float
     regularization: float
     bias: float  # sqrt(lambda) S
+    norm_bound: float  # S
     first_phase: int
     first_random: int
 
@@ -77,28 +79,32 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
     if memory.played[0] == params.first_phase * 25**phase + params.first_random * 5**phase:
         memory.phase[0] += 1
         memory.played[0] = 0
-        threshold = 0.5 * 0.5 ** memory.phase[0]
+        threshold = 0.5 * 0.5 ** memory.phase[0] * params.norm_bound
         for j in range(len(memory.kept)):
             memory.kept[j] = 1.0 if abs(memory.random_ridge.theta[j]) >= threshold else 0.0
         restart(memory.ridge, params.regularization)
 
 
 @configurable
-class ALBDim(Seeded[Params, Memory], EllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
+class ALBDim(Seeded[Params, Memory], EllipsoidLearner[Params, Memory], ExploringLearner[Params, Memory]):
     """Optimistic least squares on the features that turn out to have nonzero coefficients.
 
-    A context is a K x d matrix with one offered action per row and d >= dim columns; K may change from round to round.
+    A context is `Offers`, or a K x d matrix with one offered action per row and d >= dim columns; K may change from
+    round to round.
 
     Parameters
     ----------
     dim
-        Number of features used: the first `dim` columns of a context. At least 1.
+        Number of features used: the first `dim` columns of a context, at least 1. Default: that of `features`.
+    features
+        Feature map to use instead of the first columns; see `equipoise.features`. Default: none.
     first_phase
         Length T_0 of the first optimistic phase in rounds, at least 1. Its square root should be several times dim *
         noise^2 divided by the variance of random actions; otherwise the first selections are wrong and are corrected
         later. Default: 2500.
     noise
-        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
+        Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of
+        the reward range, which always suffices.
     norm_bound
         Upper bound on the norm of the true parameter theta*, positive. Default: 1.
     action_bound
@@ -122,6 +128,7 @@ class ALBDim(Seeded[Params, Memory], EllipsoidLearner[Params, Memory], Selecting
     first_phase: int = setting(default=2500, check=partial(count, maximum=2**31))
 
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
+    explores = staticmethod(explores)
 
     def _set_up(self) -> None:
         super()._set_up()
@@ -130,6 +137,7 @@ class ALBDim(Seeded[Params, Memory], EllipsoidLearner[Params, Memory], Selecting
             self.delta,
             self.regularization,
             self.ellipsoid.bias,
+            self.norm_bound,
             self.first_phase,
             ceil(sqrt(self.first_phase)),
         )

@@ -91,19 +91,22 @@ def max_norm(ridge: Ridge, arms: int, radius: float) -> float:
 class ALBNorm(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
     """Optimistic least squares with a bound on the norm of the parameter that shrinks as data arrive.
 
-    A context is a K x d matrix with one offered action per row and d >= dim columns.
+    A context is `Offers`, or a K x d matrix with one offered action per row and d >= dim columns.
 
     Parameters
     ----------
     dim
-        Number of features used: the first `dim` columns of a context. At least 1.
+        Number of features used: the first `dim` columns of a context, at least 1. Default: that of `features`.
+    features
+        Feature map to use instead of the first columns; see `equipoise.features`. Default: none.
     arms
         With `arms` > 0, row k of a context is arm k, and each arm has an intercept that does not count toward the norm.
         With 0 there are no intercepts, and K may change from round to round. Default: 0.
     first_epoch
         Length of the first epoch in rounds; every epoch is twice as long as the one before. Default: 128.
     noise
-        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
+        Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of
+        the reward range, which always suffices.
     norm_bound
         Initial upper bound on the norm of theta*, positive. Default: 1.
     action_bound
@@ -113,7 +116,7 @@ class ALBNorm(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, M
     delta
         Probability in (0, 1) that the confidence ellipsoid ever fails to contain theta*. Default: 0.01.
     reward_range
-        Interval (low, high) that contains all expected rewards. Default: (0, 1).
+        Interval (low, high) that contains all expected rewards. Default: the portfolio's, or (0, 1).
     name
         Name of the learner in tables and certificates. Default: made from the other settings.
 
@@ -130,7 +133,7 @@ class ALBNorm(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, M
     first_epoch: int = setting(default=128, check=partial(count, maximum=2**31))
 
     accepts = frozenset({"off_policy"})
-    provides = frozenset({"lower", "regret", "greedy", "value"})
+    provides = frozenset({"lower", "regret", "greedy", "value", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def _set_up(self) -> None:
@@ -152,3 +155,6 @@ class ALBNorm(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, M
             np.array([self.norm_bound]),
             np.array([1]),
         )
+
+    def _rows_are_arms(self) -> bool:
+        return self.arms > 0

@@ -9,13 +9,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument
+from equipoise.features import Offers
 from equipoise.kernels.marks import kernel
-from equipoise.learner import Proposal
+from equipoise.learner import Proposal, one_hot
 from equipoise.learners._core.base import Kernels
 from equipoise.learners._core.finite import FeaturelessLearner
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
-from equipoise.types import Array
+from equipoise.types import Array, Context
 
 MAX_ACTIONS = 2**31
 
@@ -29,7 +30,7 @@ class Memory(NamedTuple):
 
 
 @kernel
-def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> Proposal:
+def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator | None) -> Proposal:
     return Proposal(params.action, -inf, nan, 1.0, params.action, nan)
 
 
@@ -42,7 +43,7 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 class Constant(FeaturelessLearner[Params, Memory]):
     """Always plays the same action and learns nothing.
 
-    A context is None, or a K x d matrix with more than `action` rows.
+    A context is a K x d matrix with more than `action` rows, `Offers` that include the action, or anything else.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ class Constant(FeaturelessLearner[Params, Memory]):
     action: int = setting(check=partial(count, minimum=0, maximum=MAX_ACTIONS - 1), kw_only=False)
 
     accepts = frozenset({"off_policy", "weight"})
-    provides = frozenset({"greedy"})
+    provides = frozenset({"greedy", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def _set_up(self) -> None:
@@ -70,6 +71,21 @@ class Constant(FeaturelessLearner[Params, Memory]):
 
     def default_name(self) -> str:
         return f"Constant({self.action})"
+
+    def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
+        """Propose the action, whatever the context."""
+        self.check_context(context)
+        return decide(self.params, self.memory, self._all_actions, None)
+
+    def pmf(self, context: Context) -> Array:
+        """1 for the action and 0 for the others. If the number of offers is unknown, the action has the last entry."""
+        actions = self.check_context(context)
+        n_actions = len(context) if isinstance(context, Offers) else len(actions)
+        return one_hot(self.action, self.action + 1 if actions is self._all_actions else n_actions)
+
+    def check_offers(self, offers: Offers) -> None:
+        super().check_offers(offers)
+        offers.position(self.action)
 
     def check_n_actions(self, n_actions: int) -> None:
         if n_actions <= self.action:

@@ -23,7 +23,7 @@ from equipoise.learners._core.base import Kernels, Seeded
 from equipoise.learners._core.finite import FiniteLearner
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import fraction
-from equipoise.types import Array, Integers
+from equipoise.types import Array, Context, Integers
 
 
 class Params(NamedTuple):
@@ -41,15 +41,20 @@ class Memory(NamedTuple):
 def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> Proposal:
     n_actions = len(actions)
     greedy = int(memory.mean_rewards[:n_actions].argmax())
-    action, probability = greedy, params.epsilon / n_actions
-    number = rng.random()
+    action, number = greedy, rng.random()
     if number < params.epsilon:
         # Given that number < epsilon, number / epsilon is uniform on [0, 1); rounding may make it 1.
         action = min(int(number / params.epsilon * n_actions), n_actions - 1)
-    if action == greedy:
-        probability += 1.0 - params.epsilon
     value = float(memory.mean_rewards[action])
+    probability = probability_of(params, n_actions, action == greedy)
     return Proposal(action, -inf, nan, probability, greedy, value if value < inf else nan)
+
+
+@kernel
+def probability_of(params: Params, n_actions: int, is_greedy: bool) -> float:
+    """The probability of the greedy arm, or of any other offered one."""
+    explored = params.epsilon / n_actions
+    return explored + (1.0 - params.epsilon) if is_greedy else explored
 
 
 @kernel
@@ -67,13 +72,15 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 class EpsilonGreedy(FiniteLearner[Params, Memory], Seeded[Params, Memory]):
     """Plays the arm of highest mean reward, or with probability `epsilon` an arm drawn uniformly.
 
-    A context is None, which offers all arms, or a K x d matrix whose rows stand for the first K arms; its columns are
-    ignored and K may change from round to round.
+    A context is a K x d matrix whose rows stand for the first K arms, or `Offers`, whose arms are addressed by id if
+    they have ids: then they may come and go. Features are ignored. Any other context, such as None, offers all arms.
 
     Parameters
     ----------
     arms
-        Number of arms, at least 1.
+        Number of arms, at least 1; with ids, how many are expected in all (there may be more).
+    window
+        Number of lessons after which an id that is no longer offered is forgotten. Default: 10000.
     epsilon
         Probability of exploration, in [0, 1].
     seed
@@ -90,14 +97,23 @@ class EpsilonGreedy(FiniteLearner[Params, Memory], Seeded[Params, Memory]):
     epsilon: float = setting(check=fraction)
 
     accepts = frozenset({"weight"})
-    provides = frozenset({"greedy"})  # and "value" once the arm has been played
+    provides = frozenset({"greedy", "pmf"})  # and "value" once the arm has been played
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def _set_up(self) -> None:
         super()._set_up()
         self.params = Params(self.epsilon)
-        sums = (np.zeros(self.arms), np.zeros(self.arms))
-        self.memory = Memory(np.zeros(self.arms, np.int64), *sums, np.full(self.arms, np.inf))
+
+    def new_memory(self, n_arms: int) -> Memory:
+        sums = (np.zeros(n_arms), np.zeros(n_arms))
+        return Memory(np.zeros(n_arms, np.int64), *sums, np.full(n_arms, np.inf))
+
+    def _pmf(self, context: Context, actions: Array) -> Array:
+        n_actions = len(actions)
+        probabilities = np.full(n_actions, probability_of(self.params, n_actions, False))
+        greedy = int(self.memory_for(context).mean_rewards[:n_actions].argmax())
+        probabilities[greedy] = probability_of(self.params, n_actions, True)
+        return probabilities
 
     def default_name(self) -> str:
         return f"EpsilonGreedy({self.epsilon:g})"

@@ -104,14 +104,18 @@ def _best_action_for(parameter: Array, rows: Array) -> int:
 class LinearThompson(Seeded[Params, Ridge], RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     """Thompson sampling for rewards that are linear in the features of the actions.
 
-    A context is a K x d matrix with one offered action per row and d >= dim columns; K may change from round to round.
+    A context is `Offers`, or a K x d matrix with one offered action per row and d >= dim columns; K may change from
+    round to round.
 
     Parameters
     ----------
     dim
-        Number of features used: the first `dim` columns of a context. At least 1.
+        Number of features used: the first `dim` columns of a context, at least 1. Default: that of `features`.
+    features
+        Feature map to use instead of the first columns; see `equipoise.features`. Default: none.
     noise
-        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
+        Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of
+        the reward range, which always suffices.
     norm_bound
         Upper bound on the norm of the true parameter theta*, positive. Default: 1.
     action_bound
@@ -123,7 +127,7 @@ class LinearThompson(Seeded[Params, Ridge], RangedEllipsoidLearner[Params, Ridge
     scale
         Factor of the standard deviation of the sampled parameter, positive. Default: 1.
     reward_range
-        Interval (low, high) that contains all expected rewards. Default: (0, 1).
+        Interval (low, high) that contains all expected rewards. Default: the portfolio's, or (0, 1).
     seed
         Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
     name

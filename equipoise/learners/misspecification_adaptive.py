@@ -28,13 +28,14 @@ import numpy as np
 
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
-from equipoise.learners._core.base import Kernels, Ranged, Seeded
+from equipoise.learners._core.base import Kernels, Seeded
 from equipoise.learners._core.ridge import Ridge, new_ridge, predict, update_offered
 from equipoise.learners._core.selecting import SelectingLearner, check_arms
+from equipoise.learners._core.units import Ranged
 from equipoise.learners.square_cb import inverse_gap_weights, sample_index
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
-from equipoise.types import Array
+from equipoise.types import Array, Context
 
 
 class Params(NamedTuple):
@@ -55,15 +56,22 @@ class Memory(NamedTuple):
 
 @kernel
 def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> Proposal:
+    mixture = pmf(params, memory, actions)
+    action = sample_index(mixture, rng.random())
+    means = predict(memory.ridges[int(memory.weights.argmax())], actions)  # of the level with the largest weight
+    value = min(max(float(means[action]), params.low), params.high)
+    return Proposal(action, -inf, nan, float(mixture[action]), int(means.argmax()), value)
+
+
+@kernel
+def pmf(params: Params, memory: Memory, actions: Array) -> Array:
+    """sum_m q_m p_m: the distribution of the action."""
     mixture = np.zeros(len(actions))
     for m in range(len(memory.weights)):
         probabilities = level_probabilities(params, memory, m, actions)
         for k in range(len(actions)):
             mixture[k] += memory.weights[m] * probabilities[k]
-    action = sample_index(mixture, rng.random())
-    means = predict(memory.ridges[int(memory.weights.argmax())], actions)  # of the level with the largest weight
-    value = min(max(float(means[action]), params.low), params.high)
-    return Proposal(action, -inf, nan, min(float(mixture[action]), 1.0), int(means.argmax()), value)
+    return np.minimum(mixture, 1.0)  # rounding of a single action's sum may exceed 1
 
 
 @kernel
@@ -119,12 +127,14 @@ def tsallis_weights(losses: Array, learning_rate: float, weights: Array) -> None
 class MisspecificationAdaptive(Seeded[Params, Memory], SelectingLearner[Params, Memory], Ranged):
     """Inverse gap weighting for rewards that are linear up to an unknown error.
 
-    A context is a K x d matrix with one offered action per row and d >= dim columns, K at most `arms`.
+    A context is `Offers`, or a K x d matrix with one offered action per row and d >= dim columns, K at most `arms`.
 
     Parameters
     ----------
     dim
-        Number of features used: the first `dim` columns of a context. At least 1.
+        Number of features used: the first `dim` columns of a context, at least 1. Default: that of `features`.
+    features
+        Feature map to use instead of the first columns; see `equipoise.features`. Default: none.
     arms
         Maximum number K of actions offered in a round.
     rounds
@@ -136,7 +146,7 @@ class MisspecificationAdaptive(Seeded[Params, Memory], SelectingLearner[Params, 
     regularization
         Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
     reward_range
-        Interval (low, high) that contains all rewards. Default: (0, 1).
+        Interval (low, high) that contains all rewards. Default: the portfolio's, or (0, 1).
     seed
         Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
     name
@@ -177,3 +187,6 @@ class MisspecificationAdaptive(Seeded[Params, Memory], SelectingLearner[Params, 
             np.zeros(n_levels),
             np.full(n_levels, float(n_levels)),
         )
+
+    def _pmf(self, context: Context, actions: Array) -> Array:
+        return pmf(self.params, self.memory, actions)

@@ -42,7 +42,7 @@ from equipoise.learner import Proposal
 from equipoise.learners._core.base import Kernels, Seeded
 from equipoise.learners._core.linear import MIN_REGULARIZATION, RangedEllipsoidLearner, check_dim
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, restart, update_offered
-from equipoise.learners._core.selecting import SelectingLearner, mask_features, optimistic_proposal, uniform_proposal
+from equipoise.learners._core.selecting import ExploringLearner, mask_features, optimistic_proposal, uniform_proposal
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import probability
 from equipoise.types import Array, Integers
@@ -188,20 +188,24 @@ def check_dims(name: str, dims: object) -> tuple[int, ...]:
 
 
 @configurable
-class ModCB(Seeded[Params, Memory], RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
+class ModCB(Seeded[Params, Memory], RangedEllipsoidLearner[Params, Memory], ExploringLearner[Params, Memory]):
     """Optimistic least squares on the smallest of several nested sets of features that suffices.
 
-    A context is a K x d matrix with one offered action per row and as many columns as the largest of `dims`, or more; K
-    may change from round to round.
+    A context is `Offers`, or a K x d matrix with one offered action per row and as many columns as the largest of
+    `dims`, or more; K may change from round to round.
 
     Parameters
     ----------
     dims
         Increasing numbers of features d_1 < d_2 < ...; class i uses the first d_i columns of a context.
+    features
+        Feature map to use instead of the columns, with as many features as the last of `dims`; see
+        `equipoise.features`. Default: none.
     exploration
         Exponent kappa in (0, 1): t^(1 - kappa) of the first t rounds explore. Default: 1/3.
     noise
-        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
+        Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of
+        the reward range, which always suffices.
     norm_bound
         Upper bound on the norm of the true parameter theta*, positive. Default: 1.
     action_bound
@@ -212,7 +216,7 @@ class ModCB(Seeded[Params, Memory], RangedEllipsoidLearner[Params, Memory], Sele
         Approximate probability in (0, 1) of leaving a sufficient class, and of a failure of the ellipsoid of a class.
         Default: 0.01.
     reward_range
-        Interval (low, high) that contains all rewards. Default: (0, 1).
+        Interval (low, high) that contains all rewards. Default: the portfolio's, or (0, 1).
     seed
         Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
     name
@@ -230,6 +234,7 @@ class ModCB(Seeded[Params, Memory], RangedEllipsoidLearner[Params, Memory], Sele
     exploration: float = setting(default=1 / 3, check=probability)
 
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
+    explores = staticmethod(explores)
 
     def _set_up(self) -> None:
         self.dim = self.dims[-1]

@@ -21,10 +21,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
 from equipoise.learners._core.ball import Ball, check_ball_action, farthest_point
-from equipoise.learners._core.base import Kernels
+from equipoise.learners._core.base import Kernels, among_all
 from equipoise.learners._core.linear import RangedEllipsoidLearner, RidgeLearner, learn
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners._core.ridge import (
@@ -76,16 +77,19 @@ def lower_and_regret(params: Params, mean: float, half_width: float) -> tuple[fl
 class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     """Optimistic least squares for rewards that are linear in the features of the actions.
 
-    A context is a K x d matrix with one offered action per row and d >= dim columns; K may change from round to round.
-    A `Ball` as context offers all vectors up to its radius; actions are then vectors that are zero beyond the first
-    `dim` entries.
+    A context is `Offers`, or a K x d matrix with one offered action per row and d >= dim columns; K may change from
+    round to round. A `Ball` as context offers all vectors up to its radius; actions are then vectors that are zero
+    beyond the first `dim` entries.
 
     Parameters
     ----------
     dim
-        Number of features used: the first `dim` columns of a context. At least 1.
+        Number of features used: the first `dim` columns of a context, at least 1. Default: that of `features`.
+    features
+        Feature map to use instead of the first columns; see `equipoise.features`. Default: none.
     noise
-        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
+        Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of
+        the reward range, which always suffices.
     norm_bound
         Upper bound on the norm of the true parameter theta*, positive. Default: 1.
     action_bound
@@ -99,7 +103,7 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     misspecification
         Upper bound on the distance between expected rewards and a linear function, not negative. Default: 0.
     reward_range
-        Interval (low, high) that contains all expected rewards. Default: (0, 1).
+        Interval (low, high) that contains all expected rewards. Default: the portfolio's, or (0, 1).
     name
         Name of the learner in tables and certificates. Default: made from the other settings.
 
@@ -114,7 +118,7 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     misspecification: float = setting(default=0.0, check=non_negative)
 
     accepts = frozenset({"off_policy", "weight"})
-    provides = frozenset({"lower", "regret", "greedy", "value"})
+    provides = frozenset({"lower", "regret", "greedy", "value", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def _set_up(self) -> None:
@@ -133,7 +137,13 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
         """Propose the action with the highest upper confidence bound, with its lower bound and its observed regret."""
         if isinstance(context, Ball):
             return self._decide_on(context)
-        return decide(self.params, self.memory, self.check_context(context), rng)
+        return among_all(decide(self.params, self.memory, self.check_context(context), rng), context)
+
+    def pmf(self, context: Context) -> Array:
+        """1 for the proposed action and 0 for the others; a `Ball` offers too many to list."""
+        if isinstance(context, Ball):
+            raise InvalidArgument(f"context is {context}, but must offer finitely many actions for pmf")
+        return super().pmf(context)
 
     def _decide_on(self, ball: Ball) -> Proposal:
         ball.check_for(self.dim, self.action_bound)

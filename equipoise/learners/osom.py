@@ -133,7 +133,8 @@ def excess_of(params: Params, memory: Memory, rows: Array, action: int, reward: 
 class OSOM(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memory]):
     """UCB over the arms until contexts are shown to matter, then optimistic least squares.
 
-    A context is a K x d matrix with one row per arm, at most `arms` of them, and d >= dim columns.
+    A context is `Offers` without ids, or a K x d matrix with one row per arm, at most `arms` of them, and d >= dim
+    columns.
 
     Parameters
     ----------
@@ -141,8 +142,11 @@ class OSOM(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memo
         Number of arms; row k of a context is arm k.
     dim
         Number of features used: the first `dim` columns of a context. At least 1.
+    features
+        Feature map to use instead of the first columns; see `equipoise.features`. Default: none.
     noise
-        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
+        Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of
+        the reward range, which always suffices.
     norm_bound
         Upper bound on the norm of the true parameter theta*, positive. Default: 1.
     action_bound
@@ -152,7 +156,7 @@ class OSOM(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memo
     delta
         Probability in (0, 1) of switching to the linear model although contexts do not matter. Default: 0.01.
     reward_range
-        Interval (low, high) that contains all expected rewards. Default: (0, 1).
+        Interval (low, high) that contains all expected rewards. Default: the portfolio's, or (0, 1).
     name
         Name of the learner in tables and certificates. Default: made from the other settings.
 
@@ -191,3 +195,6 @@ class OSOM(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, Memo
             np.zeros(1),
             np.zeros(1, np.int64),
         )
+
+    def _rows_are_arms(self) -> bool:
+        return self.arms > 0

@@ -19,6 +19,7 @@ import numpy as np
 
 from equipoise.bounds import Bound, LinearSqrt, Power, SqrtLog, bound_code, closed_form
 from equipoise.errors import InvalidArgument
+from equipoise.features import Offers
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import Kernels
@@ -61,8 +62,8 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 class Scheduled(FeaturelessLearner[Params, Memory]):
     """A learner with a regret that is fixed in advance, for tests of selectors.
 
-    A context is None, or a K x d matrix of K >= 2 actions. Each proposal states the regret of the play, so the bound
-    `Observed()` is true and tight.
+    A context is a K x d matrix of K >= 2 actions, `Offers` of as many, or anything else. Each proposal states the
+    regret of the play, so the bound `Observed()` is true and tight.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ class Scheduled(FeaturelessLearner[Params, Memory]):
     shape: float = setting(check=real, kw_only=False)
     gap: float = setting(default=0.4, check=positive)
 
-    provides = frozenset({"regret", "greedy"})
+    provides = frozenset({"regret", "greedy", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def _set_up(self) -> None:
@@ -118,6 +119,11 @@ class Scheduled(FeaturelessLearner[Params, Memory]):
         for n in range(1, count("plays", plays, minimum=0) + 1):
             losses += self.gap * (losses + 1) <= closed_form(kind, coefficient, shape, n)
         return self.gap * losses
+
+    def check_offers(self, offers: Offers) -> None:
+        super().check_offers(offers)
+        if offers.mask is not None:
+            raise InvalidArgument(f"context has a mask, but must have none for {self.name}, which needs both actions")
 
     def check_n_actions(self, n_actions: int) -> None:
         if n_actions < 2:

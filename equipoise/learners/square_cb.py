@@ -29,7 +29,7 @@ from equipoise.learners._core.linear import RidgeLearner, learn
 from equipoise.learners._core.ridge import Ridge, predict
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import non_negative, probability
-from equipoise.types import Array
+from equipoise.types import Array, Context
 
 
 class Params(NamedTuple):
@@ -43,13 +43,18 @@ class Params(NamedTuple):
 
 @kernel
 def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generator) -> Proposal:
-    rate = learning_rate(params, ridge, len(actions))
     means = predict(ridge, actions)
     greedy = int(means.argmax())
-    probabilities = inverse_gap_weights(means, greedy, rate, params.low, params.high)
+    probabilities = pmf(params, ridge, means, greedy)
     action = sample_index(probabilities, rng.random())
     value = min(max(float(means[action]), params.low), params.high)
     return Proposal(action, -inf, nan, float(probabilities[action]), greedy, value)
+
+
+@kernel
+def pmf(params: Params, ridge: Ridge, means: Array, greedy: int) -> Array:
+    """The probability of every offered action, given its predictions."""
+    return inverse_gap_weights(means, greedy, learning_rate(params, ridge, len(means)), params.low, params.high)
 
 
 @kernel
@@ -90,12 +95,15 @@ def sample_index(probabilities: Array, number: float) -> int:
 class SquareCB(Seeded[Params, Ridge], RidgeLearner[Params]):
     """Inverse gap weighting on top of ridge regression.
 
-    A context is a K x d matrix with one offered action per row and d >= dim columns; K may change from round to round.
+    A context is `Offers`, or a K x d matrix with one offered action per row and d >= dim columns; K may change from
+    round to round.
 
     Parameters
     ----------
     dim
-        Number of features used: the first `dim` columns of a context. At least 1.
+        Number of features used: the first `dim` columns of a context, at least 1. Default: that of `features`.
+    features
+        Feature map to use instead of the first columns; see `equipoise.features`. Default: none.
     norm_bound
         Upper bound on the norm of the true parameter theta*, positive. Default: 1.
     action_bound
@@ -109,7 +117,7 @@ class SquareCB(Seeded[Params, Ridge], RidgeLearner[Params]):
     misspecification
         Upper bound on the distance between expected rewards and a linear function, not negative. Default: 0.
     reward_range
-        Interval (low, high) that contains all rewards. Default: (0, 1).
+        Interval (low, high) that contains all rewards. Default: the portfolio's, or (0, 1).
     seed
         Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
     name
@@ -125,6 +133,7 @@ class SquareCB(Seeded[Params, Ridge], RidgeLearner[Params]):
     delta: float = setting(default=0.01, check=probability)
     misspecification: float = setting(default=0.0, check=non_negative)
 
+    provides = frozenset({"greedy", "value", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def _set_up(self) -> None:
@@ -132,3 +141,7 @@ class SquareCB(Seeded[Params, Ridge], RidgeLearner[Params]):
         low, high = self.reward_range
         penalty = self.regularization * self.norm_bound**2 + (high - low) ** 2 * log(2 / self.delta)
         self.params = Params(self.dim, self.scale, self.misspecification, penalty, low, high)
+
+    def _pmf(self, context: Context, actions: Array) -> Array:
+        means = predict(self.memory, actions)
+        return pmf(self.params, self.memory, means, int(means.argmax()))

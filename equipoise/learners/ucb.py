@@ -26,8 +26,10 @@ import numpy as np
 from equipoise.confidence import Stitched, radius_sum, stitched
 from equipoise.kernels.marks import kernel, native
 from equipoise.learner import Proposal
-from equipoise.learners._core.base import Kernels, Ranged
+from equipoise.learners._core.arms import share_of_delta
+from equipoise.learners._core.base import Kernels
 from equipoise.learners._core.finite import FiniteLearner
+from equipoise.learners._core.units import Noisy, Ranged
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import positive, probability
 from equipoise.types import Array, Integers
@@ -105,24 +107,27 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 
 
 @configurable
-class UCB(FiniteLearner[Params, Memory], Ranged):
+class UCB(FiniteLearner[Params, Memory], Noisy, Ranged):
     """Upper confidence bounds for finitely many arms.
 
-    A context is None, which offers all arms, or a K x d matrix whose rows stand for the first K arms; its columns are
-    ignored and K may change from round to round.
+    A context is a K x d matrix whose rows stand for the first K arms, or `Offers`, whose arms are addressed by id if
+    they have ids: then they may come and go. Features are ignored. Any other context, such as None, offers all arms.
 
     Parameters
     ----------
     arms
-        Number of arms, at least 1.
+        Number of arms, at least 1; with ids, how many are expected in all (there may be more).
+    window
+        Number of lessons after which an id that is no longer offered is forgotten. Default: 10000.
     noise
-        Sub-Gaussian factor of the reward noise, positive; half the width of the reward range suffices. Default: 0.5.
+        Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of
+        the reward range, which always suffices.
     scale
         Factor of the confidence widths, positive; below 1 the intervals need not hold. Default: 1.
     delta
         Probability in (0, 1) that the interval of some arm ever fails. Default: 0.01.
     reward_range
-        Interval (low, high) that contains all expected rewards. Default: (0, 1).
+        Interval (low, high) that contains all expected rewards. Default: the portfolio's, or (0, 1).
     name
         Name of the learner in tables and certificates. Default: made from the other settings.
 
@@ -134,21 +139,28 @@ class UCB(FiniteLearner[Params, Memory], Ranged):
     1
     """
 
-    noise: float = setting(default=0.5, check=positive)
     scale: float = setting(default=1.0, check=positive)
     delta: float = setting(default=0.01, check=probability)
 
     accepts = frozenset({"weight"})
-    provides = frozenset({"lower", "regret", "greedy", "value"})
+    provides = frozenset({"lower", "regret", "greedy", "value", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def _set_up(self) -> None:
         super()._set_up()
-        radius = stitched(self.noise**2, self.delta / (2 * self.arms), self.scale)
-        self.params = Params(radius, *self.reward_range)
-        unplayed, plays = np.full(self.arms, np.inf), np.zeros(self.arms, np.int64)
-        sums = (np.zeros(self.arms), np.zeros(self.arms), np.zeros(self.arms))
-        self.memory = Memory(plays, *sums, unplayed.copy(), -unplayed, unplayed.copy())
+        self.params = self._with_share(self.delta / self.arms)
+
+    def new_memory(self, n_arms: int) -> Memory:
+        unplayed, plays = np.full(n_arms, np.inf), np.zeros(n_arms, np.int64)
+        sums = (np.zeros(n_arms), np.zeros(n_arms), np.zeros(n_arms))
+        return Memory(plays, *sums, unplayed.copy(), -unplayed, unplayed.copy())
+
+    def params_of(self, block: int) -> Params:
+        return self._with_share(share_of_delta(self.delta, block, self.arms))
+
+    def _with_share(self, delta: float) -> Params:
+        """The parameters of an arm whose interval may fail with probability `delta`."""
+        return Params(stitched(self.noise**2, delta / 2, self.scale), *self.reward_range)
 
     def default_name(self) -> str:
         return "UCB" if self.scale == 1.0 else f"UCB(scale={self.scale:g})"

@@ -8,6 +8,7 @@ from math import nan
 import numpy as np
 
 from equipoise.errors import NoLearnerAvailable
+from equipoise.features import Offers
 from equipoise.kernels.streams import seek
 from equipoise.learner import Proposal
 from equipoise.portfolio import folding, health, propensities
@@ -114,7 +115,9 @@ class Deciding(PortfolioState):
         action = ticket.action if type(ticket.action) is int else copy_if_mutable(ticket.action)
         i = ticket.learner
         name = None if i is None else self._members[i].name
-        return Decision(str(ticket.id), action, i, name, chance, ticket.action_probability, ticket.propensity)
+        context, id_ = ticket.context, str(ticket.id)
+        action_id = context.ids[action] if isinstance(context, Offers) and context.ids is not None else None
+        return Decision(id_, action, i, name, chance, ticket.action_probability, ticket.propensity, action_id)
 
     def _open_ticket(self, ticket: Ticket) -> None:
         """Record a decided round."""

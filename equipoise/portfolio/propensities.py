@@ -51,20 +51,12 @@ def _chance(
 ) -> float:
     """The probability with which a learner picks the action."""
     learner = member.adapted
-    if "pmf" in learner.provides:
-        probabilities = np.asarray(learner.learner.pmf(context), np.float64)  # type: ignore[attr-defined]
-        check_pmf(probabilities, n_offers(context))
-        return float(probabilities[action])
-    if learner.randomized:
+    if "pmf" not in learner.provides and not learner.randomized:
+        return float(_same(action, (ask(j) if proposal is None else proposal).action))
+    probabilities = learner.pmf(context)
+    if probabilities is None:
         return nan
-    return float(_same(action, (ask(j) if proposal is None else proposal).action))
-
-
-def check_pmf(probabilities: np.ndarray, n_actions: int | None) -> None:
-    """Raise an error if these are no probabilities of the offered actions."""
-    wrong_size = n_actions is not None and probabilities.shape != (n_actions,)
-    if wrong_size or not (probabilities >= 0.0).all() or abs(float(probabilities.sum()) - 1.0) > 1e-6:
-        raise InvalidArgument(f"pmf is {probabilities!r:.80}, but must have one probability per action, with sum 1")
+    return float(probabilities[action]) if action < len(probabilities) else 0.0
 
 
 def _same(action: Action, other: Action) -> bool:

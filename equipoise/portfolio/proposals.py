@@ -8,6 +8,7 @@ from math import isfinite, isnan
 import numpy as np
 
 from equipoise.errors import InvalidArgument
+from equipoise.features import Offers
 from equipoise.learner import Proposal
 from equipoise.portfolio.tickets import copy_if_mutable
 from equipoise.storage.parts import check_savable
@@ -22,7 +23,7 @@ def n_offers(context: Context) -> int | None:
     """The number of actions that a context offers; None if it does not say."""
     if type(context) is np.ndarray:
         return len(context) if context.ndim == 2 else None
-    return None
+    return len(context) if isinstance(context, Offers) else None
 
 
 def check_proposal(proposal: Proposal, n_actions: int | None, lower: bool, savable: bool) -> Proposal:

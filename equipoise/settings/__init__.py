@@ -140,7 +140,7 @@ class Configured:
 
     def config(self) -> Config:
         """The constructor's arguments, as plain data."""
-        return {_argument(each): each.metadata["encode"](getattr(self, each.name)) for each in settings_of(type(self))}
+        return {_argument(each): each.metadata["encode"](self._as_given(each)) for each in settings_of(type(self))}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Plain]) -> Self:
@@ -154,17 +154,21 @@ class Configured:
 
     def clone(self) -> Self:
         """A new object with the same settings, in its initial state."""
-        return type(self)(**{_argument(each): getattr(self, each.name) for each in settings_of(type(self))})
+        return type(self)(**{_argument(each): self._as_given(each) for each in settings_of(type(self))})
 
     def __repr__(self) -> str:
         arguments = []
         for field in settings_of(type(self)):
-            value = getattr(self, field.name)
+            value = self._as_given(field)
             if not field.kw_only:
                 arguments.append(repr(value))
             elif not equal_data(value, self._default_of(field)):
                 arguments.append(f"{_argument(field)}={value!r}")
         return f"{type(self).__name__}({', '.join(arguments)})"
+
+    def _as_given(self, each: Field[Any]) -> Any:
+        """The value of a setting; override it if the attribute holds another one than was given."""
+        return getattr(self, each.name)
 
     def _default_of(self, each: Field[Any]) -> object:
         """The default of a setting; override it if the default depends on other settings."""

@@ -45,8 +45,13 @@ def plain_loop(components: Components, binding: Binding) -> Loop:
 
 
 def can_compile(*parts: Part) -> bool:
-    """Whether all learners, problems and selectors are made of kernels, and no bound is a Python function."""
-    return all(hasattr(part, "kernels") and (not hasattr(part, "traits") or part.traits.compilable) for part in parts)
+    """Whether all are made of kernels, no bound is a Python function, and no learner has a feature map."""
+    return all(
+        hasattr(part, "kernels")
+        and (not hasattr(part, "traits") or part.traits.compilable)
+        and getattr(part, "compilable", True)
+        for part in parts
+    )
 
 
 def can_compile_episodes(problem: Part, learner: Part) -> bool:

@@ -24,6 +24,7 @@ import numpy as np
 
 from equipoise.compatibility import check_selector
 from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
+from equipoise.features import Offers
 from equipoise.learner import MinimalLearner, part_name
 from equipoise.selector import Selector
 from equipoise.settings import equal_data
@@ -130,6 +131,8 @@ def context_to_plain(context: Context) -> Plain:
 
     if isinstance(context, Ball):
         return {"ball": (context.dim, context.radius)}
+    if isinstance(context, Offers):
+        return {"offers": context.to_plain()}
     return {"context": context}
 
 
@@ -138,6 +141,8 @@ def context_from_plain(data: Mapping[str, Plain]) -> Context:
     from equipoise.learners import Ball
 
     ((kind, value),) = data.items()
+    if kind == "offers":
+        return Offers.from_plain(value)
     return Ball(*value) if kind == "ball" else value
 
 
@@ -149,7 +154,7 @@ def check_savable(value: Context | Action | Outcome, what: str) -> None:
         return
     from equipoise.learners import Ball
 
-    if not isinstance(value, Ball):
+    if not isinstance(value, Ball | Offers):
         check_storable(value, what)
 
 

@@ -4,14 +4,14 @@ Each check is a function whose name says what it checks. Checks that need an opt
 contexts that are arrays are skipped if the learner has none, so a learner with only `decide` and `learn` can pass.
 
 >>> from equipoise.learners import UCB
->>> len(check_learner(lambda: UCB(arms=6))) == len(CHECKS)
-True
+>>> check_learner(lambda: UCB(arms=6))[:3]
+['has a name and declares only known words', 'decides before any learning', 'proposals are well formed']
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 from math import inf, isnan, nan
@@ -20,25 +20,38 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.learner import ACCEPTS, PROVIDES, AdaptedLearner, Learner, Proposal, accepts, can_be_restored, provides
+from equipoise.features import Offers
+from equipoise.learner import ACCEPTS, PROVIDES, AdaptedLearner, Learner, accepts, can_be_restored, provides
 from equipoise.learners import Ball
 from equipoise.testing.checks import always, generator, require, require_error, run_checks, size_in_bytes
-from equipoise.types import Action, Array, Context, Outcome, State
+from equipoise.testing.plays import (
+    N_ROUNDS,
+    STATES,
+    ContextSource,
+    OutcomeSource,
+    Subject,
+    context_at,
+    decision_at,
+    decisions_at,
+    equal,
+    is_frequency,
+    is_matrix,
+    outcome_at,
+    parts,
+    play,
+    random_actions,
+    require_offered,
+    require_plain,
+    require_same_arrays,
+    require_same_proposal,
+    require_same_state,
+    saved,
+    teach,
+)
+from equipoise.types import Context
 
-N_ROUNDS = 40
 N_ROUNDS_FOR_MEMORY = 300
 ABSURD = (nan, inf, -inf, 1e155)
-
-ContextSource = Callable[[np.random.Generator], Context]
-OutcomeSource = Callable[[Context, Action, np.random.Generator], Outcome]
-
-
-class Subject(NamedTuple):
-    """What is checked: a factory of equal learners, with the contexts and outcomes that they get."""
-
-    make: Callable[[], Learner]
-    contexts: ContextSource
-    outcomes: OutcomeSource
 
 
 class Example(NamedTuple):
@@ -74,13 +87,6 @@ def check_learner(
     """
     subject = Subject(factory, context_source or random_actions, outcome_source or (lambda _, action, __: action))
     return run_checks(CHECKS, subject, lambda: Example(factory(), context_at(subject, 0)))
-
-
-def random_actions(rng: np.random.Generator) -> Array:
-    """2 to 6 actions with 8 features, of norm at most 1."""
-    rows = rng.standard_normal((int(rng.integers(2, 7)), 8))
-    rows *= rng.random((len(rows), 1)) / np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows
 
 
 def has_a_name_and_declares_only_known_words(subject: Subject) -> None:
@@ -125,6 +131,57 @@ def what_it_provides_is_filled_in(subject: Subject) -> None:
             require(bool(filled[word]), f"it provides {word!r}, but a play has none: {proposal}")
 
 
+def stated_probabilities_are_those_of_its_decisions(subject: Subject) -> None:
+    learner = subject.make()
+    for start, stop in STATES:
+        play(subject, learner, start, stop)
+        drawn = decisions_at(subject, learner, stop)[1]
+        for proposal in drawn:
+            if not isnan(proposal.probability):
+                times = sum(equal(proposal.action, other.action) for other in drawn)
+                finding = f"action {proposal.action} was proposed {times} times in {len(drawn)} decisions"
+                known = is_frequency(times, len(drawn), proposal.probability)
+                require(known, f"{finding} with a stated probability of {proposal.probability}")
+
+
+def pmf_is_the_distribution_of_its_decisions(subject: Subject) -> None:
+    learner = subject.make()
+    for start, stop in STATES:
+        play(subject, learner, start, stop)
+        context, drawn = decisions_at(subject, learner, stop)
+        before = saved(learner) if can_be_restored(learner) else {}
+        probabilities = AdaptedLearner(learner).pmf(context)
+        if before:
+            require_same_state(before, learner, "after pmf()")
+        assert probabilities is not None  # as the check applies to learners that provide it
+        if is_matrix(context) or isinstance(context, Offers):
+            rows = len(context)
+            require(len(probabilities) == rows, f"pmf has {len(probabilities)} entries for {rows} offered actions")
+        for proposal in drawn:
+            # Equal up to the rounding of a sum; nan agrees with everything.
+            differs = abs(proposal.probability - probabilities[proposal.action]) > 1e-9
+            require(not differs, f"pmf is {probabilities}, but the proposal says {proposal}")
+        times = np.bincount([proposal.action for proposal in drawn], minlength=len(probabilities))
+        for n, probability in zip(times, probabilities, strict=True):
+            fits = is_frequency(n, len(drawn), probability)
+            require(fits, f"pmf is {probabilities}, but {len(drawn)} decisions proposed the actions {times} times")
+
+
+def probabilities_are_learned_or_refused(subject: Subject) -> None:
+    learner = subject.make()
+    play(subject, learner)
+    context, proposal = decision_at(subject, learner, 0)
+    outcome = outcome_at(subject, context, proposal, 0)
+    learn = partial(AdaptedLearner(learner).learn, context, outcome, 0.5)
+    for probability in (1.0, 0.25, nan):
+        learn(probability=probability)
+    before = saved(learner) if can_be_restored(learner) else {}
+    for bad in (0.0, -0.5, 1.5, inf):
+        require_error(partial(learn, probability=bad), f"an action of probability {bad}")
+    if before:
+        require_same_state(before, learner, "after refusing probabilities")
+
+
 def deciding_changes_nothing(subject: Subject) -> None:
     learner = subject.make()
     play(subject, learner)
@@ -141,7 +198,7 @@ def the_same_seed_gives_the_same_run(subject: Subject) -> None:
         context, proposal = decision_at(subject, one, t)
         require_same_proposal(proposal, decision_at(subject, other, t)[1], f"of two equal learners in round {t}")
         for learner in (one, other):
-            learner.learn(context, outcome_at(subject, context, proposal, t), reward_at(t))
+            teach(learner, context, outcome_at(subject, context, proposal, t), t, proposal.probability)
 
 
 def instances_share_nothing(subject: Subject) -> None:
@@ -160,10 +217,10 @@ def inputs_are_neither_kept_nor_changed(subject: Subject) -> None:
         context, proposal = decision_at(subject, learner, t)
         expected = decision_at(subject, control, t)[1]
         require_same_proposal(expected, proposal, "after earlier inputs were overwritten")
-        action, reward = outcome_at(subject, context, proposal, t), reward_at(t)
+        action = outcome_at(subject, context, proposal, t)
         untouched = outcome_at(subject, context, expected, t)
-        control.learn(context_at(subject, t), untouched, reward)
-        learner.learn(context, action, reward)
+        teach(control, context_at(subject, t), untouched, t, proposal.probability)
+        teach(learner, context, action, t, proposal.probability)
         for what, given, original in (("context", context, context_at(subject, t)), *parts(action, untouched)):
             if isinstance(given, np.ndarray):
                 require(np.array_equal(given, original), f"decide() or learn() changed the {what} it was given")
@@ -269,6 +326,14 @@ def can_be_saved_and_takes_a_matrix(example: Example) -> bool:
     return can_be_saved(example) and is_matrix(example.context)
 
 
+def accepts_probability(example: Example) -> bool:
+    return "probability" in accepts(example.learner)
+
+
+def provides_pmf(example: Example) -> bool:
+    return "pmf" in provides(example.learner) and not isinstance(example.context, Ball)
+
+
 def has_config(example: Example) -> bool:
     return callable(getattr(example.learner, "config", None))
 
@@ -280,6 +345,8 @@ CHECKS: dict[Callable[[Subject], None], Callable[[Example], bool]] = {
     proposals_are_well_formed: always,
     what_it_provides_is_filled_in: always,
     the_same_seed_gives_the_same_run: always,
+    stated_probabilities_are_those_of_its_decisions: always,
+    pmf_is_the_distribution_of_its_decisions: provides_pmf,
     instances_share_nothing: always,
     a_deep_copy_is_independent_and_goes_on_identically: always,
     inputs_are_neither_kept_nor_changed: always,
@@ -290,86 +357,6 @@ CHECKS: dict[Callable[[Subject], None], Callable[[Example], bool]] = {
     bad_contexts_are_refused_and_change_nothing: can_be_saved_and_takes_a_matrix,
     bad_actions_are_refused_and_change_nothing: can_be_saved_and_takes_a_matrix,
     bad_rewards_are_refused_and_change_nothing: can_be_saved,
+    probabilities_are_learned_or_refused: accepts_probability,
     config_rebuilds_an_equal_learner: has_config,
 }
-
-
-def context_at(subject: Subject, t: int) -> Context:
-    return subject.contexts(generator(t, 0))
-
-
-def decision_at(subject: Subject, learner: Learner, t: int) -> tuple[Context, Proposal]:
-    """The context of round t and the learner's proposal."""
-    context = context_at(subject, t)
-    return context, AdaptedLearner(learner).decide(context, generator(t, 1))
-
-
-def outcome_at(subject: Subject, context: Context, proposal: Proposal, t: int) -> Outcome:
-    return subject.outcomes(context, proposal.action, generator(t, 3))
-
-
-def parts(outcome: Outcome, original: Outcome) -> list[tuple[str, Outcome, Outcome]]:
-    """The parts of an outcome: an action has one, an episode several."""
-    if isinstance(outcome, tuple):
-        return [("outcome", piece, kept) for piece, kept in zip(outcome, original, strict=True)]
-    return [("action", outcome, original)]
-
-
-def reward_at(t: int) -> float:
-    return float(generator(t, 2).random())
-
-
-def play(subject: Subject, learner: Learner, start: int = 0, stop: int = N_ROUNDS) -> list[tuple[Context, Proposal]]:
-    """Play the rounds from `start` to `stop`; contexts and rewards depend on the number of the round only."""
-    rounds = []
-    for t in range(start, stop):
-        context, proposal = decision_at(subject, learner, t)
-        learner.learn(context, outcome_at(subject, context, proposal, t), reward_at(t))
-        rounds.append((context, proposal))
-    return rounds
-
-
-def is_matrix(context: Context) -> bool:
-    return isinstance(context, np.ndarray) and context.ndim == 2
-
-
-def require_offered(context: Context, action: Action) -> None:
-    if is_matrix(context):
-        index = hasattr(action, "__index__") and not isinstance(action, bool | np.ndarray)
-        require(index and 0 <= action < len(context), f"action is {action!r}, not an index below {len(context)}")
-    elif isinstance(context, Ball):
-        norm = float(np.linalg.norm(action))
-        fits = np.shape(action) == (context.dim,) and norm <= context.radius * (1 + 1e-9)
-        require(fits, f"action has shape {np.shape(action)} and norm {norm:.6g}, but {context} was offered")
-
-
-def require_same_proposal(expected: Proposal, seen: Proposal, whose: str) -> None:
-    same = all(equal(one, other) for one, other in zip(expected, seen, strict=True))
-    require(same, f"proposals {whose} differ: {expected} and {seen}")
-
-
-def equal(one: Outcome, other: Outcome) -> bool:
-    if isinstance(one, Real) and isinstance(other, Real):
-        return one == other or (isnan(one) and isnan(other))
-    return bool(np.array_equal(one, other))
-
-
-def saved(learner: Learner) -> State:
-    return {name: np.array(array) for name, array in learner.state().items()}
-
-
-def require_plain(state: Mapping[str, object]) -> None:
-    for name, array in state.items():
-        plain = isinstance(array, np.ndarray) and not array.dtype.hasobject
-        require(plain, f"state {name!r} is {type(array).__name__}, not an array of numbers")
-
-
-def require_same_state(expected: State, learner: Learner, when: str) -> None:
-    require_same_arrays(expected, learner.state(), when)
-
-
-def require_same_arrays(expected: State, seen: State, when: str) -> None:
-    require(expected.keys() == seen.keys(), f"state {when} has {sorted(seen)}, not {sorted(expected)}")
-    for name, array in expected.items():
-        same = array.dtype == seen[name].dtype and np.array_equal(array, seen[name], equal_nan=array.dtype.kind == "f")
-        require(same, f"state {name!r} {when} is {seen[name]}, not {array}")

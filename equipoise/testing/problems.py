@@ -23,7 +23,7 @@ from equipoise.kernels.marks import NATIVE
 from equipoise.problem import AdaptedProblem, Problem
 from equipoise.problems.base import KernelProblem
 from equipoise.testing.checks import always, generator, require, require_error, run_checks
-from equipoise.testing.learners import equal, is_matrix
+from equipoise.testing.plays import equal, is_matrix
 from equipoise.types import Action, Context
 
 N_ROUNDS = 40

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import numpy as np
+
+from equipoise.features import Columns, Concat, Interactions, Offers, Prefix, Shared
 from equipoise.learners import (
     LSVI_UCB,
     OFUL,
@@ -12,6 +15,7 @@ from equipoise.learners import (
     ALBNorm,
     Ball,
     Constant,
+    DisjointOFUL,
     Eleanor,
     EpsilonGreedy,
     LinearThompson,
@@ -22,8 +26,18 @@ from equipoise.learners import (
     SquareCB,
 )
 from equipoise.problems.finite_mdp import one_hot
-from equipoise.testing.learners import ContextSource, random_actions
+from equipoise.testing.plays import ContextSource, random_actions
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES
+
+
+def random_offers(rng: np.random.Generator) -> Offers:
+    """2 to 5 of 12 ids, with a mask, and 3 features and 2 shared ones, of small norm."""
+    n_actions = int(rng.integers(2, 6))
+    ids = [f"item {k}" for k in rng.choice(12, n_actions, replace=False)]
+    mask = rng.random(n_actions) < 0.8
+    mask[int(rng.integers(n_actions))] = True
+    return Offers(rng.random((n_actions, 3)) / 2, shared=rng.random(2) / 2, ids=ids, mask=mask)
+
 
 # Every registered class with settings that differ from the defaults where there are any, and the contexts it takes.
 SUBJECTS: list[tuple[type[Any], dict[str, Any], ContextSource]] = [
@@ -43,6 +57,14 @@ SUBJECTS: list[tuple[type[Any], dict[str, Any], ContextSource]] = [
     (MisspecificationAdaptive, {"dim": 5, "arms": 6, "rounds": 500, "seed": 5}, random_actions),
     (Scheduled, {"family": "power", "coefficient": 2.0, "shape": 0.5, "gap": 0.3}, random_actions),
     (Scheduled, {"family": "linear-sqrt", "coefficient": 1.0, "shape": 0.1}, lambda rng: None),
+    (DisjointOFUL, {"dim": 3, "arms": 4, "window": 30, "scale": 0.5, "reward_range": (-1.0, 1.0)}, random_actions),
+    (DisjointOFUL, {"features": Shared(2), "arms": 3, "window": 20}, random_offers),
+    (UCB, {"arms": 2, "window": 25, "scale": 0.3}, random_offers),
+    (EpsilonGreedy, {"arms": 3, "window": 25, "epsilon": 0.4}, random_offers),
+    (OFUL, {"features": Concat([Columns([2, 0]), Interactions(Prefix(1), Shared(2))])}, random_offers),
+    (SquareCB, {"features": Columns([1])}, random_offers),
+    (ModCB, {"dims": [1, 3], "features": Concat([Shared(1), Prefix(2)])}, random_offers),
+    (Constant, {"action": 0}, lambda rng: Offers(rng.random((3, 2)))),
     (Constant, {"action": 1}, random_actions),
     (Constant, {"action": 3}, lambda rng: None),
 ]

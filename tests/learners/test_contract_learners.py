@@ -5,7 +5,7 @@ import importlib
 import inspect
 import pkgutil
 from copy import copy
-from math import nan
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,19 @@ from equipoise.learner import Proposal
 from equipoise.learners import (
     LEARNERS,
     UCB,
+    Ball,
+    LinearThompson,
 )
 from equipoise.settings import configurable, setting
 from equipoise.testing import check_learner
-from equipoise.testing.learners import CHECKS, ContextSource, random_actions
+from equipoise.testing.learners import CHECKS
+from equipoise.testing.plays import ContextSource, random_actions
 from tests.episodes import random_trajectory, start_state
 from tests.learners.subjects import EPISODIC, SUBJECTS
 
+FOR_MATRICES = {"bad_contexts_are_refused_and_change_nothing", "bad_actions_are_refused_and_change_nothing"}
+PMF = "pmf_is_the_distribution_of_its_decisions"
+OF_LEARNERS_OF_PROBABILITIES = "probabilities_are_learned_or_refused"
 SHARED = {"_core"}  # the folder of what several learners share
 
 
@@ -32,8 +38,8 @@ SHARED = {"_core"}  # the folder of what several learners share
 def test_learner_keeps_the_contract(cls: type[Any], settings: dict[str, Any], contexts: ContextSource) -> None:
     proved = check_learner(lambda: cls(**settings), contexts)
     left_out = {check.__name__ for check in CHECKS} - {name.replace(" ", "_") for name in proved}
-    for_matrices = {"bad_contexts_are_refused_and_change_nothing", "bad_actions_are_refused_and_change_nothing"}
-    assert left_out == (set() if contexts is random_actions else for_matrices)
+    no_pmf = {PMF} if cls is LinearThompson or isinstance(contexts(np.random.default_rng(0)), Ball) else set()
+    assert left_out == {OF_LEARNERS_OF_PROBABILITIES} | no_pmf | (set() if contexts is random_actions else FOR_MATRICES)
 
 
 @pytest.mark.slow
@@ -41,7 +47,7 @@ def test_learner_keeps_the_contract(cls: type[Any], settings: dict[str, Any], co
 def test_learner_of_episodes_keeps_the_contract(cls: type[Any], settings: dict[str, Any]) -> None:
     proved = check_learner(lambda: cls(**settings), start_state, random_trajectory)
     left_out = {check.__name__ for check in CHECKS} - {name.replace(" ", "_") for name in proved}
-    assert left_out == {"bad_contexts_are_refused_and_change_nothing", "bad_actions_are_refused_and_change_nothing"}
+    assert left_out == {OF_LEARNERS_OF_PROBABILITIES, PMF} | FOR_MATRICES
 
 
 def test_every_registered_learner_is_checked() -> None:
@@ -103,6 +109,7 @@ def test_minimal_learner_passes_what_applies_to_it() -> None:
         "proposals are well formed",
         "what it provides is filled in",
         "the same seed gives the same run",
+        "stated probabilities are those of its decisions",
         "instances share nothing",
         "a deep copy is independent and goes on identically",
         "inputs are neither kept nor changed",
@@ -121,6 +128,12 @@ class Sound(UCB):
 
     arms: int = setting(default=6, kw_only=False)
     noise: float = setting(default=0.2)
+    accepts = frozenset({"weight", "probability"})
+
+    def learn(self, context, action, reward, weight=1.0, *, probability=nan):
+        if not (isnan(probability) or 0.0 < probability <= 1.0):
+            raise ValueError(f"probability is {probability}, but must lie in (0, 1]")
+        super().learn(context, action, reward, weight)
 
 
 class ClaimsTheUnknown(Sound):
@@ -170,6 +183,25 @@ class RollsItsOwnDice(Sound):
         return Proposal(int(np.random.default_rng().integers(len(context))), 0.0, 1.0, greedy=0, value=0.5)
 
 
+class StatesTheWrongProbability(Sound):
+    randomized = True
+    provides = UCB.provides - {"pmf"}
+
+    def decide(self, context, rng=None):
+        proposal = super().decide(context, rng)
+        return proposal if rng.random() < 0.5 else proposal._replace(action=0)
+
+
+class HasTheWrongPmf(Sound):
+    def pmf(self, context):
+        return np.full(len(context), 1 / len(context))
+
+
+class KnowsNoProbabilities(Sound):
+    def learn(self, context, action, reward, weight=1.0, *, probability=nan):
+        UCB.learn(self, context, action, reward, weight)
+
+
 class SharesItsMemory(Sound):
     shared: Any = None
 
@@ -190,14 +222,14 @@ class KeepsTheContext(Sound):
         lower = 0.0 if self.kept is None else float(self.kept.sum())
         return super().decide(context, rng)._replace(lower=lower)
 
-    def learn(self, context, action, reward, weight=1.0):
-        super().learn(context, action, reward, weight)
+    def learn(self, context, action, reward, weight=1.0, **probability):
+        super().learn(context, action, reward, weight, **probability)
         self.kept = context
 
 
 class OverwritesTheContext(Sound):
-    def learn(self, context, action, reward, weight=1.0):
-        super().learn(context, action, reward, weight)
+    def learn(self, context, action, reward, weight=1.0, **probability):
+        super().learn(context, action, reward, weight, **probability)
         context[...] = 0.0
 
 
@@ -206,8 +238,8 @@ class RemembersEverything(Sound):
         super().__init__()
         self.rewards: list[float] = []
 
-    def learn(self, context, action, reward, weight=1.0):
-        super().learn(context, action, reward, weight)
+    def learn(self, context, action, reward, weight=1.0, **probability):
+        super().learn(context, action, reward, weight, **probability)
         self.rewards.append(reward)
 
 
@@ -261,9 +293,9 @@ class TakesAnyReward(Sound):
 
 
 class LearnsBeforeItRefuses(Sound):
-    def learn(self, context, action, reward, weight=1.0):
+    def learn(self, context, action, reward, weight=1.0, **probability):
         self.memory.plays[0] += 1
-        super().learn(context, action, reward, weight)
+        super().learn(context, action, reward, weight, **probability)
         self.memory.plays[0] -= 1
 
 
@@ -287,6 +319,9 @@ OFFENDERS = {
     GainsByPlaying: "proposals are well formed",
     OffersWhatItLacks: "what it provides is filled in",
     RollsItsOwnDice: "the same seed gives the same run",
+    StatesTheWrongProbability: "stated probabilities are those of its decisions",
+    HasTheWrongPmf: "pmf is the distribution of its decisions",
+    KnowsNoProbabilities: "probabilities are learned or refused",
     SharesItsMemory: "instances share nothing",
     CopiesItsMemoryByReference: "a deep copy is independent and goes on identically",
     KeepsTheContext: "inputs are neither kept nor changed",

@@ -12,7 +12,7 @@ from equipoise.lab.experiments.tracked_oful import TrackedOFUL
 from equipoise.learners import OFUL, OSOM, UCB, SquareCB
 from equipoise.problems import LinearBandit
 from equipoise.rl import FeatureLSVI, LinearMDP
-from equipoise.testing.learners import random_actions
+from equipoise.testing.plays import random_actions
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES, random_trajectory, start_state
 from tests.learners import subjects as learner_subjects
 from tests.problems import subjects as problem_subjects

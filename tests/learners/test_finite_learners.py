@@ -238,8 +238,8 @@ def test_impossible_settings_are_refused(make, message: str) -> None:
         (np.zeros((0, 2)), "context has shape (0, 2), but must be a K x d matrix with K >= 1 rows"),
         (np.full((2, 2), nan), "context has an entry nan, but entries must be finite and at most 1e+100"),
         (np.full((2, 2), 1e155), "context has an entry 1e+155, but entries must be finite and at most 1e+100"),
-        ("all", "context is 'all', but must be a K x d matrix of numbers"),
-        (Ball(2), "context is Ball(dim=2, radius=1.0), but must be a K x d matrix of numbers"),
+        ([["a"]], "context is [['a']], but must be a K x d matrix of numbers"),
+        (Ball(2), "context is Ball(dim=2, radius=1.0), but must offer finitely many actions"),
     ],
 )
 def test_bad_context_is_refused(learner, context, message: str) -> None:

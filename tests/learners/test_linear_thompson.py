@@ -67,7 +67,7 @@ def test_decisions_are_those_of_the_naive_reference(settings: dict) -> None:
     """
     dim, rng = 3, np.random.default_rng(33)
     defaults = {"scale": 1.0, "delta": 0.01, "regularization": 1.0, "norm_bound": 1.0} | settings
-    learner = LinearThompson(dim, reward_range=(-1.0, 1.0), **settings)
+    learner = LinearThompson(dim, noise=0.5, reward_range=(-1.0, 1.0), **settings)
     rows, rewards = np.zeros((0, dim)), np.zeros(0)
     for t in range(300):
         actions = unit_rows(rng, int(rng.integers(1, 7)), dim + 2)

@@ -71,7 +71,7 @@ def actions_in_the_ball(rng: np.random.Generator, n: int, dim: int) -> Array:
         {"dim": 1, "delta": 0.2},
         {"dim": 3, "scale": 0.25, "regularization": 0.3, "noise": 0.2, "norm_bound": 2.5},
         {"dim": 2, "misspecification": 0.05},
-        {"dim": 6, "scale": 0.5, "misspecification": 0.02, "reward_range": (-2.0, 3.0)},
+        {"dim": 6, "noise": 0.5, "scale": 0.5, "misspecification": 0.02, "reward_range": (-2.0, 3.0)},
     ],
 )
 def test_equals_the_naive_reference(settings: dict) -> None:
@@ -203,7 +203,7 @@ def test_statements_hold_on_a_linear_problem() -> None:
     for seed in range(60):
         rng = np.random.default_rng([14, seed])
         theta = np.array([0.5, 0.3, -0.2])
-        learner = OFUL(3, delta=0.1, reward_range=(-1.0, 1.0))
+        learner = OFUL(3, noise=0.5, delta=0.1, reward_range=(-1.0, 1.0))
         broken = False
         for _ in range(150):
             actions = actions_in_the_ball(rng, 5, 3)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InvalidArgument
 from equipoise.learner import accepts
-from equipoise.learners import LEARNERS, OFUL, UCB, Constant, EpsilonGreedy, LinearThompson, QLearning
+from equipoise.learners import LEARNERS, OFUL, UCB, Constant, DisjointOFUL, EpsilonGreedy, LinearThompson, QLearning
 from equipoise.learners._core.ridge import Ellipsoid, ellipsoid_radius, new_ridge, update
 from equipoise.learners._core.trajectory import Trajectory
 
@@ -19,6 +19,7 @@ WEIGHTED: dict[str, Any] = {
     "EpsilonGreedy": lambda: EpsilonGreedy(4, epsilon=0.1),
     "LinearThompson": lambda: LinearThompson(3),
     "Constant": lambda: Constant(1),
+    "DisjointOFUL": lambda: DisjointOFUL(3, arms=4),
 }
 
 

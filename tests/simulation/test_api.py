@@ -13,6 +13,7 @@ import equipoise
 from equipoise import Portfolio, simulate
 from equipoise.bounds import Observed, Power
 from equipoise.errors import IncompatibleLearner, InvalidArgument
+from equipoise.features import Columns
 from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selectors import BalancedElimination, Corral
@@ -184,3 +185,11 @@ def test_a_portfolio_decides_as_the_joint_simulation() -> None:
 def test_importing_the_package_does_not_import_the_compiler() -> None:
     program = "import sys, equipoise; assert 'numba' not in sys.modules; equipoise.simulate"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.compiled
+def test_learners_with_feature_maps_run_interpreted_like_those_on_the_same_columns() -> None:
+    mapped = [OFUL(features=Columns([0, 1])), OFUL(features=Columns([0, 1, 2, 3]))]
+    interpreted = simulate(problem_of(0), mapped, balanced(), rounds=50, joint=True)
+    compiled = simulate(problem_of(0), learners_of(0), balanced(), rounds=50, joint=True)
+    np.testing.assert_allclose(interpreted.regret, compiled.regret, rtol=1e-9)

@@ -100,6 +100,9 @@ def examples() -> list[Learner]:
     """One object of every registered learner, made with its required arguments only."""
     made = []
     for cls in LEARNERS.values():
-        parameters = inspect.signature(cls).parameters.values()
-        made.append(cls(**{given.name: REQUIRED[given.name] for given in parameters if given.default is given.empty}))
+        parameters = inspect.signature(cls).parameters
+        needed = [given.name for given in parameters.values() if given.default is given.empty]
+        if "dim" in parameters and "features" not in needed:  # a number of columns or a feature map
+            needed.append("dim")
+        made.append(cls(**{name: REQUIRED[name] for name in dict.fromkeys(needed)}))
     return made

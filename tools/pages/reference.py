@@ -15,6 +15,7 @@ MODULES = {
     "equipoise": "What most programs need",
     "equipoise.learners": "Algorithms that decide and learn",
     "equipoise.selectors": "Rules that choose which learner plays",
+    "equipoise.features": "Offers with ids, and feature maps",
     "equipoise.bounds": "Candidate regret bounds",
     "equipoise.problems": "Sources of contexts and rewards, for simulations",
     "equipoise.testing": "Checks for your own classes",

@@ -1,7 +1,7 @@
 """Base classes of learners made of kernels: parameters, memory, saving, and checks of contexts.
 
 Settings that several learners share are declared once: `Named` has the name, `Seeded` the seed of learners that draw
-random numbers, `Ranged` the range of rewards.
+random numbers, and `units` has the range of rewards and their noise.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from equipoise.errors import InvalidArgument
+from equipoise.features import Offers
 from equipoise.kernels.streams import LEARNERS, open_stream, seek
-from equipoise.learner import Proposal
+from equipoise.learner import Proposal, one_hot
+from equipoise.learners._core.units import Units
 from equipoise.settings import Configured, configurable, optional, setting
-from equipoise.settings.checks import LARGEST, count, interval, non_negative, real, text
+from equipoise.settings.checks import count, non_negative, real, text
 from equipoise.types import Action, AnyArray, Array, Context, State
 
-FLOAT64 = np.dtype(np.float64)
 # Covariant, so that learners of different algorithms have a type in common.
 ParamsT = TypeVar("ParamsT", covariant=True)
 MemoryT = TypeVar("MemoryT", covariant=True)
@@ -57,14 +58,7 @@ class Named(Configured):
         return self.default_name() if each.name == "name" else super()._default_of(each)
 
 
-@configurable
-class Ranged(Configured):
-    """The interval that contains rewards, or expected rewards."""
-
-    reward_range: tuple[float, float] = setting(default=(0.0, 1.0), check=interval)
-
-
-class KernelLearner(Named, Generic[ParamsT, MemoryT]):
+class KernelLearner(Named, Units, Generic[ParamsT, MemoryT]):
     """A learner whose decisions and updates are kernels over a tuple of arrays.
 
     A subclass declares its settings, creates `params` and `memory` in `_open`, and implements `check_context`.
@@ -96,7 +90,7 @@ class KernelLearner(Named, Generic[ParamsT, MemoryT]):
         actions = self.check_context(context)
         if rng is None:
             rng = self._own_generator()
-        proposal = self.kernels.decide(self.params, self.memory, actions, rng)
+        proposal = self.kernels.decide(self.params, self.memory_for(context), actions, rng)
         return proposal if proposal.greedy >= 0 else proposal._replace(greedy=None)
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
@@ -105,14 +99,17 @@ class KernelLearner(Named, Generic[ParamsT, MemoryT]):
         number = self.check_reward(reward, weight)
         self.kernels.learn(self.params, self.memory, actions, position, number, float(weight))
 
+    def memory_for(self, context: Context) -> MemoryT:
+        """The memory that deciding in this context uses."""
+        return self.memory
+
     def check_context(self, context: Context) -> Array:
         """Return the offered actions as an array, one row each; raise an error if this learner cannot use them."""
         raise NotImplementedError  # abstract
 
     def check_offered(self, context: Context, action: Action) -> tuple[Array, int]:
         """Return the offered actions and the index of `action` among them."""
-        actions = self.check_context(context)
-        return actions, check_index(action, len(actions))
+        raise NotImplementedError  # abstract
 
     def check_reward(self, reward: float, weight: float) -> float:
         number = real("reward", reward)
@@ -124,11 +121,13 @@ class KernelLearner(Named, Generic[ParamsT, MemoryT]):
 
     def state(self) -> State:
         """The learned state as a dictionary of arrays."""
-        return {"draws": np.array([self._draws]), **{name: array.copy() for name, array in self._arrays().items()}}
+        arrays = {name: array.copy() for name, array in self._arrays().items()}
+        return {"draws": np.array([self._draws]), **self._units_state(), **arrays}
 
     def restore(self, state: State) -> None:
         """Restore a state returned by `state`. Any other state raises an error and changes nothing."""
-        own = self.state()
+        learner = self._in_units_of(state)
+        own = learner.state()
         if state.keys() != own.keys():
             raise InvalidArgument(f"state has entries {sorted(state)}, but must have {sorted(own)} for {self.name}")
         for name, array in own.items():
@@ -138,15 +137,49 @@ class KernelLearner(Named, Generic[ParamsT, MemoryT]):
                     f"state {name!r} of {self.name} is {given.dtype} of shape {given.shape}, "
                     f"but must be {array.dtype} of shape {array.shape}"
                 )
-        for name, array in self._arrays().items():
+        for name, array in learner._arrays().items():
             array[...] = state[name]
-        self._draws = int(state["draws"][0])
+        learner._draws = int(state["draws"][0])
+        if learner is not self:
+            vars(self).update(vars(learner))
 
     def _arrays(self) -> State:
         return dict(_arrays_of(self.memory))
 
     def _own_generator(self) -> np.random.Generator | None:
         return None
+
+
+class IndexLearner(KernelLearner[ParamsT, MemoryT]):
+    """A learner whose actions are indices of finitely many offers.
+
+    Kernels know only the actions that the mask of `Offers` leaves; here their indices are those of all offers.
+    """
+
+    def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
+        """Propose an action. Changes nothing, except the learner's own random stream if no `rng` is given."""
+        return among_all(super().decide(context, rng), context)
+
+    def check_offered(self, context: Context, action: Action) -> tuple[Array, int]:
+        """Return the offered actions and the index of `action` among them."""
+        actions = self.check_context(context)
+        return actions, check_choice(context, action, len(actions))
+
+    def pmf(self, context: Context) -> Array:
+        """The probability of every action, given the context and what has been learned. Changes nothing."""
+        if "pmf" not in self.provides:
+            raise InvalidArgument(f"{self.name} has no pmf: the probabilities of its actions have no closed form")
+        offered = self._pmf(context, self.check_context(context))
+        if not isinstance(context, Offers) or context.mask is None:
+            return offered
+        probabilities = np.zeros(len(context))
+        probabilities[context.offered] = offered
+        return probabilities
+
+    def _pmf(self, context: Context, actions: Array) -> Array:
+        """The probabilities of offered actions; a learner that draws random numbers overrides it."""
+        proposal = self.kernels.decide(self.params, self.memory_for(context), actions, None)
+        return one_hot(proposal.action, len(actions))
 
 
 @configurable
@@ -188,32 +221,16 @@ def check_index(action: Action, n_actions: int) -> int:
     return position
 
 
-def as_matrix(context: Context, dim: int = 0) -> Array:
-    """Return the context as a matrix with one offered action per row and at least `dim` columns, entries unchecked."""
-    actions = context if type(context) is np.ndarray and context.dtype is FLOAT64 else _to_array(context)
-    if actions.ndim != 2 or len(actions) == 0:
-        raise InvalidArgument(f"context has shape {actions.shape}, but must be a K x d matrix with K >= 1 rows")
-    if actions.shape[1] < dim:
-        raise InvalidArgument(f"context has {actions.shape[1]} columns, but must have at least dim = {dim}")
-    return actions
+def check_choice(context: Context, action: Action, n_actions: int) -> int:
+    """Return the position of an action among the `n_actions` that may be chosen."""
+    if not isinstance(context, Offers):
+        return check_index(action, n_actions)
+    return context.position(check_index(action, len(context)))
 
 
-def _to_array(context: Context) -> Array:
-    try:
-        numbers = np.asarray(context)
-    except ValueError:  # rows of different lengths
-        numbers = np.asarray(None)
-    if numbers.dtype.kind not in "fiub":
-        raise InvalidArgument(f"context is {context!r:.80}, but must be a K x d matrix of numbers")
-    with np.errstate(over="ignore"):  # beyond the range of a float64: rejected later as infinite
-        return numbers.astype(np.float64)
-
-
-def check_entries(actions: Array) -> None:
-    """Raise an error if an entry is not finite or is too large in magnitude."""
-    # One sum of squares covers all entries, nan and infinities included (vdot does not warn when it overflows); only if
-    # it is out of range is the largest entry computed.
-    if not np.vdot(actions, actions) <= LARGEST:
-        worst = float(np.abs(actions).max())
-        if not worst <= LARGEST:
-            raise InvalidArgument(f"context has an entry {worst!r}, but entries must be finite and at most {LARGEST:g}")
+def among_all(proposal: Proposal, context: Context) -> Proposal:
+    """The proposal with indices of all offers instead of those that their mask leaves."""
+    if not isinstance(context, Offers) or context.mask is None:
+        return proposal
+    greedy = None if proposal.greedy is None else int(context.offered[proposal.greedy])
+    return proposal._replace(action=int(context.offered[proposal.action]), greedy=greedy)

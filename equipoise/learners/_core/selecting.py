@@ -7,12 +7,15 @@ dimensions, with an estimate of zero elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from math import inf, nan, sqrt
+from typing import ClassVar
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
+from equipoise.features import Offers
 from equipoise.kernels.marks import kernel, native
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import MemoryT, ParamsT
@@ -85,14 +88,34 @@ class SelectingLearner(LinearLearner[ParamsT, MemoryT]):
     context is arm k, and there are at most `arms` rows.
     """
 
-    provides = frozenset({"greedy", "value"})
+    provides = frozenset({"greedy", "value", "pmf"})
     arms: int = 0
 
+    def _rows_are_arms(self) -> bool:
+        """Whether row k of a context is arm k in every round."""
+        return False
+
     def check_context(self, context: Context) -> Array:
+        if self._rows_are_arms() and _has_ids_or_mask(context):
+            raise InvalidArgument(f"context has ids or a mask, but must have none for {self.name}: its rows are arms")
         actions = super().check_context(context)
         if self.arms and len(actions) > self.arms:
             raise InvalidArgument(f"context has {len(actions)} rows, but must have at most arms = {self.arms}")
         return actions
+
+
+def _has_ids_or_mask(context: Context) -> bool:
+    return isinstance(context, Offers) and (context.ids is not None or context.mask is not None)
+
+
+class ExploringLearner(SelectingLearner[ParamsT, MemoryT]):
+    """A selecting learner that plays uniformly random actions in the rounds in which `explores` says so."""
+
+    explores: ClassVar[Callable[..., bool]]  # kernel over (params, memory)
+
+    def _pmf(self, context: Context, actions: Array) -> Array:
+        explored = type(self).explores(self.params, self.memory)
+        return np.full(len(actions), 1.0 / len(actions)) if explored else super()._pmf(context, actions)
 
 
 check_arms = partial(count, maximum=10_000)

@@ -109,7 +109,7 @@ class KernelSelector(Reporting[P, S, D]):
     def _check_available(self, available: Collection[int]) -> set[int]:
         allowed = set(available)
         for i in allowed:
-            count("every entry of available", i, least=0, most=self.pool_size - 1)
+            count("every entry of available", i, minimum=0, maximum=self.pool_size - 1)
         return allowed
 
     def replay(self, choice: Choice, available: Collection[int] | None = None) -> None:
@@ -147,7 +147,7 @@ class KernelSelector(Reporting[P, S, D]):
         The certificate adds the width of the rewards to the regret for it. A negative number takes rounds back that
         did not happen.
         """
-        rounds = count("rounds", rounds, least=-self._unplayed_rounds)
+        rounds = count("rounds", rounds, minimum=-self._unplayed_rounds)
         self._unplayed_rounds += rounds
         self._clock += max(rounds, 0)
         if self._ledger.window:

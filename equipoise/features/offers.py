@@ -1,0 +1,202 @@
+"""Offers: the actions of a round with shared features, ids and a mask, checked once and never changed.
+
+Equal feature maps of any number of learners are computed once per context, because the context keeps the rows of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from equipoise.errors import InvalidArgument
+from equipoise.settings import equal_data
+from equipoise.settings.matrices import as_matrix, as_numbers, check_entries
+from equipoise.types import Array, Config, Context, Integers, Plain
+
+
+@runtime_checkable
+class FeatureMap(Protocol):
+    """What turns offers into the features that a learner sees; a hashable value, equal if it computes the same."""
+
+    @property
+    def dim(self) -> int:
+        """Number of features."""
+        ...
+
+    def of(self, offers: Offers) -> Array:
+        """The features of the offered actions, one row each."""
+        ...
+
+
+class Rows:
+    """The rows of a map, with the largest squared norm among them."""
+
+    __slots__ = ("max_squared_norm", "rows")
+
+    def __init__(self, rows: Array) -> None:
+        rows.flags.writeable = False
+        self.rows = rows
+        self.max_squared_norm = float(np.vecdot(rows, rows).max())
+
+
+class Offers:
+    """The actions that are offered in a round. Never changes; checked once, when it is created.
+
+    Parameters
+    ----------
+    actions
+        K x d matrix with the features of one action per row; None if only ids matter.
+    shared
+        Features of the round that all actions share (those of a user, say). Default: none.
+    ids
+        K different strings: what the actions are called over all rounds. Default: none, row k is arm k.
+    mask
+        K truth values: False for an action that must not be chosen in this round. Default: all may be.
+
+    Examples
+    --------
+    >>> from equipoise.features import Prefix
+    >>> offers = Offers([[1.0], [2.0]], ids=["red", "blue"], mask=[False, True])
+    >>> len(offers), offers.offered_ids, offers.rows(Prefix(1)).tolist()
+    (2, ('blue',), [[2.0]])
+    """
+
+    def __init__(
+        self,
+        actions: ArrayLike | None,
+        shared: ArrayLike | None = None,
+        ids: Iterable[str] | None = None,
+        *,
+        mask: ArrayLike | None = None,
+    ) -> None:
+        self.ids = None if ids is None else check_ids(ids)
+        if actions is None:
+            if self.ids is None:
+                raise InvalidArgument("actions is None, but must be a matrix unless ids are given")
+            actions = np.empty((len(self.ids), 0))
+        self.actions = np.array(as_matrix(actions, name="actions"), order="C")
+        check_entries(self.actions, "actions")
+        if self.ids is not None and len(self.ids) != len(self.actions):
+            raise InvalidArgument(f"ids has {len(self.ids)} entries, but must have one for each of {len(self)} actions")
+        self.shared = None if shared is None else _check_shared(shared)
+        self.mask = None if mask is None else _check_mask(mask, len(self.actions))
+        for array in (self.actions, self.shared, self.mask):
+            if array is not None:
+                array.flags.writeable = False
+        self._rows: dict[FeatureMap, Rows] = {}
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    @cached_property
+    def offered(self) -> Integers:
+        """The indices of the actions that may be chosen."""
+        return np.arange(len(self)) if self.mask is None else np.flatnonzero(self.mask)
+
+    @cached_property
+    def offered_actions(self) -> Array:
+        """The features of the actions that may be chosen."""
+        return self.actions if self.mask is None else self.actions[self.mask]
+
+    @cached_property
+    def offered_ids(self) -> tuple[str, ...]:
+        """The ids of the actions that may be chosen."""
+        if self.ids is None:
+            raise InvalidArgument("context has no ids, but must have: give Offers(..., ids=[...])")
+        return tuple(self.ids[k] for k in self.offered)
+
+    def rows(self, features: FeatureMap) -> Array:
+        """The rows of a feature map for the actions that may be chosen; computed once."""
+        return self.mapped(features).rows
+
+    def mapped(self, features: FeatureMap) -> Rows:
+        """The rows of a feature map with their largest squared norm; computed once."""
+        mapped = self._rows.get(features)
+        if mapped is None:
+            rows = np.ascontiguousarray(features.of(self), np.float64)
+            if rows.shape != (len(self.offered), features.dim):
+                expected = (len(self.offered), features.dim)
+                raise InvalidArgument(f"features {features} have shape {rows.shape}, but must have {expected}")
+            check_entries(rows, "features")
+            mapped = self._rows[features] = Rows(rows.view())
+        return mapped
+
+    def position(self, action: int) -> int:
+        """The position of an action among those that may be chosen."""
+        if self.mask is None:
+            return action
+        if not self.mask[action]:
+            raise InvalidArgument(f"action is {action}, but the mask of the offers excludes it")
+        return int(np.count_nonzero(self.mask[:action]))
+
+    def to_plain(self) -> Config:
+        """Plain data that `from_plain` turns into equal offers."""
+        ids = None if self.ids is None else list(self.ids)
+        return {"actions": self.actions, "shared": self.shared, "ids": ids, "mask": self.mask}
+
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Plain]) -> Self:
+        """The offers that `to_plain` described."""
+        return cls(data["actions"], data["shared"], data["ids"], mask=data["mask"])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies leave out the rows of feature maps.
+        return type(self).from_plain, (self.to_plain(),)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Offers) and equal_data(self.to_plain(), other.to_plain())
+
+    __hash__ = None  # type: ignore[assignment]  # compared by value, which is slow to hash
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self)} actions with {self.actions.shape[1]} features"]
+        if self.shared is not None:
+            parts.append(f"{len(self.shared)} shared features")
+        if self.ids is not None:
+            shown = ", ".join(self.ids[:3])
+            parts.append(f"ids {shown}{', ...' if len(self.ids) > 3 else ''}")
+        if self.mask is not None:
+            parts.append(f"{len(self.offered)} of them offered")
+        return f"Offers({'; '.join(parts)})"
+
+
+def as_offers(context: Context) -> Offers:
+    """The context as offers; a matrix offers its rows, without shared features and ids."""
+    return context if isinstance(context, Offers) else Offers(as_matrix(context))
+
+
+def check_ids(ids: object, name: str = "ids") -> tuple[str, ...]:
+    """Different nonempty strings, as a tuple."""
+    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+        raise InvalidArgument(f"{name} is {ids!r:.80}, but must be a list of strings")
+    checked = tuple(ids)
+    for k, id_ in enumerate(checked):
+        if not isinstance(id_, str) or not id_:
+            raise InvalidArgument(f"{name}[{k}] is {id_!r:.80}, but must be a nonempty string")
+    if not checked:
+        raise InvalidArgument(f"{name} is empty, but must have at least one id")
+    if len(set(checked)) < len(checked):
+        twice = next(id_ for k, id_ in enumerate(checked) if id_ in checked[:k])
+        raise InvalidArgument(f"{name} has {twice!r} twice, but ids of one round must differ")
+    return checked
+
+
+def _check_shared(shared: ArrayLike) -> Array:
+    vector = as_numbers(shared, "shared", "a vector of numbers")
+    if vector.ndim != 1:
+        raise InvalidArgument(f"shared has shape {vector.shape}, but must be a vector of numbers")
+    check_entries(vector, "shared")
+    return vector
+
+
+def _check_mask(mask: ArrayLike, n_actions: int) -> NDArray[np.bool_]:
+    array = np.asarray(mask)
+    if array.dtype != np.bool_ or array.shape != (n_actions,):
+        raise InvalidArgument(f"mask is {mask!r:.80}, but must have one truth value for each of {n_actions} actions")
+    if not array.any():
+        raise InvalidArgument("mask is False for every action, but must leave at least one")
+    return array.copy()
