@@ -23,12 +23,13 @@ from equipoise.certificates import Certificate, Standing
 from equipoise.compatibility import check_compatible, check_learners, check_selector
 from equipoise.errors import InvalidArgument
 from equipoise.learner import MinimalLearner
-from equipoise.portfolio import folding, health, lifecycle, saving
+from equipoise.portfolio import folding, health, saving
 from equipoise.portfolio.claims import claim
 from equipoise.portfolio.deciding import Deciding
 from equipoise.portfolio.decisions import Decision
 from equipoise.portfolio.events import Callback, Event, Listeners
 from equipoise.portfolio.ids import ID, check_caller_id, context_digest
+from equipoise.portfolio.lifecycle import Lifecycle
 from equipoise.portfolio.rewards import check_key
 from equipoise.portfolio.settling import Settling, id_of
 from equipoise.portfolio.teaching import Lesson, check_no_lesson
@@ -42,7 +43,7 @@ EXPIRED_PER_CALL = 8  # at most so many overdue decisions are closed by each cal
 
 
 @with_old_methods
-class Portfolio(Deciding, Settling):
+class Portfolio(Deciding, Settling, Lifecycle):
     """Several learners and the selector that chooses among them.
 
     Safe for use by several threads: calls wait for each other. Decisions are plain values and may be passed between
@@ -342,40 +343,6 @@ class Portfolio(Deciding, Settling):
         """Try to teach the failed lessons again, the oldest first; returns how many succeeded."""
         with self._lock:
             return self._retry(None)
-
-    def add_learner(self, learner: MinimalLearner, *, bound: Any = None) -> str:
-        """Add a learner to the running portfolio, with a bound if the selector needs one; returns its name."""
-        with self._lock:
-            return lifecycle.add_learner(self, learner, bound)
-
-    def remove_learner(self, name: str) -> None:
-        """Remove a learner: it plays and learns no more. Its open decisions may still get their rewards."""
-        with self._lock:
-            lifecycle.remove_learner(self, name)
-
-    def rename_learner(self, name: str, new: str) -> None:
-        """Give a learner another name."""
-        with self._lock:
-            lifecycle.rename_learner(self, name, new)
-
-    def suspend(self, name: str) -> None:
-        """Let a learner play no more until it is resumed; it goes on learning."""
-        with self._lock:
-            lifecycle.suspend(self, name)
-
-    def resume(self, name: str) -> None:
-        """Let a learner play again that was suspended, by request or because of failures."""
-        with self._lock:
-            lifecycle.resume(self, name)
-
-    def reconfigure(self, **changes: Plain) -> None:
-        """Change settings while the portfolio runs.
-
-        `deadline` and `default_reward`, `share_data`, `fallback`, `explore`, `availability`; and `selector`, a dict of
-        settings that the selector can change.
-        """
-        with self._lock:
-            lifecycle.reconfigure(self, changes)
 
     def apply(self, event: Event, learner: MinimalLearner | None = None) -> None:
         """Fold an event into the state, as recovery from a log does; see `equipoise.portfolio.events`.
