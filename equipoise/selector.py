@@ -7,15 +7,15 @@ late, in any order, or never.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
-from equipoise.certificates import AnyElimination, Certificate, Standing
-from equipoise.errors import InvalidArgument
+from equipoise.certificates import AnyElimination, Certificate, Comparison, Standing
+from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.learner import ModelClass, Proposal
 from equipoise.settings.checks import real
 from equipoise.types import Config, Plain, State
@@ -67,6 +67,7 @@ class Selector(Protocol):
       `credit` would and changes nothing. A portfolio calls it before any learner learns, so that an invalid reward
       changes nothing. Without it, a reward must be finite and in the range of the traits.
     - `eliminations`: all eliminations so far, in order, as reported by simulations.
+    - `compare(learner, other)`: how much more regret per play one learner has had than another, a `Comparison`.
     """
 
     @property
@@ -185,6 +186,20 @@ def traits_of(selector: object) -> SelectorTraits:
 def eliminations_of(selector: object) -> tuple[AnyElimination, ...]:
     """All eliminations of a selector so far; empty if it does not list them."""
     return tuple(getattr(selector, "eliminations", ()))
+
+
+def compare_learners(selector: object, learner: int | str, other: int | str, names: Sequence[str]) -> Comparison:
+    """What the selector says about two learners, given by index or name; raises an error if it compares none."""
+    compare = getattr(selector, "compare", None)
+    if compare is None:
+        name = type(selector).__name__
+        raise InvalidArgument(f"selector is a {name}, which compares no learners: it has no compare()")
+    for argument, given in (("learner", learner), ("other", other)):
+        if isinstance(given, str) and given not in names:
+            raise UnknownName(argument, given, names)
+    first, second = (names.index(given) if isinstance(given, str) else given for given in (learner, other))
+    compared: Comparison = compare(first, second)
+    return compared
 
 
 def check_credit(selector: Selector, choice: Choice, reward: float, regret: float | None) -> tuple[float, float]:

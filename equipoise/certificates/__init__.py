@@ -1,5 +1,6 @@
 """Statements about learners and regret, their records, and how records are verified."""
 
+from equipoise.certificates.comparisons import Comparison, Side
 from equipoise.certificates.statements import (
     AnyElimination,
     Certificate,
@@ -10,16 +11,20 @@ from equipoise.certificates.statements import (
     LowerEvidence,
     Outlook,
     Standing,
+    describe_all,
 )
 
 __all__ = [
     "AnyElimination",
     "Certificate",
+    "Comparison",
     "Elimination",
     "EpochEnd",
     "EpochEvidence",
     "Evidence",
     "LowerEvidence",
     "Outlook",
+    "Side",
     "Standing",
+    "describe_all",
 ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from math import inf, isnan
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import ceil, floor, inf, isnan, log10
 from typing import NamedTuple
 
 from equipoise._deprecated import with_old_methods
@@ -64,7 +64,7 @@ class Standing(NamedTuple):
         if isnan(self.mean_reward):
             return f"{facts}."
         facts += f", mean reward {self.mean_reward:.4g}."
-        if certificate is None or not certificate.has_confidence:
+        if certificate is None or not certificate.valid or certificate.delta >= 1.0:
             return facts
         return facts + "".join(f" {sentence}" for sentence in self._statements(certificate, reward_range))
 
@@ -76,10 +76,10 @@ class Standing(NamedTuple):
         if self.active and certificate.assumes_bounds and self.mean_upper < high:
             parts.append(f"at most {max(self.mean_upper, low):.4g} if the bound of this learner holds")
         if parts:
-            yield f"{certificate.confidence_clause}, the best expected reward is {', and '.join(parts)}."
+            yield f"{certificate.own_clause}, the best expected reward is {', and '.join(parts)}."
         regret = certificate.learner_regret_lowers[self.learner]
         if regret > 0:
-            yield f"{certificate.confidence_clause}, its own regret is at least {_readable(regret)}."
+            yield f"{certificate.own_clause}, its own regret is at least {_readable(regret)}."
 
     def to_json(self) -> Config:
         """As plain data; unknown numbers are None."""
@@ -176,6 +176,10 @@ class Outlook(NamedTuple):
 class Certificate:
     """What the rewards so far prove, with confidence `1 - delta - learners_delta`.
 
+    Upper ends presume something of the learners: that the bound of some active learner holds, that of the `presumed`
+    one, or under adversarial contexts that the class of the `presumed` one contains the true model. A statement that
+    presumes a bound has nothing to subtract for it, so `learners_delta` is 0 then.
+
     Attributes
     ----------
     rounds
@@ -193,9 +197,10 @@ class Certificate:
     delta
         Failure probability of the selector's own statements.
     learners_delta
-        Sum of the failure probabilities of the learners whose own bounds are used.
+        Failure probability of the `presumed` learner's confidence sets, if the statements use them beyond what they
+        presume; never a sum over learners.
     consistent
-        False if the rewards contradict the bounds of all active learners.
+        False if the rewards contradict what the upper ends presume.
     valid
         False if `radius_scale` is below 1: then nothing is proved.
     adversarial
@@ -204,7 +209,12 @@ class Certificate:
     next_elimination
         When the next elimination would happen if mean rewards stay as they are; None if none is in sight.
     assumes_bounds
-        True if the upper bounds hold only if the bound of at least one active learner does.
+        True if the upper bounds hold only if the bound of at least one active learner does, or that of the `presumed`
+        one.
+    presumed
+        The one learner whose bound, or class, the upper ends presume; None if some active learner's is enough.
+    radius, radius_version
+        Form of the confidence radius and the version of its formula.
     """
 
     rounds: int
@@ -221,6 +231,9 @@ class Certificate:
     adversarial: bool = False
     next_elimination: Outlook | None = None
     assumes_bounds: bool = False
+    presumed: int | None = None
+    radius: str = ""
+    radius_version: int = 0
 
     def to_json(self) -> Config:
         """As plain data."""
@@ -228,15 +241,28 @@ class Certificate:
         data["next_elimination"] = None if self.next_elimination is None else self.next_elimination._asdict()
         return data
 
+    def with_learners(self, deltas: Mapping[int, float]) -> Certificate:
+        """The same with the failure probability of the learner whose confidence sets it uses without presuming them.
+
+        `deltas` has that of every learner whose bound is observed.
+        """
+        presumed = -1 if self.presumed is None else self.presumed
+        return replace(self, learners_delta=float(deltas.get(presumed, 0.0)))
+
     @property
     def has_confidence(self) -> bool:
-        """Whether anything is proved at all."""
+        """Whether anything is proved about the optimum and the total regret."""
         return self.valid and self.delta + self.learners_delta < 1.0
 
     @property
     def confidence_clause(self) -> str:
-        """How every proved sentence begins."""
-        return f"With confidence {1 - self.delta - self.learners_delta:.4g}"
+        """How every sentence about the optimum and the total regret begins."""
+        return f"With confidence {confidence_text(self.delta + self.learners_delta)}"
+
+    @property
+    def own_clause(self) -> str:
+        """How every sentence begins that rests on the selector's radii alone."""
+        return f"With confidence {confidence_text(self.delta)}"
 
     def describe(self, names: Sequence[str] | None = None) -> str:
         """The certificate in sentences; `names` are those of the learners."""
@@ -244,37 +270,73 @@ class Certificate:
             return "No statement: radius_scale is below 1, and a narrowed radius proves nothing."
         if not self.has_confidence:
             return (
-                "No statement: the failure probabilities of selector and learners add up to 1 or more "
-                f"({self.delta:.4g} + {self.learners_delta:.4g})."
+                f"No statement: the failure probabilities of the selector and of {self._presumed_name(names)} add up "
+                f"to 1 or more ({self.delta:.4g} + {self.learners_delta:.4g})."
             )
         if not self.consistent:
-            if self.adversarial:
-                return f"{self.confidence_clause}, all active learners are misspecified: the rewards contradict them."
-            return (
-                f"{self.confidence_clause}, the bounds of all active learners are false: the rewards contradict them."
-            )
+            return f"{self.confidence_clause}, {self._contradicted(names)}: the rewards contradict them."
         averaged = ", averaged over the rounds," if self.adversarial else ""
         return (
-            f"{self.confidence_clause}, {self._assumption()}the best expected reward{averaged} lies in "
+            f"{self.confidence_clause}, {self._assumption(names)}the best expected reward{averaged} lies in "
             f"[{self.optimum_lower:.4g}, {self.optimum_upper:.4g}] and the total regret of "
             f"{_counted(self.rounds, 'round')} is at least {_readable(self.regret_lower)} and at most "
             f"{_readable(self.regret_upper)}.{self._forecast(names)}"
         )
 
-    def _assumption(self) -> str:
+    def _presumed_name(self, names: Sequence[str] | None) -> str:
+        return "some active learner" if self.presumed is None else _name_of(self.presumed, names)
+
+    def _assumption(self, names: Sequence[str] | None) -> str:
         if self.adversarial:
-            return "if some active learner is well specified, "
-        return "if the bound of some active learner holds, " if self.assumes_bounds else ""
+            return f"if the class of {self._presumed_name(names)} contains the true model, "
+        if not self.assumes_bounds:
+            return ""
+        # A trusted bound whose failure probability is counted is no hypothesis any more.
+        if self.learners_delta > 0.0:
+            return f"as the bound of {self._presumed_name(names)} is trusted, "
+        return f"if the bound of {self._presumed_name(names)} holds, "
+
+    def _contradicted(self, names: Sequence[str] | None) -> str:
+        if self.adversarial:
+            return f"the class of {self._presumed_name(names)}, and with it every smaller one, lacks the true model"
+        if self.presumed is None:
+            return "the bounds of all active learners are false"
+        return f"the bound of {self._presumed_name(names)} is false"
 
     def _forecast(self, names: Sequence[str] | None) -> str:
         if self.next_elimination is None:
             return ""
         learner, witness, rounds, plays = self.next_elimination
-        first, second = (f"learner {i}" if names is None else names[i] for i in (learner, witness))
+        first, second = _name_of(learner, names), _name_of(witness, names)
         return (
             f" If mean rewards stay as they are, {first} would be eliminated on the evidence of {second} after "
             f"{_counted(plays, 'more play')}, in about {_counted(rounds, 'round')}."
         )
+
+
+def describe_all(
+    certificate: Certificate, rows: Iterable[Standing], names: Sequence[str], reward_range: tuple[float, float]
+) -> str:
+    """Certificate and standing in sentences, one line for the certificate and one for each learner."""
+    standing = (row.describe(names[row.learner], certificate, reward_range) for row in rows)
+    return "\n".join([certificate.describe(names), *standing])
+
+
+def confidence_text(failure: float) -> str:
+    """1 - `failure`, never rounded up, with as many digits as it takes to tell it from 1.
+
+    >>> confidence_text(0.05), confidence_text(1 / 3), confidence_text(2e-5), confidence_text(1e-12)
+    ('0.95', '0.6666', '0.99998', '1 − 1e-12')
+    """
+    if failure < 1e-6:
+        return f"1 − {failure:.4g}"
+    places = max(4, ceil(-log10(failure)))
+    # Binary fractions such as 0.95 are a little off: what is within a billionth of the next digit counts as that digit.
+    return f"{floor((1.0 - failure) * 10**places + 1e-9 * 10**places) / 10**places:.{places}f}".rstrip("0")
+
+
+def _name_of(learner: int, names: Sequence[str] | None) -> str:
+    return f"learner {learner}" if names is None else names[learner]
 
 
 def _counted(n: int, noun: str) -> str:

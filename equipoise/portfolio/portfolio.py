@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from math import inf, isnan, nan
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Any, Self
 import numpy as np
 
 from equipoise._deprecated import with_old_methods
-from equipoise.certificates import AnyElimination, Certificate, Standing
+from equipoise.certificates import AnyElimination, Certificate, Comparison, Standing, describe_all
 from equipoise.compatibility import check_compatible, check_learners, check_selector, check_sharing
 from equipoise.errors import InvalidArgument, UnknownDecision
 from equipoise.kernels.streams import LEARNERS, SELECTOR, open_stream, seek
@@ -31,7 +30,7 @@ from equipoise.portfolio.claims import claim
 from equipoise.portfolio.decisions import Decision, copy_if_mutable
 from equipoise.portfolio.snapshots import SavedPolicies
 from equipoise.portfolio.tickets import Ticket
-from equipoise.selector import Selector, check_credit, traits_of
+from equipoise.selector import Selector, check_credit, compare_learners, traits_of
 from equipoise.settings.checks import boolean, count, one_of
 from equipoise.storage.parts import describe_part, read_part, rebuild_learners, rebuild_selector, write_part
 from equipoise.types import Config, Context, Outcome, Plain
@@ -211,9 +210,12 @@ class Portfolio:
             self._announce(eliminations)
 
     def certificate(self) -> Certificate:
-        """What the rewards so far prove, with confidence 1 - delta - the deltas of the learners."""
-        deltas = [self._adapted[i].delta for i in sorted(self._observed)]
-        return replace(self._selector.certificate(), learners_delta=float(sum(deltas)))
+        """What the rewards so far prove."""
+        return self._selector.certificate().with_learners({i: self._adapted[i].delta for i in self._observed})
+
+    def compare(self, learner: int | str, other: int | str) -> Comparison:
+        """How much more regret per play one learner has had than another; they are given by index or name."""
+        return compare_learners(self._selector, learner, other, self.learner_names)
 
     def standing(self) -> list[Standing]:
         """How every learner is doing, one row per learner."""
@@ -221,10 +223,8 @@ class Portfolio:
 
     def describe(self) -> str:
         """Certificate and standing in sentences, one line for the certificate and one for each learner."""
-        certificate, names = self.certificate(), self.learner_names
         reward_range = self._traits.reward_range or (-inf, inf)
-        rows = [row.describe(names[row.learner], certificate, reward_range) for row in self.standing()]
-        return "\n".join([certificate.describe(names), *rows])
+        return describe_all(self.certificate(), self.standing(), self.learner_names, reward_range)
 
     def to_json(self) -> Config:
         """Certificate and standing as plain data."""

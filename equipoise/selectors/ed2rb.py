@@ -99,7 +99,7 @@ class ED2RB(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
     noise
         Sub-Gaussian factor of the reward noise, for rewards without known limits.
     radius
-        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
+        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein" (bounded rewards only).
     radius_scale
         Factor of the radius; below 1 no certificate is valid.
     d_min

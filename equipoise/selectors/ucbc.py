@@ -118,6 +118,8 @@ class UCBC(CandidateBounds, CertificateSettings, EvidenceSelector[Params, State]
         Lowest and highest reward.
     contexts
         "fixed" if contexts and action sets never change, else "random"; only for the certificate.
+    radius
+        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein"; only for the certificate.
     rounds
         Number of rounds T.
     copies

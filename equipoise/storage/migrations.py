@@ -33,6 +33,9 @@ NESTED_SINCE_0_2 = frozenset(
 # Selectors that called the number of rounds their horizon until 0.2.
 ROUNDS_SINCE_0_2 = frozenset({"Corral", "EXP3", "StochasticCorral", "StochasticEXP3P", "TsallisCorral", "UCBC"})
 
+# Selectors that had no setting for the radius, and used the stitched one, in files of versions 1 and 2.
+STITCHED_UNTIL_VERSION_3 = frozenset({"Corral", "StochasticCorral", "StochasticEXP3P", "TsallisCorral", "UCBC"})
+
 
 def selector_state_0_1(class_name: str, config: Config, state: State) -> tuple[str, Config, State]:
     """A selector as saved by release 0.1; other classes are returned unchanged."""
@@ -87,3 +90,14 @@ def portfolio_0_1(saved: Config) -> Config:
         names = ("class", "config", "state")
         selector = selector | dict(zip(names, selector_state_0_1(*map(selector.get, names)), strict=True))
     return {**saved, "selector": selector}
+
+
+def version_2(kind: str, saved: Config) -> Config:
+    """A part or portfolio as in files of version 2: what was saved keeps the radius that it was saved with."""
+    return _with_radius(saved) if kind == "part" else {**saved, "selector": _with_radius(saved["selector"])}
+
+
+def _with_radius(part: Config) -> Config:
+    if not part["ours"] or part["class"] not in STITCHED_UNTIL_VERSION_3:
+        return part
+    return {**part, "config": {"radius": "stitched", **part["config"]}}

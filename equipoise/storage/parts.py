@@ -31,7 +31,7 @@ from equipoise.storage.files import read_bytes, write_atomic
 from equipoise.storage.registry import registered_classes
 from equipoise.types import Config, Context, Plain, State
 
-VERSION = 2
+VERSION = 3
 
 
 @runtime_checkable
@@ -77,7 +77,9 @@ def read_part(path: str | Path, kind: str) -> Config:
     if version > VERSION:
         raise UnreadableFile(f"{path} has version {version}, but this release reads versions up to {VERSION}")
     saved: Config = content[kind]
-    return migrations.portfolio_0_1(saved) if version == 1 else saved
+    if version == 1:
+        saved = migrations.portfolio_0_1(saved)
+    return migrations.version_2(kind, saved) if version < 3 else saved
 
 
 def describe_part(part: object) -> Config:

@@ -13,8 +13,9 @@ from typing import ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from equipoise.bounds import Bound, Custom, Observed
-from equipoise.certificates import AnyElimination, Certificate, Elimination, Evidence, Standing
-from equipoise.confidence import Confidence, lower_sum, radius_sum, upper_sum
+from equipoise.certificates import AnyElimination, Certificate, Comparison, Elimination, Evidence, Side, Standing
+from equipoise.certificates.comparisons import check_pair
+from equipoise.confidence import RADIUS_VERSIONS, Confidence, lower_sum, radius_sum, upper_sum
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.records import (
     check_columns,
@@ -296,7 +297,23 @@ class KernelSelector(Configured, Generic[P, S, D]):
             consistent=consistent,
             valid=self.confidence.valid,
             assumes_bounds=bool(self.learner_bounds),
+            radius=self.confidence.name,
+            radius_version=RADIUS_VERSIONS[self.confidence.name],
         )
+
+    def compare(self, learner: int, other: int) -> Comparison:
+        """How much more regret per play `learner` has had than `other`, each over its own resolved plays."""
+        check_pair(learner, other, [account.booked_plays for account in self.evidence.accounts])
+        low, high = self.reward_range
+        contexts = getattr(self, "contexts", "random")
+        return Comparison(
+            self._side(learner), self._side(other), high - low, self.delta, contexts, self.confidence.valid
+        )
+
+    def _side(self, i: int) -> Side:
+        account = self.evidence.accounts[i]
+        n = account.booked_plays
+        return Side(i, n, account.plays - n, account.rewards, radius_sum(self.confidence.radius, n))
 
     def to_arrays(self) -> tuple[P, S]:
         """Params and state as arrays, for compiled code; the state is a copy."""
