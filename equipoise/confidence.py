@@ -161,11 +161,13 @@ class RadiusSettings(World):
     delta: float
 
 
-def make_confidence(name: str, *, separate_lower: bool = False, **settings: Unpack[RadiusSettings]) -> Confidence:
+def make_confidence(
+    name: str, *, separate_lower: bool = False, extra_events: int = 0, **settings: Unpack[RadiusSettings]
+) -> Confidence:
     """The radius together with its share of delta."""
-    shares = radius_shares(name, settings["contexts"], separate_lower)
+    shares = radius_shares(name, settings["contexts"], separate_lower) + extra_events
     alpha = radius_alpha(settings["n_learners"], settings["delta"], shares)
-    radius = make_radius(name, separate_lower=separate_lower, **settings)
+    radius = make_radius(name, separate_lower=separate_lower, extra_events=extra_events, **settings)
     return Confidence(name, radius, alpha, shares, settings["noise"], settings["scale"] >= 1.0)
 
 
@@ -175,17 +177,21 @@ def make_radius(
     n_learners: int,
     delta: float,
     separate_lower: bool = False,
+    extra_events: int = 0,
     version: int | None = None,
     **world: Unpack[World],
 ) -> Radius:
     """The radius that M learners and the pool of all rounds use together, at total failure probability delta.
 
     `separate_lower` gives the lower side of "mixture" and "stitched" a narrower radius, at the cost of one more share
-    of delta. `version` is that of the radius, the current one if not given.
+    of delta. `extra_events` is the number of shares left to other events for each learner. `version` is that of the
+    radius, the current one if not given.
     """
+    if name == "paper" and extra_events:
+        raise InvalidArgument("radius is 'paper', but its printed form leaves no share of delta to another test")
     if name == "paper":
         return _paper(paper_constant(n_learners, delta), n_learners / delta, **world)
-    shares = radius_shares(name, world["contexts"], separate_lower)
+    shares = radius_shares(name, world["contexts"], separate_lower) + extra_events
     alpha = radius_alpha(n_learners, delta, shares)
     return radius_at(name, alpha, separate_lower=separate_lower, version=version, **world)
 
@@ -226,7 +232,7 @@ def radius_at(
 def _variance(width: float, noise: float | None, contexts: str, scale: float) -> float:
     """The sub-Gaussian factor of one play, on both sides."""
     context_part = 0.0 if contexts == "fixed" else width**2 / 4
-    return context_part + (width**2 / 4 if noise is None else noise**2)
+    return context_part + noise_variance(width, noise)
 
 
 def _paper(constant: float, ratio: float, **world: Unpack[World]) -> Paper:
@@ -235,7 +241,12 @@ def _paper(constant: float, ratio: float, **world: Unpack[World]) -> Paper:
 
 def noise_radius(*, alpha: float, width: float, noise: float | None, scale: float) -> Stitched:
     """How far rewards deviate from their expectations given context and action, on one side, with probability alpha."""
-    return stitched(width**2 / 4 if noise is None else noise**2, alpha, scale)
+    return stitched(noise_variance(width, noise), alpha, scale)
+
+
+def noise_variance(width: float, noise: float | None) -> float:
+    """The sub-Gaussian factor of one reward given context and action."""
+    return width**2 / 4 if noise is None else noise**2
 
 
 def mixture(variance: float, alpha: float, scale: float) -> Mixture:

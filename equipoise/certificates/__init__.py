@@ -10,6 +10,7 @@ from equipoise.certificates.statements import (
     Evidence,
     LowerEvidence,
     Outlook,
+    SameRoundElimination,
     Standing,
     describe_all,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "Evidence",
     "LowerEvidence",
     "Outlook",
+    "SameRoundElimination",
     "Side",
     "Standing",
     "describe_all",

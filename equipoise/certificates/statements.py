@@ -159,7 +159,20 @@ class EpochEnd:
     witness: LowerEvidence
 
 
-AnyElimination = Elimination | EpochEnd
+@dataclass(frozen=True)
+class SameRoundElimination:
+    """Proof that a learner's bound is false, if the confidence sets of a witness hold.
+
+    The witness's lower bounds on its proposals in the learner's own rounds add up to more than the best expected
+    rewards of these rounds could, if the bound held.
+    """
+
+    round: int
+    learner: Evidence
+    witness: LowerEvidence
+
+
+AnyElimination = Elimination | EpochEnd | SameRoundElimination
 
 
 class Outlook(NamedTuple):

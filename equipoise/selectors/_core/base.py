@@ -15,7 +15,7 @@ import numpy as np
 from equipoise.bounds import Bound, Custom, Observed
 from equipoise.certificates import AnyElimination, Certificate, Comparison, Elimination, Evidence, Side, Standing
 from equipoise.certificates.comparisons import check_pair
-from equipoise.confidence import RADIUS_VERSIONS, Confidence, lower_sum, radius_sum, upper_sum
+from equipoise.confidence import RADIUS_VERSIONS, Confidence, Radius, lower_sum, radius_sum, upper_sum
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.records import (
     check_columns,
@@ -57,6 +57,8 @@ class KernelSelector(Configured, Generic[P, S, D]):
     n_learners: int
     delta: float
     reward_range: tuple[float, float]
+    noise: float | None = None
+    radius_scale: float = 1.0
 
     confidence: Confidence
     params: P  # first argument of the kernels
@@ -223,10 +225,6 @@ class KernelSelector(Configured, Generic[P, S, D]):
         """Pass resolved rounds and plays to the kernels; returns the new eliminations."""
         kernels, params, state = self.kernels, self.params, self.kernel_state
         rounds, plays, rewind = resolved
-        for entry in rounds:
-            kernels.pool(params, state, entry.reward)
-            if self._asks_all and self._in_epoch(entry):
-                kernels.close_round(params, state, entry.learner, entry.reward, entry.regret, entry.proposals)
         for entry in plays:
             regret = entry.regret
             if self._custom_bounds:
@@ -234,6 +232,10 @@ class KernelSelector(Configured, Generic[P, S, D]):
             kernels.credit(params, state, learner, entry.reward, regret, entry.probability)
         if rewind:
             kernels.rewind(params, state, learner)
+        for entry in rounds:
+            kernels.pool(params, state, entry.reward)
+            if self._asks_all and self._in_epoch(entry):
+                kernels.close_round(params, state, entry.learner, entry.reward, entry.regret, entry.proposals)
         if self.evidence.pool[0].eliminated == len(self._eliminations):
             return ()
         return self._record_eliminations()
@@ -361,22 +363,27 @@ class EvidenceSelector(KernelSelector[P, S, Elimination]):
     """A selector that eliminates, if any, learners whose own plays contradict their bound."""
 
     def _elimination(self, i: int) -> Elimination:
-        account, radius = self.evidence.accounts[i], self.confidence.radius
-        plays, bound = account.proof_plays, account.proof_bound
-        above = upper_sum(radius, plays, account.proof_spread, bound)
-        below = lower_sum(radius, account.witness_plays, account.witness_spread)
-        return Elimination(
-            account.eliminated_at,
-            Evidence(i, plays, account.proof_rewards, bound, above, account.proof_spread),
-            Evidence(
-                account.witness,
-                account.witness_plays,
-                account.witness_rewards,
-                account.witness_bound,
-                below,
-                account.witness_spread,
-            ),
-        )
+        return elimination_by_plays(self.evidence, self.confidence.radius, i)
+
+
+def elimination_by_plays(state: EvidenceState, radius: Radius, i: int) -> Elimination:
+    """The proof by which the test of Algorithm 1 eliminated learner i."""
+    account = state.accounts[i]
+    plays, bound = account.proof_plays, account.proof_bound
+    above = upper_sum(radius, plays, account.proof_spread, bound)
+    below = lower_sum(radius, account.witness_plays, account.witness_spread)
+    return Elimination(
+        account.eliminated_at,
+        Evidence(i, plays, account.proof_rewards, bound, above, account.proof_spread),
+        Evidence(
+            account.witness,
+            account.witness_plays,
+            account.witness_rewards,
+            account.witness_bound,
+            below,
+            account.witness_spread,
+        ),
+    )
 
 
 class NestedSelector(EvidenceSelector[nested.Params, S]):
