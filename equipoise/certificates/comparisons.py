@@ -33,8 +33,11 @@ from equipoise.confidence import RADII, RADIUS_VERSIONS, make_radius, radius_alp
 from equipoise.errors import InvalidArgument
 from equipoise.types import Config, Plain
 
-FIXED = "if contexts and offered actions never change"
-RANDOM = "if contexts are independent and identically distributed and the learner is chosen before each is seen"
+FIXED = "if contexts, offered actions and the law of rewards never change"
+RANDOM = (
+    "if contexts are independent and identically distributed, the learner is chosen before each is seen and the law of "
+    "rewards never changes"
+)
 
 
 @dataclass(frozen=True)
@@ -160,9 +163,17 @@ def proof(comparison: Comparison, learner_names: Sequence[str]) -> Record:
 
 def from_record(record: Mapping[str, Plain]) -> Comparison:
     """The comparison that a record states."""
-    sides = [Side(**{key: value for key, value in record[name].items() if key != "name"}) for name in SIDES]
+    learner, other = (
+        Side(**{key: value for key, value in record[name].items() if key != "name"}) for name in ("learner", "other")
+    )
     low, high = record["reward_range"]
-    return Comparison(*sides, high - low, record["delta"], record["contexts"], record["radius_scale"] >= 1)
+    return Comparison(learner, other, high - low, record["delta"], record["contexts"], record["radius_scale"] >= 1)
+
+
+def describe(record: Mapping[str, Plain]) -> str:
+    """The record as one sentence."""
+    names = {record[side]["index"]: record[side]["name"] for side in SIDES}
+    return from_record(record).describe([names.get(i, "") for i in range(record["n_learners"])])
 
 
 def range_faults(record: Mapping[str, Plain]) -> list[str]:
@@ -191,8 +202,9 @@ def range_faults(record: Mapping[str, Plain]) -> list[str]:
 def mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
     """What does not follow from the sums in the record."""
     low, high = record["reward_range"]
-    separate_lower = record["shares"] == 3
-    if record["shares"] != radius_shares(record["radius"], record["contexts"], separate_lower):
+    extra_events = int(record.get("same_round", False))
+    separate_lower = record["shares"] - extra_events == 3
+    if record["shares"] != radius_shares(record["radius"], record["contexts"], separate_lower) + extra_events:
         return [f"shares is {record['shares']}, but its radius uses another number"]
     try:
         alpha = radius_alpha(record["n_learners"], record["delta"], record["shares"])
@@ -201,6 +213,7 @@ def mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
             n_learners=record["n_learners"],
             delta=record["delta"],
             separate_lower=separate_lower,
+            extra_events=extra_events,
             version=record["radius_version"],
             width=high - low,
             noise=record["noise"],

@@ -4,7 +4,7 @@ A selector eliminates learner i when, for a witness j, (U_i + R_i + D(n_i)) / n_
 R_i held, the best expected reward would be below what j has shown to be attainable. A record holds everything that both
 sides are computed from, so that anyone can recompute them. Its digest reveals a change; a record that was changed and
 given a new digest still has to satisfy the inequality. `epoch_ends` has the kind of proof for selection under
-adversarial contexts, `comparisons` the statements about two learners.
+adversarial contexts, `same_rounds` that of the same-round test, `comparisons` the statements about two learners.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL", Algorithm 1 (the elimination test) and its lemma on mu*.
@@ -12,7 +12,8 @@ Symbols: n plays, U reward_sum, R regret_bound, D radius (all totals), M n_learn
 (shares (M + 1)).
 Versions: 1 has a radius that is the same on both sides (shares is 2). 2 has one side sharper than the other: it adds
 `shares`, and the spread of the rewards of both learners. 3 adds `radius_version`, that of the formula of the radius,
-and is written for radii whose formula is not that of the first release.
+and is written for radii whose formula is not that of the first release, and by a selector that also makes the
+same-round test, which takes one more share of delta: `same_round` is true then.
 """
 
 from __future__ import annotations
@@ -20,9 +21,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Protocol, runtime_checkable
 
-from equipoise.certificates import AnyElimination, Elimination, EpochEnd, comparisons, epoch_ends
+from equipoise.certificates import (
+    AnyElimination,
+    Elimination,
+    EpochEnd,
+    SameRoundElimination,
+    comparisons,
+    epoch_ends,
+    same_rounds,
+)
 from equipoise.certificates.comparisons import Comparison
 from equipoise.certificates.fields import (
     Record,
@@ -38,6 +48,7 @@ from equipoise.certificates.fields import (
     shape_faults,
     sum_faults,
     text,
+    true,
     whole,
 )
 from equipoise.certificates.statements import confidence_text
@@ -106,6 +117,8 @@ def elimination_record(
     """
     if isinstance(elimination, EpochEnd):
         proof = epoch_ends.proof(elimination, learner_names)
+    elif isinstance(elimination, SameRoundElimination):
+        proof = {**_about(selector), **same_rounds.proof(elimination, learner_names)}
     else:
         proof = _proof(elimination, learner_names, selector)
     return _sealed(proof, selector_label, seed, elimination.round, selector, instance)
@@ -122,9 +135,14 @@ def comparison_record(
     instance: str = "",
 ) -> Record:
     """The comparison of two learners after `round` rounds as plain data; the other arguments are as above."""
-    about = {"shares": int(selector.shares), "radius_version": RADIUS_VERSIONS[selector.radius]}
-    proof = {**about, **comparisons.proof(comparison, learner_names)}
+    proof = {**_about(selector), **comparisons.proof(comparison, learner_names)}
     return _sealed(proof, selector_label, seed, round, selector, instance)
+
+
+def _about(selector: Provable) -> Record:
+    """What a record of version 3 says about the radius."""
+    about: Record = {"shares": int(selector.shares), "radius_version": RADIUS_VERSIONS[selector.radius]}
+    return about | ({"same_round": True} if getattr(selector, "same_round", False) else {})
 
 
 def _sealed(proof: Record, label: str, seed: int, round_: int, selector: Provable, instance: str) -> Record:
@@ -170,11 +188,13 @@ def _proof(elimination: Elimination, learner_names: Sequence[str], selector: Pro
             "mean_lower": float(witness.mean_lower),
         },
     }
-    if selector.shares == TWO_SIDED and selector.radius in FIRST_RADII:
+    about, as_at_first = _about(selector), selector.radius in FIRST_RADII
+    if selector.shares == TWO_SIDED and as_at_first:
         return sides
     sides["learner"]["spread"], sides["witness"]["spread"] = float(learner.spread), float(witness.spread)
-    version = {} if selector.radius in FIRST_RADII else {"radius_version": RADIUS_VERSIONS[selector.radius]}
-    return {"shares": selector.shares, **version, **sides}
+    if as_at_first and "same_round" not in about:
+        return {"shares": selector.shares, **sides}
+    return {**about, **sides}
 
 
 def verify_record(record: object) -> list[str]:
@@ -186,7 +206,7 @@ def verify_record(record: object) -> list[str]:
         return ["the record is not a JSON object"]
     if whole(record.get("version")) and record["version"] not in VERSIONS:
         return [f"version is {record['version']}, but only {', '.join(map(str, VERSIONS))} are known"]
-    kind = comparisons if "other" in record else epoch_ends if "epoch" in record else None
+    kind = _kind_of(record)
     version = record.get("version")
     sides = _SIDES if version == 1 else _SHARPER_SIDES
     optional: dict[str, Test] = {"instance": text} if "instance" in record else {}
@@ -194,6 +214,7 @@ def verify_record(record: object) -> list[str]:
         optional["shares"] = whole
     if version == 3:
         optional["radius_version"] = whole
+        optional |= {"same_round": true} if "same_round" in record else {}
     if kind is not None:
         sides = kind.SIDES
         optional |= kind.FIELDS
@@ -207,8 +228,16 @@ def verify_record(record: object) -> list[str]:
         faults.append("digest does not match the record: it was changed after it was written")
     faults += _common_faults(record, sides)
     if kind is not None:
-        return faults + kind.range_faults(record) + kind.mathematical_faults(record)
+        return [*faults, *kind.range_faults(record), *kind.mathematical_faults(record)]
     return faults + _range_faults(record) + _mathematical_faults(record)
+
+
+def _kind_of(record: Mapping[str, Plain]) -> ModuleType | None:
+    """The module that checks this kind of record; None if it is an elimination by the test of Algorithm 1."""
+    if "other" in record or "epoch" in record:
+        return comparisons if "other" in record else epoch_ends
+    witness = record.get("witness")
+    return same_rounds if isinstance(witness, Mapping) and "lower_sum" in witness else None
 
 
 def verify_file(path: str | Path) -> tuple[int, list[str]]:
@@ -231,12 +260,10 @@ def verify_file(path: str | Path) -> tuple[int, list[str]]:
 
 def describe_elimination(record: Mapping[str, Plain]) -> str:
     """The record as one sentence, with the numbers of the inequality."""
-    if record.get("epoch") is not None:
-        return epoch_ends.describe(record)
-    if record.get("other") is not None:
-        stated = comparisons.from_record(record)
-        names = {record[side]["index"]: record[side]["name"] for side in comparisons.SIDES}
-        return stated.describe([names.get(i, "") for i in range(record["n_learners"])])
+    kind = _kind_of(record)
+    if kind is not None:
+        described: str = kind.describe(record)
+        return described
     learner, witness = record["learner"], record["witness"]
     places = digits(learner["mean_upper"], witness["mean_lower"])
     total = "{reward_sum:,.1f} + {regret_bound:,.1f} + {radius:,.1f}".format(**learner)
@@ -323,8 +350,9 @@ def _mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
     low, high = record["reward_range"]
     n, witness_n, bound = learner["plays"], witness["plays"], learner["regret_bound"]
     shares = record.get("shares", TWO_SIDED)
-    separate_lower = shares != TWO_SIDED
-    if shares != radius_shares(record["radius"], record["contexts"], separate_lower):
+    extra_events = int(record.get("same_round", False))
+    separate_lower = shares - extra_events != TWO_SIDED
+    if shares != radius_shares(record["radius"], record["contexts"], separate_lower) + extra_events:
         return [f"shares is {shares}, but its radius uses another number"]
     try:
         alpha = radius_alpha(record["n_learners"], record["delta"], shares)
@@ -337,6 +365,7 @@ def _mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
             contexts=record["contexts"],
             scale=record["radius_scale"],
             separate_lower=separate_lower,
+            extra_events=extra_events,
             version=record.get("radius_version", 1),
         )
         radius = upper_sum(rule, n, learner.get("spread", 0.0), bound)

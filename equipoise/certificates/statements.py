@@ -287,7 +287,7 @@ class Certificate:
                 f"to 1 or more ({self.delta:.4g} + {self.learners_delta:.4g})."
             )
         if not self.consistent:
-            return f"{self.confidence_clause}, {self._contradicted(names)}: the rewards contradict them."
+            return f"{self.confidence_clause}, {self._contradicted(names)}."
         averaged = ", averaged over the rounds," if self.adversarial else ""
         return (
             f"{self.confidence_clause}, {self._assumption(names)}the best expected reward{averaged} lies in "
@@ -310,11 +310,12 @@ class Certificate:
         return f"if the bound of {self._presumed_name(names)} holds, "
 
     def _contradicted(self, names: Sequence[str] | None) -> str:
+        name = self._presumed_name(names)
         if self.adversarial:
-            return f"the class of {self._presumed_name(names)}, and with it every smaller one, lacks the true model"
+            return f"the class of {name}, which contains all others, lacks the true model: the rewards contradict it"
         if self.presumed is None:
-            return "the bounds of all active learners are false"
-        return f"the bound of {self._presumed_name(names)} is false"
+            return "the bounds of all active learners are false: the rewards contradict them"
+        return f"the bound of {name} is false: the rewards contradict it"
 
     def _forecast(self, names: Sequence[str] | None) -> str:
         if self.next_elimination is None:

@@ -11,7 +11,7 @@ Symbols: n_i plays, U_i rewards, R_i regret_bound, I_t active, M n_learners, del
 n/delta)) is `radius_sum` of `equipoise.confidence`.
 Departures: unplayed learners come first, by the tie rule (R_i(0) = 0 is the smallest value; ties go to fewer plays,
 then to the lower index), so the balancing lemma still holds; the radius has explicit constants and holds from the first
-play. A second test, `same_round`, is ours: see `same_round`.
+play. A second test is ours: see `equipoise.selectors._core.same_round`.
 
 >>> from equipoise.bounds import Power
 >>> selector = BalancedElimination([Power(0.25), Power(0.5)])
@@ -36,7 +36,8 @@ from equipoise.certificates import Certificate, Elimination, Evidence, LowerEvid
 from equipoise.confidence import Confidence, Mixture, make_confidence, mixture, noise_variance, radius_sum
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
-from equipoise.selectors._core import evidence, same_round
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core import same_round as by_round
 from equipoise.selectors._core.base import KernelSelector, elimination_by_plays
 from equipoise.selectors._core.evidence import Params, State, comes_first
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
@@ -68,27 +69,27 @@ def credit(params: Params, state: State, i: int, reward: float, regret: float, p
 
 
 @kernel
-def choose_inside(params: same_round.Params, state: same_round.State, rng: np.random.Generator) -> tuple[int, float]:
+def choose_inside(params: by_round.Params, state: by_round.State, rng: np.random.Generator) -> tuple[int, float]:
     return choose(params.evidence, state.evidence, rng)
 
 
 @kernel
 def credit_inside(
-    params: same_round.Params, state: same_round.State, i: int, reward: float, regret: float, probability: float
+    params: by_round.Params, state: by_round.State, i: int, reward: float, regret: float, probability: float
 ) -> None:
     credit(params.evidence, state.evidence, i, reward, regret, probability)
 
 
 PLAIN = Kernels(choose, credit)
-TRUSTING = nested_kernels(choose_inside, credit=credit_inside, certify=same_round.certify)
-SAME_ROUND = TRUSTING._replace(close_round=same_round.close_round)
+TRUSTING = nested_kernels(choose_inside, credit=credit_inside, certify=by_round.certify)
+SAME_ROUND = TRUSTING._replace(close_round=by_round.close_round)
 
 
 @configurable
 class BalancedElimination(
     CandidateBounds,
     ConfidenceSettings,
-    KernelSelector[Params | same_round.Params, State | same_round.State, Elimination | SameRoundElimination],
+    KernelSelector[Params | by_round.Params, State | by_round.State, Elimination | SameRoundElimination],
 ):
     """Balances candidate regret bounds and eliminates learners whose rewards contradict their bound.
 
@@ -159,13 +160,13 @@ class BalancedElimination(
         low, high = self.reward_range
         return mixture(noise_variance(high - low, self.noise), self.alpha, self.radius_scale)
 
-    def _make_params(self, limits: Params) -> Params | same_round.Params:
+    def _make_params(self, limits: Params) -> Params | by_round.Params:
         if not self._has_params:
             return limits
-        return same_round.Params(limits, self._noise_radius, -1 if self.trusted is None else self.trusted)
+        return by_round.Params(limits, self._noise_radius, -1 if self.trusted is None else self.trusted)
 
-    def _make_state(self, accounts: State) -> State | same_round.State:
-        return same_round.open_state(accounts) if self._has_params else accounts
+    def _make_state(self, accounts: State) -> State | by_round.State:
+        return by_round.open_state(accounts) if self._has_params else accounts
 
     def _in_epoch(self, entry: Entry) -> bool:
         """Every round counts in the same-round test, also if a learner was eliminated since it was chosen."""
@@ -173,7 +174,7 @@ class BalancedElimination(
 
     def _elimination(self, i: int) -> Elimination | SameRoundElimination:
         state = self.kernel_state
-        if not isinstance(state, same_round.State) or state.own[i].witness < 0:
+        if not isinstance(state, by_round.State) or state.own[i].witness < 0:
             return elimination_by_plays(self.evidence, self.confidence.radius, i)
         own = state.own[i]
         radius = radius_sum(self._noise_radius, own.proof_plays)
