@@ -139,8 +139,10 @@ def test_a_certificate_in_sentences() -> None:
         "No statement: the failure probabilities of the selector and of a add up to 1 or more (0.05 + 0.95)."
     )
     assert trusting.describe(["a"]).startswith("With confidence 0.95, if the bound of a holds, the best expected")
-    assert replace(trusting, learners_delta=0.01).describe().startswith(
-        "With confidence 0.94, as the bound of learner 0 is trusted, the best expected"
+    assert (
+        replace(trusting, learners_delta=0.01)
+        .describe()
+        .startswith("With confidence 0.94, as the bound of learner 0 is trusted, the best expected")
     )
     assert replace(trusting, consistent=False).describe(["a"]) == (
         "With confidence 0.95, the bound of a is false: the rewards contradict it."
