@@ -70,7 +70,12 @@ SIZES: dict[str, Size] = {
 RUN: dict[str, Any] = {"rounds": SIZES["nested"].rounds, "overrides": SIZES["nested"].overrides, "jobs": 1}
 
 
-ADDED = {"assumes_bounds"}  # fields of certificates that the records do not have yet
+ADDED = {
+    "assumes_bounds",
+    "presumed",
+    "radius",
+    "radius_version",
+}  # fields of certificates that the records do not have yet
 
 
 def plain(value: Any, digits: int | None) -> Any:

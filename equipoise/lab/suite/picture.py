@@ -50,7 +50,7 @@ def suite_figure(outcome: Outcome) -> Figure:
         top -= heights[table] + BETWEEN
     caption = (
         f"Price of selection: mean regret over that of the best learner alone, {outcome.n_seeds} seeds. Darker "
-        "cells are higher prices. ◆ a regret bound is proved, if what it presumes holds. The oracle knows the best learner. Blank where a "
+        "cells are higher prices. ◆ a regret bound is proved. The oracle knows the best learner. Blank where a "
         "selector is not compatible with an instance; its mean is then in parentheses, and its rank is by the "
         "instances it shares with the leader."
     )

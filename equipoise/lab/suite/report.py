@@ -137,8 +137,8 @@ def explanations(outcome: Outcome) -> list[str]:
         'learners such as these; methods that only follow the style of a publication do not count. "If a scaled bound '
         'is true": nothing is proved of the instances on which none is. Below trivial from T: the first number of '
         f"rounds at which that bound is below w T, which no regret exceeds, with {N_LEARNERS} learners, δ = 0.05, "
-        "rewards like fair coins, one learner with regret at most w √n and bounds of the others that are false; before it, the "
-        "proof says nothing. Unknown where the publication states no constants or the bound depends on the data.",
+        "rewards like fair coins, one learner with regret at most w √n and bounds of the others that are false; before "
+        "it, the proof says nothing. Unknown where no constants are published or the bound depends on the data.",
         f"Tuning half: the instances on which selectors may have been tuned, with seeds below {FIRST_SEED:,}. Report "
         f"half: the other instances. The seeds of these tables, {FIRST_SEED:,} and above, were not used for tuning.",
     ]
