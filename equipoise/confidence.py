@@ -205,7 +205,7 @@ def radius_at(
 
     >>> radius = radius_at("mixture", 0.01, width=1.0, noise=None, contexts="random", scale=1.0)
     >>> round(radius_sum(radius, 10_000) / 10_000, 4)
-    0.0253
+    0.0254
     """
     if name not in RADII:
         raise InvalidArgument(f"radius is {name!r}, but must be one of {', '.join(RADII)}")
