@@ -145,7 +145,7 @@ class Confidence(NamedTuple):
     valid: bool  # False if `radius_scale` is below 1
 
 
-class World(TypedDict):
+class Conditions(TypedDict):
     """What the width of a radius depends on besides its share of delta."""
 
     width: float
@@ -154,7 +154,7 @@ class World(TypedDict):
     scale: float
 
 
-class RadiusSettings(World):
+class RadiusSettings(Conditions):
     """What a radius depends on: the arguments of `make_radius`."""
 
     n_learners: int
@@ -179,7 +179,7 @@ def make_radius(
     separate_lower: bool = False,
     extra_events: int = 0,
     version: int | None = None,
-    **world: Unpack[World],
+    **conditions: Unpack[Conditions],
 ) -> Radius:
     """The radius that M learners and the pool of all rounds use together, at total failure probability delta.
 
@@ -190,14 +190,19 @@ def make_radius(
     if name == "paper" and extra_events:
         raise InvalidArgument("radius is 'paper', but its printed form leaves no share of delta to another test")
     if name == "paper":
-        return _paper(paper_constant(n_learners, delta), n_learners / delta, **world)
-    shares = radius_shares(name, world["contexts"], separate_lower) + extra_events
+        return _paper(paper_constant(n_learners, delta), n_learners / delta, **conditions)
+    shares = radius_shares(name, conditions["contexts"], separate_lower) + extra_events
     alpha = radius_alpha(n_learners, delta, shares)
-    return radius_at(name, alpha, separate_lower=separate_lower, version=version, **world)
+    return radius_at(name, alpha, separate_lower=separate_lower, version=version, **conditions)
 
 
 def radius_at(
-    name: str, alpha: float, *, separate_lower: bool = False, version: int | None = None, **world: Unpack[World]
+    name: str,
+    alpha: float,
+    *,
+    separate_lower: bool = False,
+    version: int | None = None,
+    **conditions: Unpack[Conditions],
 ) -> Radius:
     """The radius of which every one-sided event fails with probability at most alpha.
 
@@ -209,15 +214,20 @@ def radius_at(
     """
     if name not in RADII:
         raise InvalidArgument(f"radius is {name!r}, but must be one of {', '.join(RADII)}")
-    width, noise, contexts, scale = world["width"], world["noise"], world["contexts"], world["scale"]
+    width, noise, contexts, scale = (
+        conditions["width"],
+        conditions["noise"],
+        conditions["contexts"],
+        conditions["scale"],
+    )
     if name == "bernstein" and noise is not None:
         raise InvalidArgument(
             f"radius is 'bernstein' with noise {noise!r}, but must have bounded rewards: noise None. "
             "Its theorem is about rewards in an interval"
         )
     if name == "paper":
-        return _paper(paper_constant(1, 4 * alpha), 1 / (4 * alpha), **world)
-    variance = _variance(**world)
+        return _paper(paper_constant(1, 4 * alpha), 1 / (4 * alpha), **conditions)
+    variance = _variance(**conditions)
     if name == "bernstein":
         overshoot = BERNSTEIN_OVERSHOOTS[version or RADIUS_VERSIONS[name]]
         return Bernstein(variance, stitched_level(alpha), scale, width, contexts != "fixed", overshoot)
@@ -235,8 +245,8 @@ def _variance(width: float, noise: float | None, contexts: str, scale: float) ->
     return context_part + noise_variance(width, noise)
 
 
-def _paper(constant: float, ratio: float, **world: Unpack[World]) -> Paper:
-    return Paper(2 * _variance(**world) * constant**2, log(ratio), world["scale"])
+def _paper(constant: float, ratio: float, **conditions: Unpack[Conditions]) -> Paper:
+    return Paper(2 * _variance(**conditions) * constant**2, log(ratio), conditions["scale"])
 
 
 def noise_radius(*, alpha: float, width: float, noise: float | None, scale: float) -> Stitched:

@@ -1,7 +1,7 @@
 """Algorithm 1 with late rewards and certificates, written to be read: lists, and nothing kept but the rounds.
 
 Everything is computed from the list of rounds whenever it is asked for. References: Pacchiano, Dann, Gentile and
-Bartlett (2020), Algorithm 1; the radius is the default one, in `radii`. Plays of a learner are numbered as
+Bartlett (2020), Algorithm 1; the radius is that of Howard et al. (2021), eq. (11). Plays of a learner are numbered as
 they are made. What is tested is each learner's longest prefix of plays whose rewards are all in; what is balanced is
 all its plays, a play of unknown regret counting the full width.
 """
@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 
 from equipoise.bounds import Bound, Custom, LinearSqrt, Observed, Power, SqrtLog
-from tests.radii import mixture_radius
 
 
 @dataclass
@@ -61,7 +60,8 @@ class Reference:
         self.proofs: list[Proof] = []
 
     def radius(self, n: int) -> float:
-        return self.scale * mixture_radius(n, self.variance, self.alpha)
+        log_term = 0.72 * math.log(5.2 / self.alpha)
+        return self.scale * 1.7 * math.sqrt(self.variance * n * (math.log(math.log(2 * n)) + log_term))
 
     def raw(self, i: int, plays: list[Round]) -> float:
         """What bound i claims after these plays."""

@@ -5,7 +5,7 @@ crossed at some play in at most a share alpha of the runs, whatever the rewards 
 the side and with the variance for which the radius is stated: fair coins, rare ones, rewards that alternate between a
 coin and a constant, rewards driven by contexts, and rewards whose variance depends on the past (a coin while the sum is
 high, almost constant while it is low). The last column has the same radius with half of its width, which must be
-caught: crossed in significantly more than a share alpha of the runs in at least one world.
+caught: crossed in significantly more than a share alpha of the runs with at least one kind of rewards.
 
 The sharpest setting of a radius is where the variance process grows as fast as it may: fair coins, for which v = w^2/4
 is exact. It takes about a minute.
@@ -64,7 +64,7 @@ def adaptive(rng: np.random.Generator, runs: int, plays: int) -> tuple[Array, Ar
 
 
 Draw: TypeAlias = Callable[[np.random.Generator, int, int], tuple[Array, Array]]
-WORLDS: dict[str, Draw] = {
+REWARDS: dict[str, Draw] = {
     "two-point": two_point,
     "rare": rare,
     "alternating": alternating,
@@ -75,8 +75,8 @@ WORLDS: dict[str, Draw] = {
 
 def boundaries(alpha: float, rewards: Array, contexts: str) -> dict[str, Array]:
     """The boundary of every radius at every play; that of "bernstein" depends on the rewards."""
-    world: Any = {"width": 1.0, "noise": None, "contexts": contexts, "scale": 1.0}
-    grid = {name: radius_at(name, alpha, **world) for name in ("mixture", "stitched", "paper")}
+    conditions: Any = {"width": 1.0, "noise": None, "contexts": contexts, "scale": 1.0}
+    grid = {name: radius_at(name, alpha, **conditions) for name in ("mixture", "stitched", "paper")}
     found = {name: _on_all_plays(radius) for name, radius in grid.items()}
     plays = rewards.shape[1]
     sums = np.cumsum(rewards, axis=1)
@@ -119,9 +119,9 @@ def holds(count: int, runs: int) -> bool:
 def main() -> int:
     failed, caught = [], dict.fromkeys(("mixture", "stitched", "paper", "bernstein"), False)
     print(f"Share of {RUNS:,} runs of {PLAYS:,} plays that cross at alpha = {ALPHA:g}; in brackets: half the width")
-    for world, draw in WORLDS.items():
-        # What contexts vary by counts in the two-sided radius alone, as do the regrets of the context-driven world.
-        contexts = "random" if world == "context-driven" else "fixed"
+    for kind, draw in REWARDS.items():
+        # What contexts vary by counts in the two-sided radius alone, as do the regrets of the context-driven kind.
+        contexts = "random" if kind == "context-driven" else "fixed"
         counts = crossings(draw, runs=RUNS, plays=PLAYS, contexts=contexts)
         cells = []
         for name in caught:
@@ -129,11 +129,11 @@ def main() -> int:
             cells.append(f"{name} {full / RUNS:.4f} ({half / RUNS:.3f})")
             caught[name] |= not holds(half, RUNS)
             if not holds(full, RUNS):
-                failed.append(f"{name} in {world}")
-        print(f"{world:18}", "  ".join(cells))
+                failed.append(f"{name} with {kind} rewards")
+        print(f"{kind:18}", "  ".join(cells))
     print("Width of the new default beside the stitched one, M = 5, delta = 0.05, per play:")
-    world_settings: Any = {"width": 1.0, "noise": None, "contexts": "random", "scale": 1.0}
-    new, old = (make_radius(name, n_learners=5, delta=0.05, **world_settings) for name in ("mixture", "stitched"))
+    conditions: Any = {"width": 1.0, "noise": None, "contexts": "random", "scale": 1.0}
+    new, old = (make_radius(name, n_learners=5, delta=0.05, **conditions) for name in ("mixture", "stitched"))
     for n in (10**k for k in range(2, 7)):
         wide, narrow = radius_sum(old, n) / n, radius_sum(new, n) / n
         print(f"  n = {n:9,}: {narrow:.5f} beside {wide:.5f}, ratio {narrow / wide:.3f}")

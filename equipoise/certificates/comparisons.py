@@ -102,15 +102,15 @@ class Comparison:
         first, second = names[self.learner.index], names[self.other.index]
         low, high = self.difference_lower, self.difference_upper
         if low > 0.0:
-            verdict = f"has had between {low:.4g} and {high:.4g} more regret than"
+            relation = f"has had between {low:.4g} and {high:.4g} more regret than"
         elif high < 0.0:
-            verdict = f"has had between {-high:.4g} and {-low:.4g} less regret than"
+            relation = f"has had between {-high:.4g} and {-low:.4g} less regret than"
         else:
-            verdict = f"has had at most {-low:.4g} less and at most {high:.4g} more regret than"
+            relation = f"has had at most {-low:.4g} less and at most {high:.4g} more regret than"
         presumed = FIXED if self.contexts == "fixed" else RANDOM
         return (
             f"With confidence {confidence_text(self.delta)}, {presumed}: per play, over "
-            f"{_plays(self.learner)} so far, {first} {verdict} {second} over {_plays(self.other)}."
+            f"{_plays(self.learner)} so far, {first} {relation} {second} over {_plays(self.other)}."
         )
 
     def to_json(self) -> Config:

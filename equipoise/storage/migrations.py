@@ -33,8 +33,15 @@ NESTED_SINCE_0_2 = frozenset(
 # Selectors that called the number of rounds their horizon until 0.2.
 ROUNDS_SINCE_0_2 = frozenset({"Corral", "EXP3", "StochasticCorral", "StochasticEXP3P", "TsallisCorral", "UCBC"})
 
-# Selectors that had no setting for the radius, and used the stitched one, in files of versions 1 and 2.
-STITCHED_UNTIL_VERSION_3 = frozenset({"Corral", "StochasticCorral", "StochasticEXP3P", "TsallisCorral", "UCBC"})
+# Settings that selectors did not have in files of versions 1 and 2, with the values that are what they did then.
+SINCE_VERSION_3: dict[str, Config] = {
+    "BalancedElimination": {"trusted": None, "same_round": False},
+    "Corral": {"radius": "stitched"},
+    "StochasticCorral": {"radius": "stitched"},
+    "StochasticEXP3P": {"radius": "stitched"},
+    "TsallisCorral": {"radius": "stitched"},
+    "UCBC": {"radius": "stitched"},
+}
 
 
 def selector_state_0_1(class_name: str, config: Config, state: State) -> tuple[str, Config, State]:
@@ -94,10 +101,9 @@ def portfolio_0_1(saved: Config) -> Config:
 
 def version_2(kind: str, saved: Config) -> Config:
     """A part or portfolio as in files of version 2: what was saved keeps the radius that it was saved with."""
-    return _with_radius(saved) if kind == "part" else {**saved, "selector": _with_radius(saved["selector"])}
+    return _with_settings(saved) if kind == "part" else {**saved, "selector": _with_settings(saved["selector"])}
 
 
-def _with_radius(part: Config) -> Config:
-    if not part["ours"] or part["class"] not in STITCHED_UNTIL_VERSION_3:
-        return part
-    return {**part, "config": {"radius": "stitched", **part["config"]}}
+def _with_settings(part: Config) -> Config:
+    added = SINCE_VERSION_3.get(part["class"], {}) if part["ours"] else {}
+    return {**part, "config": {**added, **part["config"]}}

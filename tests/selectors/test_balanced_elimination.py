@@ -68,7 +68,7 @@ class Run:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        self.selector = BalancedElimination(setting.bounds, **setting.options)
+        self.selector = BalancedElimination(setting.bounds, radius="stitched", **setting.options)
         self.reference = Reference(setting.bounds, **setting.options)
         self.open: list[tuple[Choice, Round]] = []
 
@@ -268,7 +268,7 @@ def test_a_restored_selector_continues_bit_by_bit(
     for event, number in before:
         run.apply(event, number)
         twin.apply(event, number)
-    twin.selector = BalancedElimination(setting.bounds, **setting.options)
+    twin.selector = BalancedElimination(setting.bounds, radius="stitched", **setting.options)
     twin.selector.restore({name: array.copy() for name, array in run.selector.state().items()})
     for event, number in [("check", 0), *after]:
         run.apply(event, number)

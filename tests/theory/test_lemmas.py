@@ -15,17 +15,17 @@ from scipy.stats import binomtest
 from equipoise.bounds import POWER, Power, admissible
 from equipoise.confidence import RADII, expected_regret_sum, make_confidence, radius_at, radius_sum
 from equipoise.selectors import BalancedElimination
-from tools.crossings import WORLDS, crossings, holds
+from tools.crossings import REWARDS, crossings, holds
 
 RUNS, PLAYS = 1_500, 3_000
 
 
 @pytest.fixture(scope="module")
 def counts() -> dict[str, dict[tuple[str, float], int]]:
-    contexts = {world: "random" if world == "context-driven" else "fixed" for world in WORLDS}
+    contexts = {world: "random" if world == "context-driven" else "fixed" for world in REWARDS}
     kinds = ("two-point", "rare", "context-driven")
     return {
-        world: crossings(WORLDS[world], runs=RUNS, plays=PLAYS, contexts=contexts[world], seed=1) for world in kinds
+        world: crossings(REWARDS[world], runs=RUNS, plays=PLAYS, contexts=contexts[world], seed=1) for world in kinds
     }
 
 
