@@ -31,13 +31,13 @@ from equipoise.storage.parts import load, save
 from tests.radii import mixture_radius, normal_mixture, stitched_radius
 
 PLAYS = st.one_of(st.integers(1, 3000), st.integers(1, 10**12))
-WORLD: Any = {"width": 1.0, "noise": None, "contexts": "random", "scale": 1.0}
+CONDITIONS: Any = {"width": 1.0, "noise": None, "contexts": "random", "scale": 1.0}
 
 
 @given(PLAYS, st.integers(1, 1000), st.floats(1e-9, 0.9), st.floats(1e-2, 1e2), st.sampled_from([0.4, 1.0]))
 def test_the_default_radius_is_its_formula(n: int, m: int, delta: float, width: float, scale: float) -> None:
-    world = WORLD | {"width": width, "scale": scale}
-    found = radius_sum(make_radius("mixture", n_learners=m, delta=delta, **world), n)
+    conditions = CONDITIONS | {"width": width, "scale": scale}
+    found = radius_sum(make_radius("mixture", n_learners=m, delta=delta, **conditions), n)
     assert found == pytest.approx(scale * mixture_radius(n, width**2 / 2, delta / (2 * (m + 1))), rel=1e-11)
 
 
@@ -55,7 +55,7 @@ def test_more_confidence_is_wider(n: int, alpha: float, part: float) -> None:
 
 def test_its_width_beside_that_of_the_stitched_one() -> None:
     """M = 5, delta = 0.05: at most a twentieth wider below 500 plays, then up to a sixth narrower."""
-    new, old = (make_radius(name, n_learners=5, delta=0.05, **WORLD) for name in ("mixture", "stitched"))
+    new, old = (make_radius(name, n_learners=5, delta=0.05, **CONDITIONS) for name in ("mixture", "stitched"))
     ratios = [round(radius_sum(new, 10**k) / radius_sum(old, 10**k), 2) for k in range(1, 7)]
     assert ratios == [1.04, 1.04, 0.91, 0.83, 0.87, 0.91]
 
@@ -97,15 +97,15 @@ def test_half_of_alpha_goes_to_each_boundary(n: int, alpha: float) -> None:
 @pytest.mark.parametrize("contexts", ["random", "fixed"])
 def test_a_radius_can_be_made_for_a_given_share(name: str, contexts: str) -> None:
     """That of alpha is the one of learners who have alpha each; the printed form of one learner with 4 alpha."""
-    world = WORLD | {"contexts": contexts}
-    confidence = make_confidence(name, n_learners=1, delta=0.01, **world)
-    assert radius_at(name, confidence.alpha if name != "paper" else 0.01 / 4, **world) == confidence.radius
+    conditions = CONDITIONS | {"contexts": contexts}
+    confidence = make_confidence(name, n_learners=1, delta=0.01, **conditions)
+    assert radius_at(name, confidence.alpha if name != "paper" else 0.01 / 4, **conditions) == confidence.radius
     assert confidence.name == name
 
 
 @pytest.mark.parametrize("name", [name for name in RADII if name != "paper"])
 def test_an_extra_event_takes_a_share_of_delta(name: str) -> None:
-    plain, more = (make_confidence(name, n_learners=3, delta=0.05, extra_events=k, **WORLD) for k in (0, 1))
+    plain, more = (make_confidence(name, n_learners=3, delta=0.05, extra_events=k, **CONDITIONS) for k in (0, 1))
     assert more.shares == plain.shares + 1
     assert more.alpha == radius_alpha(3, 0.05, plain.shares + 1)
     assert radius_sum(more.radius, 100) > radius_sum(plain.radius, 100)
@@ -113,12 +113,12 @@ def test_an_extra_event_takes_a_share_of_delta(name: str) -> None:
 
 def test_the_printed_form_has_no_share_for_another_event() -> None:
     with pytest.raises(InvalidArgument, match="leaves no share of delta to another test"):
-        make_radius("paper", n_learners=3, delta=0.05, extra_events=1, **WORLD)
+        make_radius("paper", n_learners=3, delta=0.05, extra_events=1, **CONDITIONS)
 
 
 def test_the_printed_form_of_a_share_is_nowhere_below_the_stitched_one() -> None:
     for alpha in (0.12, 0.01, 1e-3, 1e-6):
-        printed, stitched = radius_at("paper", alpha, **WORLD), radius_at("stitched", alpha, **WORLD)
+        printed, stitched = radius_at("paper", alpha, **CONDITIONS), radius_at("stitched", alpha, **CONDITIONS)
         assert all(radius_sum(printed, n) >= radius_sum(stitched, n) for n in (1, 10, 10**3, 10**9, 10**30))
         assert paper_constant(1, 4 * alpha) > 1
 
@@ -160,7 +160,7 @@ def test_a_record_of_the_first_bernstein_radius_still_verifies() -> None:
     assert verify_record(record) == []
     old = {key: value for key, value in record.items() if key != "radius_version"} | {"version": 2}
     assert any("radius is" in fault for fault in verify_record(old | {"digest": digest(old)}))
-    first = make_radius("bernstein", n_learners=2, delta=0.05, version=1, **WORLD)
+    first = make_radius("bernstein", n_learners=2, delta=0.05, version=1, **CONDITIONS)
     learner, witness = dict(old["learner"]), dict(old["witness"])
     learner["radius"] = first.upper_sum(learner["plays"], learner["spread"], learner["regret_bound"])
     witness["radius"] = first.lower_sum(witness["plays"], witness["spread"])

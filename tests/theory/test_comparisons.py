@@ -111,7 +111,7 @@ def broken_runs(setting: str, factor: float, runs: int = 25, rounds: int = 200) 
                 found = portfolio.compare(0, 1)
                 sides = [(regrets[side.index][: side.plays], side) for side in (found.learner, found.other)]
                 truth = np.mean(sides[0][0]) - np.mean(sides[1][0])
-                failed |= abs(truth - found.difference) > factor * found.mean_radius
+                failed |= bool(abs(truth - found.difference) > factor * found.mean_radius)
         broken += int(failed)
     return broken
 

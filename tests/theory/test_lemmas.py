@@ -22,10 +22,11 @@ RUNS, PLAYS = 1_500, 3_000
 
 @pytest.fixture(scope="module")
 def counts() -> dict[str, dict[tuple[str, float], int]]:
-    contexts = {world: "random" if world == "context-driven" else "fixed" for world in REWARDS}
+    contexts = {conditions: "random" if conditions == "context-driven" else "fixed" for conditions in REWARDS}
     kinds = ("two-point", "rare", "context-driven")
     return {
-        world: crossings(REWARDS[world], runs=RUNS, plays=PLAYS, contexts=contexts[world], seed=1) for world in kinds
+        conditions: crossings(REWARDS[conditions], runs=RUNS, plays=PLAYS, contexts=contexts[conditions], seed=1)
+        for conditions in kinds
     }
 
 
@@ -44,9 +45,9 @@ def test_half_a_radius_is_crossed_more_often(name: str, counts: Any) -> None:
 
 def test_half_the_printed_radius_is_below_the_boundary_that_it_must_exceed() -> None:
     """Its lemma is that it is nowhere below the stitched one: at half its constant it is everywhere."""
-    world: Any = {"width": 1.0, "noise": None, "contexts": "random", "scale": 1.0}
+    conditions: Any = {"width": 1.0, "noise": None, "contexts": "random", "scale": 1.0}
     for alpha in (0.1, 1e-3):
-        printed, stitched = radius_at("paper", alpha, **world), radius_at("stitched", alpha, **world)
+        printed, stitched = radius_at("paper", alpha, **conditions), radius_at("stitched", alpha, **conditions)
         for n in (1, 100, 10**6):
             assert printed.radius_sum(n) >= stitched.radius_sum(n) > printed.radius_sum(n) / 2
 
