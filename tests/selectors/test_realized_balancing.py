@@ -244,8 +244,7 @@ def test_candidate_bounds_are_tested_as_in_algorithm_1() -> None:
     assert selector.active == (1,)
     assert selector.shares == 3 and selector.alpha == 0.05 / (3 * (2 + 1))
     for side, variance in ((proof.witness, 0.25), (proof.learner, 0.5)):
-        bracket = math.log(math.log(2 * side.plays)) + 0.72 * math.log(5.2 / selector.alpha)
-        assert side.radius == pytest.approx(1.7 * math.sqrt(variance * side.plays * bracket), rel=1e-12)
+        assert side.radius == pytest.approx(mixture_radius(side.plays, variance, selector.alpha), rel=1e-12)
     assert proof.learner.mean_upper < proof.witness.mean_lower
 
 
