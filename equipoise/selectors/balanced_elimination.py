@@ -38,11 +38,12 @@ from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core import same_round as by_round
-from equipoise.selectors._core.base import KernelSelector, elimination_by_plays
+from equipoise.selectors._core.base import KernelSelector
 from equipoise.selectors._core.evidence import Params, State, comes_first
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.selectors._core.ledger import Entry
 from equipoise.selectors._core.outlook import next_elimination
+from equipoise.selectors._core.proofs import elimination_by_plays
 from equipoise.selectors._core.settings import CandidateBounds, ConfidenceSettings
 from equipoise.settings import configurable, optional, setting
 from equipoise.settings.checks import boolean, count

@@ -13,9 +13,9 @@ from typing import ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from equipoise.bounds import Bound, Custom, Observed
-from equipoise.certificates import AnyElimination, Certificate, Comparison, Elimination, Evidence, Side, Standing
+from equipoise.certificates import AnyElimination, Certificate, Comparison, Elimination, Side, Standing
 from equipoise.certificates.comparisons import check_pair
-from equipoise.confidence import RADIUS_VERSIONS, Confidence, Radius, lower_sum, radius_sum, upper_sum
+from equipoise.confidence import RADIUS_VERSIONS, Confidence, radius_sum
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.records import (
     check_columns,
@@ -32,6 +32,7 @@ from equipoise.selectors._core.evidence import Params as EvidenceParams
 from equipoise.selectors._core.evidence import State as EvidenceState
 from equipoise.selectors._core.kernels import Kernels
 from equipoise.selectors._core.ledger import Entry, Ledger, Resolved
+from equipoise.selectors._core.proofs import elimination_by_plays
 from equipoise.selectors._core.proposals import check_regret, gather
 from equipoise.settings import Configured
 from equipoise.types import AnyArray, State
@@ -364,26 +365,6 @@ class EvidenceSelector(KernelSelector[P, S, Elimination]):
 
     def _elimination(self, i: int) -> Elimination:
         return elimination_by_plays(self.evidence, self.confidence.radius, i)
-
-
-def elimination_by_plays(state: EvidenceState, radius: Radius, i: int) -> Elimination:
-    """The proof by which the test of Algorithm 1 eliminated learner i."""
-    account = state.accounts[i]
-    plays, bound = account.proof_plays, account.proof_bound
-    above = upper_sum(radius, plays, account.proof_spread, bound)
-    below = lower_sum(radius, account.witness_plays, account.witness_spread)
-    return Elimination(
-        account.eliminated_at,
-        Evidence(i, plays, account.proof_rewards, bound, above, account.proof_spread),
-        Evidence(
-            account.witness,
-            account.witness_plays,
-            account.witness_rewards,
-            account.witness_bound,
-            below,
-            account.witness_spread,
-        ),
-    )
 
 
 class NestedSelector(EvidenceSelector[nested.Params, S]):
