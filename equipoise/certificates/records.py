@@ -170,15 +170,7 @@ def _sealed(proof: Record, label: str, seed: int, round_: int, selector: Provabl
 def _proof(elimination: Elimination, learner_names: Sequence[str], selector: Provable) -> Record:
     learner, witness = elimination.learner, elimination.witness
     sides: Record = {
-        "learner": {
-            "index": int(learner.index),
-            "name": str(learner_names[learner.index]),
-            "plays": int(learner.plays),
-            "reward_sum": float(learner.reward_sum),
-            "regret_bound": float(learner.regret_bound),
-            "radius": float(learner.radius),
-            "mean_upper": float(learner.mean_upper),
-        },
+        "learner": same_rounds.learner_side(learner, learner_names),
         "witness": {
             "index": int(witness.index),
             "name": str(learner_names[witness.index]),

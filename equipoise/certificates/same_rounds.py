@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from equipoise.certificates import SameRoundElimination
+from equipoise.certificates import Evidence, SameRoundElimination
 from equipoise.certificates.fields import (
     Record,
     Test,
@@ -45,19 +45,24 @@ FIELDS: dict[str, Test] = {}
 ALLOWED = tuple(name for name in RADIUS_VERSIONS if name != "paper")
 
 
+def learner_side(learner: Evidence, learner_names: Sequence[str]) -> Record:
+    """The side of the eliminated learner as plain data; the same in both tests of a learner's own plays."""
+    return {
+        "index": int(learner.index),
+        "name": str(learner_names[learner.index]),
+        "plays": int(learner.plays),
+        "reward_sum": float(learner.reward_sum),
+        "regret_bound": float(learner.regret_bound),
+        "radius": float(learner.radius),
+        "mean_upper": float(learner.mean_upper),
+    }
+
+
 def proof(elimination: SameRoundElimination, learner_names: Sequence[str]) -> Record:
     """The two sides of the inequality as plain data."""
-    learner, witness = elimination.learner, elimination.witness
+    witness = elimination.witness
     return {
-        "learner": {
-            "index": int(learner.index),
-            "name": str(learner_names[learner.index]),
-            "plays": int(learner.plays),
-            "reward_sum": float(learner.reward_sum),
-            "regret_bound": float(learner.regret_bound),
-            "radius": float(learner.radius),
-            "mean_upper": float(learner.mean_upper),
-        },
+        "learner": learner_side(elimination.learner, learner_names),
         "witness": {
             "index": int(witness.index),
             "name": str(learner_names[witness.index]),

@@ -14,6 +14,7 @@ from math import sqrt
 from equipoise.bounds import Power
 from equipoise.confidence import radius_sum
 from equipoise.selectors import BalancedElimination, RealizedBalancing
+from equipoise.selectors._core.outlook import first_true
 from equipoise.theory.guarantees import power_guarantee
 
 N_LEARNERS, COEFFICIENT = 5, 1.0
@@ -26,16 +27,7 @@ def first_rounds(bound: Callable[[int], float], width: float = 1.0) -> int | Non
     >>> first_rounds(lambda rounds: 10 * rounds**0.5)
     101
     """
-    high = 1
-    while not bound(high) < width * high:
-        high *= 2
-        if high > MAX_ROUNDS:
-            return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if bound(middle) < width * middle else (middle, high)
-    return high
+    return first_true(lambda rounds: bound(rounds) < width * rounds, MAX_ROUNDS)
 
 
 def balanced_elimination(rounds: int) -> float:
