@@ -73,6 +73,9 @@ RUN: dict[str, Any] = {"rounds": SIZES["nested"].rounds, "overrides": SIZES["nes
 # Fields of certificates and of standings that the records do not have yet.
 ADDED = {
     "assumes_bounds",
+    "presumed",
+    "radius",
+    "radius_version",
     "pool_since",
     "late_learners",
     "entrants",

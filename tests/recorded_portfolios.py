@@ -228,7 +228,7 @@ VARIANTS: dict[str, Variant] = {
         digits=9,
     ),
     "BalancedElimination, Custom": Variant(
-        made(linear, lambda: BalancedElimination([Custom(root_log, "log"), *low_bounds(3)]))
+        made(linear, lambda: BalancedElimination([Custom(root_log, "log"), *low_bounds(3)], radius="stitched"))
     ),
     "BalancedElimination, fixed contexts": Variant(
         made(finite, lambda: BalancedElimination(low_bounds(), contexts="fixed", delta=0.3)), SAME_MENU

@@ -19,7 +19,7 @@ from threading import RLock
 from typing import Any, Self
 
 from equipoise._deprecated import with_old_methods
-from equipoise.certificates import Certificate, Standing
+from equipoise.certificates import Certificate, Comparison, Standing
 from equipoise.compatibility import check_compatible, check_learners, check_selector
 from equipoise.errors import InvalidArgument
 from equipoise.learner import MinimalLearner
@@ -34,7 +34,7 @@ from equipoise.portfolio.rewards import check_key
 from equipoise.portfolio.settling import Settling, id_of
 from equipoise.portfolio.teaching import Lesson, check_no_lesson
 from equipoise.portfolio.tickets import copy_if_mutable
-from equipoise.selector import Selector, configure
+from equipoise.selector import Selector, compare_learners, configure
 from equipoise.settings.checks import count, real
 from equipoise.storage.parts import check_savable, read_part, write_part
 from equipoise.types import Action, Config, Context, Outcome, Plain
@@ -299,13 +299,19 @@ class Portfolio(Deciding, Settling, Lifecycle):
         A round that no learner played counts with the width of the reward range, the most it can cost.
         """
         with self._lock:
-            deltas = [self._members[i].adapted.delta for i in self._traits.observed if self._members[i].learner]
-            certificate = replace(self._selector.certificate(), learners_delta=float(sum(deltas)))
+            members = {i: self._members[i] for i in self._traits.observed}
+            deltas = {i: 0.0 if member.learner is None else member.learner.delta for i, member in members.items()}
+            certificate = self._selector.certificate().with_learners(deltas)
             unplayed = self._counts.unplayed
             if unplayed == 0 or hasattr(self._selector, "tick"):
                 return certificate
             regret_upper = certificate.regret_upper + unplayed * self._width
             return replace(certificate, rounds=certificate.rounds + unplayed, regret_upper=regret_upper)
+
+    def compare(self, learner: int | str, other: int | str) -> Comparison:
+        """How much more regret per play one learner has had than another; they are given by index or name."""
+        with self._lock:
+            return compare_learners(self._selector, learner, other, self.learner_names)
 
     def standing(self) -> list[Standing]:
         """How every learner is doing, one row per learner."""

@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from equipoise.bounds import Bound, Observed
-from equipoise.certificates import Certificate, EpochEnd, EpochEvidence, LowerEvidence, Standing
+from equipoise.certificates import Certificate, Comparison, EpochEnd, EpochEvidence, LowerEvidence, Standing
 from equipoise.compatibility import check_compatible
 from equipoise.confidence import Confidence, epoch_alpha, noise_radius, radius_sum
 from equipoise.errors import InvalidArgument
@@ -163,7 +163,7 @@ class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
         low, high = self.reward_range
         alpha, scale = epoch_alpha(self._n_epochs(), self.delta if delta is None else delta), self.radius_scale
         radius = noise_radius(alpha=alpha, width=high - low, noise=self.noise, scale=scale)
-        return Confidence(radius, alpha, 2, self.noise, scale >= 1.0)
+        return Confidence(self.radius, radius, alpha, 2, self.noise, scale >= 1.0)
 
     def _make_params(self, limits: evidence.Params) -> Params:
         return Params(limits)
@@ -191,9 +191,17 @@ class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
         return [row._replace(mean_radius=nan, mean_lower=nan, mean_upper=nan) for row in super().standing()]
 
     def certificate(self) -> Certificate:
-        """What the rewards prove if any learner is well specified; the module `epochs` has the proof."""
-        nothing = (0.0,) * self.n_learners
-        return replace(super().certificate(), learner_regret_lowers=nothing, adversarial=True)
+        """What the rewards prove if the class of the last learner, which contains all others, contains the true model;
+        the module `epochs` has the proof."""
+        nothing, last = (0.0,) * self.n_learners, self.n_learners - 1
+        return replace(super().certificate(), learner_regret_lowers=nothing, adversarial=True, presumed=last)
+
+    def compare(self, learner: int, other: int) -> Comparison:
+        """Refused: a comparison presumes that both learners met contexts of one distribution."""
+        raise InvalidArgument(
+            f"learner is {learner} and other is {other}, but {self.name} compares no learners: under adversarial "
+            "contexts each learner plays in rounds of its own, whose optima may differ"
+        )
 
     def _elimination(self, i: int) -> EpochEnd:
         end = self.kernel_state.ends[i]

@@ -250,7 +250,7 @@ def test_verify_accepts_a_run_and_its_file(equipoise: Run, tmp_path: Path) -> No
     finished_run(tmp_path / "run")
     for path in ("run", "run/eliminations.jsonl"):
         expected = (
-            "run/eliminations.jsonl: verified all 3 eliminations: digests match, and the recomputed inequalities hold\n"
+            "run/eliminations.jsonl: verified all 3 records: digests match, and the recomputed inequalities hold\n"
         )
         assert equipoise("verify", path) == (0, expected, "")
 

@@ -37,7 +37,7 @@ def eliminated_records(seed: int = 0, **settings: Any) -> list[dict[str, Any]]:
 
 
 SETTINGS: list[dict[str, Any]] = [
-    {},
+    {"radius": "stitched"},
     {"radius": "paper", "delta": 0.1},
     {"contexts": "fixed", "radius_scale": 1.5},
     {"noise": 0.7, "reward_range": (-1.0, 3.0)},
@@ -108,7 +108,7 @@ MATHEMATICAL = (
 @pytest.mark.parametrize("record", RECORDS[::2])
 def test_a_change_of_the_mathematics_is_rejected_even_if_sealed_anew(record: dict[str, Any], field: str) -> None:
     """Every field that enters the inequality is tied to another one, so that changing it alone never adds up."""
-    swaps = {"stitched": "paper", "paper": "stitched", "random": "fixed", "fixed": "random"}
+    swaps = {"stitched": "paper", "paper": "stitched", "mixture": "stitched", "random": "fixed", "fixed": "random"}
     for factor in (1.0001, 0.9, 1.3, 2.0, -1.0, 0.0):
         forged = copy.deepcopy(record)
         *outer, name = field.split(".")
@@ -168,7 +168,9 @@ def test_equal_sides_disprove_nothing() -> None:
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"version": 3}, "version is 3, but only 1 and 2 are known"),
+        ({"version": 4}, "version is 4, but only 1, 2, 3 are known"),
+        ({"version": 3}, "radius_version is missing"),
+        ({"radius": "mixture"}, "radius is 'mixture', but must be one of stitched, paper, bernstein"),
         ({"seed": -1}, "seed is -1, but must be at least 0"),
         ({"seed": True}, "seed is True, but must be a whole number"),
         ({"seed": 1.0}, "seed is 1.0, but must be a whole number"),

@@ -70,9 +70,10 @@ class CertificateSettings(Configured):
     delta: float = setting(default=0.05, check=probability)
     reward_range: tuple[float, float] = setting(default=(0.0, 1.0), check=interval)
     contexts: str = setting(default="random", check=partial(one_of, options=("random", "fixed")))
+    radius: str = setting(default="mixture", check=partial(one_of, options=RADII))
 
     def _make_confidence(self, n_learners: int, delta: float | None = None) -> Confidence:
-        return make_confidence("stitched", **self._radius_settings(n_learners, delta))
+        return make_confidence(self.radius, **self._radius_settings(n_learners, delta))
 
     def _radius_settings(
         self, n_learners: int, delta: float | None, noise: float | None = None, scale: float = 1.0
@@ -88,10 +89,9 @@ class CertificateSettings(Configured):
 class ConfidenceSettings(CertificateSettings):
     """Settings of a selector with a choice of noise model and radius."""
 
-    separate_lower: ClassVar[bool] = False  # whether lower means have a stitched radius of their own
+    separate_lower: ClassVar[bool] = False  # whether lower means have a radius of their own
 
     noise: float | None = setting(default=None, check=optional(positive))
-    radius: str = setting(default="stitched", check=partial(one_of, options=RADII))
     radius_scale: float = setting(default=1.0, check=positive)
 
     def _make_confidence(self, n_learners: int, delta: float | None = None) -> Confidence:
