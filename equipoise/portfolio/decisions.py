@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from equipoise.errors import InvalidArgument
 from equipoise.types import Action
 
 COPIED = (list, tuple, dict)
@@ -35,6 +36,13 @@ class Decision(NamedTuple):
     learner: int
     learner_name: str
     probability: float
+
+
+def check_together(**given: object) -> None:
+    """Raise an error if some of these arguments are None and others are not."""
+    if len({value is None for value in given.values()}) > 1:
+        values = " and ".join(f"{name} is {value!r}" for name, value in given.items())
+        raise InvalidArgument(f"{values}, but must be given together")
 
 
 def copy_if_mutable(value: T) -> T:

@@ -28,7 +28,7 @@ from equipoise.errors import InvalidArgument, UnknownDecision
 from equipoise.kernels.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal, unique_names
 from equipoise.portfolio.claims import claim
-from equipoise.portfolio.decisions import Decision, copy_if_mutable
+from equipoise.portfolio.decisions import Decision, check_together, copy_if_mutable
 from equipoise.portfolio.snapshots import SavedPolicies
 from equipoise.portfolio.tickets import Ticket
 from equipoise.selector import Selector, check_credit, traits_of
@@ -98,9 +98,7 @@ class Portfolio:
         self._sharing = set(check_sharing(selector, self.learners)) if share_data else set()
         self.delays = one_of("delays", delays, ("any", "independent"))
         self._traits = traits_of(selector)
-        if (deadline is None) != (default_reward is None):
-            given = f"deadline is {deadline!r} and default_reward is {default_reward!r}"
-            raise InvalidArgument(f"{given}, but must be given together")
+        check_together(deadline=deadline, default_reward=default_reward)
         self.deadline = None if deadline is None else count("deadline", deadline)
         self.default_reward = None if default_reward is None else self._traits.check_reward(default_reward)
         self._observed = frozenset(self._traits.observed)
@@ -153,18 +151,16 @@ class Portfolio:
             selector.withdraw(choice)
             raise
         action = proposal.action
-        ticket = Ticket(
-            id_, choice, context, action if type(action) is int else copy_if_mutable(action), proposal.regret
-        )
+        kept = action if type(action) is int else copy_if_mutable(action)
+        ticket = Ticket(id_, choice, context, kept, proposal.regret, proposal.plan)
         if self._weighted:
             ticket.others = {j: copy_if_mutable(other.action) for j, other in proposals.items() if j != i}
         elif choice.keep is not None:
             self._policies.keep(i, choice.keep, self._adapted[i])
         self._open[id_] = ticket
-        if self._queues:
-            for j in self._learners_to_teach(ticket):
-                if j in self._queues:
-                    self._queues[j].append(ticket)
+        for j in self._learners_to_teach(ticket) if self._queues else ():
+            if j in self._queues:
+                self._queues[j].append(ticket)
         self._next_id = id_ + 1
         return Decision(id_, action, i, self.learner_names[i], choice.probability * proposal.probability)
 
@@ -185,19 +181,23 @@ class Portfolio:
         copied = None if outcome is None else copy_if_mutable(outcome)
         self._announce(self._resolve(ticket, *check_credit(self._selector, ticket.choice, reward, regret), copied))
 
+    def regret_of(self, decision: Decision | int, outcome: Outcome) -> float:
+        """What a play adds to the observed regret bound, if its learner tells that only now; nan otherwise."""
+        ticket = self._open_ticket(decision)
+        queue, alone = self._queues.get(ticket.choice.learner), len(self._open) == 1 and ticket.id == self._next_id - 1
+        in_order = alone if queue is None else queue[0] is ticket
+        return self._adapted[ticket.choice.learner].regret_after(nan, outcome, ticket.plan, in_order)
+
     def withdraw(self, decision: Decision | int) -> None:
         """Withdraw an open decision whose round did not happen: its play does not count and no learner learns from it.
 
         Its id is not used again. If a learner raises an error while learning from a later round that waited for this
         one, the decision is withdrawn nevertheless, and the learner gets that round again with its next one.
         """
-        id_ = decision.id if isinstance(decision, Decision) else decision
-        ticket = self._find(id_)
-        if ticket is None:
-            raise UnknownDecision(self._why_closed(id_))
+        ticket = self._open_ticket(decision)
         if ticket.taught:
             name = self.learner_names[min(ticket.taught)]
-            raise InvalidArgument(f"decision {id_} has been learned by {name!r}, so it cannot be withdrawn")
+            raise InvalidArgument(f"decision {ticket.id} has been learned by {name!r}, so it cannot be withdrawn")
         eliminations = self._selector.withdraw(ticket.choice)
         del self._open[ticket.id]
         waiting = [i for i, queue in self._queues.items() if ticket in queue]
@@ -324,6 +324,13 @@ class Portfolio:
             raise InvalidArgument(f"decision is {id_!r:.80}, but must be a Decision or its id")
         return self._open.get(int(id_))
 
+    def _open_ticket(self, decision: Decision | int) -> Ticket:
+        id_ = decision.id if isinstance(decision, Decision) else decision
+        ticket = self._find(id_)
+        if ticket is None:
+            raise UnknownDecision(self._why_closed(id_))
+        return ticket
+
     def _ignore_late(self, id_: int, reward: float) -> None:
         if id_ not in self._defaulted:
             raise UnknownDecision(self._why_closed(id_))
@@ -375,17 +382,10 @@ class Portfolio:
             oldest = next(iter(self._open.values()))
             if oldest.id > self._next_id - 1 - deadline:
                 return
-            regret = self._default_regret(oldest)
+            regret = oldest.default_regret(self._observed, self._traits.reward_range)
             eliminations = self._resolve(oldest, *check_credit(self._selector, oldest.choice, default_reward, regret))
             self._defaulted.add(oldest.id)
             self._announce(eliminations)
-
-    def _default_regret(self, ticket: Ticket) -> float | None:
-        """The regret of a round without a reward, if unknown: the width of the reward range."""
-        if ticket.choice.learner not in self._observed or not isnan(ticket.regret):
-            return None
-        low, high = self._traits.reward_range or (0.0, 1.0)
-        return high - low
 
     def _retire(self, eliminations: Sequence[AnyElimination]) -> None:
         """An eliminated learner never plays again; it still learns from its own open rounds, but not from others'."""
