@@ -196,9 +196,7 @@ class AdaptedLearner:
             answer = self.learner.decide(context)
         return answer if isinstance(answer, Proposal) else Proposal(answer)
 
-    def regret_after(
-        self, proposed: float, outcome: Outcome, plan: Plain = None, in_order: bool = True
-    ) -> float:
+    def regret_after(self, proposed: float, outcome: Outcome, plan: Plain = None, in_order: bool = True) -> float:
         """What a play adds to the observed regret bound: by `regret_of` if the learner has it, else as proposed."""
         regret_of = getattr(self.learner, "regret_of", None)
         if regret_of is None or outcome is None:

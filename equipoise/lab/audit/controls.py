@@ -105,13 +105,20 @@ def false_classes(seed: int, rounds: int) -> Iterator[Seen]:
     yield from run_epochs(AdversarialElimination(CLASSES), seed, rounds, wrong=0, optimum=BEST + 0.2)
 
 
+def present_plan(seed: int, rounds: int) -> Iterator[Seen]:
+    """Overlapping episodes with the widths of the plan at the time of the reward, which comes in order."""
+    yield from overlapping_episodes(2 * seed, rounds, present_plan=True)
+
+
 class Control(NamedTuple):
-    """What is simulated, the claim that must be rejected, and the numbers of rounds and runs."""
+    """What is simulated, the claim that must be rejected, and the numbers of rounds and of runs, also in a quick audit:
+    as many as the claim is sure to be rejected with."""
 
     simulate: Callable[[int, int], Iterator[Seen]]
     caught_by: str
     rounds: int = 8000
     runs: int = 100
+    quick_runs: int = 20
 
 
 CONTROLS: dict[str, Control] = {
@@ -120,11 +127,11 @@ CONTROLS: dict[str, Control] = {
     "units mixed up": Control(mixed_units, "gap plays"),
     "context leaked": Control(leaked_context, "certificate"),
     "radius of Algorithm 3 removed": Control(removed_epoch_radius, "epochs", 400),
-    "radius of Algorithm 2 halved": Control(halved_epoch_radius, "epochs", 1000),
+    "radius of Algorithm 2 halved": Control(halved_epoch_radius, "epochs", 1000, 200, 60),
     "Algorithm 3 drops the wrong class": Control(wrong_class_dropped, "epochs", 400),
     "last class of Algorithm 3 is false": Control(false_classes, "certificate", 1000),
-    "late rewards learned at once": Control(partial(late_zeros, delays="independent"), "ellipsoid", 1500, 30),
-    "widths of the present plan": Control(partial(overlapping_episodes, present_plan=True), "declared", 1500, 30),
+    "late rewards learned at once": Control(partial(late_zeros, delays="independent"), "ellipsoid", 1500, 20, 3),
+    "widths of the present plan": Control(present_plan, "declared", 1500, 20, 5),
 }
 
 
@@ -172,7 +179,9 @@ class LargestFirst(AdversarialElimination):
     """Eliminates the largest class but the last."""
 
     name = "Wrong class dropped"
-    kernels: ClassVar[Kernels] = nested_kernels(epoch_balancing.choose, close_round=drop_largest, certify=epochs.certify)
+    kernels: ClassVar[Kernels] = nested_kernels(
+        epoch_balancing.choose, close_round=drop_largest, certify=epochs.certify
+    )
 
 
 class MixedUnits(BalancedElimination):

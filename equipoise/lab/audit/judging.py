@@ -59,7 +59,9 @@ def evaluate(
     width, regret = high - low, float(facts.regret[-1])
     kept, rounds = facts.kept.tolist(), int(accounts["plays"].sum())
     trivial = width * rounds  # the largest regret that is possible
-    yield Seen("balancing", width, float(facts.imbalance[0]), bool(facts.imbalance[0] > width * ROUNDING), len(kept) > 1)
+    yield Seen(
+        "balancing", width, float(facts.imbalance[0]), bool(facts.imbalance[0] > width * ROUNDING), len(kept) > 1
+    )
     wide = selector.noise is None and deviation(selector, rounds) >= trivial
     yield Seen("radius", 1.0, float(facts.deviation[0]), bool(facts.deviation[0] > 1.0), not wide)
     n_dropped = int(facts.dropped_kept[0])

@@ -100,8 +100,8 @@ def page(audit: Audit, image: bytes) -> str:
         "",
         f"<style>{STYLE}</style><h1>Audit</h1><p>{escape(describe_outcome(audit))}</p>",
         f"<p>A claim is rejected when the exact {CONFIDENCE:.1%} interval of its share of violations lies above the "
-        "allowed share. Predicted and observed are medians over runs. A finding that predicts no more than what is true "
-        "of every run cannot fail, and is not counted.</p>",
+        "allowed share. Predicted and observed are medians over runs. A finding that predicts no more than what is "
+        "true of every run cannot fail, and is not counted.</p>",
         f'<img alt="Share of runs that violate each claim" src="data:image/png;base64,{encoded}">',
         "<h2>Controls</h2><ul>",
         *(f"<li>{escape(words)}</li>" for words in describe_controls(audit)),

@@ -1,8 +1,8 @@
 """What is audited, with how many runs and rounds, and how a subject is run; each subject is one task.
 
 A subject is an experiment's instance, a family of scheduled learners, a lemma, a sharp setting, late rewards learned in
-order, or a control. Its runs are functions of settings and seed alone, so the findings do not depend on how subjects are
-spread over processes.
+order, or a control. Its runs are functions of settings and seed alone, so the findings do not depend on how subjects
+are spread over processes.
 """
 
 from __future__ import annotations
@@ -49,13 +49,14 @@ SIZES: dict[str, tuple[int, int]] = {
     "linear-mdp": (400, 100),
     "exploration-bonus": (400, 100),
     "bellman-error": (400, 100),
+    "ball": (600, 100),
 }
 EPISODIC = ("linear-mdp", "exploration-bonus", "bellman-error")
 SAME_OPTIMUM = ("nested",)  # for all seeds, as the distribution of actions is rotation invariant
 QUICK, SLOW_LEMMAS = ("ucb-width",), ("least squares",)  # included in, and left out of, a quick audit
 SCHEDULED, LEMMA = (6000, 1000), (2000, 1000)
 SHARP_SIZE, IN_ORDER_SIZE = (1000, 300), (1500, 40)
-QUICK_RUNS = {"experiment": 20, "scheduled": 20, "lemma": 40, "sharp": 40, "in order": 3, "control": 20}
+QUICK_RUNS = {"experiment": 20, "scheduled": 20, "lemma": 40, "sharp": 15, "in order": 2}
 
 
 class Task(NamedTuple):
@@ -110,7 +111,7 @@ def tasks(quick: bool = False) -> list[Task]:
     for kind, names, (rounds, runs) in (("sharp", SHARP, SHARP_SIZE), ("in order", IN_ORDER, IN_ORDER_SIZE)):
         found += [Task(kind, name, "", rounds, QUICK_RUNS[kind] if quick else runs) for name in names]
     found += [
-        Task("control", name, "", control.rounds, min(control.runs, QUICK_RUNS["control"]) if quick else control.runs)
+        Task("control", name, "", control.rounds, control.quick_runs if quick else control.runs)
         for name, control in CONTROLS.items()
     ]
     return found

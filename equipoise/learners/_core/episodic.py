@@ -237,9 +237,7 @@ class PlanningLearner(EpisodicLearner[ParamsT, PlanT]):
         width, memory = episode_width(widths, self.check_trajectory(outcome).states), self.memory
         if not in_order:
             return largest_increase(learned, width, self.max_width, self.delta / 2)
-        return increase(
-            int(memory.episodes[0]), float(memory.width_sum[0]), width, self.max_width, self.delta / 2
-        )
+        return increase(int(memory.episodes[0]), float(memory.width_sum[0]), width, self.max_width, self.delta / 2)
 
     def _plan_record(self, plan: PlanRecord | None) -> PlanRecord:
         memory = self.memory

@@ -128,7 +128,7 @@ def proof_size(model_class: LinearClass, rounds: int | None = None) -> float:
 
 
 def text_size(model_class: LinearClass, rounds: int | None = None) -> float:
-    """z as the paper's text prints it, (d^2 + d S^2) times the smaller of R^max and L^2, extended as in `proof_size`."""
+    """z as the paper's text prints it, (d^2 + d S^2) times the smaller of R^max and L^2, extended likewise."""
     error = _squared_error_sum(model_class, rounds)
     return _unit_size(model_class, error) * min(_half_width(model_class), model_class.action_bound**2) + error
 
@@ -152,8 +152,8 @@ def _squared_error_sum(model_class: LinearClass, rounds: int | None) -> float:
     if rounds is None:
         raise InvalidArgument(
             f"rounds is None, but must be given for {model_class.name!r} with misspecification = "
-            f"{model_class.misspecification:g}: the regret of such a class grows faster than the square root of rounds, "
-            "so its probability depends on their number"
+            f"{model_class.misspecification:g}: the regret of such a class grows faster than the square root of "
+            "rounds, so its probability depends on their number"
         )
     return model_class.misspecification**2 * rounds
 

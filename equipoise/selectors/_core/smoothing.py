@@ -15,7 +15,7 @@ afresh for every second round; here a policy plays again and again until it is r
 algorithm have learned from what it earned. So this is not the original: a second round, its reward and the regret have
 other distributions and other expectations, and the expected regret of a second round is the average above only if the
 learner's choice did not depend on the stored policy. In the setting of tests/selectors/test_smoothing_draws.py the mean
-total reward is 220.5 in 400 rounds (standard error 2.4), with fresh draws 201.6 (0.7). Memory is one policy per learner,
+total reward is 220.5 in 400 rounds (standard error 2.4), with fresh draws 201.6 (0.7). Memory is one policy per learner
 instead of one per play (800 MB for OFUL with 32 features and 1e5 plays), and about ln(s) copies are made in s plays.
 """
 
