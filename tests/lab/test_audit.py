@@ -223,7 +223,6 @@ def test_quick_audit_passes_and_every_control_is_caught(quick: Path) -> None:
     assert caught["context leaked"] >= {"radius", "dropped", "certificate"}
     assert {row["claim"] for row in found["findings"]} <= set(CLAIMS)
     assert all(row["holds"] and row["share_low"] <= row["delta"] for row in found["findings"])
-    assert {row["can_fail"] for row in found["findings"]} == {True, False}
     assert all(row["can_fail"] == (row["runs"] > 0) for row in found["findings"])
     assert {row["late"] for row in found["certified_over_true"]} == {True, False}
     assert all(row["ratio"] > 1 for row in found["certified_over_true"])

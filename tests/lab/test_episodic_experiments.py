@@ -99,8 +99,10 @@ def test_bellman_error_has_the_papers_ladder_and_a_bound_of_its_own_learner() ->
     experiment = EXPERIMENTS["bellman-error"]
     setup = experiment.set_up(experiment.defaults, 0, "nearly linear")
     assert len(setup.learners) == len(error_grid(100_000, 4)) == 8
-    bounds = setup.selectors["balanced-paper"].bounds
+    selector: Any = setup.selectors["balanced-paper"]
+    bounds = selector.bounds
     assert [bound.slope for bound in bounds] == pytest.approx([bounds[0].slope / 2**i for i in range(8)])
     assert bounds[0].slope > 18 and len({bound.coefficient for bound in bounds}) == 1
     few = experiment.set_up({**experiment.defaults, "learner": "eleanor", "n_learners": 2}, 0, "nearly linear")
-    assert few.selectors["balanced-paper"].bounds[0] == LinearSqrt(3.0, 12.0)
+    selector = few.selectors["balanced-paper"]
+    assert selector.bounds[0] == LinearSqrt(3.0, 12.0)

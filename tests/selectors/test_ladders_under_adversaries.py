@@ -80,7 +80,8 @@ def test_sizes_without_ladders_are_those_of_the_paper() -> None:
 
 def test_guarantees_grow_with_both_and_keep_their_rate_in_the_error() -> None:
     """An error makes the guarantee linear in T, a confidence scale leaves its rate."""
-    plain, wide, off = (LinearClass("a", 4, **settings) for settings in ({}, {"scale": 2.0}, {"misspecification": 0.1}))
+    plain = LinearClass("a", 4)
+    wide, off = plain._replace(scale=2.0), plain._replace(misspecification=0.1)
     few, many = (
         [adversarial_guarantee([claimed], 0, rounds=rounds, delta=0.05) / rounds for claimed in (plain, wide, off)]
         for rounds in (10**8, 10**12)

@@ -22,9 +22,9 @@ def total_reward(seed: int, fresh: bool) -> float:
             reward = 0.5
         elif choice.teach:
             taught += 1
-            reward = pays[taught]
+            reward = float(pays[taught])
         else:
-            reward = pays[int(rng.integers(1, taught + 1)) if fresh else choice.snapshot]
+            reward = float(pays[rng.integers(1, taught + 1) if fresh else choice.snapshot])
         selector.credit(choice, reward)
         total += reward
     return total

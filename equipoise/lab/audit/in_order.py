@@ -96,7 +96,7 @@ def overlapping_episodes(seed: int, rounds: int, *, present_plan: bool = False) 
 def _beyond_bound(portfolio: Portfolio, i: int, lost: list[float]) -> float:
     """By how much the regret of learner i in its resolved plays is above its bound."""
     account = portfolio.selector.evidence.accounts[i]
-    return lost[account.booked_plays] - float(account.booked_bound)
+    return float(lost[account.booked_plays] - account.booked_bound)
 
 
 IN_ORDER: dict[str, Callable[[int, int], Iterator[Seen]]] = {
