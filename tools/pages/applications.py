@@ -17,7 +17,7 @@ from equipoise.learners.oful import closed_form_constant
 from equipoise.theory.guarantees import confidence_tuning, nested_bandits, nested_processes, unknown_error
 from equipoise.types import Plain
 
-MOST_ROUNDS = 2**60
+MAX_ROUNDS = 2**60
 GAP = 0.2  # of the range of returns: what misspecified learners lose per play in the rows with a gap
 
 
@@ -91,7 +91,7 @@ def first_informative(application: Application) -> int | None:
 
     high = 16
     while not informs(high):
-        if high > MOST_ROUNDS:
+        if high > MAX_ROUNDS:
             return None
         high *= 2
     low = high // 2
