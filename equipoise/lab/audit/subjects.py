@@ -55,7 +55,7 @@ EPISODIC = ("linear-mdp", "exploration-bonus", "bellman-error")
 SAME_OPTIMUM = ("nested",)  # for all seeds, as the distribution of actions is rotation invariant
 QUICK, SLOW_LEMMAS = ("ucb-width",), ("least squares",)  # included in, and left out of, a quick audit
 SCHEDULED, LEMMA = (6000, 1000), (2000, 1000)
-SHARP_SIZE, IN_ORDER_SIZE = (1000, 300), (1500, 30)
+SHARP_SIZE, IN_ORDER_SIZE = (1000, 300), (1500, 100)
 QUICK_RUNS = {"experiment": 20, "scheduled": 20, "lemma": 40, "sharp": 15, "in order": 2}
 
 
