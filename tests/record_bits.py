@@ -65,6 +65,7 @@ SIZES: dict[str, Size] = {
     "bellman-error": Size(
         2000, 1, {"n_states": 5, "n_actions": 2, "n_learners": 3, "bound_scale": 0.001, "delta": 0.9}
     ),
+    "ball": Size(600, 1, {"d_max": 4, "d_star": 3, "bound_scale": 0.01}),
 }
 # The kept run has the settings of the recorded one, so that a process compiles for both at once.
 RUN: dict[str, Any] = {"rounds": SIZES["nested"].rounds, "overrides": SIZES["nested"].overrides, "jobs": 1}

@@ -89,6 +89,8 @@ def _decided(portfolio: Portfolio, data: Mapping[str, Plain]) -> None:
     ticket.regret, ticket.agreed = data["regret"], tuple(data["agreed"])
     if not data["fallback"]:
         ticket.action_probability, ticket.propensity = action_probability, propensity
+    if choice is not None and not choice.greedy:
+        ticket.plan = proposals[choice.learner].plan
     if portfolio._teaching.weighted and choice is not None:
         ticket.others = {j: proposal.action for j, proposal in proposals.items() if j != choice.learner}
     if data["digest"]:

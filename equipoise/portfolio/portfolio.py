@@ -278,11 +278,14 @@ class Portfolio(Deciding, Settling, Lifecycle):
         Its id is not used again.
         """
         with self._lock:
-            ticket = self._find(decision)
-            if ticket is None:
-                raise self._closed(id_of(decision))
+            ticket = self._find_open(decision)
             check_no_lesson(ticket, self._members)
             self._withdraw(ticket)
+
+    def regret_of(self, decision: Decision | ID, outcome: Outcome) -> float:
+        """What a play adds to the observed regret bound, if its learner tells that only now; nan otherwise."""
+        with self._lock:
+            return self._regret_of(self._find_open(decision), outcome)
 
     def expire(self, limit: int | None = None, *, at: float | None = None) -> int:
         """Give overdue decisions their default reward, at most `limit` of them; returns how many it were.

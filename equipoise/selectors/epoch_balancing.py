@@ -9,7 +9,8 @@ about the same regret.
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL", Algorithm 2.
 Symbols: those of `epochs`; z_i sizes, p_i probabilities.
-Departures: those of `epochs`; z is that of the proof by default, and the two forms in the text can be selected; delta
+Departures: those of `epochs`; z is that of the proof by default, and the two forms in the text can be selected, all
+extended to ladders of confidence scales and approximation errors (`linear_class` has the proof); delta
 is split over four one-sided events (noise above and below, potential, play counts), of which the test uses one. After
 the epoch has ended, rounds continue without tests. Rewards may be late: the test uses the longest resolved prefix of
 rounds.
@@ -46,7 +47,7 @@ from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.selectors._core.nested import Params
 from equipoise.selectors._core.settings import Seeded
 from equipoise.settings import configurable, optional, setting
-from equipoise.settings.checks import interval, one_of, positive, probability
+from equipoise.settings.checks import count, interval, one_of, positive, probability
 from equipoise.types import Config
 
 
@@ -114,6 +115,8 @@ class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
         Which of the paper's three forms of z is used: "proof", "text" or "theorem".
     radius_scale
         Factor of the radius; below 1 no certificate is valid.
+    rounds
+        Number of rounds, which z depends on if a class has a misspecification; needed only then.
     """
 
     name = "Epoch balancing"
@@ -128,6 +131,7 @@ class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
     noise: float | None = setting(default=None, check=optional(positive))
     size: str = setting(default="proof", check=partial(one_of, options=tuple(SIZES)))
     radius_scale: float = setting(default=1.0, check=positive)
+    rounds: int | None = setting(default=None, check=optional(count))
 
     # The names that records of eliminations use.
     contexts: ClassVar[str] = "adversarial"
@@ -137,7 +141,7 @@ class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
         if self.reward_range is None:
             self.reward_range = self.classes[-1].reward_range
         self.n_learners = len(self.classes)
-        self.sizes = tuple(SIZES[self.size](claimed) for claimed in self.classes)
+        self.sizes = tuple(SIZES[self.size](claimed, self.rounds) for claimed in self.classes)
         super()._set_up()
 
     @classmethod

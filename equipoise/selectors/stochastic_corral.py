@@ -6,7 +6,7 @@ Reference: Pacchiano, Phan, Abbasi-Yadkori, Rao, Zimmert, Lattimore and Szepesva
 contextual stochastic bandit problems", the smoothing transformation combined with CORRAL. The two steps and the
 exponent of the rate agree with published code. The constant of the rate, 1, could not be checked against the paper, so
 this is a variant in the style of stochastic CORRAL.
-Departures: those of `smoothing` and of `log_barrier`.
+Departures: those of `smoothing`, which make it another algorithm than the published one, and of `log_barrier`.
 
 >>> selector = StochasticCorral(2, rounds=1000)
 >>> first, second = selector.choose(), selector.choose()

@@ -118,6 +118,8 @@ def require_same_proposal(expected: Proposal, seen: Proposal, whose: str) -> Non
 def equal(one: Outcome, other: Outcome) -> bool:
     if isinstance(one, Real) and isinstance(other, Real):
         return one == other or (isnan(one) and isnan(other))
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(equal, one, other))
     return bool(np.array_equal(one, other))
 
 
