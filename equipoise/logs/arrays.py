@@ -67,6 +67,19 @@ def from_arrays(
     >>> from_arrays(None, [0, 1, 0], [1.0, 0.0, 1.0], [0.5, 0.5, 0.5])
     LoggedRounds('arrays', 3 rounds, 2 actions)
     """
+    rounds = _rounds(contexts, actions, rewards, propensities, pmf, n_actions, times)
+    return LoggedRounds(ArraySource(rounds), n_actions=n_actions)
+
+
+def _rounds(
+    contexts: ArrayLike | None,
+    actions: ArrayLike,
+    rewards: ArrayLike,
+    propensities: ArrayLike,
+    pmf: ArrayLike | None,
+    n_actions: int | None,
+    times: ArrayLike | None,
+) -> Rounds:
     chosen = np.asarray(actions)
     if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
         raise InvalidArgument(f"actions has shape {chosen.shape} and type {chosen.dtype}, but must be n integers")
@@ -88,7 +101,7 @@ def from_arrays(
         if known.shape[1]:
             raise InvalidArgument(f"pmf has {known.shape[1]} columns, but must have one for each of {total} actions")
         known = np.full((n, offers.shape[1]), np.nan)
-    rounds = Rounds(
+    return Rounds(
         np.arange(1, n + 1),
         shared,
         offers,
@@ -101,7 +114,6 @@ def from_arrays(
         numbers["times"],
         np.full(n, NO_ID),
     )
-    return LoggedRounds(ArraySource(rounds), n_actions=n_actions)
 
 
 def from_bandit_feedback(feedback: Mapping[str, Any]) -> LoggedRounds:
@@ -121,10 +133,9 @@ def from_bandit_feedback(feedback: Mapping[str, Any]) -> LoggedRounds:
     if positions is not None and len(np.unique(positions)) > 1:
         shared = np.hstack([shared, np.equal(np.asarray(positions)[:, None], np.unique(positions)).astype(float)])
     own = feedback.get("action_context")
-    columns = {key: feedback[key] for key in ("action", "reward", "pscore")}
-    if own is None:
-        return from_arrays(shared, *columns.values(), n_actions=n_actions)
-    own = np.asarray(own, np.float64)
-    repeated = np.broadcast_to(own, (n, *own.shape))
-    together = np.concatenate([repeated, np.broadcast_to(shared[:, None], (n, n_actions, shared.shape[1]))], axis=2)
-    return from_arrays(together, *columns.values(), n_actions=n_actions)
+    logged = (feedback[key] for key in ("action", "reward", "pscore"))
+    rounds = _rounds(shared, *logged, None, n_actions, None)
+    if own is not None:
+        features = np.asarray(own, np.float64)
+        rounds = rounds._replace(offers=np.broadcast_to(features, (n, *features.shape)))  # takes no memory
+    return LoggedRounds(ArraySource(rounds), n_actions=n_actions)

@@ -12,6 +12,7 @@ again in the general form, which finds new features or says what is wrong.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -54,9 +55,10 @@ class Parsed(NamedTuple):
 
     row: int
     event: Any
-    shared: Sequence[float]
-    offers: Sequence[float]  # of all offered actions, one after the other
+    shared: array[float]
+    offers: array[float]  # of all offered actions, one after the other
     n_offered: int
+    n_columns: tuple[int, int]  # of shared features and of features of an offer
 
 
 class DsjsonSource:
@@ -87,20 +89,17 @@ class DsjsonSource:
                 parsed = self._parse(row, line, faults)
                 if parsed is None:
                     continue
-                if batch and (len(parsed.shared), self._width) != (len(batch[0].shared), width):
-                    yield _to_rounds(batch, width)
+                # While columns are still being found, a batch ends with the events that have the same ones.
+                if len(batch) == BATCH_LINES or (batch and parsed.n_columns != batch[0].n_columns):
+                    yield _to_rounds(batch)
                     batch = []
-                width = self._width
                 batch.append(parsed)
-                if len(batch) == BATCH_LINES:
-                    yield _to_rounds(batch, width)
-                    batch = []
         if batch:
-            yield _to_rounds(batch, width)
+            yield _to_rounds(batch)
 
     @property
-    def _width(self) -> int:
-        return len(self._own.positions)
+    def _n_columns(self) -> tuple[int, int]:
+        return len(self._shared.positions), len(self._own.positions)
 
     def _parse(self, row: int, line: bytes, faults: Faults) -> Parsed | None:
         exact = self._exact
@@ -111,9 +110,10 @@ class DsjsonSource:
             except (msgspec.MsgspecError, TypeError, AttributeError):
                 pass  # read again below
             else:
-                fault = fault_of(event, len(event.c._multi))
-                if fault is None and not event._skipLearn:
-                    return Parsed(row, event, shared, offers, len(event.c._multi))
+                n_offered = len(event.c._multi)
+                if fault_of(event, n_offered) is None and not event._skipLearn:
+                    event.c = None  # thousands of live lists would keep the garbage collector busy
+                    return Parsed(row, event, shared, offers, n_offered, self._n_columns)
         return self._parse_any(row, line, faults)
 
     def _parse_any(self, row: int, line: bytes, faults: Faults) -> Parsed | None:
@@ -141,8 +141,8 @@ class DsjsonSource:
             return None
         if self._shared.add(shared) | any([self._own.add(offer) for offer in offers]) or self._exact is None:
             self._exact = exact_decoder(self._shared.names, self._own.names, context, multi)
-        own = list(chain.from_iterable(_row(offer, self._own) for offer in offers))
-        return Parsed(row, event, _row(shared, self._shared), own, len(multi))
+        own = array("d", chain.from_iterable(_row(offer, self._own) for offer in offers))
+        return Parsed(row, event, array("d", _row(shared, self._shared)), own, len(multi), self._n_columns)
 
 
 def _row(named: Named, columns: Columns) -> list[float]:
@@ -184,19 +184,19 @@ class ExactDecoder(NamedTuple):
     shared_layout: tuple[int | None, ...]  # of each namespace the length of its list; None if it is an object
     own_layout: tuple[int | None, ...]
 
-    def numbers(self, context: Any) -> tuple[Sequence[float], Sequence[float]]:
+    def numbers(self, context: Any) -> tuple[array[float], array[float]]:
         shared = _flat((context,), self.shared_layout)
         return shared, _flat(context._multi, self.own_layout)
 
 
-def _flat(parts: Iterable[Any], layout: tuple[int | None, ...]) -> Sequence[float]:
+def _flat(parts: Iterable[Any], layout: tuple[int | None, ...]) -> array[float]:
     """The numbers of objects, one after the other; raises TypeError if a namespace is missing or has another size."""
     if len(layout) == 1:
         (length,) = layout
         rows = [part.n0 for part in parts] if length is not None else [astuple(part.n0) for part in parts]
         if length is not None and any([len(row) != length for row in rows]):
             raise TypeError
-        return list(chain.from_iterable(rows))
+        return array("d", chain.from_iterable(rows))
     numbers: list[float] = []
     for part in parts:
         for namespace, length in zip(astuple(part), layout, strict=False):
@@ -206,7 +206,7 @@ def _flat(parts: Iterable[Any], layout: tuple[int | None, ...]) -> Sequence[floa
                 numbers += namespace
             else:
                 raise TypeError
-    return numbers
+    return array("d", numbers)
 
 
 def exact_decoder(
@@ -222,7 +222,12 @@ def exact_decoder(
         first |= offer
     own_type, own_layout = _part_type("Offer", groups[1], first)
     context_type = msgspec.defstruct(
-        "Context", [("_multi", list[own_type])], bases=(shared_type,), gc=False, kw_only=True, forbid_unknown_fields=True
+        "Context",
+        [("_multi", list[own_type])],
+        bases=(shared_type,),
+        gc=False,
+        kw_only=True,
+        forbid_unknown_fields=True,
     )
     event_type = msgspec.defstruct("ExactEvent", [("c", context_type)], bases=(Event,), gc=False, kw_only=True)
     return ExactDecoder(msgspec.json.Decoder(event_type), shared_layout, own_layout)
@@ -249,7 +254,7 @@ def _part_type(name: str, groups: dict[str, list[str]], example: dict[str, Any])
     ignored = {f"i{j}": key for j, key in enumerate(example) if key.startswith("_") and key != "_multi"}
     rename = dict(ignored)
     empty = [key for key, value in example.items() if value in ([], {}) and key not in groups]
-    for g, (namespace, features) in enumerate({**groups, **dict.fromkeys(empty, [])}.items()):
+    for g, (namespace, features) in enumerate({**groups, **{key: [] for key in empty}}.items()):
         rename[f"n{g}"] = namespace
         if isinstance(example.get(namespace), list):
             fields.append((f"n{g}", list[float]))
@@ -269,13 +274,13 @@ def _part_type(name: str, groups: dict[str, list[str]], example: dict[str, Any])
     return msgspec.defstruct(name, fields, rename=rename, gc=False, forbid_unknown_fields=True), tuple(layout)
 
 
-def _to_rounds(batch: list[Parsed], width: int) -> Rounds:
-    n = len(batch)
+def _to_rounds(batch: list[Parsed]) -> Rounds:
+    n, (_, width) = len(batch), batch[0].n_columns
     events = [parsed.event for parsed in batch]
     n_offered = np.array([parsed.n_offered for parsed in batch])
     n_actions, total = int(n_offered.max()), int(n_offered.sum())
     mask = np.arange(n_actions) < n_offered[:, None]
-    own: Array = np.fromiter(chain.from_iterable(parsed.offers for parsed in batch), np.float64, total * width)
+    own: Array = np.frombuffer(b"".join([parsed.offers for parsed in batch]), np.float64)
     if mask.all():
         offers = own.reshape(n, n_actions, width)
     else:
@@ -288,7 +293,7 @@ def _to_rounds(batch: list[Parsed], width: int) -> Rounds:
     )
     return Rounds(
         np.array([parsed.row for parsed in batch]),
-        np.array([parsed.shared for parsed in batch], np.float64).reshape(n, -1),
+        np.frombuffer(b"".join([parsed.shared for parsed in batch]), np.float64).reshape(n, -1),
         offers,
         n_offered,
         np.array([event._labelIndex for event in events]),

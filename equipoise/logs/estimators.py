@@ -81,7 +81,9 @@ class Evaluation:
         for name in ("propensities", "probabilities", "predicted", "predicted_policy", "round_weights"):
             array = getattr(self, name)
             if array is not None and array.shape != (n,):
-                raise InvalidArgument(f"{name} has shape {array.shape}, but must have one entry for each of {n} rewards")
+                raise InvalidArgument(
+                    f"{name} has shape {array.shape}, but must have one entry for each of {n} rewards"
+                )
         if not n or not (self.propensities.min() > 0.0 and self.propensities.max() <= 1.0):
             raise InvalidArgument("propensities must lie in (0, 1], and there must be at least one")
         if not (self.probabilities.min() >= 0.0 and self.probabilities.max() <= 1.0 + 1e-9):
@@ -214,7 +216,8 @@ def difference(one: Estimate, other: Estimate) -> Estimate:
 def _mean(name: str, evaluation: Evaluation, terms: Array, bounds: tuple[float, float]) -> Estimate:
     counts = evaluation.counts
     factor = float(counts.max() / counts.mean())  # of a term, if rounds stand for different numbers of rounds
-    return Estimate(name, counts * terms, counts, (min(bounds[0], bounds[0] * factor), max(bounds[1], bounds[1] * factor)))
+    low, high = bounds
+    return Estimate(name, counts * terms, counts, (min(low, low * factor), max(high, high * factor)))
 
 
 def _weighted(name: str, evaluation: Evaluation, weights: Array, bound: float) -> Estimate:

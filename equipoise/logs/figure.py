@@ -39,7 +39,7 @@ def draw_values(axes: Axes, replay: Replay) -> None:
     colors = learner_colors(len(replay.learners))
     baseline = logged(replay.learners[0].evaluation).value
     axes.axvline(baseline, color=GRAY, linewidth=1.2, linestyle=":")
-    axes.annotate("logging policy", (baseline, 1.0), xycoords=("data", "axes fraction"), fontsize=8, color=GRAY)
+    axes.text(baseline, 0.02, " logging policy", transform=axes.get_xaxis_transform(), fontsize=8, color=GRAY)
     names = []
     for place, i in enumerate(reversed(replay.ranking)):
         learner = replay.learners[i]

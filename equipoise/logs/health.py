@@ -182,8 +182,8 @@ class _Totals:
         deviation = np.sqrt(np.maximum(share * (1 - share), 1e-300)[None, :] / sizes[:, None])
         scores = np.where(share > 0.0, np.abs(own - share) / deviation, 0.0)
         segment, action = np.unravel_index(int(scores.argmax()), scores.shape)
-        name = self.log.action_names[int(action)]
-        text = f"action {name} has {own[segment, action]:.1%} in tenth {segment + 1} of the log, {share[action]:.1%} overall"
+        name, usual = self.log.action_names[int(action)], f"{share[action]:.1%} overall"
+        text = f"action {name} has {own[segment, action]:.1%} in tenth {segment + 1} of the log, {usual}"
         return float(scores[segment, action]), text
 
 

@@ -338,4 +338,3 @@ def _run_portfolio(
                     return i, rewards, plays
         progress("replaying the portfolio", len(batch) / log.n_rounds)
     return None, rewards, plays
-

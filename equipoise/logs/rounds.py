@@ -197,8 +197,9 @@ def _violations(batch: Rounds) -> Iterator[tuple[NDArray[np.bool_], _Rule]]:
         known & ~(np.abs(sums - 1.0) <= SUM_TOLERANCE),
         lambda i: f"probabilities sum to {sums[i]:.6g}, but must sum to 1",
     )
-    yield known & (np.nanmin(np.where(known[:, None], pmf, 0.0), axis=1) < 0.0), lambda i: (
-        "a probability is negative, but must not be"
+    yield (
+        known & (np.nanmin(np.where(known[:, None], pmf, 0.0), axis=1) < 0.0),
+        lambda i: "a probability is negative, but must not be",
     )
     own = pmf[np.arange(len(batch)), np.clip(actions, 0, pmf.shape[1] - 1)]
     yield (

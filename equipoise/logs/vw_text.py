@@ -28,7 +28,7 @@ class Event(NamedTuple):
     probability: float
 
 
-class BadLine(ValueError):
+class BadLineError(ValueError):
     """A line that violates a rule."""
 
     def __init__(self, row: int, rule: str) -> None:
@@ -59,7 +59,7 @@ class TextSource:
         for group in self._groups():
             try:
                 event = parse_event(group)
-            except BadLine as bad:
+            except BadLineError as bad:
                 faults.add(bad.row, str(bad))
                 continue
             batch.append(event)
@@ -119,23 +119,23 @@ def parse_event(group: list[tuple[int, str]]) -> Event:
     if first.split("|", 1)[0].split()[:1] == ["shared"]:
         shared, lines = parse_features(first_row, first), group[1:]
     if not lines:
-        raise BadLine(first_row, "the event has no line of an action, but must have at least one")
+        raise BadLineError(first_row, "the event has no line of an action, but must have at least one")
     labels = []
     for action, (row, line) in enumerate(lines):
         label = line.split("|", 1)[0].split()
         if label[:1] == ["shared"]:
-            raise BadLine(row, "it is a shared line, but only the first line of an event may be one")
+            raise BadLineError(row, "it is a shared line, but only the first line of an event may be one")
         if label and ":" in label[0]:
             labels.append((row, action, label[0]))
     if len(labels) != 1:
         row = labels[1][0] if labels else first_row
-        raise BadLine(row, f"the event has {len(labels)} labels, but must have one, action:cost:probability")
+        raise BadLineError(row, f"the event has {len(labels)} labels, but must have one, action:cost:probability")
     row, action, label_text = labels[0]
     parts = label_text.split(":")
     try:
         _, cost, probability = int(parts[0]), float(parts[1]), float(parts[2])
     except (IndexError, ValueError):
-        raise BadLine(row, f"the label is {label_text!r:.40}, but must be action:cost:probability") from None
+        raise BadLineError(row, f"the label is {label_text!r:.40}, but must be action:cost:probability") from None
     offers = [parse_features(row, line) for row, line in lines]
     return Event(first_row, shared, offers, action, cost, probability)
 
@@ -148,7 +148,7 @@ def parse_features(row: int, line: str) -> Named:
     """
     _, bar, rest = line.partition("|")
     if not bar:
-        raise BadLine(row, f"it is {line!r:.40}, but must have features after a bar")
+        raise BadLineError(row, f"it is {line!r:.40}, but must have features after a bar")
     found: Named = {}
     for part in rest.split("|"):
         named = not part[:1].isspace()
@@ -169,4 +169,4 @@ def _value(row: int, word: str) -> tuple[str, float]:
     try:
         return name, float(number) if colon else 1.0
     except ValueError:
-        raise BadLine(row, f"feature is {word!r:.40}, but must be a name or name:number") from None
+        raise BadLineError(row, f"feature is {word!r:.40}, but must be a name or name:number") from None
