@@ -71,7 +71,8 @@ class PortfolioConfig:
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
-        return self.parts["reward"].get("range")
+        reward_range: tuple[float, float] | None = self.parts["reward"].get("range")
+        return reward_range
 
     def learners(self) -> list[Any]:
         """New learners, in the order of the file."""

@@ -29,8 +29,8 @@ class ArraySource:
     def read(self, faults: Faults) -> Iterator[Rounds]:
         _, n_actions, n_columns = self._rounds.offers.shape
         size = max(BATCH_CELLS // max(n_actions * max(n_columns, 1), 1), 1)
-        for first in range(0, len(self._rounds), size):
-            yield Rounds(*(array[first : first + size] for array in self._rounds))
+        for first in range(0, self._rounds.n_rounds, size):
+            yield Rounds._make(array[first : first + size] for array in self._rounds)
 
 
 def from_arrays(
@@ -133,8 +133,7 @@ def from_bandit_feedback(feedback: Mapping[str, Any]) -> LoggedRounds:
     if positions is not None and len(np.unique(positions)) > 1:
         shared = np.hstack([shared, np.equal(np.asarray(positions)[:, None], np.unique(positions)).astype(float)])
     own = feedback.get("action_context")
-    logged = (feedback[key] for key in ("action", "reward", "pscore"))
-    rounds = _rounds(shared, *logged, None, n_actions, None)
+    rounds = _rounds(shared, feedback["action"], feedback["reward"], feedback["pscore"], None, n_actions, None)
     if own is not None:
         features = np.asarray(own, np.float64)
         rounds = rounds._replace(offers=np.broadcast_to(features, (n, *features.shape)))  # takes no memory

@@ -223,7 +223,7 @@ def exact_decoder(
     own_type, own_layout = _part_type("Offer", groups[1], first)
     context_type = msgspec.defstruct(
         "Context",
-        [("_multi", list[own_type])],
+        [("_multi", list[own_type])],  # type: ignore[valid-type]
         bases=(shared_type,),
         gc=False,
         kw_only=True,
@@ -333,7 +333,7 @@ def write_dsjson(log: LoggedRounds | Iterable[Rounds], path: str | Path) -> None
 
 
 def _events(batch: Rounds) -> Iterator[dict[str, Any]]:
-    for i in range(len(batch)):
+    for i in range(batch.n_rounds):
         n, action, propensity = int(batch.n_offered[i]), int(batch.actions[i]), float(batch.propensities[i])
         pmf = batch.pmf[i, :n].tolist()
         if np.isnan(batch.pmf[i, 0]):

@@ -117,10 +117,10 @@ class _Totals:
         self.error_squares += float(((weights - expected) ** 2).sum())
         self.error_sum += float((weights - expected).sum())
         self.max_weight = max(self.max_weight, float(weights.max()))
-        segments = (np.arange(self.done, self.done + len(batch)) * N_SEGMENTS) // self.log.n_rounds
+        segments = (np.arange(self.done, self.done + batch.n_rounds) * N_SEGMENTS) // self.log.n_rounds
         np.add.at(self.counts, (segments, batch.actions), 1)
         np.add.at(self.rewards, segments, np.stack([batch.rewards, batch.rewards**2], axis=1))
-        self.done += len(batch)
+        self.done += batch.n_rounds
         self.has_times = self.has_times or bool((~np.isnan(batch.times)).any())
 
     def result(self, duplicate_share: float | None, backward: int) -> Health:

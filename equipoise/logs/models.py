@@ -51,8 +51,9 @@ class Ridge:
     def predict(self, features: Array) -> Array:
         """Predicted rewards of any number of actions, (..., dim)."""
         if self._theta is None:
-            self._theta = np.linalg.solve(self._gram, self._moments)
-        predictions: Array = features @ self._theta[:-1] + self._theta[-1]
+            self._theta = np.linalg.solve(self._gram, self._moments).astype(np.float64)
+        theta: Array = self._theta
+        predictions: Array = features @ theta[:-1] + theta[-1]
         return predictions
 
 
@@ -62,7 +63,7 @@ def _with_constant(features: Array) -> Array:
 
 def logged_features(rows: Array, rounds: Rounds) -> Array:
     """The features of the logged actions among those of all actions."""
-    own: Array = rows[np.arange(len(rounds)), rounds.actions]
+    own: Array = rows[np.arange(rounds.n_rounds), rounds.actions]
     return own
 
 
@@ -99,7 +100,7 @@ def evaluate(log: LoggedRounds, policy: Policy, *, model: bool = True, regulariz
     parts: list[list[Array]] = [[] for _ in range(6)]
     for batch in log:
         pmf = _check_pmf(policy(batch), batch)
-        predicted, expected = np.zeros(len(batch)), np.zeros(len(batch))
+        predicted, expected = np.zeros(batch.n_rounds), np.zeros(batch.n_rounds)
         if model:
             rows = contexts(batch)
             for parity, half in enumerate(halves):
@@ -107,7 +108,7 @@ def evaluate(log: LoggedRounds, policy: Policy, *, model: bool = True, regulariz
                 values = half.predict(rows[which])
                 predicted[which] = values[np.arange(len(values)), batch.actions[which]]
                 expected[which] = (values * pmf[which]).sum(axis=1)
-        of_logged = pmf[np.arange(len(batch)), batch.actions]
+        of_logged = pmf[np.arange(batch.n_rounds), batch.actions]
         new = (batch.rewards, batch.propensities, of_logged, predicted, expected, batch.weights)
         for part, array in zip(parts, new, strict=True):
             part.append(array)

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, log1p
+from math import log as ln
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,14 +156,14 @@ def replay(
     rng, common = np.random.default_rng([seed, 1]), _Columns()
     for batch in log:
         rows = contexts(batch, n_columns(log) if model else columns)
-        survives = rng.random(len(batch)) < log.min_propensity / batch.propensities
+        survives = rng.random(batch.n_rounds) < log.min_propensity / batch.propensities
         values = None if model is None else np.clip(model.predict(rows), *widened(log.reward_range))
         common.add(batch, values)
         for track in tracks:
             track.play(batch, rows, survives, values)
         if model is not None:
             model.learn(logged_features(rows, batch), batch.rewards)
-        progress("replaying", len(batch) / log.n_rounds)
+        progress("replaying", batch.n_rounds / log.n_rounds)
     return Replay(chosen, tuple(track.result(name, common) for track, name in zip(tracks, names, strict=True)))
 
 
@@ -173,7 +174,7 @@ class _Columns:
         self.parts: list[tuple[Array, ...]] = []
 
     def add(self, batch: Rounds, values: Array | None) -> None:
-        of_logged = np.zeros(0) if values is None else values[np.arange(len(batch)), batch.actions]
+        of_logged = np.zeros(0) if values is None else values[np.arange(batch.n_rounds), batch.actions]
         self.parts.append((batch.rewards, batch.propensities, of_logged, batch.weights))
 
     def joined(self) -> list[Array]:
@@ -199,10 +200,10 @@ class _Track:
     def play(self, batch: Rounds, rows: Array, survives: Any, values: Array | None) -> None:
         own = np.ascontiguousarray(rows[:, :, : max(self.n_columns, 0)])
         check_contexts(self.learner, own, batch)
-        weights = batch.weights if self._weighted else np.ones(len(batch))
+        weights = batch.weights if self._weighted else np.ones(batch.n_rounds)
         if self._weighted and not self._uncorrected:
             weights = weights / (batch.n_offered * batch.propensities)
-        lessons = np.full(len(batch), ALWAYS) if self._always else np.where(survives, WHEN_PROPOSED, NEVER)
+        lessons = np.full(batch.n_rounds, ALWAYS) if self._always else np.where(survives, WHEN_PROPOSED, NEVER)
         answers = self._loop.play(Batch(own, batch.n_offered, batch.actions, batch.rewards, weights, lessons))
         self._record(batch, answers, survives, values)
 
@@ -218,8 +219,8 @@ class _Track:
         self._probabilities.append(answers.probabilities)
         self._accepted.append(self._done + np.flatnonzero((proposed == batch.actions) & survives))
         if values is not None:
-            self._expected.append(values[np.arange(len(batch)), proposed])
-        self._done += len(batch)
+            self._expected.append(values[np.arange(batch.n_rounds), proposed])
+        self._done += batch.n_rounds
 
     def result(self, name: str, common: _Columns) -> LearnerReplay:
         rewards, propensities, predicted, counts = common.joined()
@@ -271,7 +272,7 @@ def patience(min_propensity: float, chance: float = 1e-6) -> int:
     >>> patience(0.1)
     132
     """
-    return ceil(np.log(chance) / np.log1p(-min(min_propensity, 1 - 1e-9)))
+    return ceil(ln(chance) / log1p(-min(min_propensity, 1 - 1e-9)))
 
 
 def replay_portfolio(
@@ -301,7 +302,7 @@ def replay_portfolio(
     progress
         As in `replay`.
     """
-    which, excluded = list(range(n_learners)), []
+    which, excluded = list(range(n_learners)), list[str]()
     while True:
         portfolio = make(which)
         stuck, rewards, plays = _run_portfolio(portfolio, log, seed, progress)
@@ -322,8 +323,8 @@ def _run_portfolio(
     rejections, rewards, plays = [0] * len(portfolio.learners), [], [0] * len(portfolio.learners)
     for batch in log:
         rows = contexts(batch)
-        survives = rng.random(len(batch)) < log.min_propensity / batch.propensities
-        for n in range(len(batch)):
+        survives = rng.random(batch.n_rounds) < log.min_propensity / batch.propensities
+        for n in range(batch.n_rounds):
             decision = portfolio.decide(rows[n, : batch.n_offered[n]])
             i = decision.learner
             if survives[n] and decision.action == batch.actions[n]:
@@ -336,5 +337,5 @@ def _run_portfolio(
                 rejections[i] += 1
                 if rejections[i] > limit:
                     return i, rewards, plays
-        progress("replaying the portfolio", len(batch) / log.n_rounds)
+        progress("replaying the portfolio", batch.n_rounds / log.n_rounds)
     return None, rewards, plays

@@ -36,13 +36,14 @@ class Rounds(NamedTuple):
     times: Array  # seconds since 1970; nan where the log does not say
     ids: NDArray[np.uint64]  # digest of the event's id; 0 where it has none
 
-    def __len__(self) -> int:
+    @property
+    def n_rounds(self) -> int:
         return len(self.rows)
 
 
 def take(rounds: Rounds, which: NDArray[np.bool_]) -> Rounds:
     """The selected rounds."""
-    return rounds if which.all() else Rounds(*(array[which] for array in rounds))
+    return rounds if which.all() else Rounds._make(array[which] for array in rounds)
 
 
 class Fault(NamedTuple):
@@ -84,10 +85,22 @@ class Source(Protocol):
     """A file or table that can be read again and again."""
 
     name: str
-    shared_names: tuple[str, ...]  # the columns found so far
-    offer_names: tuple[str, ...]
-    action_names: tuple[str, ...]  # empty if actions are numbers
     n_skipped: int  # events of the last reading that the log itself excludes
+
+    @property
+    def shared_names(self) -> tuple[str, ...]:
+        """The columns of shared features found so far."""
+        ...
+
+    @property
+    def offer_names(self) -> tuple[str, ...]:
+        """The columns of features of an offer found so far."""
+        ...
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Names of the actions found so far; empty if actions are numbers."""
+        ...
 
     def read(self, faults: Faults) -> Iterator[Rounds]:
         """Batches of rounds without the faulty ones, which are added to `faults`."""
@@ -127,9 +140,9 @@ class LoggedRounds:
         self.action_names = source.action_names or tuple(str(action) for action in range(self.n_actions))
 
     def _add(self, batch: Rounds) -> None:
-        if not len(batch):
+        if not batch.n_rounds:
             return
-        self.n_rounds += len(batch)
+        self.n_rounds += batch.n_rounds
         self.n_actions = max(self.n_actions, int(batch.n_offered.max()), batch.pmf.shape[1])
         self.min_propensity = min(self.min_propensity, float(batch.propensities.min()))
         low, high = self.reward_range
@@ -142,7 +155,7 @@ class LoggedRounds:
     def __iter__(self) -> Iterator[Rounds]:
         faults = Faults()
         for batch in checked(self._source.read(faults), faults):
-            if len(batch):
+            if batch.n_rounds:
                 yield _widened(batch, self.n_actions)
         if faults.n_faults != self.n_skipped:
             raise InvalidLog(self.name, tuple(faults.first), faults.n_faults)  # the file has changed
@@ -160,7 +173,7 @@ def _widened(batch: Rounds, n_actions: int) -> Rounds:
     offers = batch.offers
     if offers.shape[2] == 0:  # without features of offers every round offers all actions
         return batch._replace(
-            pmf=pmf, offers=np.empty((len(batch), n_actions, 0)), n_offered=np.full(len(batch), n_actions)
+            pmf=pmf, offers=np.empty((batch.n_rounds, n_actions, 0)), n_offered=np.full(batch.n_rounds, n_actions)
         )
     return batch._replace(pmf=pmf, offers=np.pad(offers, ((0, 0), (0, lacking), (0, 0))))
 
@@ -168,9 +181,9 @@ def _widened(batch: Rounds, n_actions: int) -> Rounds:
 def checked(batches: Iterator[Rounds], faults: Faults) -> Iterator[Rounds]:
     """The rounds that keep the rules of every format; the others are added to `faults`."""
     for batch in batches:
-        good = np.ones(len(batch), np.bool_)
+        good = np.ones(batch.n_rounds, np.bool_)
         for violations, rule in _violations(batch):
-            for i in np.flatnonzero(violations & good):
+            for i in map(int, np.flatnonzero(violations & good)):
                 faults.add(int(batch.rows[i]), rule(i))
             good &= ~violations
         yield take(batch, good)
@@ -187,12 +200,13 @@ def _violations(batch: Rounds) -> Iterator[tuple[NDArray[np.bool_], _Rule]]:
     yield ~((p > 0.0) & (p <= 1.0)), lambda i: f"propensity is {p[i]:g}, but must lie in (0, 1]"
     yield ~(np.abs(rewards) <= LARGEST), lambda i: f"reward is {rewards[i]:g}, but must be finite"
     with np.errstate(invalid="ignore"):
-        bad = ~((np.abs(batch.shared) <= LARGEST).all(axis=1) & (np.abs(batch.offers) <= LARGEST).all(axis=(1, 2)))
+        finite = np.all(np.abs(batch.shared) <= LARGEST, axis=1) & np.all(np.abs(batch.offers) <= LARGEST, axis=(1, 2))
+    bad: NDArray[np.bool_] = ~finite
     yield bad, lambda i: "the context has nan or infinite entries, but must be finite"
     if not pmf.shape[1]:
         return
-    known = ~np.isnan(pmf).all(axis=1)
-    sums = np.nansum(pmf, axis=1)
+    known: NDArray[np.bool_] = ~np.all(np.isnan(pmf), axis=1)
+    sums: Array = np.nansum(pmf, axis=1)
     yield (
         known & ~(np.abs(sums - 1.0) <= SUM_TOLERANCE),
         lambda i: f"probabilities sum to {sums[i]:.6g}, but must sum to 1",
@@ -201,7 +215,7 @@ def _violations(batch: Rounds) -> Iterator[tuple[NDArray[np.bool_], _Rule]]:
         known & (np.nanmin(np.where(known[:, None], pmf, 0.0), axis=1) < 0.0),
         lambda i: "a probability is negative, but must not be",
     )
-    own = pmf[np.arange(len(batch)), np.clip(actions, 0, pmf.shape[1] - 1)]
+    own = pmf[np.arange(batch.n_rounds), np.clip(actions, 0, pmf.shape[1] - 1)]
     yield (
         known & ~(np.abs(own - p) <= SUM_TOLERANCE * p),
         lambda i: f"propensity is {p[i]:g}, but must be the probability {own[i]:g} of the logged action",

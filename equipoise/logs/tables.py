@@ -26,7 +26,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument, UnreadableFile
-from equipoise.logs.rounds import NO_ID, Faults, Rounds
+from equipoise.logs.rounds import NO_ID, Faults, Rounds, take
 from equipoise.types import Array
 
 BLOCK_BYTES = 1 << 24  # of a CSV file that is parsed at once
@@ -98,7 +98,7 @@ class TableSource:
             _times(frame),
             _ids(frame),
         )
-        return Rounds(*(array[~bad] for array in batch)) if bad.any() else batch
+        return take(batch, ~bad)
 
     def _actions(self, frame: pl.DataFrame, rows: Any, bad: Any, faults: Faults) -> Any:
         if frame.schema["action"] == pl.String:
@@ -122,7 +122,8 @@ class TableSource:
         if frame.schema[column] != pl.String:
             return self._numbers(frame, column, rows, bad, faults)[:, None]
         codes = self._codes(frame, column, rows, bad, faults)
-        return np.equal(codes[:, None], np.arange(len(self._values[column]))).astype(np.float64)
+        indicators: Array = np.equal(codes[:, None], np.arange(len(self._values[column]))).astype(np.float64)
+        return indicators
 
     def _codes(self, frame: pl.DataFrame, column: str, rows: Any, bad: Any, faults: Faults) -> Any:
         """The positions of strings among all values of the column so far."""
@@ -157,8 +158,8 @@ class TableSource:
         values: Array = block.to_numpy().reshape(frame.height, n_actions, len(features))
         if not any(column.null_count() for column in block):
             return values, np.full(frame.height, n_actions)
-        absent = np.isnan(values).all(axis=2)
-        n_offered = np.where(absent.any(axis=1), absent.argmax(axis=1), n_actions)
+        absent = np.all(np.isnan(values), axis=2)
+        n_offered = np.where(np.any(absent, axis=1), np.argmax(absent, axis=1), n_actions)
         values = np.where((np.arange(n_actions) < n_offered[:, None])[:, :, None], values, 0.0)
         return values, n_offered
 
@@ -194,8 +195,10 @@ def _times(frame: pl.DataFrame) -> Array:
         return np.full(frame.height, np.nan)
     times = frame["time"]
     if times.dtype == pl.String:
-        parsed = times.str.slice(0, 26).str.replace("T", " ").str.strip_chars("Z ")
-        times = parsed.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", strict=False)
+        plain = times.str.replace("T", " ").str.replace("Z$", "")
+        in_utc = plain.str.replace(r"^([^+]*\d\d:\d\d:\d\d(?:\.\d+)?)$", "${1}+00:00")
+        parts = in_utc.str.replace(r"(\.\d{6})\d+", "${1}")  # microseconds
+        times = parts.str.to_datetime("%Y-%m-%d %H:%M:%S%.f%:z", strict=False)
     if times.dtype.is_temporal():
         times = times.dt.epoch("us").cast(pl.Float64) / 1e6
     seconds: Array = times.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
@@ -209,7 +212,7 @@ def _with_our_names(frame: pl.DataFrame) -> pl.DataFrame:
     frame = frame.drop([name for name in ("", "column_1", "_duplicated_0") if name in frame.columns])
     affinities = _numbered(frame.columns, r"user-item_affinity_(\d+)")
     names = {**OPEN_BANDIT, **{name: f"offers.{k}.affinity" for k, name in enumerate(affinities)}}
-    return frame.rename(names).with_columns(pl.col("position").cast(pl.String))
+    return frame.rename(names).with_columns(pl.col("position").cast(pl.Int64).cast(pl.String))
 
 
 def parquet_source(path: Path) -> TableSource:
@@ -279,5 +282,5 @@ def _typed(frame: pl.DataFrame, kinds: dict[str, Any]) -> pl.DataFrame:
             n_numbers = frame.height - numbers.null_count()
             numeric = column in ("reward", "propensity", "weight") or n_numbers >= MIN_NUMBERS * n_filled
             kinds[column] = pl.Float64 if numeric else pl.String
-    numeric = [column for column, kind in kinds.items() if kind == pl.Float64 and column in frame.columns]
-    return frame.with_columns(pl.col(column).str.strip_chars().cast(pl.Float64, strict=False) for column in numeric)
+    numbers_in = [column for column, kind in kinds.items() if kind == pl.Float64 and column in frame.columns]
+    return frame.with_columns(pl.col(name).str.strip_chars().cast(pl.Float64, strict=False) for name in numbers_in)

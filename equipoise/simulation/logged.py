@@ -12,7 +12,7 @@ import numpy as np
 from equipoise.kernels.streams import LEARNERS, seek
 from equipoise.learner import AdaptedLearner, MinimalLearner, provides
 from equipoise.simulation import rounds
-from equipoise.simulation.binding import Binding, Group, bind
+from equipoise.simulation.binding import Binding, Function, Group, bind
 from equipoise.simulation.loops import can_compile, compiled_loop, native_memory, plain_loop
 from equipoise.simulation.parts import (
     ALWAYS,
@@ -55,9 +55,8 @@ class LoggedLearner:
         self._compiled = can_compile(learner) and "pmf" not in provides(learner)
         if self._compiled:
             part: Any = learner
-            names = {"select": rounds.select_only_learner, "deliver": rounds.write_row}
             group = Group(part.kernels.decide, part.kernels.learn, 1)
-            self._binding: Binding = bind({**names, "play_round": rounds.play_logged}, [group])
+            self._binding = _bind(rounds.play_logged, group)
             self._memory = native_memory(learner, _Offers(n_actions))
         else:
             self._adapted = AdaptedLearner(learner)
@@ -75,10 +74,14 @@ class LoggedLearner:
             probabilities[:] = proposed == batch.actions
         else:
             own = LoggedAdapter(self._adapted, batch, Answers(proposed, probabilities), self._lane, self._done)
-            names = {"select": rounds.select_only_learner, "deliver": rounds.write_row, "play_round": play_adapted}
-            plain_loop(Components(own, tape=NO_TAPE), bind(names)).advance(run, n)
+            plain_loop(Components(own, tape=NO_TAPE), _bind(play_adapted)).advance(run, n)
         self._done += n
         return Answers(proposed, probabilities)
+
+
+def _bind(play: Function, *groups: Group) -> Binding:
+    names: dict[str, Function | bool] = {"select": rounds.select_only_learner, "deliver": rounds.write_row}
+    return bind({**names, "play_round": play}, groups)
 
 
 class _Offers(NamedTuple):
