@@ -50,7 +50,7 @@ class Evaluation:
     reward_range
         Interval that contains all rewards, for intervals that need it.
     max_weight
-        Largest possible importance weight; by default the largest one that occurs.
+        Largest possible importance weight; by default the largest one that occurs, at least 1.
     predicted
         Reward of the logged action according to a model; needed by DM, DR and SWITCH-DR.
     predicted_policy
@@ -102,7 +102,9 @@ class Evaluation:
 
     @property
     def weight_bound(self) -> float:
-        return float(self.weights.max()) if self.max_weight is None else positive("max_weight", self.max_weight)
+        if self.max_weight is not None:
+            return positive("max_weight", self.max_weight)
+        return max(1.0, float(self.weights.max()))  # all weights below 1 would mean that the log lacks actions
 
     @property
     def effective_sample_size(self) -> float:

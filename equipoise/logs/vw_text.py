@@ -120,6 +120,7 @@ def parse_event(group: list[tuple[int, str]]) -> Event:
         shared, lines = parse_features(first_row, first), group[1:]
     if not lines:
         raise BadLineError(first_row, "the event has no line of an action, but must have at least one")
+    offers = [parse_features(row, line) for row, line in lines]
     labels = []
     for action, (row, line) in enumerate(lines):
         label = line.split("|", 1)[0].split()
@@ -136,7 +137,6 @@ def parse_event(group: list[tuple[int, str]]) -> Event:
         _, cost, probability = int(parts[0]), float(parts[1]), float(parts[2])
     except (IndexError, ValueError):
         raise BadLineError(row, f"the label is {label_text!r:.40}, but must be action:cost:probability") from None
-    offers = [parse_features(row, line) for row, line in lines]
     return Event(first_row, shared, offers, action, cost, probability)
 
 

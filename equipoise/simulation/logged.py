@@ -69,7 +69,9 @@ class LoggedLearner:
         if self._compiled:
             part: Any = self._learner
             place = np.zeros((1, 4), np.int64)
-            source = Logged(((part.params,),), ((self._memory,),), place, *batch, proposed, self._lane, self._done)
+            # A read-only or strided array would be another type, for which the loop would be compiled again.
+            arrays = (np.require(array, requirements=["C", "W"]) for array in batch)
+            source = Logged(((part.params,),), ((self._memory,),), place, *arrays, proposed, self._lane, self._done)
             compiled_loop(Components(source, tape=NO_TAPE), self._binding).advance(run, n)
             probabilities[:] = proposed == batch.actions
         else:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.errors import InvalidArgument
@@ -40,6 +40,7 @@ def test_what_is_written_is_read_again(tmp_path: Path, format: str) -> None:
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
+@settings(max_examples=20)
 @given(
     offered=st.lists(st.integers(1, 4), min_size=1, max_size=6),
     dim=st.integers(1, 3),
