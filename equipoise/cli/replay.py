@@ -46,7 +46,7 @@ def replay(
     if opened.n_skipped:
         typer.echo(f"{opened.n_skipped:,} faulty rows skipped")
     typer.echo(f"\n{result.health.describe()}\n")
-    print_table(["", *COLUMNS], learner_rows(result.replay))
+    print_table(["", *COLUMNS], learner_rows(result))
     if len(result.portfolio.rewards):
         rounds, value = len(result.portfolio.rewards), result.portfolio.estimate.value
         typer.echo(f"\nThe portfolio by rejection: {value:.4f} per round over {rounds:,} rounds")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from equipoise.config import PortfolioConfig
 from equipoise.logs.health import health
-from equipoise.logs.replay import Progress, no_progress, replay, replay_portfolio
+from equipoise.logs.replay import Progress, no_progress, replay, replay_portfolio, summarize
 from equipoise.logs.report import Result
 from equipoise.logs.rounds import LoggedRounds
 
@@ -38,7 +38,7 @@ def run(
     learners = replay(log, config.learners(), method=method, seed=seed, progress=halved)
     portfolio = replay_portfolio(log, config.portfolio, config.n_learners, seed=seed, progress=halved)
     settings = {"portfolio": config.name, "method": method, "seed": seed}
-    return Result(log, found, learners, portfolio, settings)
+    return Result(log, found, learners, tuple(summarize(learners)), portfolio, settings)
 
 
 def _scaled(progress: Progress, share: float) -> Progress:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from equipoise.lab.report.panels import GRAY, LIGHT_GRAY, learner_colors, short
-from equipoise.logs.estimators import logged
 from equipoise.logs.health import Health
-from equipoise.logs.replay import Replay
+from equipoise.logs.replay import Replay, Summary
 from equipoise.logs.rounds import LoggedRounds
 
 if TYPE_CHECKING:
@@ -20,36 +20,30 @@ MAX_POINTS = 400  # of a curve
 MAX_ACTIONS = 10  # with a color of their own
 
 
-def replay_figure(log: LoggedRounds, health: Health, replay: Replay) -> Figure:
+def replay_figure(log: LoggedRounds, health: Health, replay: Replay, summaries: Sequence[Summary]) -> Figure:
     """Two rows: values and running advantage above, rewards and action shares of the log below."""
     from matplotlib.figure import Figure
 
     height = 3.4 + 0.3 * len(replay.learners) + 2.4
     figure = Figure(figsize=(11.0, height), facecolor="white", layout="constrained")
     panels = figure.subplots(2, 2, gridspec_kw={"height_ratios": [height - 2.9, 2.4]})
-    draw_values(panels[0][0], replay)
+    draw_values(panels[0][0], replay, summaries)
     draw_advantages(panels[0][1], replay)
     draw_rewards(panels[1][0], health)
     draw_shares(panels[1][1], health, log)
     return figure
 
 
-def draw_values(axes: Axes, replay: Replay) -> None:
+def draw_values(axes: Axes, replay: Replay, summaries: Sequence[Summary]) -> None:
     """Value and interval of each learner, best on top; the logging policy as a line."""
-    colors = learner_colors(len(replay.learners))
-    baseline = logged(replay.learners[0].evaluation).value
-    axes.axvline(baseline, color=GRAY, linewidth=1.2, linestyle=":")
-    axes.text(baseline, 0.02, " logging policy", transform=axes.get_xaxis_transform(), fontsize=8, color=GRAY)
-    names = []
+    baseline, *learners = summaries
+    colors, names = learner_colors(len(learners)), []
+    axes.axvline(baseline.value, color=GRAY, linewidth=1.2, linestyle=":")
+    axes.text(baseline.value, 0.02, " logging policy", transform=axes.get_xaxis_transform(), fontsize=8, color=GRAY)
     for place, i in enumerate(reversed(replay.ranking)):
-        learner = replay.learners[i]
-        names.append(short(learner.name))
-        estimate = learner.estimate(replay.method)
-        if np.isnan(estimate.value):
-            continue
-        low, high = estimate.bootstrap()
-        axes.plot([low, high], [place, place], color=colors[i], linewidth=3, solid_capstyle="round")
-        axes.plot([estimate.value], [place], color=colors[i], marker="o", markersize=7, markeredgecolor="white")
+        names.append(short(learners[i].name))
+        axes.plot(learners[i].interval, [place, place], color=colors[i], linewidth=3, solid_capstyle="round")
+        axes.plot([learners[i].value], [place], color=colors[i], marker="o", markersize=7, markeredgecolor="white")
     axes.set_yticks(range(len(names)), names, fontsize=9)
     axes.set_ylim(-0.6, len(names) - 0.4)
     _frame(axes, "Value per round with its 95 % interval", "x")

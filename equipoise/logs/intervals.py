@@ -110,9 +110,9 @@ def bootstrap(
     ratios = np.empty(n_resamples)
     for first in range(0, n_resamples, CHUNK):
         size = min(CHUNK, n_resamples - first)
-        times = np.apply_along_axis(np.bincount, 1, rng.integers(n, size=(size, n)), minlength=n)
+        drawn = rng.integers(n, size=(size, n), dtype=np.int32)
         with np.errstate(invalid="ignore", divide="ignore"):
-            ratios[first : first + size] = (times @ tops) / (times @ bottoms)
+            ratios[first : first + size] = tops[drawn].sum(axis=1) / bottoms[drawn].sum(axis=1)
     low, high = np.nanquantile(ratios, [level / 2, 1 - level / 2])
     return Interval(float(low), float(high))
 

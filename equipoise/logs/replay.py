@@ -27,6 +27,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.learner import MinimalLearner, accepts, part_name, unique_names
 from equipoise.logs.encoding import contexts, n_columns
 from equipoise.logs.estimators import Estimate, Evaluation, difference, dr, ips, logged
+from equipoise.logs.intervals import Interval
 from equipoise.logs.models import Ridge, logged_features, widened
 from equipoise.logs.rounds import LoggedRounds, Rounds
 from equipoise.settings.checks import count, one_of
@@ -68,6 +69,36 @@ class LearnerReplay:
     def agreement(self) -> float:
         """Mean probability with which it takes the logged action."""
         return float(self.evaluation.probabilities.mean())
+
+
+class Summary(NamedTuple):
+    """What is reported of one learner, or of the logging policy; nan for what is unknown."""
+
+    name: str
+    value: float
+    interval: Interval
+    advantage: float  # over the logging policy
+    advantage_interval: Interval
+    effective_rounds: float
+
+
+NOTHING = Interval(np.nan, np.nan)
+
+
+def summarize(replay: Replay, delta: float = 0.05) -> list[Summary]:
+    """The logging policy and then every learner, with bootstrap intervals."""
+    baseline = logged(replay.learners[0].evaluation)
+    rounds = float(len(baseline.numerators))
+    rows = [Summary("logging policy", baseline.value, baseline.bootstrap(delta), 0.0, Interval(0.0, 0.0), rounds)]
+    for learner in replay.learners:
+        estimate, advantage = learner.estimate(replay.method), learner.advantage(replay.method)
+        if np.isnan(estimate.value):
+            rows.append(Summary(learner.name, np.nan, NOTHING, np.nan, NOTHING, 0.0))
+            continue
+        own = learner.evaluation.effective_sample_size if replay.method == "progressive" else len(learner.accepted)
+        intervals = estimate.bootstrap(delta), advantage.bootstrap(delta)
+        rows.append(Summary(learner.name, estimate.value, intervals[0], advantage.value, intervals[1], float(own)))
+    return rows
 
 
 @dataclass(frozen=True, eq=False)

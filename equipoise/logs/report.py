@@ -12,11 +12,11 @@ from typing import Any
 
 from equipoise.lab.report.figures import save_figure
 from equipoise.lab.report.html import inline, page, table
-from equipoise.logs.estimators import ESTIMATORS, Estimate, logged
+from equipoise.logs.estimators import ESTIMATORS
 from equipoise.logs.figure import replay_figure
 from equipoise.logs.health import Health
 from equipoise.logs.intervals import Interval
-from equipoise.logs.replay import LearnerReplay, PortfolioReplay, Replay
+from equipoise.logs.replay import LearnerReplay, PortfolioReplay, Replay, Summary
 from equipoise.logs.rounds import Fault, LoggedRounds
 from equipoise.storage.files import write_atomic
 from equipoise.types import Config
@@ -34,6 +34,7 @@ class Result:
     log: LoggedRounds
     health: Health
     replay: Replay
+    summaries: tuple[Summary, ...]  # of the logging policy, then of the learners
     portfolio: PortfolioReplay
     settings: Config
 
@@ -41,12 +42,12 @@ class Result:
 def publish(result: Result, folder: Path) -> list[Path]:
     """Write report, figure and data; returns the files, the report first."""
     folder.mkdir(parents=True, exist_ok=True)
-    svg = save_figure(replay_figure(result.log, result.health, result.replay), folder, PNG, SVG)
+    svg = save_figure(replay_figure(result.log, result.health, result.replay, result.summaries), folder, PNG, SVG)
     write_atomic(folder / DATA, json.dumps(to_json(result), indent=1).encode())
     title = f"Replay of {result.log.name}"
     sections = [
         _head(result, title),
-        ("<h2>Learners</h2>", table(["", *COLUMNS], learner_rows(result.replay)), _explanations(result.replay)),
+        ("<h2>Learners</h2>", table(["", *COLUMNS], learner_rows(result)), _explanations(result.replay)),
         ("<h2>Values and the log over time</h2>", f"<figure>{inline(svg, title)}</figure>"),
         ("<h2>Portfolio</h2>", *_portfolio(result)),
         ("<h2>Suggested bounds</h2>", _bounds_note(), f"<pre>{escape(chr(10).join(bound_lines(result.replay)))}</pre>"),
@@ -57,34 +58,28 @@ def publish(result: Result, folder: Path) -> list[Path]:
     return [folder / name for name in (REPORT, PNG, SVG, DATA)]
 
 
-def learner_rows(replay: Replay) -> list[list[str]]:
+def learner_rows(result: Result) -> list[list[str]]:
     """The table of learners, best first, below the logging policy."""
-    baseline = logged(replay.learners[0].evaluation)
-    rows = [["logging policy", f"{baseline.value:.4f}", _text(baseline.bootstrap(DELTA)), "", "", "", "", ""]]
-    for i in replay.ranking:
-        learner = replay.learners[i]
-        estimate, advantage = learner.estimate(replay.method), learner.advantage(replay.method)
-        if not isfinite(estimate.value):
-            rows.append([learner.name, "no round", *[""] * 6])
+    baseline, *learners = result.summaries
+    rows = [[baseline.name, f"{baseline.value:.4f}", _text(baseline.interval), *[""] * 5]]
+    for i in result.replay.ranking:
+        row, learner = learners[i], result.replay.learners[i]
+        if not isfinite(row.value):
+            rows.append([row.name, "no round", *[""] * 6])
             continue
-        evaluation = learner.evaluation
         rows.append(
             [
-                learner.name,
-                f"{estimate.value:.4f}",
-                _text(estimate.bootstrap(DELTA)),
-                f"{advantage.value:+.4f}",
-                _text(advantage.bootstrap(DELTA)),
-                f"{_effective_rounds(learner, replay.method):,.0f}",
+                row.name,
+                f"{row.value:.4f}",
+                _text(row.interval),
+                f"{row.advantage:+.4f}",
+                _text(row.advantage_interval),
+                f"{row.effective_rounds:,.0f}",
                 f"{learner.agreement:.1%}",
-                f"{evaluation.unsupported_share:.1%}",
+                f"{learner.evaluation.unsupported_share:.1%}",
             ]
         )
     return rows
-
-
-def _effective_rounds(learner: LearnerReplay, method: str) -> float:
-    return learner.evaluation.effective_sample_size if method == "progressive" else float(len(learner.accepted))
 
 
 def _text(interval: Interval) -> str:
@@ -110,29 +105,34 @@ def to_json(result: Result) -> Config:
         "health": result.health.to_json(),
         "settings": result.settings,
         "method": replay.method,
-        "logged": _estimate(logged(replay.learners[0].evaluation)),
+        "logged": _summary(result.summaries[0]),
         "ranking": [replay.learners[i].name for i in replay.ranking],
-        "learners": [_learner(learner, replay.method) for learner in replay.learners],
+        "learners": [
+            {**_summary(row), **_learner(learner)}
+            for row, learner in zip(result.summaries[1:], replay.learners, strict=True)
+        ],
         "suggested_coefficients": replay.suggested_coefficients(),
         "portfolio": {
             "learners": list(portfolio.names),
             "excluded": list(portfolio.excluded),
             "plays": list(portfolio.plays),
             "rounds": len(portfolio.rewards),
-            **(_estimate(portfolio.estimate) if len(portfolio.rewards) else {}),
+            "value": portfolio.estimate.value if len(portfolio.rewards) else None,
         },
     }
     plain: Config = _plain(content)
     return plain
 
 
-def _learner(learner: LearnerReplay, method: str) -> Config:
+def _summary(row: Summary) -> Config:
+    intervals = {"interval": row.interval._asdict(), "advantage_interval": row.advantage_interval._asdict()}
+    return {**row._asdict(), **intervals}
+
+
+def _learner(learner: LearnerReplay) -> Config:
     evaluation = learner.evaluation
     names = [name for name in ESTIMATORS if evaluation.predicted is not None or name not in ("DM", "DR", "SWITCH-DR")]
     return {
-        "name": learner.name,
-        **_estimate(learner.estimate(method)),
-        "advantage": _estimate(learner.advantage(method)),
         "estimates": {name: ESTIMATORS[name](evaluation).value for name in names},
         "time_uniform": learner.estimate("progressive").time_uniform(DELTA)._asdict(),
         "effective_sample_size": evaluation.effective_sample_size,
@@ -140,17 +140,6 @@ def _learner(learner: LearnerReplay, method: str) -> Config:
         "agreement": learner.agreement,
         "unsupported_share": evaluation.unsupported_share,
         "accepted_rounds": len(learner.accepted),
-    }
-
-
-def _estimate(estimate: Estimate) -> Config:
-    if not isfinite(estimate.value):
-        return {"estimator": estimate.estimator, "value": None}
-    return {
-        "estimator": estimate.estimator,
-        "value": estimate.value,
-        "standard_error": estimate.standard_error,
-        "bootstrap": estimate.bootstrap(DELTA)._asdict(),
     }
 
 
@@ -166,11 +155,10 @@ def _plain(value: Any) -> Any:
 def _head(result: Result, title: str) -> Iterable[str]:
     log, health = result.log, result.health
     yield f"<h1>{escape(title)}</h1>"
-    best = result.replay.learners[result.replay.ranking[0]]
-    estimate, advantage = best.estimate(result.replay.method), best.advantage(result.replay.method)
+    best = result.summaries[1 + result.replay.ranking[0]]
     yield (
         f"<p class='claim'>On {log.n_rounds:,} logged rounds with {log.n_actions} actions, <b>{escape(best.name)}</b> "
-        f"ranks first with a value of {estimate.value:.4f} per round, {advantage.value:+.4f} against the policy that "
+        f"ranks first with a value of {best.value:.4f} per round, {best.advantage:+.4f} against the policy that "
         f"logged them ({health.mean_reward:.4f}).</p>"
     )
     if not health.passed:
