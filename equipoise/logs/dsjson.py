@@ -12,8 +12,9 @@ again in the general form, which finds new features or says what is wrong.
 
 from __future__ import annotations
 
+import struct
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,8 +56,8 @@ class Parsed(NamedTuple):
 
     row: int
     event: Any
-    shared: array[float]
-    offers: array[float]  # of all offered actions, one after the other
+    shared: bytes  # 64-bit floats
+    offers: bytes  # of all offered actions, one after the other
     n_offered: int
     n_columns: tuple[int, int]  # of shared features and of features of an offer
 
@@ -107,7 +108,7 @@ class DsjsonSource:
             try:
                 event = exact.decoder.decode(line)
                 shared, offers = exact.numbers(event.c)
-            except (msgspec.MsgspecError, TypeError, AttributeError):
+            except (msgspec.MsgspecError, TypeError, struct.error):
                 pass  # read again below
             else:
                 n_offered = len(event.c._multi)
@@ -141,8 +142,8 @@ class DsjsonSource:
             return None
         if self._shared.add(shared) | any([self._own.add(offer) for offer in offers]) or self._exact is None:
             self._exact = exact_decoder(self._shared.names, self._own.names, context, multi)
-        own = array("d", chain.from_iterable(_row(offer, self._own) for offer in offers))
-        return Parsed(row, event, array("d", _row(shared, self._shared)), own, len(multi), self._n_columns)
+        own = array("d", chain.from_iterable(_row(offer, self._own) for offer in offers)).tobytes()
+        return Parsed(row, event, array("d", _row(shared, self._shared)).tobytes(), own, len(multi), self._n_columns)
 
 
 def _row(named: Named, columns: Columns) -> list[float]:
@@ -177,36 +178,36 @@ def fault_of(event: Any, n_offered: int) -> str | None:
     return None
 
 
+class Namespace(NamedTuple):
+    """A namespace of known size."""
+
+    is_list: bool  # else an object
+    pack: Callable[..., bytes]  # its numbers as 64-bit floats; raises struct.error if there are more or fewer
+
+
 class ExactDecoder(NamedTuple):
     """Decodes events with known features, all of them numbers, in a known layout."""
 
     decoder: Any
-    shared_layout: tuple[int | None, ...]  # of each namespace the length of its list; None if it is an object
-    own_layout: tuple[int | None, ...]
+    shared: tuple[Namespace, ...]
+    own: tuple[Namespace, ...]
 
-    def numbers(self, context: Any) -> tuple[array[float], array[float]]:
-        shared = _flat((context,), self.shared_layout)
-        return shared, _flat(context._multi, self.own_layout)
+    def numbers(self, context: Any) -> tuple[bytes, bytes]:
+        return _flat((context,), self.shared), _flat(context._multi, self.own)
 
 
-def _flat(parts: Iterable[Any], layout: tuple[int | None, ...]) -> array[float]:
-    """The numbers of objects, one after the other; raises TypeError if a namespace is missing or has another size."""
+def _flat(parts: Iterable[Any], layout: tuple[Namespace, ...]) -> bytes:
+    """The numbers of objects, one after the other."""
     if len(layout) == 1:
-        (length,) = layout
-        rows = [part.n0 for part in parts] if length is not None else [astuple(part.n0) for part in parts]
-        if length is not None and any([len(row) != length for row in rows]):
-            raise TypeError
-        return array("d", chain.from_iterable(rows))
-    numbers: list[float] = []
-    for part in parts:
-        for namespace, length in zip(astuple(part), layout, strict=False):
-            if length is None:
-                numbers += astuple(namespace)
-            elif len(namespace) == length:
-                numbers += namespace
-            else:
-                raise TypeError
-    return array("d", numbers)
+        is_list, pack = layout[0]
+        return b"".join([pack(*part.n0) if is_list else pack(*astuple(part.n0)) for part in parts])
+    return b"".join(
+        [
+            pack(*values) if is_list else pack(*astuple(values))
+            for part in parts
+            for values, (is_list, pack) in zip(astuple(part), layout, strict=False)
+        ]
+    )
 
 
 def exact_decoder(
@@ -244,13 +245,13 @@ def _namespaces(names: Sequence[str]) -> dict[str, list[str]] | None:
     return groups
 
 
-def _part_type(name: str, groups: dict[str, list[str]], example: dict[str, Any]) -> tuple[Any, tuple[int | None, ...]]:
+def _part_type(name: str, groups: dict[str, list[str]], example: dict[str, Any]) -> tuple[Any, tuple[Namespace, ...]]:
     """The type of an object with these namespaces, each an object or a list as in the example.
 
     Empty namespaces of the example are included, and what is no feature (`_tag` and the like) is skipped.
     """
     fields: list[Any] = []
-    layout: list[int | None] = []
+    layout = []
     ignored = {f"i{j}": key for j, key in enumerate(example) if key.startswith("_") and key != "_multi"}
     rename = dict(ignored)
     empty = [key for key, value in example.items() if value in ([], {}) and key not in groups]
@@ -258,7 +259,6 @@ def _part_type(name: str, groups: dict[str, list[str]], example: dict[str, Any])
         rename[f"n{g}"] = namespace
         if isinstance(example.get(namespace), list):
             fields.append((f"n{g}", list[float]))
-            layout.append(len(features))
         else:
             own = {f"f{j}": feature for j, feature in enumerate(features)}
             kind = msgspec.defstruct(
@@ -269,7 +269,7 @@ def _part_type(name: str, groups: dict[str, list[str]], example: dict[str, Any])
                 forbid_unknown_fields=True,
             )
             fields.append((f"n{g}", kind))
-            layout.append(None)
+        layout.append(Namespace(fields[-1][1] == list[float], struct.Struct(f"{len(features)}d").pack))
     fields += [(field, msgspec.Raw, msgspec.Raw(b"null")) for field in ignored]
     return msgspec.defstruct(name, fields, rename=rename, gc=False, forbid_unknown_fields=True), tuple(layout)
 

@@ -205,21 +205,17 @@ def test_estimates_of_known_truth() -> None:
 
 @pytest.mark.statistical
 def test_the_bias_of_snips_shrinks_as_1_over_n() -> None:
-    """20,000 logs of n rounds each with a correlation of weights and rewards: n times the bias is the same at n = 20
-    and n = 80 within 4 standard errors; and it is not zero, so that the test can fail."""
-    rng = np.random.default_rng(5)
-    scaled = []
-    for n in (20, 80):
-        action = rng.random((20_000, n)) < 0.2
-        p, pi, means = np.where(action, 0.2, 0.8), np.where(action, 0.9, 0.1), np.where(action, 0.9, 0.1)
-        w = pi / p
-        r = rng.random(w.shape) < means
-        sums = w.sum(axis=1)
-        errors = (w * r).sum(axis=1)[sums > 0] / sums[sums > 0] - (0.9 * 0.9 + 0.1 * 0.1)
-        scaled.append((n * errors.mean(), n * stats.sem(errors)))
-    (small, small_error), (large, large_error) = scaled
-    assert abs(small) > 4 * small_error
-    assert abs(small - large) < 4 * sqrt(small_error**2 + large_error**2) + 0.15 * abs(small)
+    """40,000 logs: n times the bias is -E[w^2 (r - V)], the first term of its expansion, within 4 standard errors at
+    n = 200 (one error in 1e4); and it is not zero, so that the test can fail."""
+    rng, n = np.random.default_rng(5), 200
+    action = rng.random((40_000, n)) < 0.2
+    w, means = np.where(action, 0.9 / 0.2, 0.1 / 0.8), np.where(action, 0.9, 0.1)
+    value = 0.9 * 0.9 + 0.1 * 0.1
+    errors = (w * (rng.random(w.shape) < means)).sum(axis=1) / w.sum(axis=1) - value
+    expected = -(0.2 * 4.5**2 * (0.9 - value) + 0.8 * 0.125**2 * (0.1 - value))
+    scaled, error = n * errors.mean(), n * stats.sem(errors)
+    assert abs(scaled - expected) < 4 * error
+    assert abs(scaled) > 4 * error
 
 
 @pytest.mark.statistical

@@ -1,0 +1,1 @@
+"""Studies that take too long for the tests; each prints its figures."""
