@@ -170,12 +170,18 @@ def replay(
 
     Examples
     --------
-    >>> from equipoise.learners import Constant
     >>> from equipoise.logs import from_arrays
+    >>> class Always:
+    ...     def __init__(self, action):
+    ...         self.name, self.action = f"always {action}", action
+    ...     def decide(self, context):
+    ...         return self.action
+    ...     def learn(self, context, action, reward):
+    ...         pass
     >>> log = from_arrays(None, [0, 1] * 50, [1.0, 0.0] * 50, [0.5] * 100)
-    >>> result = replay(log, [Constant(1, name="second"), Constant(0, name="first")])  # doctest: +SKIP
-    >>> [result.learners[i].name for i in result.ranking]  # doctest: +SKIP
-    ['first', 'second']
+    >>> result = replay(log, [Always(1), Always(0)])
+    >>> [result.learners[i].name for i in result.ranking]
+    ['always 0', 'always 1']
     """
     chosen = one_of("method", method, METHODS)
     if not learners:

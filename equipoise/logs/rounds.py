@@ -17,6 +17,7 @@ from equipoise.settings.checks import LARGEST, count
 from equipoise.types import Array, Integers
 
 MAX_LISTED = 10  # faults in a message
+BATCH_CELLS = 1 << 22  # numbers that are read or written at once: 32 MB
 SUM_TOLERANCE = 1e-4  # of probabilities, which other systems store as 32-bit floats
 NO_ID = np.uint64(0)
 

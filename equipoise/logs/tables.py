@@ -26,11 +26,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument, UnreadableFile
-from equipoise.logs.rounds import NO_ID, Faults, Rounds, take
+from equipoise.logs.rounds import BATCH_CELLS, NO_ID, Faults, Rounds, take
 from equipoise.types import Array
 
 BLOCK_BYTES = 1 << 24  # of a CSV file that is parsed at once
-BATCH_CELLS = 1 << 22  # of a table that is converted at once
 MAX_VALUES = 1_000  # different strings in a column
 MIN_NUMBERS = 0.9  # share of numbers in the first block from which on a CSV column is numeric
 REQUIRED = ("action", "reward", "propensity")

@@ -16,7 +16,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from equipoise.errors import EquipoiseError, InvalidArgument
-from equipoise.logs.rounds import NO_ID, LoggedRounds, Rounds
+from equipoise.logs.rounds import BATCH_CELLS, NO_ID, LoggedRounds, Rounds
 
 
 @contextmanager
@@ -68,7 +68,9 @@ def write_parquet(log: LoggedRounds | Iterable[Rounds], path: str | Path) -> Non
             yield frame
 
     with temporary_beside(path) as temporary:
-        register_io_source(produce, schema=schema).sink_parquet(temporary, maintain_order=True)
+        # Groups of the size that is read at once: a reader must decode whole groups.
+        size = max(BATCH_CELLS // len(schema), 1)
+        register_io_source(produce, schema=schema).sink_parquet(temporary, maintain_order=True, row_group_size=size)
 
 
 def _frame(batch: Rounds) -> pl.DataFrame:
