@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from equipoise.logs.features import Columns, Named, features_of
+from equipoise.logs.features import Columns, Named, NamedFeatures, features_of
 from equipoise.logs.rounds import NO_ID, Faults, LoggedRounds, Rounds
 from equipoise.logs.writing import open_atomic
 from equipoise.types import Array
@@ -62,25 +62,13 @@ class Parsed(NamedTuple):
     n_columns: tuple[int, int]  # of shared features and of features of an offer
 
 
-class DsjsonSource:
+class DsjsonSource(NamedFeatures):
     """A dsjson file."""
 
-    action_names: tuple[str, ...] = ()
-
     def __init__(self, path: Path) -> None:
-        self.name, self._path = path.name, path
-        self._shared, self._own = Columns(), Columns()
+        super().__init__(path)
         self._general = msgspec.json.Decoder(GeneralEvent)
         self._exact: ExactDecoder | None = None
-        self.n_skipped = 0
-
-    @property
-    def shared_names(self) -> tuple[str, ...]:
-        return self._shared.names
-
-    @property
-    def offer_names(self) -> tuple[str, ...]:
-        return self._own.names
 
     def read(self, faults: Faults) -> Iterator[Rounds]:
         self.n_skipped = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from equipoise.errors import InvalidArgument
@@ -29,6 +30,25 @@ class Columns:
         if len(self.positions) > MAX_COLUMNS:
             raise InvalidArgument(f"the log has more than {MAX_COLUMNS} different features: leave out ids and the like")
         return len(self.positions) > before
+
+
+class NamedFeatures:
+    """The part of a source whose features have names: the columns found so far, of the rounds and of the offers."""
+
+    action_names: tuple[str, ...] = ()
+
+    def __init__(self, path: Path) -> None:
+        self.name, self._path = path.name, path
+        self._shared, self._own = Columns(), Columns()
+        self.n_skipped = 0
+
+    @property
+    def shared_names(self) -> tuple[str, ...]:
+        return self._shared.names
+
+    @property
+    def offer_names(self) -> tuple[str, ...]:
+        return self._own.names
 
 
 def features_of(data: Mapping[str, Any]) -> Named:

@@ -8,12 +8,11 @@ the cost, and the position of the line is the action. Exactly one line of an eve
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.logs.features import Columns, Named
+from equipoise.logs.features import Named, NamedFeatures
 from equipoise.logs.rounds import NO_ID, Faults, Rounds
 
 BATCH_EVENTS = 4_096
@@ -36,23 +35,8 @@ class BadLineError(ValueError):
         self.row = row
 
 
-class TextSource:
+class TextSource(NamedFeatures):
     """A text file of Vowpal Wabbit."""
-
-    action_names: tuple[str, ...] = ()
-    n_skipped = 0
-
-    def __init__(self, path: Path) -> None:
-        self.name, self._path = path.name, path
-        self._shared, self._own = Columns(), Columns()
-
-    @property
-    def shared_names(self) -> tuple[str, ...]:
-        return self._shared.names
-
-    @property
-    def offer_names(self) -> tuple[str, ...]:
-        return self._own.names
 
     def read(self, faults: Faults) -> Iterator[Rounds]:
         batch: list[Event] = []

@@ -70,8 +70,8 @@ class LoggedLearner:
             part: Any = self._learner
             place = np.zeros((1, 4), np.int64)
             # A read-only or strided array would be another type, for which the loop would be compiled again.
-            arrays = (np.require(array, requirements=["C", "W"]) for array in batch)
-            source = Logged(((part.params,),), ((self._memory,),), place, *arrays, proposed, self._lane, self._done)
+            owned = Batch._make(np.require(array, requirements=["C", "W"]) for array in batch)
+            source = Logged(((part.params,),), ((self._memory,),), place, *owned, proposed, self._lane, self._done)
             compiled_loop(Components(source, tape=NO_TAPE), self._binding).advance(run, n)
             probabilities[:] = proposed == batch.actions
         else:

@@ -149,7 +149,7 @@ def test_only_the_first_ten_faults_are_listed(tmp_path: Path) -> None:
     ],
 )
 def test_bad_arrays(changes: dict[str, Any], message: str) -> None:
-    valid = {"contexts": None, "actions": [0, 1], "rewards": [1.0, 0.0], "propensities": [0.5, 0.5]}
+    valid: dict[str, Any] = {"contexts": None, "actions": [0, 1], "rewards": [1.0, 0.0], "propensities": [0.5, 0.5]}
     assert isinstance(from_arrays(**valid), LoggedRounds)
     with pytest.raises(InvalidArgument, match=message):
         from_arrays(**{**valid, **changes})

@@ -1,11 +1,12 @@
 """Replay of learners and portfolios on logs, against live runs on the same problem and against plain loops."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
 from equipoise.errors import InvalidArgument
+from equipoise.learner import MinimalLearner
 from equipoise.learners import OFUL, UCB, Constant
 from equipoise.logs import from_arrays
 from equipoise.logs.estimators import dr, ips, logged
@@ -99,7 +100,7 @@ def test_rejection_and_progressive_agree_with_the_true_value_of_a_policy() -> No
 @pytest.mark.compiled
 def test_learners_that_learn_better_models_rank_first() -> None:
     truth = linear_truth(4_000, 6)
-    learners = [Fixed(), OFUL(3, name="right"), OFUL(1, name="small")]
+    learners: list[MinimalLearner] = [Fixed(), OFUL(3, name="right"), OFUL(1, name="small")]
     result = replay(truth.log(), learners)
     assert result.learners[result.ranking[0]].name == "right"
     coefficients = result.suggested_coefficients()
@@ -139,7 +140,7 @@ def test_a_portfolio_with_a_learner_that_the_log_never_follows() -> None:
     actions = rng.integers(3, size=n)
     rewards = (rng.random(n) < np.array([0.1, 0.9, 0.1])[actions]).astype(float)
     log = from_arrays(None, actions, rewards, np.full(n, 1 / 3), n_actions=4)
-    makers = [lambda: Constant(1), Never, lambda: Constant(2)]
+    makers: list[Callable[[], MinimalLearner]] = [lambda: Constant(1), Never, lambda: Constant(2)]
     asked: list[list[int]] = []
 
     def make(which: Sequence[int]) -> Portfolio:

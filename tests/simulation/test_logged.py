@@ -29,7 +29,7 @@ def batch_of(n: int, seed: int = 0) -> Batch:
 
 
 def part(batch: Batch, which: slice) -> Batch:
-    return Batch(*(array[which] for array in batch))
+    return Batch._make(array[which] for array in batch)
 
 
 def plain(learner, batch: Batch, lane: int, seed: int) -> list[int]:

@@ -45,7 +45,7 @@ def generated(rounds: int, n_actions: int, dim: int, seed: int = 0) -> Iterator[
             np.full(n, 1 / n_actions),
             np.full((n, n_actions), np.nan),
             np.ones(n),
-            1.7e9 + np.arange(first, first + n),
+            np.arange(first, first + n, dtype=np.float64),
             np.full(n, NO_ID),
         )
 
