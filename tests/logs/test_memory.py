@@ -32,9 +32,9 @@ def generated() -> Iterator[Rounds]:
         rows, nothing = np.arange(first, first + BATCH), np.full(BATCH, np.nan)
         offers = np.random.default_rng(first).random((BATCH, 10, 16))
         shares = np.full(BATCH, 0.1), np.full((BATCH, 10), np.nan)
-        counts = np.ones(BATCH), nothing, np.full(BATCH, NO_ID)
+        ones, no_ids = np.ones(BATCH), np.full(BATCH, NO_ID)
         n_offered, empty = np.full(BATCH, 10), np.empty((BATCH, 0))
-        yield Rounds(rows + 1, empty, offers, n_offered, rows % 10, offers[:, 0, 0], *shares, *counts)
+        yield Rounds(rows + 1, empty, offers, n_offered, rows % 10, offers[:, 0, 0], *shares, ones, nothing, no_ids)
 
 
 @pytest.mark.slow
