@@ -72,6 +72,7 @@ class MissingExtra(EquipoiseError, ImportError):  # noqa: N818
 EXTRAS = {
     "gymnasium": "rl",
     "matplotlib": "lab",
+    "msgspec": "logs",
     "numba": "lab",
     "polars": "lab",
     "rich": "cli",

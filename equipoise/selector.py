@@ -91,16 +91,19 @@ class Selector(Protocol):
         """The learners that may be chosen."""
         ...
 
-    def choose(self, rng: np.random.Generator | None = None, available: Collection[int] | None = None) -> Choice:
-        """Choose the learner that plays this round, without seeing the context; opens a play.
+    @property
+    def choose(self) -> Callable[..., Choice]:
+        """`choose(rng=None, available=None)`: choose the learner that plays this round; opens a play.
 
-        Only `available` learners are chosen; if none of them is active, `NoLearnerAvailable` is raised and nothing
-        changes. Which ones are available may depend on the past, not on the context of the round.
+        The choice does not see the context. Only `available` learners are chosen; if none of them is active,
+        `NoLearnerAvailable` is raised and nothing changes. Which ones are available may depend on the past, not on the
+        context of the round.
         """
         ...
 
-    def replay(self, choice: Choice, available: Collection[int] | None = None) -> None:
-        """Open a given play without drawing random numbers, to rebuild the selector from a log."""
+    @property
+    def replay(self) -> Callable[..., None]:
+        """`replay(choice, available=None)`: open a given play without random numbers, to rebuild it from a log."""
         ...
 
     def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:

@@ -92,7 +92,7 @@ def check_plan(plan: object, shape: tuple[int, ...]) -> tuple[int, Array]:
     """Return the number of episodes and the array of a proposal's plan; raise an error if it is invalid."""
     if not isinstance(plan, tuple) or len(plan) != 2 or np.shape(plan[1]) != shape:
         raise InvalidArgument(f"plan is {plan!r:.80}, but must be the plan of a proposal of this learner")
-    return count("episodes of plan", plan[0], least=0), np.asarray(plan[1], float)
+    return count("episodes of plan", plan[0], minimum=0), np.asarray(plan[1], float)
 
 
 class Plan(Protocol):
