@@ -36,6 +36,7 @@ RINGS = (
     ("selector",),
     ("compatibility",),
     ("learners", "selectors", "problems"),
+    ("adapters",),
     ("storage",),
     ("portfolio",),
     ("rl", "testing", "theory", "lab.executor", "simulation"),

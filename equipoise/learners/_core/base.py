@@ -7,7 +7,7 @@ random numbers, `Ranged` the range of rewards.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import Field
 from functools import partial
 from operator import index
@@ -128,16 +128,7 @@ class KernelLearner(Named, Generic[ParamsT, MemoryT]):
 
     def restore(self, state: State) -> None:
         """Restore a state returned by `state`. Any other state raises an error and changes nothing."""
-        own = self.state()
-        if state.keys() != own.keys():
-            raise InvalidArgument(f"state has entries {sorted(state)}, but must have {sorted(own)} for {self.name}")
-        for name, array in own.items():
-            given = np.asarray(state[name])
-            if given.shape != array.shape or given.dtype != array.dtype:
-                raise InvalidArgument(
-                    f"state {name!r} of {self.name} is {given.dtype} of shape {given.shape}, "
-                    f"but must be {array.dtype} of shape {array.shape}"
-                )
+        check_layout(state, self.state(), self.name)
         for name, array in self._arrays().items():
             array[...] = state[name]
         self._draws = int(state["draws"][0])
@@ -175,6 +166,20 @@ def _arrays_of(part: object, name: str = "") -> Iterator[tuple[str, AnyArray]]:
         for own, value in zip(names, part, strict=True):
             if own != "scratch":  # temporary storage of compiled code
                 yield from _arrays_of(value, f"{name}.{own}" if name else str(own))
+
+
+def check_layout(state: State, own: State, name: str, any_length: Collection[str] = ()) -> None:
+    """Raise an error if a state has other arrays than a learner's own; those of `any_length` may be longer or shorter."""
+    if state.keys() != own.keys():
+        raise InvalidArgument(f"state has entries {sorted(state)}, but must have {sorted(own)} for {name}")
+    for entry, array in own.items():
+        given = np.asarray(state[entry])
+        same = given.ndim == array.ndim if entry in any_length else given.shape == array.shape
+        if not same or given.dtype != array.dtype:
+            raise InvalidArgument(
+                f"state {entry!r} of {name} is {given.dtype} of shape {given.shape}, "
+                f"but must be {array.dtype} of shape {array.shape}"
+            )
 
 
 def check_index(action: Action, n_actions: int) -> int:
