@@ -167,7 +167,10 @@ class VW(MatrixLearner):
                 return kept
             self._release()
         workspace, names = self._workspace, self._names
-        examples = [workspace.example({NAMESPACE: list(zip(names, row, strict=True))}) for row in actions.tolist()]
+        rows = [list(zip(names, row, strict=True)) for row in actions.tolist()]
+        if not actions.all():  # as in text, a feature that is zero is absent
+            rows = [[feature for feature in row if feature[1]] for row in rows]
+        examples = [workspace.example({NAMESPACE: row}) for row in rows]
         for example in examples:
             example.setup_example()  # lists of examples are not set up by predict or learn
         probabilities = np.array(workspace.predict(examples))

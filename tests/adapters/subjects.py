@@ -42,8 +42,8 @@ def sgd(**settings: Any) -> Model:
     return Sklearn({"class": "linear_model.SGDRegressor", **settings}, dim=5)
 
 
-def mlp(kind: str) -> Model:
-    return Sklearn({"class": f"neural_network.{kind}", "hidden_layer_sizes": [4]}, dim=DIM)
+def mlp() -> Model:
+    return Sklearn({"class": "neural_network.MLPClassifier", "hidden_layer_sizes": [4]}, dim=DIM)
 
 
 def scaled_river() -> Model:
@@ -65,13 +65,11 @@ def mab(policy: str, **settings: Any) -> dict[str, Any]:
 
 SUBJECTS = {
     "sgd": Subject("sklearn", lambda: Exploring(sgd(eta0=0.05, alpha=0.01), Epsilon(0.2), seed=5)),
-    "sgd averaged": Subject("sklearn", lambda: Exploring(sgd(average=True), InverseGap(5.0))),
     "logistic": Subject(
         "sklearn",
         lambda: Exploring(Sklearn({"class": "linear_model.SGDClassifier", "loss": "log_loss"}, dim=DIM), Softmax(0.2)),
     ),
-    "mlp": Subject("sklearn", lambda: Exploring(mlp("MLPRegressor"), Epsilon(0.2))),
-    "mlp classifier": Subject("sklearn", lambda: Exploring(mlp("MLPClassifier"), Epsilon(0.2))),
+    "mlp": Subject("sklearn", lambda: Exploring(mlp(), Epsilon(0.2))),
     "lightgbm": Subject(
         "lightgbm",
         lambda: Exploring(

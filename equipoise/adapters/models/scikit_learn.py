@@ -25,6 +25,7 @@ from equipoise.types import Array, Plain, State
 SKLEARN = Library("sklearn", ("linear_model", "neural_network", "naive_bayes"))
 PACKAGES = ("sklearn", "numpy", "scipy")
 LABELS = np.array([0, 1])
+LINEAR = ("coef_", "intercept_")  # the arrays of a linear model, beside its step t_
 
 
 def _description(name: str, value: Any) -> Plain:
@@ -34,9 +35,15 @@ def _description(name: str, value: Any) -> Plain:
     description = SKLEARN.describe(estimator)
     if not callable(getattr(estimator, "partial_fit", None)):
         raise InvalidArgument(f"{name} is {estimator!r:.80}, but must have partial_fit()")
-    if not hasattr(estimator, "predict_proba") and getattr(estimator, "_estimator_type", "") == "classifier":
+    if _is_classifier(estimator) and not hasattr(estimator, "predict_proba"):
         raise InvalidArgument(f"{name} is {estimator!r:.80}, but must have predict_proba(), as its scores are those")
     return description
+
+
+def _is_classifier(estimator: Any) -> bool:
+    from sklearn.base import is_classifier
+
+    return bool(is_classifier(estimator))
 
 
 @configurable
@@ -60,8 +67,8 @@ class Sklearn(Model):
         self._model = SKLEARN.build(self.estimator)
         if getattr(self._model, "random_state", 0) is None:
             self._model.set_params(random_state=0)
-        self._classifies = hasattr(self._model, "predict_proba")
-        self._linear = hasattr(self._model, "eta0") and hasattr(self._model, "alpha") and not self._model.average
+        self._classifies = _is_classifier(self._model)
+        self._linear = self.describe() in ("SGDRegressor", "SGDClassifier") and not self._model.average
         if self._linear:
             self._open_linear()
 
@@ -69,11 +76,11 @@ class Sklearn(Model):
         """One lesson creates the arrays, which are then cleared."""
         rows, labels = np.zeros((1, self.dim)), np.zeros(1)
         self._model.partial_fit(rows, labels, **({"classes": LABELS} if self._classifies else {}))
-        self._clear = {name: np.zeros_like(getattr(self._model, name)) for name in ("coef_", "intercept_")}
-        self._set_linear({**self._clear, "t_": np.ones(1)})
+        zeros = {name: np.zeros_like(getattr(self._model, name)) for name in LINEAR}
+        self._set_linear({**zeros, "t_": np.ones(1)})
 
     def _set_linear(self, state: State) -> None:
-        for name in ("coef_", "intercept_"):
+        for name in LINEAR:
             setattr(self._model, name, np.array(state[name], order="C"))
         self._model.t_ = float(state["t_"][0])
 
@@ -94,9 +101,14 @@ class Sklearn(Model):
         return low + (high - low) * scores if self._classifies else scores
 
     def learn(self, row: Array, reward: float, weight: float) -> None:
-        if not self._classifies:
+        if self._classifies:
+            self._learn_labels(row, reward, weight)
+        else:
             self._model.partial_fit(row[None], np.array([reward]), sample_weight=np.array([weight]))
-            return
+        if hasattr(self._model, "loss_curve_"):
+            self._model.loss_curve_.clear()  # a neural network keeps the loss of every lesson, and uses the last only
+
+    def _learn_labels(self, row: Array, reward: float, weight: float) -> None:
         low, high = self._reward_range
         share = (reward - low) / (high - low)
         if not 0.0 <= share <= 1.0:
@@ -109,7 +121,7 @@ class Sklearn(Model):
 
     def state(self) -> State:
         if self._linear:
-            arrays = {name: getattr(self._model, name).copy() for name in ("coef_", "intercept_")}
+            arrays = {name: getattr(self._model, name).copy() for name in LINEAR}
             return {**arrays, "t_": np.array([self._model.t_])}
         return {"estimator": as_array(pack(self._model))}
 
