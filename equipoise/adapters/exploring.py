@@ -6,17 +6,16 @@ probabilities, from which the action is drawn, so propensities are exact.
 
 from __future__ import annotations
 
-from math import inf, isfinite, nan
+from math import inf, isnan, nan
 
 import numpy as np
 
-from equipoise.adapters._core.outside import MatrixLearner
+from equipoise.adapters._core.outside import MatrixLearner, draw
 from equipoise.adapters.explorations import EXPLORATIONS, Epsilon, Exploration, named_part, plain_part
 from equipoise.adapters.model import Model
 from equipoise.adapters.models import MODELS
 from equipoise.errors import EquipoiseError
 from equipoise.learner import Proposal
-from equipoise.learners.square_cb import sample_index
 from equipoise.settings import configurable, setting
 from equipoise.types import Action, Array, Context, State
 
@@ -70,24 +69,22 @@ class Exploring(MatrixLearner):
 
     def pmf(self, context: Context) -> Array:
         """The probability of every offered action; sums to 1."""
-        scores = self._scores(self.check_context(context))
-        return self._probabilities(scores, int(scores.argmax()))
+        return self._probabilities(*self._scores(self.check_context(context)))
 
     def _propose(self, context: Array, rng: np.random.Generator) -> Proposal:
-        scores = self._scores(context)
-        greedy = int(scores.argmax())
-        probabilities = self._probabilities(scores, greedy)
-        action = sample_index(probabilities, rng.random())
-        if probabilities[action] == 0.0:  # the last action stands in for what rounding left over
-            action = greedy
-        return Proposal(action, -inf, nan, float(probabilities[action]), greedy, float(scores[action]))
+        scores, greedy = self._scores(context)
+        probabilities = self._probabilities(scores, greedy).tolist()
+        action = draw(probabilities, greedy, rng.random())
+        return Proposal(action, -inf, nan, probabilities[action], greedy, float(scores[action]))
 
-    def _scores(self, actions: Array) -> Array:
+    def _scores(self, actions: Array) -> tuple[Array, int]:
+        """The scores of the actions within the reward range, and the action of the highest."""
         low, high = self.reward_range
-        scores = self._model.scores(actions)
-        if not isfinite(scores.sum()):
-            raise EquipoiseError(f"the model of {self.name!r} predicts {scores}: scale the features or slow it down")
-        return scores.clip(low, high)
+        scores = np.minimum(np.maximum(self._model.scores(actions), low), high)
+        greedy = int(scores.argmax())
+        if isnan(scores[greedy]):  # argmax finds any nan
+            raise EquipoiseError(f"the model of {self.name!r} predicts nan: scale the features or slow it down")
+        return scores, greedy
 
     def _probabilities(self, scores: Array, greedy: int) -> Array:
         return self.exploration.pmf(scores, greedy, self._n_lessons + 1, self.reward_range)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import shlex
 import struct
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from math import inf, nan
 from pathlib import Path
@@ -22,11 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from equipoise.adapters._core.outside import MatrixLearner, as_array
+from equipoise.adapters._core.outside import MatrixLearner, as_array, draw
 from equipoise.adapters.model import MAX_DIM
 from equipoise.errors import InvalidArgument, UnreadableFile, require
 from equipoise.learner import Proposal
-from equipoise.learners.square_cb import sample_index
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count, real
 from equipoise.types import Action, Array, Context, State
@@ -91,9 +90,9 @@ def check_options(name: str, value: Any) -> str:
 class Prepared(NamedTuple):
     """The examples of a context, ready for use, and what was predicted for them."""
 
-    actions: Array
+    key: tuple[int, bytes]  # of the context: number and features of the actions
     examples: list[Any]
-    probabilities: Array
+    probabilities: list[float]
 
 
 @configurable
@@ -149,34 +148,37 @@ class VW(MatrixLearner):
 
     def pmf(self, context: Context) -> Array:
         """The probability of every offered action; sums to 1."""
-        return self._prepare(self.check_context(context)).probabilities.copy()
+        return np.array(self._prepare(self.check_context(context)).probabilities)
 
     def _propose(self, context: Array, rng: np.random.Generator) -> Proposal:
         probabilities = self._prepare(context).probabilities
-        action = sample_index(probabilities, rng.random())
-        best = int(probabilities.argmax())
-        if probabilities[action] == 0.0:  # the last action stands in for what rounding left over
-            action = best
-        return Proposal(action, -inf, nan, float(probabilities[action]), best if self._knows_greedy else None, nan)
+        best = probabilities.index(max(probabilities))
+        action = draw(probabilities, best, rng.random())
+        return Proposal(action, -inf, nan, probabilities[action], best if self._knows_greedy else None, nan)
 
     def _prepare(self, actions: Array) -> Prepared:
         """The examples of these actions with their prediction, kept from the last call if they are the same."""
-        kept = self._prepared
-        if kept is not None:
-            if np.array_equal(kept.actions, actions):
-                return kept
+        key = len(actions), actions.tobytes()
+        if self._prepared is not None:
+            if self._prepared.key == key:
+                return self._prepared
             self._release()
-        workspace, names = self._workspace, self._names
-        rows = [list(zip(names, row, strict=True)) for row in actions.tolist()]
-        if not actions.all():  # as in text, a feature that is zero is absent
-            rows = [[feature for feature in row if feature[1]] for row in rows]
-        examples = [workspace.example({NAMESPACE: row}) for row in rows]
+        workspace = self._workspace
+        # One row at a time: hundreds of tuples at once would start the garbage collector in every round.
+        examples = [workspace.example({NAMESPACE: features}) for features in self._features(actions)]
         for example in examples:
             example.setup_example()  # lists of examples are not set up by predict or learn
-        probabilities = np.array(workspace.predict(examples))
-        probabilities /= probabilities.sum()  # single precision
-        self._prepared = Prepared(actions.copy(), examples, probabilities)
+        predicted: list[float] = workspace.predict(examples)
+        total = sum(predicted)  # 1 only in single precision
+        self._prepared = Prepared(key, examples, [probability / total for probability in predicted])
         return self._prepared
+
+    def _features(self, actions: Array) -> Iterator[list[tuple[str, float]]]:
+        """The named features of each action; as in text, a feature that is zero is absent."""
+        names = self._names
+        if np.count_nonzero(actions) == actions.size:
+            return (list(zip(names, row, strict=True)) for row in actions.tolist())
+        return ([named for named in zip(names, row, strict=True) if named[1]] for row in actions.tolist())
 
     def _release(self) -> None:
         if self._prepared is not None:
@@ -202,7 +204,7 @@ class VW(MatrixLearner):
         if probability is not None and not 0.0 < real("probability", probability) <= 1.0:
             raise InvalidArgument(f"probability is {probability!r}, but must lie in (0, 1]")
         prepared = self._prepare(actions)
-        chance = float(prepared.probabilities[position]) if probability is None else probability
+        chance = prepared.probabilities[position] if probability is None else probability
         if chance == 0.0:
             raise InvalidArgument(f"action is {action!r}, which the learner never plays: its probability must be given")
         prepared.examples[position].set_label_string(f"0:{-number!r}:{chance!r}")

@@ -54,7 +54,9 @@ def _dask(host_and_port: str) -> Iterator[Executor]:
     try:
         client = Client(f"tcp://{host_and_port}", timeout=CONNECT_SECONDS, set_as_default=False)
     except OSError as error:
-        raise EquipoiseError(f"no scheduler of Dask answers at {host_and_port}: {' '.join(str(error).split())}") from None
+        raise EquipoiseError(
+            f"no scheduler of Dask answers at {host_and_port}: {' '.join(str(error).split())}"
+        ) from None
     with client:
         yield client.get_executor(pure=False)
 

@@ -124,7 +124,9 @@ def test_local_is_no_executor() -> None:
             assert executor is None
 
 
-@pytest.mark.parametrize("address", ["", "dask", "dask://", "dask://host", "dask://host:x", "spark://h:1", "ray://h:1/x"])
+@pytest.mark.parametrize(
+    "address", ["", "dask", "dask://", "dask://host", "dask://host:x", "spark://h:1", "ray://h:1/x"]
+)
 def test_bad_address_is_refused(address: str) -> None:
     with pytest.raises(InvalidArgument, match=r"but must be local, dask://HOST:PORT, ray or ray://HOST:PORT$"):
         with open_executor(address):

@@ -6,8 +6,10 @@ settings and its state, and are therefore exact where the state is.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from functools import partial
+from itertools import accumulate
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -103,6 +105,16 @@ class MatrixLearner(OutsideLearner):
     def check_offered(self, context: Context, action: Action) -> tuple[Array, int]:
         actions = self.check_context(context)
         return actions, check_index(action, len(actions))
+
+
+def draw(probabilities: list[float], greedy: int, number: float) -> int:
+    """The action of a uniform number in [0, 1); the greedy one for what rounding leaves over.
+
+    >>> [draw([0.25, 0.0, 0.75], 2, number) for number in (0.0, 0.24, 0.25, 0.99)]
+    [0, 0, 2, 2]
+    """
+    action = bisect_right(list(accumulate(probabilities)), number)
+    return action if action < len(probabilities) else greedy
 
 
 def as_array(data: bytes) -> AnyArray:

@@ -67,6 +67,7 @@ class Sklearn(Model):
         self._model = SKLEARN.build(self.estimator)
         if getattr(self._model, "random_state", 0) is None:
             self._model.set_params(random_state=0)
+        self._keeps_losses = str(self.estimator["class"]).startswith("neural_network.MLP")
         self._classifies = _is_classifier(self._model)
         self._linear = self.describe() in ("SGDRegressor", "SGDClassifier") and not self._model.average
         if self._linear:
@@ -74,6 +75,8 @@ class Sklearn(Model):
 
     def _open_linear(self) -> None:
         """One lesson creates the arrays, which are then cleared."""
+        # Without shuffling a generator is never used, but one that had to be created anew would cost every lesson time.
+        self._model.set_params(random_state=np.random.RandomState(0), shuffle=False)
         rows, labels = np.zeros((1, self.dim)), np.zeros(1)
         self._model.partial_fit(rows, labels, **({"classes": LABELS} if self._classifies else {}))
         zeros = {name: np.zeros_like(getattr(self._model, name)) for name in LINEAR}
@@ -91,7 +94,9 @@ class Sklearn(Model):
     def scores(self, rows: Array) -> Array:
         low, high = self._reward_range
         if self._linear:
-            scores: Array = rows @ self._model.coef_.ravel() + self._model.intercept_[0]
+            scores: Array = (
+                rows @ (self._model.coef_[0] if self._classifies else self._model.coef_) + self._model.intercept_[0]
+            )
             if self._classifies:
                 scores = 0.5 + 0.5 * np.tanh(0.5 * scores)  # the logistic function, which cannot overflow
         elif not self._is_fitted:
@@ -105,7 +110,7 @@ class Sklearn(Model):
             self._learn_labels(row, reward, weight)
         else:
             self._model.partial_fit(row[None], np.array([reward]), sample_weight=np.array([weight]))
-        if hasattr(self._model, "loss_curve_"):
+        if self._keeps_losses:
             self._model.loss_curve_.clear()  # a neural network keeps the loss of every lesson, and uses the last only
 
     def _learn_labels(self, row: Array, reward: float, weight: float) -> None:
