@@ -1,8 +1,8 @@
 """MABWiser: a bandit of MABWiser with one of its learning policies, with or without contexts.
 
 MABWiser wants data before its first decision. Every arm is therefore tried once, in random order, before the library
-decides. Its random generators, which each of its parts holds a copy of, are replaced by the caller's for the length of a
-decision, so that deciding changes nothing.
+decides. Its random generators, of which each of its parts holds a copy, are replaced by the caller's for the length of
+a decision, so that deciding changes nothing.
 
 The probability of an action is 1 / m while one of m untried arms is drawn, 1 where the policy is deterministic, and
 unknown (nan) elsewhere.
@@ -25,8 +25,8 @@ from equipoise.learners._core.base import check_entries, check_index
 from equipoise.settings import configurable, setting
 from equipoise.types import Action, Array, Config, Context, State
 
-# Policies by whether their actions are deterministic given the data. Policies that take functions, or that keep all data
-# (neighborhoods, trees), are missing.
+# Policies by whether their actions are deterministic given the data. Policies that take functions, or that keep all
+# data (neighborhoods, trees), are missing.
 DETERMINISTIC = {"LinUCB": True, "UCB1": True, "LinTS": False, "LinGreedy": False, "Softmax": False}
 PACKAGES = ("mabwiser", "numpy")
 
@@ -62,7 +62,7 @@ def build_mab(description: Config) -> Any:
 
 @configurable
 class MABWiser(OutsideLearner):
-    """A bandit of MABWiser: LinUCB, LinTS or LinGreedy, whose contexts are vectors, or UCB1 or Softmax without contexts.
+    """A bandit of MABWiser: LinUCB, LinTS or LinGreedy with vectors as contexts, or UCB1 or Softmax without contexts.
 
     An action is the index of an arm in `arms`.
 

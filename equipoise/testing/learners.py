@@ -22,8 +22,17 @@ import numpy as np
 
 from equipoise.learner import ACCEPTS, PROVIDES, AdaptedLearner, Learner, Proposal, accepts, can_be_restored, provides
 from equipoise.learners import Ball
-from equipoise.testing.checks import always, generator, require, require_error, run_checks, size_in_bytes, without
-from equipoise.types import Action, AnyArray, Array, Context, Outcome, State
+from equipoise.testing.checks import (
+    always,
+    generator,
+    require,
+    require_error,
+    require_same_arrays,
+    run_checks,
+    size_in_bytes,
+    without,
+)
+from equipoise.types import Action, Array, Context, Outcome, State
 
 N_ROUNDS = 40
 N_ROUNDS_FOR_MEMORY = 300
@@ -382,21 +391,3 @@ def require_same_state(subject: Subject, expected: State, learner: Learner, when
     for t in range(N_ROUNDS):
         proposals = [decision_at(subject, each, t)[1] for each in (original, learner)]
         require_same_proposal(*proposals, f"by states {when}")
-
-
-def require_same_arrays(expected: State, seen: State, when: str) -> None:
-    require(expected.keys() == seen.keys(), f"state {when} has {sorted(seen)}, not {sorted(expected)}")
-    for name, array in expected.items():
-        finding = first_difference(array, seen[name])
-        require(not finding, f"state {name!r} {when} has {finding}")
-
-
-def first_difference(expected: AnyArray, seen: AnyArray) -> str:
-    """Where two arrays first differ; empty if they are equal."""
-    if expected.dtype != seen.dtype or expected.shape != seen.shape:
-        return f"{seen.dtype} of shape {seen.shape}, not {expected.dtype} of shape {expected.shape}"
-    differs = (expected != seen) & ~((expected != expected) & (seen != seen))
-    if not differs.any():
-        return ""
-    place = tuple(int(index[0]) for index in np.nonzero(differs))
-    return f"{seen[place]!r} at {list(place)}, not {expected[place]!r} ({int(differs.sum())} of {differs.size} differ)"

@@ -43,7 +43,7 @@ def test_objects_that_are_shared_stay_shared() -> None:
 
 
 def test_classes_of_other_packages_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match="the state of a model names sklearn.* of numpy"):
+    with pytest.raises(InvalidArgument, match=r"the state of a model names sklearn.* of numpy"):
         unpack(pack(network()), ("numpy",))
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from equipoise.adapters import VW, Epsilon, Exploring, InverseGap, LightGBM, MABWiser, River, Sklearn, Softmax
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName, UnreadableFile
-from equipoise.learners import SquareCB
 from tests.adapters.subjects import SUBJECTS, needs
 
 DIM = 4
@@ -21,7 +20,7 @@ def lessons(n: int, seed: int = 0) -> list[tuple[np.ndarray, int, float]]:
     return [(rng.standard_normal((3, DIM)), int(rng.integers(3)), float(rng.random())) for _ in range(n)]
 
 
-class Test_explorations:
+class TestExplorations:
     scores = np.array([0.2, 0.9, 0.5])
 
     def test_epsilon(self) -> None:
@@ -49,7 +48,7 @@ class Test_explorations:
 
 
 @needs("sklearn")
-class Test_scikit_learn:
+class TestScikitLearn:
     def test_linear_regression_is_that_of_the_library(self) -> None:
         from sklearn.linear_model import SGDRegressor
 
@@ -111,8 +110,8 @@ class Test_scikit_learn:
 
 
 @needs("lightgbm")
-class Test_lightgbm:
-    settings: Any = {"dim": DIM, "window": 40, "every": 20, "lag": 7, "trees": 3}
+class TestLightGBM:
+    settings: ClassVar[Any] = {"dim": DIM, "window": 40, "every": 20, "lag": 7, "trees": 3}
 
     def test_model_of_lesson_n_takes_effect_after_lesson_n_plus_lag(self) -> None:
         import lightgbm
@@ -177,7 +176,7 @@ class Test_lightgbm:
 
 
 @needs("river")
-class Test_river:
+class TestRiver:
     def test_pipeline_is_that_of_the_library(self) -> None:
         from river import linear_model, optim, preprocessing
 
@@ -202,7 +201,7 @@ class Test_river:
 
 
 @needs("vowpalwabbit")
-class Test_vw:
+class TestVW:
     @pytest.mark.parametrize("options", ["--squarecb --gamma_scale 30", "--regcbopt", "--epsilon 0.1 -q ff"])
     def test_probabilities_are_those_of_text_input(self, options: str) -> None:
         """The same rounds as text, each line with its features, a label on the line of the action that was played."""
@@ -259,7 +258,7 @@ class Test_vw:
 
 
 @needs("mabwiser")
-class Test_mab_wiser:
+class TestMABWiser:
     def test_decisions_are_those_of_the_library(self) -> None:
         from mabwiser.mab import MAB, LearningPolicy
 

@@ -128,15 +128,19 @@ def test_local_is_no_executor() -> None:
     "address", ["", "dask", "dask://", "dask://host", "dask://host:x", "spark://h:1", "ray://h:1/x"]
 )
 def test_bad_address_is_refused(address: str) -> None:
-    with pytest.raises(InvalidArgument, match=r"but must be local, dask://HOST:PORT, ray or ray://HOST:PORT$"):
-        with open_executor(address):
-            pass
+    with (
+        pytest.raises(InvalidArgument, match=r"but must be local, dask://HOST:PORT, ray or ray://HOST:PORT$"),
+        open_executor(address),
+    ):
+        pass
 
 
 @quiet
 @pytest.mark.skipif(not find_spec("distributed"), reason="distributed is not installed")
 def test_cluster_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("equipoise.lab.clusters.CONNECT_SECONDS", 0.5)
-    with pytest.raises(EquipoiseError, match="no scheduler of Dask answers at 127.0.0.1:9"):
-        with open_executor("dask://127.0.0.1:9"):
-            pass
+    with (
+        pytest.raises(EquipoiseError, match=r"no scheduler of Dask answers at 127\.0\.0\.1:9"),
+        open_executor("dask://127.0.0.1:9"),
+    ):
+        pass

@@ -2,9 +2,9 @@
 
     python -m tools.bench.adapters [ROUNDS]
 
-Bare calls and the adapter take turns in blocks of rounds, so that a busy machine slows both; medians over pairs
-of blocks of the time of the processor are shown. Fits that a service would run in another thread run in this one, as those of the
-bare calls do. Resuming saves a learner to a file in mid run, loads it and plays on beside the original.
+Bare calls and the adapter take turns in blocks of rounds, so that a busy machine slows both; medians over pairs of
+blocks of the time of the processor are shown. Fits that a service would run in another thread run in this one, as those
+of the bare calls do. Resuming saves a learner to a file in mid run, loads it and plays on beside the original.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def bare_sgd() -> Round:
 
     def play(actions: Array, number: float, reward: float) -> None:
         action = int((actions @ model.coef_ + model.intercept_[0]).argmax())
-        model.partial_fit(actions[action : action + 1], [reward], sample_weight=[1.0])
+        model.partial_fit(actions[action : action + 1], [reward])
 
     return play
 

@@ -4,8 +4,8 @@ skops writes a zip archive of arrays and a tree of nodes, whose ids and file nam
 entries have times. Here ids are numbered in order and times are dropped, so that equal objects have equal bytes.
 Strings and numbers get an id of their own each, as whether two equal ones are the same object is an accident.
 
-Before anything is built, every class that the bytes name must be one that skops trusts or a class of the given packages;
-a function of these packages is refused.
+Before anything is built, every class that the bytes name must be one that skops trusts or a class of the given
+packages; a function of these packages is refused.
 """
 
 from __future__ import annotations

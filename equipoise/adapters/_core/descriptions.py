@@ -1,8 +1,8 @@
 """Objects of other libraries as plain data, so that files and configurations can name them.
 
-A description is {"class": "module.Class", setting: value, ...} with the settings that differ from their defaults, nested
-where a setting is an object of the library itself. Only classes of the modules that an adapter lists can be described
-or built, so a file cannot name anything else.
+A description is {"class": "module.Class", setting: value, ...} with the settings that differ from their defaults,
+nested where a setting is an object of the library itself. Only classes of the modules that an adapter lists can be
+described or built, so a file cannot name anything else.
 """
 
 from __future__ import annotations

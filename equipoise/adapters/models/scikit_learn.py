@@ -108,8 +108,10 @@ class Sklearn(Model):
     def learn(self, row: Array, reward: float, weight: float) -> None:
         if self._classifies:
             self._learn_labels(row, reward, weight)
+        elif weight == 1.0:  # checking a weight takes as long as the lesson
+            self._model.partial_fit(row[None], [reward])
         else:
-            self._model.partial_fit(row[None], np.array([reward]), sample_weight=np.array([weight]))
+            self._model.partial_fit(row[None], [reward], sample_weight=[weight])
         if self._keeps_losses:
             self._model.loss_curve_.clear()  # a neural network keeps the loss of every lesson, and uses the last only
 

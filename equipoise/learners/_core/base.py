@@ -169,7 +169,7 @@ def _arrays_of(part: object, name: str = "") -> Iterator[tuple[str, AnyArray]]:
 
 
 def check_layout(state: State, own: State, name: str, any_length: Collection[str] = ()) -> None:
-    """Raise an error if a state has other arrays than a learner's own; those of `any_length` may be longer or shorter."""
+    """Raise an error if a state has other arrays than a learner's own; the lengths of `any_length` may differ."""
     if state.keys() != own.keys():
         raise InvalidArgument(f"state has entries {sorted(state)}, but must have {sorted(own)} for {name}")
     for entry, array in own.items():
