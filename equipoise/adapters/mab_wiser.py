@@ -35,7 +35,7 @@ def _description(name: str, value: Any) -> Config:
     """{"arms": [...], "policy": its name, setting: value, ...}, from a MAB or from such a description."""
     require("a learner of MABWiser", "mabwiser", "skops")
     mab = build_mab(value) if isinstance(value, dict) else value
-    policy = getattr(mab, "learning_policy", None)
+    policy: Any = getattr(mab, "learning_policy", None)
     kind = type(policy).__name__
     if kind not in DETERMINISTIC:
         raise InvalidArgument(f"{name} has the policy {kind}, but must have one of {', '.join(DETERMINISTIC)}")

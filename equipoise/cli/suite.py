@@ -40,10 +40,17 @@ def suite(
     from equipoise.lab.suite.suite import run_suite
 
     folder = out or Path("results") / ("suite-quick" if quick else "suite")
-    wanted = {"instances": split_names(instances), "selectors": split_names(selectors)}
     with open_executor(executor) as cluster, progress_bar() as progress:
-        where = {"jobs": jobs, "executor": cluster}
-        outcome = run_suite(out=folder, **wanted, seeds=seeds, **where, quick=quick, progress=progress)
+        outcome = run_suite(
+            out=folder,
+            instances=split_names(instances),
+            selectors=split_names(selectors),
+            seeds=seeds,
+            jobs=jobs,
+            executor=cluster,
+            quick=quick,
+            progress=progress,
+        )
         progress("drawing", 0.0)
         paths = publish(outcome, folder, docs or (Path("docs") if outcome.is_whole else None))
     print_suite(outcome, paths)

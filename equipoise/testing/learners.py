@@ -389,5 +389,5 @@ def require_same_state(subject: Subject, expected: State, learner: Learner, when
     original = subject.make()
     original.restore({name: array.copy() for name, array in expected.items()})
     for t in range(N_ROUNDS):
-        proposals = [decision_at(subject, each, t)[1] for each in (original, learner)]
-        require_same_proposal(*proposals, f"by states {when}")
+        one, other = (decision_at(subject, each, t)[1] for each in (original, learner))
+        require_same_proposal(one, other, f"by states {when}")

@@ -104,7 +104,8 @@ class TestScikitLearn:
 
     def test_model_that_diverges_says_so(self) -> None:
         learner = Exploring(Sklearn({"class": "linear_model.SGDRegressor"}, dim=DIM), name="mine")
-        learner._model._model.coef_[:] = np.nan
+        model: Any = learner._model
+        model._model.coef_[:] = np.nan
         with pytest.raises(EquipoiseError, match="the model of 'mine' predicts"):
             learner.decide(np.ones((2, DIM)))
 

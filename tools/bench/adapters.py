@@ -77,7 +77,9 @@ def bare_lightgbm() -> Round:
     import lightgbm
 
     settings = {"deterministic": True, "force_row_wise": True, "num_threads": 1, "verbosity": -1}
-    rows, rewards, model = [], [], None
+    rows: list[Array] = []
+    rewards: list[float] = []
+    model: Any = None
 
     def play(actions: Array, number: float, reward: float) -> None:
         nonlocal model
