@@ -2,8 +2,8 @@
 
 LiteLLM asks `async_filter_deployments` which of the healthy deployments may serve a request; the portfolio's action is
 one of them. The reward arrives in the callbacks of success and failure, and belongs to the decision by the id of the
-call, which the caller gives. Here all answers are mock responses, so nothing is sent: the larger model solves more tasks and the smaller one
-costs less, and one learner ignores what kind of task it is.
+call, which the caller gives. Here all answers are mock responses, so nothing is sent: the larger model solves more
+tasks and the smaller one costs less, and one learner ignores what kind of task it is.
 
     pip install equipoise litellm
     LITELLM_LOCAL_MODEL_COST_MAP=True python examples/litellm_routing.py [REQUESTS]

@@ -11,7 +11,6 @@ from typing import TypeVar
 import numpy as np
 
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
-from equipoise.types import AnyArray, State
 
 Subject = TypeVar("Subject")
 Example = TypeVar("Example")
@@ -73,24 +72,6 @@ def always(example: object) -> bool:
 def require(condition: bool, finding: str) -> None:
     if not condition:
         raise AssertionError(finding)
-
-
-def require_same_arrays(expected: State, seen: State, when: str) -> None:
-    require(expected.keys() == seen.keys(), f"state {when} has {sorted(seen)}, not {sorted(expected)}")
-    for name, array in expected.items():
-        finding = first_difference(array, seen[name])
-        require(not finding, f"state {name!r} {when} has {finding}")
-
-
-def first_difference(expected: AnyArray, seen: AnyArray) -> str:
-    """Where two arrays first differ; empty if they are equal."""
-    if expected.dtype != seen.dtype or expected.shape != seen.shape:
-        return f"{seen.dtype} of shape {seen.shape}, not {expected.dtype} of shape {expected.shape}"
-    differs = (expected != seen) & ~((expected != expected) & (seen != seen))
-    if not differs.any():
-        return ""
-    place = tuple(int(index[0]) for index in np.nonzero(differs))
-    return f"{seen[place]!r} at {list(place)}, not {expected[place]!r} ({int(differs.sum())} of {differs.size} differ)"
 
 
 def generator(*key: int) -> np.random.Generator:

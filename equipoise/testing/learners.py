@@ -22,16 +22,8 @@ import numpy as np
 
 from equipoise.learner import ACCEPTS, PROVIDES, AdaptedLearner, Learner, Proposal, accepts, can_be_restored, provides
 from equipoise.learners import Ball
-from equipoise.testing.checks import (
-    always,
-    generator,
-    require,
-    require_error,
-    require_same_arrays,
-    run_checks,
-    size_in_bytes,
-    without,
-)
+from equipoise.testing.checks import always, generator, require, require_error, run_checks, size_in_bytes, without
+from equipoise.testing.comparing import require_plain, require_same_arrays
 from equipoise.types import Action, Array, Context, Outcome, State
 
 N_ROUNDS = 40
@@ -374,12 +366,6 @@ def equal(one: Outcome, other: Outcome) -> bool:
 
 def saved(learner: Learner) -> State:
     return {name: np.array(array) for name, array in learner.state().items()}
-
-
-def require_plain(state: Mapping[str, object]) -> None:
-    for name, array in state.items():
-        plain = isinstance(array, np.ndarray) and not array.dtype.hasobject
-        require(plain, f"state {name!r} is {type(array).__name__}, not an array of numbers")
 
 
 def require_same_state(subject: Subject, expected: State, learner: Learner, when: str) -> None:

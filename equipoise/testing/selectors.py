@@ -25,17 +25,8 @@ from equipoise.certificates import AnyElimination
 from equipoise.compatibility import NEEDS
 from equipoise.errors import EquipoiseError
 from equipoise.selector import Selector, traits_of
-from equipoise.testing.checks import (
-    ERRORS,
-    always,
-    generator,
-    require,
-    require_error,
-    require_same_arrays,
-    run_checks,
-    size_in_bytes,
-)
-from equipoise.testing.learners import require_plain
+from equipoise.testing.checks import ERRORS, always, generator, require, require_error, run_checks, size_in_bytes
+from equipoise.testing.comparing import require_plain, require_same_arrays
 from equipoise.testing.simulated import (
     N_ROUNDS,
     Subject,

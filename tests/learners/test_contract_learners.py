@@ -22,7 +22,7 @@ from equipoise.learners import (
 )
 from equipoise.settings import configurable, setting
 from equipoise.testing import check_learner
-from equipoise.testing.checks import first_difference
+from equipoise.testing.comparing import first_difference
 from equipoise.testing.learners import CHECKS, ContextSource, random_actions
 from tests.episodes import random_trajectory, start_state
 from tests.learners.subjects import EPISODIC, SUBJECTS
