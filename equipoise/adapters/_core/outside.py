@@ -14,12 +14,19 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from equipoise.errors import InvalidArgument
 from equipoise.kernels.streams import LEARNERS, generator_at
 from equipoise.learner import Proposal
-from equipoise.learners._core.base import Named, Ranged, as_matrix, check_entries, check_index, check_layout
+from equipoise.learners._core.base import (
+    Named,
+    Ranged,
+    as_matrix,
+    check_entries,
+    check_index,
+    check_layout,
+    check_lesson,
+)
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import count, non_negative, real
+from equipoise.settings.checks import count
 from equipoise.types import Action, AnyArray, Array, Context, State
 
 
@@ -53,12 +60,11 @@ class OutsideLearner(Named, Ranged):
         raise NotImplementedError  # abstract
 
     def check_reward(self, reward: float, weight: float) -> float:
-        number = real("reward", reward)
-        if weight != 1.0:
-            if "weight" not in self.accepts:
-                raise InvalidArgument(f"weight is {weight!r}, but must be 1 for {self.name}")
-            non_negative("weight", weight)
-        return number
+        return check_lesson(self, reward, weight)
+
+    def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
+        """Learn from the reward of an offered action."""
+        raise NotImplementedError  # abstract
 
     def state(self) -> State:
         """The learned state as a dictionary of arrays."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.streams import LEARNERS, open_stream, seek
-from equipoise.learner import Proposal
+from equipoise.learner import Learner, Proposal
 from equipoise.settings import Configured, configurable, optional, setting
 from equipoise.settings.checks import LARGEST, count, interval, non_negative, real, text
 from equipoise.types import Action, AnyArray, Array, Context, State
@@ -115,12 +115,7 @@ class KernelLearner(Named, Generic[ParamsT, MemoryT]):
         return actions, check_index(action, len(actions))
 
     def check_reward(self, reward: float, weight: float) -> float:
-        number = real("reward", reward)
-        if weight != 1.0:
-            if "weight" not in self.accepts:
-                raise InvalidArgument(f"weight is {weight!r}, but must be 1 for {self.name}")
-            non_negative("weight", weight)
-        return number
+        return check_lesson(self, reward, weight)
 
     def state(self) -> State:
         """The learned state as a dictionary of arrays."""
@@ -180,6 +175,16 @@ def check_layout(state: State, own: State, name: str, any_length: Collection[str
                 f"state {entry!r} of {name} is {given.dtype} of shape {given.shape}, "
                 f"but must be {array.dtype} of shape {array.shape}"
             )
+
+
+def check_lesson(learner: Learner, reward: float, weight: float) -> float:
+    """Return the reward as a number; raise an error if the learner cannot learn from it with this weight."""
+    number = real("reward", reward)
+    if weight != 1.0:
+        if "weight" not in learner.accepts:
+            raise InvalidArgument(f"weight is {weight!r}, but must be 1 for {learner.name}")
+        non_negative("weight", weight)
+    return number
 
 
 def check_index(action: Action, n_actions: int) -> int:
