@@ -144,7 +144,7 @@ def parse(content: Mapping[str, Any]) -> PortfolioConfig:
     if not isinstance(learners, list) or not learners:
         raise InvalidArgument("learner is missing, but there must be at least one [[learner]]")
     parts: Config = {
-        "seed": count("seed", content.get("seed", 0), least=0, most=2**64 - 1),
+        "seed": count("seed", content.get("seed", 0), minimum=0, maximum=2**64 - 1),
         "share_data": boolean("share_data", content.get("share_data", False)),
         "reward": reward,
         "selector": _table("selector", content.get("selector", {})),

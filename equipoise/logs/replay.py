@@ -187,7 +187,7 @@ def replay(
     if not learners:
         raise InvalidArgument("learners is empty, but must have at least one learner")
     names = unique_names([part_name(learner) for learner in learners])
-    tracks = [_Track(learner, log, i, count("seed", seed, least=0), chosen) for i, learner in enumerate(learners)]
+    tracks = [_Track(learner, log, i, count("seed", seed, minimum=0), chosen) for i, learner in enumerate(learners)]
     columns = max(track.n_columns for track in tracks)
     model = Ridge(n_columns(log)) if chosen == "progressive" and n_columns(log) <= MAX_MODEL_COLUMNS else None
     rng, common = np.random.default_rng([seed, 1]), _Columns()

@@ -123,7 +123,7 @@ class LoggedRounds:
 
     def __init__(self, source: Source, *, skip_bad_rows: int = 0, n_actions: int | None = None) -> None:
         self._source, self.name = source, source.name
-        allowed, faults = count("skip_bad_rows", skip_bad_rows, least=0), Faults()
+        allowed, faults = count("skip_bad_rows", skip_bad_rows, minimum=0), Faults()
         self.n_rounds, self.n_actions, self.min_propensity = 0, 0, 1.0
         self.reward_range = (np.inf, -np.inf)
         self.has_pmf = True
@@ -134,7 +134,7 @@ class LoggedRounds:
         if not self.n_rounds:
             raise InvalidArgument(f"{self.name} has no rounds, but must have at least one")
         if n_actions is not None:
-            self.n_actions = count("n_actions", n_actions, least=self.n_actions)
+            self.n_actions = count("n_actions", n_actions, minimum=self.n_actions)
         self.skipped, self.n_skipped = tuple(faults.first), faults.n_faults
         self.n_excluded = source.n_skipped
         self.shared_names, self.offer_names = source.shared_names, source.offer_names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from equipoise import __version__
@@ -80,12 +81,14 @@ class Audit:
         }
 
 
-def run(*, quick: bool = False, jobs: Jobs | None = None, progress: Report = silent) -> Audit:
-    """Perform all tasks. `jobs` is a number of processes or an executor of `concurrent.futures`; `progress` is called
-    with shares of the whole."""
+def run(
+    *, quick: bool = False, jobs: Jobs | None = None, executor: Executor | None = None, progress: Report = silent
+) -> Audit:
+    """Perform all tasks. `jobs` is a number of local processes; `executor`, of `concurrent.futures`, runs tasks
+    elsewhere. `progress` is called with shares of the whole."""
     todo = tasks(quick)
     done: dict[Task, Outcome] = {}
-    with run_tasks(perform, todo, jobs=checked_jobs(jobs), what="the audit") as finished:
+    with run_tasks(perform, todo, jobs=checked_jobs(jobs, executor), what="the audit") as finished:
         for task, outcome in finished:
             done[task] = outcome
             progress(task.subject, 1 / len(todo))

@@ -41,6 +41,7 @@ def late_zeros(seed: int, rounds: int, *, delays: str = "any") -> Iterator[Seen]
         decision = portfolio.decide(context)
         gap = problem.gap(context, decision.action)
         regret += gap
+        assert decision.learner is not None
         lost[decision.learner].append(lost[decision.learner][-1] + gap)
         if problem.respond(context, decision.action, rng):
             portfolio.learn(decision, 1.0)
