@@ -30,7 +30,7 @@ from equipoise import Portfolio, __version__
 from equipoise.lab.experiments import EXPERIMENTS
 from equipoise.lab.runs.runner import run
 from equipoise.learners._core.trajectory import Trajectory
-from tests.recorded_portfolios import KEPT, ROUNDS, VARIANTS, Settlement, Variant, Waiting, play, settle
+from tests.recorded_portfolios import KEPT, ROUNDS, VARIANTS, Decisions, Settlement, Variant, Waiting, play, settle
 
 RECORDED = Path(__file__).parent / "recorded"
 BITS = RECORDED / "bits.json"
@@ -140,13 +140,11 @@ def experiment_record(name: str, folder: Path) -> Record:
     }
 
 
-def portfolio_record(portfolio: Portfolio, decisions: list[tuple[int, Any, float]], digits: int | None) -> Record:
+def portfolio_record(portfolio: Portfolio, decisions: Decisions, digits: int | None) -> Record:
     """Decisions, standing and certificate apart, so that a difference says where it is; plays for the reader."""
     rows = portfolio.standing()
-    certificate, *standing = (
-        {name: value for name, value in part.to_json().items() if name not in ADDED}
-        for part in (portfolio.certificate(), *rows)
-    )
+    parts: list[Any] = [portfolio.certificate(), *rows]
+    certificate, *standing = ({name: v for name, v in part.to_json().items() if name not in ADDED} for part in parts)
     return {
         "decisions": digest_of(decisions, digits),
         "standing": digest_of(standing, digits),

@@ -25,6 +25,7 @@ from equipoise.selectors import (
     RealizedBalancing,
     Uniform,
 )
+from tests.recorders import player
 
 WITHOUT_BOUNDS: list[Any] = [RealizedBalancing, UCB1, D3RB, ED2RB, Uniform]
 
@@ -33,7 +34,7 @@ def played(selector: Any, rounds: int = 200, means: tuple[float, float] = (0.2, 
     portfolio = Portfolio([Constant(0), Constant(0)], selector)
     for _ in range(rounds):
         decision = portfolio.decide(None)
-        portfolio.learn(decision, means[decision.learner])
+        portfolio.learn(decision, means[player(decision)])
     return portfolio
 
 
@@ -73,7 +74,7 @@ def test_an_adversarial_certificate_presumes_the_last_class_and_says_so() -> Non
     offers, regret = np.array([[0.0, 0.0], [0.0, 1.0]]), {"OFUL(d=1)": 0.0, "OFUL(d=2)": 0.0}
     for _ in range(400):
         decision = portfolio.decide(offers)
-        regret[decision.learner_name] += float(decision.action)
+        regret[str(decision.learner_name)] += float(decision.action)
         portfolio.learn(decision, 1.0 - float(decision.action))
     certificate = portfolio.certificate()
     assert certificate.regret_upper < sum(regret.values())

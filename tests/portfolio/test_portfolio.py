@@ -298,7 +298,7 @@ def test_regret_may_come_with_the_reward() -> None:
 def test_the_certificate_counts_the_failure_probability_of_the_trusted_learner_only() -> None:
     """What presumes a bound subtracts nothing for it; a trusted bound that the learner itself claims has its delta."""
     learners = [OFUL(2, delta=0.01), OFUL(2, delta=0.03), OFUL(2, delta=0.05)]
-    bounds = [Observed(), Power(1.0), Observed()]
+    bounds: list[Any] = [Observed(), Power(1.0), Observed()]
     for trusted, learners_delta in ((None, 0.0), (0, 0.01), (1, 0.0), (2, 0.05)):
         selector = BalancedElimination(bounds, delta=0.1, trusted=trusted)
         certificate = Portfolio(learners, selector).certificate()

@@ -219,7 +219,7 @@ def test_the_round_of_an_elimination_can_be_computed_by_hand() -> None:
         assert choice.learner == (t - 1) % 2
         selector.credit(choice, 1.0 - choice.learner)
     (elimination,) = selector.eliminations
-    assert elimination.round == 71
+    assert elimination.round == 71 and isinstance(elimination, Elimination)
     assert (elimination.learner.index, elimination.learner.plays, elimination.learner.reward_sum) == (1, 35, 0.0)
     assert (elimination.witness.index, elimination.witness.plays, elimination.witness.reward_sum) == (0, 36, 36.0)
     assert f"{elimination.learner.radius / 35:.4f} {elimination.witness.radius / 36:.4f}" == "0.5010 0.4943"

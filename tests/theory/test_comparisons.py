@@ -19,6 +19,7 @@ from equipoise.learners import OFUL, UCB, Constant
 from equipoise.selectors import BalancedElimination, Corral, EpochBalancing, RealizedBalancing, Uniform
 from equipoise.storage.files import digest
 from tests.radii import mixture_radius
+from tests.recorders import player
 from tests.theory.alterations import altered
 
 MEANS = (0.3, 0.4, 0.9)
@@ -101,7 +102,7 @@ def broken_runs(setting: str, factor: float, runs: int = 25, rounds: int = 200) 
             x = int(rng.random() < 0.5)
             offers = np.eye(4)[2 * x : 2 * x + 2] if setting == "shared" else None
             decision = portfolio.decide(offers)
-            regrets[decision.learner].append(float(means[x].max() - means[x][decision.action]))
+            regrets[player(decision)].append(float(means[x].max() - means[x][decision.action]))
             reward = float(rng.random() < means[x][decision.action])
             if setting == "late":
                 late.learn(decision, reward, t)
