@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from equipoise import Elimination
 from equipoise.bounds import Bound, Custom, LinearSqrt, Observed, Power, SqrtLog
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownDecision
 from equipoise.learner import Proposal
