@@ -28,8 +28,9 @@ from equipoise.certificates.fields import (
     text,
     whole,
 )
+from equipoise.certificates.radii import radius_of, total_delta
 from equipoise.certificates.wording import confidence_text
-from equipoise.confidence import RADII, RADIUS_VERSIONS, make_radius, radius_alpha, radius_shares, radius_sum
+from equipoise.confidence import RADII, RADIUS_VERSIONS, radius_alpha, radius_shares, radius_sum
 from equipoise.errors import InvalidArgument
 from equipoise.types import Config, Plain
 
@@ -167,7 +168,7 @@ def from_record(record: Mapping[str, Plain]) -> Comparison:
         Side(**{key: value for key, value in record[name].items() if key != "name"}) for name in ("learner", "other")
     )
     low, high = record["reward_range"]
-    return Comparison(learner, other, high - low, record["delta"], record["contexts"], record["radius_scale"] >= 1)
+    return Comparison(learner, other, high - low, total_delta(record), record["contexts"], record["radius_scale"] >= 1)
 
 
 def describe(record: Mapping[str, Plain]) -> str:
@@ -208,20 +209,13 @@ def mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
         return [f"shares is {record['shares']}, but its radius uses another number"]
     try:
         alpha = radius_alpha(record["n_learners"], record["delta"], record["shares"])
-        rule = make_radius(
-            record["radius"],
-            n_learners=record["n_learners"],
-            delta=record["delta"],
-            separate_lower=separate_lower,
-            extra_events=extra_events,
-            version=record["radius_version"],
-            width=high - low,
-            noise=record["noise"],
-            contexts=record["contexts"],
-            scale=record["radius_scale"],
-        )
         stated = from_record(record)
-        radii = {name: radius_sum(rule, record[name]["plays"]) for name in SIDES}
+        radii = {
+            name: radius_sum(
+                radius_of(record, record[name]["index"], separate_lower=separate_lower), record[name]["plays"]
+            )
+            for name in SIDES
+        }
         mean_radius = sum(radii[name] / record[name]["plays"] for name in SIDES)
         ends = [min(max(stated.difference + sign * mean_radius, low - high), high - low) for sign in (-1, 1)]
     except (InvalidArgument, ArithmeticError, ValueError, KeyError):

@@ -51,8 +51,9 @@ from equipoise.certificates.fields import (
     true,
     whole,
 )
+from equipoise.certificates.radii import radius_of, total_delta
 from equipoise.certificates.wording import confidence_text
-from equipoise.confidence import RADII, RADIUS_VERSIONS, lower_sum, make_radius, radius_alpha, radius_shares, upper_sum
+from equipoise.confidence import RADII, RADIUS_VERSIONS, lower_sum, radius_alpha, radius_shares, upper_sum
 from equipoise.errors import InvalidArgument, UnreadableFile
 from equipoise.storage.files import digest
 from equipoise.types import Plain
@@ -142,6 +143,8 @@ def comparison_record(
 def _about(selector: Provable) -> Record:
     """What a record of version 3 says about the radius."""
     about: Record = {"shares": int(selector.shares), "radius_version": RADIUS_VERSIONS[selector.radius]}
+    if n_late := getattr(selector, "pool_size", selector.n_learners) - selector.n_learners:
+        about["n_late"] = int(n_late)
     return about | ({"same_round": True} if getattr(selector, "same_round", False) else {})
 
 
@@ -181,10 +184,10 @@ def _proof(elimination: Elimination, learner_names: Sequence[str], selector: Pro
         },
     }
     about, as_at_first = _about(selector), selector.radius in FIRST_RADII
-    if selector.shares == TWO_SIDED and as_at_first:
+    if selector.shares == TWO_SIDED and as_at_first and "n_late" not in about:
         return sides
     sides["learner"]["spread"], sides["witness"]["spread"] = float(learner.spread), float(witness.spread)
-    if as_at_first and "same_round" not in about:
+    if as_at_first and not {"same_round", "n_late"} & about.keys():
         return {"shares": selector.shares, **sides}
     return {**about, **sides}
 
@@ -207,6 +210,7 @@ def verify_record(record: object) -> list[str]:
     if version == 3:
         optional["radius_version"] = whole
         optional |= {"same_round": true} if "same_round" in record else {}
+        optional |= {"n_late": whole} if "n_late" in record else {}
     if kind is not None:
         sides = kind.SIDES
         optional |= kind.FIELDS
@@ -261,7 +265,7 @@ def describe_elimination(record: Mapping[str, Plain]) -> str:
     total = "{reward_sum:,.1f} + {regret_bound:,.1f} + {radius:,.1f}".format(**learner)
     return (
         f"In round {record['round']:,} of seed {record['seed']}, {learner['name']} was eliminated with confidence "
-        f"{confidence_text(record['delta'])}: if its bound of {learner['regret_bound']:,.1f} on the regret of its "
+        f"{confidence_text(total_delta(record))}: if its bound of {learner['regret_bound']:,.1f} on the regret of its "
         f"{learner['plays']:,} plays held, the best expected reward would be at most ({total}) / {learner['plays']:,} "
         f"= {learner['mean_upper']:.{places}f}, but {witness['name']} shows that it is at least "
         f"({witness['reward_sum']:,.1f} − {witness['radius']:,.1f}) / {witness['plays']:,} = "
@@ -294,11 +298,12 @@ _SHARPER_SIDES = {side: {**fields, "spread": number} for side, fields in _SIDES.
 
 def _common_faults(record: Mapping[str, Plain], sides: Iterable[str]) -> list[str]:
     low, high = record["reward_range"]
-    n_learners = record["n_learners"]
+    n_learners, n_late = record["n_learners"], record.get("n_late", 0)
     rules = [
         ("seed", record["seed"], record["seed"] >= 0, "at least 0"),
         ("delta", record["delta"], 0 < record["delta"] < 1, "in (0, 1)"),
-        ("n_learners", n_learners, n_learners >= 2, "at least 2"),
+        ("n_learners", n_learners, n_learners >= 2 or n_late >= 1, "at least 2"),
+        ("n_late", n_late, n_late >= 0, "at least 0"),
         (
             "radius_scale",
             record["radius_scale"],
@@ -310,7 +315,8 @@ def _common_faults(record: Mapping[str, Plain], sides: Iterable[str]) -> list[st
     ]
     for side in (side for side in sides if side != "epoch"):
         index = record[side]["index"]
-        rules.append((f"{side}.index", index, 0 <= index < n_learners, f"from 0 to n_learners − 1 = {n_learners - 1}"))
+        last = n_learners + n_late - 1
+        rules.append((f"{side}.index", index, 0 <= index <= last, f"from 0 to n_learners + n_late − 1 = {last}"))
     return rule_faults(rules)
 
 
@@ -348,20 +354,11 @@ def _mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
         return [f"shares is {shares}, but its radius uses another number"]
     try:
         alpha = radius_alpha(record["n_learners"], record["delta"], shares)
-        rule = make_radius(
-            record["radius"],
-            n_learners=record["n_learners"],
-            delta=record["delta"],
-            width=high - low,
-            noise=record["noise"],
-            contexts=record["contexts"],
-            scale=record["radius_scale"],
-            separate_lower=separate_lower,
-            extra_events=extra_events,
-            version=record.get("radius_version", 1),
+        rule, witness_rule = (
+            radius_of(record, side["index"], separate_lower=separate_lower) for side in (learner, witness)
         )
         radius = upper_sum(rule, n, learner.get("spread", 0.0), bound)
-        witness_radius = lower_sum(rule, witness_n, witness.get("spread", 0.0))
+        witness_radius = lower_sum(witness_rule, witness_n, witness.get("spread", 0.0))
         mean_upper = (learner["reward_sum"] + bound + radius) / n
         mean_lower = (witness["reward_sum"] - witness_radius) / witness_n
     except (InvalidArgument, ArithmeticError, ValueError, KeyError):

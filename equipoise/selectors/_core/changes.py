@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.bounds import BOUNDS, Bound, Custom, Observed, bound_of
+from equipoise.certificates.radii import late_share
 from equipoise.confidence import Confidence, radius_sum
 from equipoise.errors import InvalidArgument
 from equipoise.selectors._core.evidence import Params as EvidenceParams
@@ -140,7 +141,7 @@ class Changing(SelectorParts[P, S, D]):
 
     def _add_row(self, bound: Bound | None, round_: int) -> None:
         i, width = self.pool_size, self.reward_range[1] - self.reward_range[0]
-        share = self.late_share(len(self._late))
+        share = late_share(self.delta, len(self._late))
         # The share of one of M + 1 accounts.
         confidence = self._make_confidence(self.n_learners, share * (self.n_learners + 1))
         self.evidence.accounts.append(open_state([] if bound is None else [bound], 1, width).accounts[0])
@@ -151,10 +152,6 @@ class Changing(SelectorParts[P, S, D]):
         self._ledger.add_learner(isinstance(bound, Observed))
         self._late[i] = Late(round_, share, confidence, self._params_with(confidence))
         self._grow()
-
-    def late_share(self, j: int) -> float:
-        """What the j-th learner that is added later, from 0, spends in addition to delta."""
-        return self.delta / ((j + 1) * (j + 2))
 
     def _grow(self) -> None:
         """Add the rows of a new learner to the selector's own state."""
