@@ -102,7 +102,7 @@ class Reference:
         return chosen
 
     def credit(self, played: Round, reward: float) -> None:
-        """Resolve a play. It may complete several at once; they are booked one by one, each followed by the test."""
+        """Resolve a play. It may complete several at once; they are credited one by one, each followed by the test."""
         i = played.learner
         before = len(resolved(self.plays(i)))
         played.reward = reward

@@ -24,7 +24,7 @@ from equipoise.portfolio.members import Member, describe_error
 from equipoise.portfolio.proposals import InvalidProposal, check_proposal, n_offers
 from equipoise.portfolio.snapshots import SavedPolicies
 from equipoise.selector import Choice, Selector, traits_of
-from equipoise.types import Context
+from equipoise.types import Context, State
 
 SUBSTITUTES = 4 << 20  # lanes of the random streams for the choice of substitutes
 
@@ -67,6 +67,7 @@ class Chooser:
         self._stream, self._policies = stream, policies
         self._randomized = traits_of(selector).randomized
         self._lower = "lower" in selector.needs
+        self._keeps_policies = "snapshots" in selector.needs
         self.asks_all = bool({"actions", "weight"} & selector.needs)
         self._takes_available = "available" in inspect.signature(selector.choose).parameters
         self.wants_propensities = self.asks_all
@@ -117,13 +118,14 @@ class Chooser:
     ) -> Turn | None:
         """The chosen learner proposes; if it fails, another one is chosen. None if nobody is left."""
         n_actions, attempt = n_offers(context), 0
+        before: State | None = None
         while available is None or available:
             if self._randomized:
                 seek(self._stream, SUBSTITUTES + attempt if attempt else SELECTOR, round_)
             probabilities = self.probabilities(available) if self.wants_propensities else None
             choice = self._choose(available)
             if choice is None:
-                return None
+                break
             i = choice.learner
             if restricted and not self.independent:
                 choice = choice._replace(evidence=False)
@@ -136,6 +138,8 @@ class Chooser:
                 self._selector.observe(choice, {i: proposal})
             except Exception as error:
                 self._selector.withdraw(choice)
+                if self._keeps_policies and before is None:
+                    before = self._selector.state()  # a substitute for a stored policy cannot be taken back
                 failures.append(_failure(i, error))
                 available = tuple(j for j in (self._selector.active if available is None else available) if j != i)
                 restricted, attempt = True, attempt + 1
@@ -144,6 +148,8 @@ class Chooser:
                 self._selector.withdraw(choice)
                 raise
             return Turn(choice, proposal, {i: proposal}, available, probabilities, failures)
+        if before is not None:
+            self._selector.restore(before)
         return None
 
     def _turn_of_all(

@@ -11,8 +11,9 @@ from equipoise.errors import NoLearnerAvailable
 from equipoise.features import Offers
 from equipoise.kernels.streams import seek
 from equipoise.learner import Proposal
-from equipoise.portfolio import folding, health, propensities
+from equipoise.portfolio import health, propensities
 from equipoise.portfolio.choosing import Nobody, Turn
+from equipoise.portfolio.decided import decided, failures_of
 from equipoise.portfolio.decisions import Decision
 from equipoise.portfolio.members import describe_error
 from equipoise.portfolio.proposals import n_offers
@@ -135,13 +136,13 @@ class Deciding(PortfolioState):
         self._open_ticket(ticket)
         if self._listeners.any:
             key = decision.id if digest else None
-            self._emit("decided", folding.decided(decision, ticket, turn, digest), key=key)
+            self._emit("decided", decided(decision, ticket, turn, digest), key=key)
         if isinstance(turn, Turn) and not turn.failures:
             for i in turn.proposals:
                 self._members[i].succeeded_deciding()
         elif turn is not None:
             self._counts.fallbacks += isinstance(turn, Nobody)
-            self._count_answers(turn.proposals if isinstance(turn, Turn) else (), folding.failures_of(turn))
+            self._count_answers(turn.proposals if isinstance(turn, Turn) else (), failures_of(turn))
         if ticket.round % REPORTED_EVERY == 0:
             health.report_blocked(self)
 

@@ -1,4 +1,4 @@
-"""State = fold of events: what an event must hold, and how it is folded into a portfolio.
+"""State = fold of events: how an event is folded into a portfolio.
 
 What was decided is taken from the event: the selector opens the logged play, and no learner is asked. Learners learn
 what they learned, in the order of the events; lessons that failed are not taught.
@@ -8,74 +8,52 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from equipoise.errors import InvalidArgument
 from equipoise.learner import MinimalLearner, Proposal
 from equipoise.portfolio import lifecycle
-from equipoise.portfolio.choosing import Nobody, Turn
+from equipoise.portfolio.deciding import Deciding
 from equipoise.portfolio.decisions import Decision
 from equipoise.portfolio.events import Event
-from equipoise.portfolio.members import describe_error
+from equipoise.portfolio.settling import Settling
 from equipoise.portfolio.teaching import Failures
 from equipoise.portfolio.tickets import Ticket
 from equipoise.selector import Choice, replay
-from equipoise.types import Config, Plain
-
-if TYPE_CHECKING:
-    from equipoise.portfolio.portfolio import Portfolio
+from equipoise.types import Plain
 
 VERSION = 1
 
 
-def failures_of(turn: Turn | Nobody | None) -> list[tuple[int, str]]:
-    """The failures that count against learners: not an invalid context that nobody could use."""
-    if turn is None:
-        return []
-    played = isinstance(turn, Turn)
-    return [(i, describe_error(error)) for i, error, callers in turn.failures if played or not callers]
+class Foldable(Deciding, Settling, lifecycle.Lifecycle):
+    """A portfolio into which events can be folded."""
+
+    def apply(self, event: Event, learner: MinimalLearner | None = None) -> None:
+        """Fold an event into the state, as recovery from a log does; see `equipoise.portfolio.events`.
+
+        A learner that was added and whose class is not registered must be given as `learner`, as it was then.
+        """
+        with self._lock:
+            fold(self, event, learner)
 
 
-def decided(decision: Decision, ticket: Ticket, turn: Turn | Nobody | None, digest: str) -> Config:
-    """The data of a decided round."""
-    asked = turn if isinstance(turn, Turn) else None
-    return {
-        "id": decision.id,
-        "round": ticket.round,
-        "learner": decision.learner,
-        "name": decision.learner_name,
-        "action": ticket.action,
-        "action_id": decision.action_id,
-        "context": ticket.context,
-        "digest": digest,
-        "choice": None if ticket.choice is None else tuple(ticket.choice),
-        "probabilities": (decision.learner_probability, decision.action_probability, decision.propensity),
-        "proposals": {} if asked is None else {j: tuple(proposal) for j, proposal in asked.proposals.items()},
-        "available": None if asked is None else asked.available,
-        "regret": ticket.regret,
-        "agreed": ticket.agreed,
-        "failures": failures_of(turn),
-        "fallback": isinstance(turn, Nobody),
-    }
-
-
-def apply(portfolio: Portfolio, event: Event, learner: MinimalLearner | None) -> None:
+def fold(portfolio: Foldable, event: Event, learner: MinimalLearner | None) -> None:
     """Fold an event into a portfolio; `learner` is the one that was added, if it cannot be rebuilt."""
     if event.derived:
         return
     if event.version != VERSION:
         raise InvalidArgument(f"event {event.kind!r} has version {event.version}, but this release folds {VERSION}")
-    fold = FOLDS.get(event.kind)
-    if fold is None:
+    apply = FOLDS.get(event.kind)
+    if apply is None:
         raise InvalidArgument(f"event has kind {event.kind!r}, but must be one of {', '.join(FOLDS)}")
     portfolio._admit(event.time)
     if learner is not None:
         portfolio.add_learner(learner, bound=lifecycle.bound_from(event.data["bound"]))
     else:
-        fold(portfolio, event.data)
+        apply(portfolio, event.data)
 
 
-def _decided(portfolio: Portfolio, data: Mapping[str, Plain]) -> None:
+def _decided(portfolio: Foldable, data: Mapping[str, Plain]) -> None:
     choice = None if data["choice"] is None else Choice(*data["choice"])
     proposals = {int(j): Proposal(*proposal) for j, proposal in data["proposals"].items()}
     if choice is not None:
@@ -112,7 +90,7 @@ def _decided(portfolio: Portfolio, data: Mapping[str, Plain]) -> None:
     portfolio._count_answers(tuple(proposals), data["failures"])
 
 
-def _rewarded(portfolio: Portfolio, data: Mapping[str, Plain]) -> None:
+def _rewarded(portfolio: Foldable, data: Mapping[str, Plain]) -> None:
     ticket = portfolio._open[data["id"]]
     if "part" in data:
         portfolio._add_reward(ticket, data["part"], data["reward"], data["outcome"])
@@ -121,15 +99,15 @@ def _rewarded(portfolio: Portfolio, data: Mapping[str, Plain]) -> None:
         portfolio._settle(ticket, "rewarded", data["reward"], data.get("regret", nan), data["outcome"], failures)
 
 
-def _expired(portfolio: Portfolio, data: Mapping[str, Plain]) -> None:
+def _expired(portfolio: Foldable, data: Mapping[str, Plain]) -> None:
     portfolio._expire_ticket(portfolio._open[data["id"]], _failures(data))
 
 
-def _withdrawn(portfolio: Portfolio, data: Mapping[str, Plain]) -> None:
+def _withdrawn(portfolio: Foldable, data: Mapping[str, Plain]) -> None:
     portfolio._withdraw(portfolio._open[data["id"]], _failures(data))
 
 
-def _retried(portfolio: Portfolio, data: Mapping[str, Plain]) -> None:
+def _retried(portfolio: Foldable, data: Mapping[str, Plain]) -> None:
     portfolio._retry(_failures(data))
 
 
@@ -137,11 +115,11 @@ def _failures(data: Mapping[str, Plain]) -> Failures:
     return {(learner, round_): error for learner, round_, error in data["failed"]}
 
 
-def _added(portfolio: Portfolio, data: Mapping[str, Plain]) -> None:
+def _added(portfolio: Foldable, data: Mapping[str, Plain]) -> None:
     portfolio.add_learner(lifecycle.rebuilt(data["learner"]), bound=lifecycle.bound_from(data["bound"]))
 
 
-def _reconfigured(portfolio: Portfolio, data: Mapping[str, Plain]) -> None:
+def _reconfigured(portfolio: Foldable, data: Mapping[str, Plain]) -> None:
     portfolio.reconfigure(**data["changes"])
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, NamedTuple
+from math import inf
+from typing import NamedTuple
 
+from equipoise.certificates import Certificate, Standing
 from equipoise.portfolio.members import Member
+from equipoise.portfolio.state import PortfolioState
 from equipoise.portfolio.tickets import Ticket
 from equipoise.types import Config
-
-if TYPE_CHECKING:
-    from equipoise.portfolio.portfolio import Portfolio
-    from equipoise.portfolio.state import PortfolioState
 
 REPORTED_FROM = 100  # held-up rewards for which it is worth a line in the log
 
@@ -26,7 +25,7 @@ class Blocking(NamedTuple):
     what: str  # "evidence" or "lessons"
 
 
-def health(portfolio: Portfolio) -> Config:
+def health(portfolio: PortfolioState) -> Config:
     """Open, overdue and blocking decisions, failures, and where time went."""
     tickets = list(portfolio._open.values())
     oldest = tickets[0] if tickets else None
@@ -46,7 +45,7 @@ def health(portfolio: Portfolio) -> Config:
             }
             for i, ticket, held_up, what in blocking(portfolio)
         ],
-        "failed_lessons": len(portfolio.failed_lessons),
+        "failed_lessons": len(portfolio._teaching.failed_lessons),
         "forgotten_lessons": portfolio._teaching.forgotten,
         "learners": [_learner(portfolio, i, member) for i, member in enumerate(portfolio._members)],
     }
@@ -59,7 +58,7 @@ def _age(portfolio: PortfolioState, ticket: Ticket) -> Config:
     return age
 
 
-def _learner(portfolio: Portfolio, i: int, member: Member) -> Config:
+def _learner(portfolio: PortfolioState, i: int, member: Member) -> Config:
     return {
         "name": member.name,
         "state": _state(portfolio, i, member),
@@ -71,7 +70,7 @@ def _learner(portfolio: Portfolio, i: int, member: Member) -> Config:
     }
 
 
-def _state(portfolio: Portfolio, i: int, member: Member) -> str:
+def _state(portfolio: PortfolioState, i: int, member: Member) -> str:
     if member.learner is None:
         return "removed"
     if i not in portfolio._selector.active:
@@ -111,15 +110,15 @@ def report_blocked(portfolio: PortfolioState) -> None:
     portfolio._reported = {(round_, what) for round_, what in portfolio._reported if round_ in still_open}
 
 
-def describe(portfolio: Portfolio, reward_range: tuple[float, float]) -> str:
+def describe(portfolio: PortfolioState, certificate: Certificate, standing: Sequence[Standing]) -> str:
     """Certificate and standing in sentences."""
-    certificate, names = portfolio.certificate(), portfolio.learner_names
+    names = [member.name for member in portfolio._members]
     lines = [certificate.describe(names)]
     unplayed = portfolio._counts.unplayed
     if unplayed:
         lines.append(f"No learner played {unplayed:,} of these rounds: fallback or exploration.")
-    for row in portfolio.standing():
-        line = row.describe(names[row.learner], certificate, reward_range)
+    for row in standing:
+        line = row.describe(names[row.learner], certificate, portfolio._traits.reward_range or (-inf, inf))
         state = _state(portfolio, row.learner, portfolio._members[row.learner])
-        lines.append(line if state in ("active", "eliminated") else f"{line} It is {state}.")
+        lines.append(line if state in ("active", "eliminated", "removed") else f"{line} It is {state}.")
     return "\n".join(lines)

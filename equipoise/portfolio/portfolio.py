@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from math import inf
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self
@@ -23,15 +22,14 @@ from equipoise.certificates import Certificate, Comparison, Standing
 from equipoise.compatibility import check_compatible, check_learners, check_selector
 from equipoise.errors import InvalidArgument
 from equipoise.learner import MinimalLearner
-from equipoise.portfolio import folding, health, saving
+from equipoise.portfolio import health, saving
 from equipoise.portfolio.claims import claim
-from equipoise.portfolio.deciding import Deciding
 from equipoise.portfolio.decisions import Decision
-from equipoise.portfolio.events import Callback, Event, Listeners
+from equipoise.portfolio.events import Callback, Listeners
+from equipoise.portfolio.folding import Foldable
 from equipoise.portfolio.ids import ID, check_caller_id, context_digest
-from equipoise.portfolio.lifecycle import Lifecycle
 from equipoise.portfolio.rewards import check_key
-from equipoise.portfolio.settling import Settling, id_of
+from equipoise.portfolio.settling import id_of
 from equipoise.portfolio.teaching import Lesson, check_no_lesson
 from equipoise.portfolio.tickets import copy_if_mutable
 from equipoise.selector import Selector, compare_learners, configure
@@ -43,7 +41,7 @@ EXPIRED_PER_CALL = 8  # at most so many overdue decisions are closed by each cal
 
 
 @with_old_methods
-class Portfolio(Deciding, Settling, Lifecycle):
+class Portfolio(Foldable):
     """Several learners and the selector that chooses among them.
 
     Safe for use by several threads: calls wait for each other. Decisions are plain values and may be passed between
@@ -329,7 +327,7 @@ class Portfolio(Deciding, Settling, Lifecycle):
     def describe(self) -> str:
         """Certificate and standing in sentences, one line for the certificate and one for each learner."""
         with self._lock:
-            return health.describe(self, self._traits.reward_range or (-inf, inf))
+            return health.describe(self, self.certificate(), self.standing())
 
     def to_json(self) -> Config:
         """Certificate and standing as plain data."""
@@ -352,14 +350,6 @@ class Portfolio(Deciding, Settling, Lifecycle):
         """Try to teach the failed lessons again, the oldest first; returns how many succeeded."""
         with self._lock:
             return self._retry(None)
-
-    def apply(self, event: Event, learner: MinimalLearner | None = None) -> None:
-        """Fold an event into the state, as recovery from a log does; see `equipoise.portfolio.events`.
-
-        A learner that was added and whose class is not registered must be given as `learner`, as it was then.
-        """
-        with self._lock:
-            folding.apply(self, event, learner)
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file, including open decisions; if that fails, an old file remains unchanged."""

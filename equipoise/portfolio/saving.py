@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from equipoise.learner import MinimalLearner
 from equipoise.portfolio.counts import Counts
 from equipoise.portfolio.deadlines import deadline_to_plain
 from equipoise.portfolio.events import logger
+from equipoise.portfolio.state import PortfolioState
 from equipoise.portfolio.tickets import Ticket
 from equipoise.selector import Selector
 from equipoise.storage.parts import describe_part, rebuild_learners, rebuild_selector
 from equipoise.types import Config, Plain
 
-if TYPE_CHECKING:
-    from equipoise.portfolio.portfolio import Portfolio
-
-AnyPortfolio = TypeVar("AnyPortfolio", bound="Portfolio")
+AnyPortfolio = TypeVar("AnyPortfolio", bound=PortfolioState)
 
 
-def state(portfolio: Portfolio) -> Config:
+def state(portfolio: PortfolioState) -> Config:
     """Everything: settings, learned state, open decisions."""
     return {
         "learners": [

@@ -22,13 +22,6 @@ from equipoise.types import Outcome, Plain
 class Settling(PortfolioState):
     """Settles rounds; what comes from outside was validated."""
 
-    def _is_overdue(self, ticket: Ticket) -> bool:
-        if self.deadline is None:
-            return False
-        if isinstance(self.deadline, float):
-            return ticket.time + self.deadline < self._time
-        return ticket.round + self.deadline < self._round
-
     def _find(self, decision: Decision | ID) -> Ticket | None:
         """The open ticket of a decision; None if there is none. Raises an error if they do not match."""
         id_ = id_of(decision)

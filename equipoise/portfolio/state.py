@@ -113,6 +113,13 @@ class PortfolioState:
             self._time = at
         return self._time
 
+    def _is_overdue(self, ticket: Ticket) -> bool:
+        if self.deadline is None:
+            return False
+        if isinstance(self.deadline, float):
+            return ticket.time + self.deadline < self._time
+        return ticket.round + self.deadline < self._round
+
     @property
     def _width(self) -> float:
         low, high = self._traits.reward_range or (0.0, 1.0)

@@ -1,7 +1,4 @@
-"""Checks that every selector must pass, yours included.
-
-Each check is a function whose name says what it checks. The checks use the simulated learners of
-`equipoise.testing.simulated`.
+"""Checks that every selector must pass, yours included, with the simulated learners of `equipoise.testing.simulated`.
 
 >>> from equipoise.bounds import Power
 >>> from equipoise.selectors import BalancedElimination
@@ -47,8 +44,7 @@ from equipoise.testing.simulated import (
     state_of,
 )
 
-N_ROUNDS_FOR_MEMORY = 400
-N_PENDING = 30
+N_ROUNDS_FOR_MEMORY, N_PENDING = 400, 30
 ABSURD = (nan, inf, -inf, 1e155, None, "1")
 
 

@@ -44,7 +44,7 @@ def finish(portfolio: Portfolio, decision: Any) -> float:
     return MEANS[0] - MEANS[action]
 
 
-def booked(portfolio: Portfolio) -> float:
+def bound_of_first(portfolio: Portfolio) -> float:
     return float(portfolio.selector.evidence.accounts[0].booked_bound)
 
 
@@ -64,7 +64,7 @@ def test_the_observed_bound_covers_episodes_that_were_decided_before_any_of_thei
     for decision in opened if order == "in order" else reversed(opened):
         lost += finish(portfolio, decision)
     assert lost == pytest.approx(1350.0)
-    assert booked(portfolio) >= lost
+    assert bound_of_first(portfolio) >= lost
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -113,7 +113,7 @@ def test_a_saved_portfolio_keeps_the_plans_of_open_episodes(tmp_path: Any) -> No
             portfolio = Portfolio.load(tmp_path / "portfolio.eqp")
         for decision in opened:
             finish(portfolio, decision)
-        bounds.append(booked(portfolio))
+        bounds.append(bound_of_first(portfolio))
     assert bounds[0] == bounds[1] > 0
 
 

@@ -174,7 +174,8 @@ def test_the_last_learner_plays_on_alone_and_inconsistency_is_stated() -> None:
     assert not certificate.consistent
     assert certificate.regret_upper == 400
     assert certificate.describe() == (
-        "With confidence 0.95, all active learners are misspecified: the rewards contradict them."
+        "With confidence 0.95, the class of learner 0, which contains all others, lacks the true model: the rewards "
+        "contradict it."
     )
 
 
@@ -263,7 +264,7 @@ class OnlyAnAction(OFUL):
         ([OFUL(2), OFUL(4, scale=0.5, name="bold")], "learner 'bold' has scale = 0.5 after"),
         ([OFUL(2, misspecification=0.1), OFUL(4, name="exact")], "learner 'exact' has misspecification = 0 after"),
         (
-            [OFUL(2, reward_range=(-1.0, 1.0)), OFUL(4, name="narrow")],
+            [OFUL(2, reward_range=(-1.0, 1.0), noise=0.5), OFUL(4, name="narrow")],
             "learner 'narrow' has reward_range (0, 1), but it must contain (-1, 1) of",
         ),
         ([OFUL(2), UCB(4, name="armed")], "learner 'armed' has no model_class(), but must state what it presumes"),

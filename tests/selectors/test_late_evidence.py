@@ -27,7 +27,7 @@ from tools.studies.late_rewards import (
 
 DELTA = 0.05
 FALSE_ALARM = 1e-6  # probability that a true claim is rejected, were it false in exactly a delta share of runs
-RUNS, ROUNDS, WINDOW = 40, 400, 20
+RUNS, ROUNDS, WINDOW = 40, 700, 20
 
 
 def broken_runs(delay_of: Callable[[np.random.Generator, float, float], int]) -> int:

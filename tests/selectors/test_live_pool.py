@@ -31,7 +31,7 @@ class Run:
     """The selector and the reference side by side."""
 
     def __init__(self, bounds: list[Bound], window: int, scale: float) -> None:
-        self.selector = BalancedElimination(bounds, delta=0.3, radius_scale=scale)
+        self.selector = BalancedElimination(bounds, delta=0.3, radius="stitched", radius_scale=scale)
         if window:
             self.selector.configure(delays="exogenous", window=window)
         self.reference = LiveReference(bounds, 0.3, (0.0, 1.0), window, scale)

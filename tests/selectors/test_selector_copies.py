@@ -27,7 +27,7 @@ from equipoise.selectors import (
     StochasticEXP3P,
 )
 from equipoise.storage.archive import unpack
-from equipoise.storage.migrations import selector_state_0_1
+from equipoise.storage.migrations import SINCE_VERSION_3, selector_state_0_1
 from tests.selectors.subjects import CLASSES, SUBJECTS, UNSPACED
 
 RELEASE = Path(__file__).parents[1] / "recorded" / "release-0.1.0" / "portfolios"
@@ -204,6 +204,7 @@ def test_selectors_of_release_0_1_are_migrated(path: Path) -> None:
     name, config, state = selector_state_0_1(saved["class"], saved["config"], saved["state"])
     if any(bound["bound"] == "Custom" for bound in config.get("bounds") or ()):
         pytest.skip("a function of the user's own is not in the file")
+    config = {**SINCE_VERSION_3.get(name, {}), **config}
     selector = SELECTORS[name].from_config(config)
     assert selector.config() == config
     selector.restore(state)

@@ -153,7 +153,7 @@ def draw(environment: Environment, seed: int, n_rounds: int) -> Draws:
 
 def selector_for(environment: Environment, radius_scale: float = 1.0) -> BalancedElimination:
     return BalancedElimination(
-        environment.bounds, delta=DELTA, contexts=environment.contexts, radius_scale=radius_scale
+        environment.bounds, delta=DELTA, contexts=environment.contexts, radius="stitched", radius_scale=radius_scale
     )
 
 

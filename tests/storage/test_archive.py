@@ -89,18 +89,20 @@ class Color(IntEnum):
 REFUSED: list[tuple[Any, str]] = [
     (object(), "value is a object"),
     ([1, {"a": (2, {3})}], "value[1]['a'][1] is a set"),
-    (b"bytes", "value is a bytes"),
+    (bytearray(b"bytes"), "value is a bytearray"),
     (1j, "value is a complex"),
     (np.complex128(1j), "value is a complex128"),
     (np.longdouble(1.5), "value is a longdouble"),
     (np.datetime64("2020-01-01"), "value is a datetime64"),
     (np.array([None]), "value is a ndarray"),
-    (np.array(["a"]), "value is a ndarray"),
+    (np.array([b"a"]), "value is a ndarray"),
     (np.array([1j]), "value is a ndarray"),
     (np.ma.masked_array([1.0, 2.0], [False, True]), "value is a MaskedArray"),
     (Pair(1, 2), "value is a Pair"),
     (OrderedDict(a=1), "value is a OrderedDict"),
-    ({1: 2}, "value is a dict"),
+    ({1.5: 2}, "value is a dict"),
+    ({(1, 2): 2}, "value is a dict"),
+    ({True: 2}, "value is a dict"),
     (np.dtype("f8"), "value is a Float64DType"),
 ]
 
@@ -109,8 +111,16 @@ REFUSED: list[tuple[Any, str]] = [
 def test_what_would_come_back_as_something_else_is_refused(value: Any, message: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         pack(value)
-    rule = "must be a number, a string, an array of numbers, or a list, tuple or dict with string keys of these"
-    assert str(caught.value) == f"{message}, but {rule}"
+    rule = "must be a number, a string, bytes, an array of numbers or strings, or a list, tuple or dict of these"
+    assert str(caught.value) == f"{message}, but {rule} (with strings or whole numbers as keys)"
+
+
+@pytest.mark.parametrize("value", [b"", b"a\x00b", {1: "a", "1": "b"}, np.array(["a", "", "é"]), np.array([["x"]])])
+def test_what_version_2_adds_comes_back_and_older_releases_refuse_it(value: Any) -> None:
+    packed = pack({"value": value})
+    assert packed.startswith(b"equipoise archive 2\n")
+    assert str(unpack(packed, FILE)) == str({"value": value})
+    assert pack({"value": 1.5}).startswith(b"equipoise archive 1\n")
 
 
 def test_enumerations_are_the_numbers_they_are() -> None:
@@ -143,7 +153,7 @@ def test_every_truncation_and_every_addition_is_noticed() -> None:
         (b"", "some/file is not an equipoise file"),
         (b"PK\x03\x04 something else", "some/file is not an equipoise file"),
         (b"\xff\xfe\n\n\n", "some/file is not an equipoise file"),
-        (ARCHIVE.replace(b" 1\n", b" 2\n", 1), "some/file has version 2, but this release reads version 1"),
+        (ARCHIVE.replace(b" 1\n", b" 3\n", 1), "some/file has version 3, but this release reads versions up to 2"),
         (ARCHIVE[:-1], "some/file is truncated or was modified: its digest does not match its content"),
     ],
 )
