@@ -81,7 +81,7 @@ def test_portfolio_of_several_libraries_restarts_from_its_file(tmp_path: Path) -
     restarted = Portfolio.load(tmp_path / "portfolio.eqp")
     for context, reward in zip(contexts[30:], rewards[30:], strict=True):
         decisions = [each.decide(context) for each in (portfolio, restarted)]
-        assert decisions[0] == decisions[1]
+        assert decisions[0][1:] == decisions[1][1:]  # ids of decisions are random
         for each, decision in zip((portfolio, restarted), decisions, strict=True):
             each.learn(decision, float(reward))
 
