@@ -19,9 +19,10 @@ Optional members:
   learner provides "pmf". Exact, so that logs can be evaluated with it; a learner that can only estimate it has none.
 
 A learner that accepts "probability" gets the probability of the action as a keyword argument of `learn`, nan if it is
-unknown. A learner that does not know the probability of its proposal says nan, never 1: a proposal of probability 1 is
-one that the learner makes whatever the random numbers. A bare action counts as a proposal of probability 1 only if
-the learner declares `randomized = False`.
+unknown; one that cannot learn without it raises InvalidArgument then, and changes nothing. A learner that does not
+know the probability of its proposal says nan, never 1: a proposal of probability 1 is one that the learner makes
+whatever the random numbers. A bare action counts as a proposal of probability 1 only if the learner declares
+`randomized = False`.
 
 A learner that accepts "weight" can learn from rounds in which a selector drew the learner at random. A round that it
 played with probability p has weight 1/p, and a round that it did not play has weight 0 (its own proposal is the action,

@@ -91,7 +91,8 @@ def test_bounds_follow_the_learners(tmp_path: Path) -> None:
         ("delta = 0.1", "n_learners = 2", "n_learners is given in \\[selector\\], but must follow from the learners"),
         ('use = "OFUL"\ndim = 4', 'use = "OFULL"', "class of learner 1 'OFULL' is unknown; did you mean OFUL"),
         ("dim = 4", "dims = 4", "setting of learner 1 'dims' is unknown; did you mean dim"),
-        ("dim = 4", "", "learner 1 cannot be made: .*dim"),
+        ('use = "OFUL"\ndim = 4', 'use = "UCB"', "learner 1 cannot be made: .*arms"),
+        ("dim = 4", "", "dim is None, but must be a whole number from 1 to 10000 unless features are given"),
         ("dim = 4", "dim = 0", "dim is 0"),
         ('use = "OFUL"\ndim = 4', "use = 4", "use of learner 1 is 4, but must be the name of a registered class"),
         (

@@ -51,7 +51,7 @@ def feed_until(selector: Any, rewards: list[float], done: Any, most: int = 5000)
 def test_sums_are_divided_by_n_and_not_by_its_square_root(cls: type[Any]) -> None:
     """pacchiano/modelselection divides sums by sqrt(n) but adds the undivided bound, so nothing is ever eliminated.
     Two learners with equal bounds take turns, so after t rounds the one that earns nothing has ceil(t/2) plays."""
-    selector = cls([Power(0.25), Power(0.25)])
+    selector = cls([Power(0.25), Power(0.25)], radius="stitched")
     rounds = ((t, (t + 1) // 2, t // 2) for t in range(2, 5000))
     expected = next(t for t, n, m in rounds if 0.25 / math.sqrt(n) + mean_radius(n, 2) < 1.0 - mean_radius(m, 2))
     assert feed_until(selector, [0.0, 1.0], lambda: selector.active == (1,)) == expected
@@ -60,7 +60,7 @@ def test_sums_are_divided_by_n_and_not_by_its_square_root(cls: type[Any]) -> Non
 def test_d3rb_doubles_in_the_first_play_in_which_the_means_disprove_the_coefficient() -> None:
     """pacchiano/modelselection divides by sqrt(n) here too. Two learners with equal coefficients take turns; learner 1
     has as many plays as learner 0, or one less while learner 0 is tested."""
-    selector = D3RB(2)
+    selector = D3RB(2, radius="stitched")
     n = next(n for n in range(2, 5000) if 1.0 / math.sqrt(n) + mean_radius(n, 2) < 1.0 - mean_radius(n - 1, 2))
     t = feed_until(selector, [0.0, 1.0], lambda: selector.coefficients != (1.0, 1.0))
     assert (selector.coefficients, t) == ((2.0, 1.0), 2 * n - 1)
@@ -94,7 +94,7 @@ def test_coefficients_have_no_cap_and_scale_with_the_rewards(cls: type[Any]) -> 
 
 def test_the_radius_pays_for_every_learner_and_grows_with_the_iterated_logarithm() -> None:
     """pacchiano/modelselection has sqrt(n ln((n + 1)/delta)): no number of learners, and a logarithm that grows."""
-    few, many = D3RB(2).confidence.radius, D3RB(20).confidence.radius
+    few, many = (D3RB(n, radius="stitched").confidence.radius for n in (2, 20))
     for n in (1, 10, 1000):
         gained = (radius_sum(many, n) ** 2 - radius_sum(few, n) ** 2) / n
         assert gained == pytest.approx(1.7**2 * 0.5 * 0.72 * math.log(21 / 3), rel=1e-9)
@@ -104,7 +104,7 @@ def test_the_radius_pays_for_every_learner_and_grows_with_the_iterated_logarithm
 
 def test_delta_stands_outside_the_inner_logarithm() -> None:
     """T3p/hidden-features has ln(M ln(N/delta)), in which a hundredfold confidence costs next to nothing."""
-    careless, careful = D3RB(2, delta=0.5).confidence.radius, D3RB(2, delta=0.005).confidence.radius
+    careless, careful = (D3RB(2, delta=delta, radius="stitched").confidence.radius for delta in (0.5, 0.005))
     for n in (1, 10, 1000):
         gained = (radius_sum(careful, n) ** 2 - radius_sum(careless, n) ** 2) / n
         assert gained == pytest.approx(1.7**2 * 0.5 * 0.72 * math.log(100), rel=1e-9)

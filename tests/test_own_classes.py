@@ -65,7 +65,7 @@ def test_they_work_in_a_portfolio_and_are_saved(tmp_path) -> None:
     for _ in range(50):
         context = problem.observe(rng)
         one, other = portfolio.decide(context), loaded.decide(context)
-        assert one == other
+        assert one[1:] == other[1:]  # ids of decisions are random
         reward = problem.respond(context, one.action, rng)
         portfolio.learn(one, reward)
         loaded.learn(other, reward)

@@ -16,7 +16,7 @@ import struct
 import tempfile
 from collections.abc import Iterator, Mapping
 from functools import partial
-from math import inf, nan
+from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,6 +85,16 @@ def check_options(name: str, value: Any) -> str:
     if len(explorers) != 1:
         raise InvalidArgument(f"{name} is {value!r}, but must have exactly one of {', '.join(EXPLORERS)}")
     return value
+
+
+def check_known(probability: float) -> float:
+    """The probability with which an action was played. Costs are divided by it, so an unknown one cannot be used."""
+    if isinstance(probability, float) and isnan(probability):
+        raise InvalidArgument("probability is nan, but must be known, as Vowpal Wabbit divides costs by it")
+    number = real("probability", probability)
+    if not 0.0 < number <= 1.0:
+        raise InvalidArgument(f"probability is {probability!r}, but must lie in (0, 1]")
+    return number
 
 
 class Prepared(NamedTuple):
@@ -197,14 +207,13 @@ class VW(MatrixLearner):
         """Learn from the reward of an offered action.
 
         `probability` is that with which the action was played; by default that of the current model, which is right if
-        nothing was learned since the decision.
+        nothing was learned since the decision. An unknown one (nan) is refused, as costs are divided by it.
         """
         actions, position = self.check_offered(context, action)
         number = self.check_reward(reward, weight)
-        if probability is not None and not 0.0 < real("probability", probability) <= 1.0:
-            raise InvalidArgument(f"probability is {probability!r}, but must lie in (0, 1]")
+        known = None if probability is None else check_known(probability)
         prepared = self._prepare(actions)
-        chance = prepared.probabilities[position] if probability is None else probability
+        chance = prepared.probabilities[position] if known is None else known
         if chance == 0.0:
             raise InvalidArgument(f"action is {action!r}, which the learner never plays: its probability must be given")
         prepared.examples[position].set_label_string(f"0:{-number!r}:{chance!r}")

@@ -91,7 +91,7 @@ class EpsilonGreedy(FiniteLearner[Params, Memory], Seeded[Params, Memory]):
     Examples
     --------
     >>> EpsilonGreedy(4, epsilon=0.2, seed=3).decide(None)
-    Proposal(action=0, lower=-inf, regret=nan, probability=0.8500000000000001, greedy=0, value=nan)
+    Proposal(action=0, lower=-inf, regret=nan, probability=0.8500000000000001, greedy=0, value=nan, plan=None)
     """
 
     epsilon: float = setting(check=fraction)

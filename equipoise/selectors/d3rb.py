@@ -19,7 +19,7 @@ Ties go to fewer plays, then to the lower index.
 ...     choice = selector.choose()
 ...     _ = selector.credit(choice, reward=float(choice.learner))
 >>> selector.coefficients, [standing.plays for standing in selector.standing()]
-((4.0, 1.0), [50, 350])
+((4.0, 1.0), [54, 346])
 """
 
 from __future__ import annotations

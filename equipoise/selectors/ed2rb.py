@@ -17,7 +17,7 @@ Departures: those of D3RB; a potential grows with the square root of the number 
 ...     choice = selector.choose()
 ...     _ = selector.credit(choice, reward=float(choice.learner))
 >>> [standing.plays for standing in selector.standing()]
-[53, 347]
+[56, 344]
 """
 
 from __future__ import annotations

@@ -52,7 +52,9 @@ class LoggedLearner:
 
     def __init__(self, learner: MinimalLearner, n_actions: int, lane: int, seed: int) -> None:
         self._learner, self._lane, self._seed, self._done = learner, lane, seed, 0
-        self._compiled = can_compile(learner) and "pmf" not in provides(learner)
+        # The kernels say what was proposed, which for a deterministic learner is its whole pmf.
+        has_pmf = "pmf" in provides(learner) and getattr(learner, "randomized", True)
+        self._compiled = can_compile(learner) and not has_pmf
         if self._compiled:
             part: Any = learner
             group = Group(part.kernels.decide, part.kernels.learn, 1)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equipoise.errors import InvalidArgument
 from equipoise.features import Offers
 from equipoise.learner import ACCEPTS, PROVIDES, AdaptedLearner, Learner, accepts, can_be_restored, provides
 from equipoise.learners import Ball
@@ -180,13 +181,18 @@ def probabilities_are_learned_or_refused(subject: Subject) -> None:
     context, proposal = decision_at(subject, learner, 0)
     outcome = outcome_at(subject, context, proposal, 0)
     learn = partial(AdaptedLearner(learner).learn, context, outcome, 0.5)
-    for probability in (1.0, 0.25, nan):
+    for probability in (1.0, 0.25):
         learn(probability=probability)
     before = saved(learner) if can_be_restored(learner) else {}
     for bad in (0.0, -0.5, 1.5, inf):
         require_error(partial(learn, probability=bad), f"an action of probability {bad}")
     if before:
         require_same_state(subject, before, learner, "after refusing probabilities")
+    try:
+        learn(probability=nan)
+    except InvalidArgument:
+        if before:
+            require_same_state(subject, before, learner, "after refusing an unknown probability")
 
 
 def deciding_changes_nothing(subject: Subject) -> None:

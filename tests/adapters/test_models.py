@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from math import nan
 from typing import Any, ClassVar
 
 import numpy as np
@@ -225,13 +226,16 @@ class TestVW:
 
     def test_logged_probability_counts(self) -> None:
         actions = lessons(1)[0][0]
-        learners = [VW("--epsilon 0.2 --cb_type ips", dim=DIM) for _ in range(3)]
+        learners = [VW("--epsilon 0.2 --cb_type ips", dim=DIM) for _ in range(4)]
         learners[0].learn(actions, 1, 0.5)
         learners[1].learn(actions, 1, 0.5, probability=float(learners[1].pmf(actions)[1]))
         learners[2].learn(actions, 1, 0.5, probability=0.01)
-        assert learners[0] == learners[1] != learners[2]
+        learners[3].learn(actions, 1, 0.5, probability=np.float64(0.01))
+        assert learners[0] == learners[1] != learners[2] == learners[3]
         with pytest.raises(InvalidArgument, match=r"probability is 0\.0, but must lie in \(0, 1\]"):
             learners[0].learn(actions, 1, 0.5, probability=0.0)
+        with pytest.raises(InvalidArgument, match="probability is nan, but must be known"):
+            learners[0].learn(actions, 1, 0.5, probability=nan)
 
     @pytest.mark.parametrize(
         ("options", "message"),

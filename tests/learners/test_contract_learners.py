@@ -205,6 +205,20 @@ class KnowsNoProbabilities(Sound):
         UCB.learn(self, context, action, reward, weight)
 
 
+class LearnsBeforeItRefusesTheUnknown(Sound):
+    def learn(self, context, action, reward, weight=1.0, *, probability=1.0):
+        super().learn(context, action, reward, weight, probability=probability)
+        if isnan(probability):
+            raise InvalidArgument("probability is nan, but must be known")
+
+
+class FailsWithoutAProbability(Sound):
+    def learn(self, context, action, reward, weight=1.0, *, probability=1.0):
+        super().learn(context, action, reward, weight, probability=probability)
+        if isnan(probability):
+            raise ZeroDivisionError("1 / nan")
+
+
 class SharesItsMemory(Sound):
     shared: Any = None
 
@@ -337,7 +351,7 @@ class ForgetsWithoutACanonicalState(HasAStateThatIsNotCanonical):
 
 
 def test_states_that_are_not_canonical_are_compared_by_behavior() -> None:
-    with pytest.raises(AssertionError, match=r"check 'deciding changes nothing' failed: state 'stamp' after deciding"):
+    with pytest.raises(AssertionError, match=r"check 'pmf is the .*' failed: state 'stamp' after pmf\(\) has"):
         check_learner(HasAStateThatIsNotCanonical)
     names = check_learner(HasAStateThatIsNotCanonical, canonical=False)
     assert len(names) == len(CHECKS)
@@ -381,6 +395,8 @@ OFFENDERS = {
     LearnsBeforeItRefuses: "bad contexts are refused and change nothing",
     TakesAnyAction: "bad actions are refused and change nothing",
     TakesAnyReward: "bad rewards are refused and change nothing",
+    LearnsBeforeItRefusesTheUnknown: "probabilities are learned or refused",
+    FailsWithoutAProbability: "probabilities are learned or refused",
     MisstatesASetting: "config rebuilds an equal learner",
     HasConfigThatIsNoData: "config rebuilds an equal learner",
 }

@@ -148,7 +148,7 @@ def test_time_uniform_by_a_plain_loop() -> None:
         total += term
     width, level, variance = 2.0, log(5.2 / 0.025), max(4.0, spread)
     iterated = log(log(2 * variance / width**2))
-    radius = 1.7 * sqrt(variance * (iterated + 0.72 * level)) + 1.21 * width * (1.4 * iterated + level)
+    radius = 1.7 * sqrt(variance * (iterated + 0.72 * level)) + width * (1.4 * iterated + level)
     expected = [max(0.0, (total - radius) / 300), min(2.0, (total + radius) / 300)]
     assert list(time_uniform(terms, (0.0, 2.0), 0.05)) == pytest.approx(expected)
 

@@ -8,7 +8,7 @@ from equipoise.learner import Proposal
 from equipoise.learners import OFUL, EpsilonGreedy, LinearThompson
 from equipoise.simulation import logged
 from equipoise.simulation.logged import Answers, Batch, LoggedLearner
-from equipoise.simulation.loops import plain_loop
+from equipoise.simulation.loops import compiled_loop, plain_loop
 from equipoise.simulation.parts import ALWAYS, NEVER, WHEN_PROPOSED
 from tests.logs.generate import linear_truth
 from tests.simulation.plain import Plain
@@ -32,16 +32,23 @@ def part(batch: Batch, which: slice) -> Batch:
     return Batch._make(array[which] for array in batch)
 
 
-def plain(learner, batch: Batch, lane: int, seed: int) -> list[int]:
-    proposed = []
+def plain(learner, batch: Batch, lane: int, seed: int) -> tuple[list[int], list[float]]:
+    """The proposed action and the probability of the logged one in each round."""
+    proposed, probabilities = [], []
     for n in range(len(batch.actions)):
         context = batch.contexts[n, : batch.n_offered[n]]
-        action = learner.decide(context, generator_at(seed, LEARNERS + lane, n)).action
+        proposal = learner.decide(context, generator_at(seed, LEARNERS + lane, n))
+        action, logged_action = proposal.action, batch.actions[n]
         proposed.append(action)
+        if isinstance(learner, EpsilonGreedy):  # knows its probabilities; the others count as certain
+            exploits = (1 - learner.epsilon) * (proposal.greedy == logged_action)
+            probabilities.append(exploits + learner.epsilon / len(context))
+        else:
+            probabilities.append(float(action == logged_action))
         lesson = batch.lessons[n]
         if lesson == ALWAYS or (lesson == WHEN_PROPOSED and action == batch.actions[n]):
             learner.learn(context, int(batch.actions[n]), float(batch.rewards[n]), float(batch.weights[n]))
-    return proposed
+    return proposed, probabilities
 
 
 class Spread:
@@ -65,21 +72,22 @@ class Spread:
 )
 def test_batches_are_the_plain_loop(kind: str, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """One kind compiled, all of them by the same loop as plain Python, and by their public methods."""
-    if not compiled:
-        monkeypatch.setattr(logged, "compiled_loop", plain_loop)
+    used, loop_of_kernels = [], compiled_loop if compiled else plain_loop
+    monkeypatch.setattr(logged, "compiled_loop", lambda *parts: used.append(kind) or loop_of_kernels(*parts))
     batch = batch_of(400)
     reference = MAKERS[kind]()
-    expected = plain(reference, batch, lane=2, seed=9)
+    expected, probabilities = plain(reference, batch, lane=2, seed=9)
     for make in (lambda learner: learner, Plain):
         learner = MAKERS[kind]()
         loop = LoggedLearner(make(learner), 4, lane=2, seed=9)
         answers = [loop.play(part(batch, which)) for which in (slice(0, 150), slice(150, 400))]
         proposed = np.concatenate([each.proposed for each in answers])
         assert proposed.tolist() == expected
-        agrees = np.concatenate([each.probabilities for each in answers])
-        np.testing.assert_array_equal(agrees, proposed == batch.actions)
+        stated = np.concatenate([each.probabilities for each in answers])
+        np.testing.assert_allclose(stated, probabilities, rtol=1e-12, atol=0)
         for name, array in reference.state().items():
             np.testing.assert_allclose(learner.state()[name], array, rtol=1e-9, atol=1e-9)
+    assert used == ([] if kind == "arms" else [kind] * 2)  # for both parts, unless kernels cannot tell the pmf
 
 
 def test_probabilities_come_from_the_learner_if_it_knows_them() -> None:

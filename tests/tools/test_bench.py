@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -139,8 +140,9 @@ def test_intervals_of_regret_are_those_of_student() -> None:
 
 
 @pytest.mark.parametrize("adapter", [*ADAPTERS, *SELECTION], ids=lambda adapter: adapter.stem)
-def test_a_library_that_is_not_installed_is_reported_as_such(adapter: Path) -> None:
-    """The environment of the tests has none of them."""
+def test_a_library_that_is_not_installed_is_reported_as_such(adapter: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is installed where only the checkout is searched."""
+    monkeypatch.setattr(sys, "path", [str(ROOT)])
     measured = peer_process.measure(adapter, [])
     assert (measured["error"], measured["timings"]) == ("not installed", [])
 
@@ -265,13 +267,32 @@ def test_ratios_are_to_the_simulator() -> None:
     assert report.left_out(data) == ["gone: not installed"]
 
 
+def bare_environment(folder: Path) -> Path:
+    """The Python of an environment that has NumPy and no other library."""
+    venv.create(folder, symlinks=True)
+    packages = Path(np.__file__).parents[1]
+    (site_packages,) = folder.glob("lib/python*/site-packages")
+    for name in ("numpy", "numpy.libs"):
+        if (packages / name).exists():
+            (site_packages / name).symlink_to(packages / name)
+    return folder / "bin" / "python"
+
+
 @pytest.mark.slow
 def test_quick_run_writes_every_part(tmp_path: Path) -> None:
     """Uncompiled, as only the structure is looked at."""
     yardstick = tmp_path / "outside.py"
     yardstick.write_text("def measure(dim, arms, rounds, repeats):\n    return 1.0, dim / arms\n")
     out = tmp_path / "written"
-    words = ["--quick", "--peers", sys.executable, "--yardstick", str(yardstick), "--out", str(out)]
+    words = [
+        "--quick",
+        "--peers",
+        str(bare_environment(tmp_path / "peers")),
+        "--yardstick",
+        str(yardstick),
+        "--out",
+        str(out),
+    ]
     run = subprocess.run(
         [sys.executable, "-m", "tools.bench", *words],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},

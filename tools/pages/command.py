@@ -56,7 +56,7 @@ def write_pages(
         elif name == "theory":
             paths = _write_theory(results, out.parent, jobs)
         else:
-            arguments = {"jobs": jobs, "out": results / name}
+            arguments = {"jobs": jobs, "executor": None, "out": results / name}
             paths = write_page(pages[name], run_with_progress(pages[name], arguments)[0], out)
         for path in paths:
             typer.echo(path)

@@ -6,7 +6,7 @@ Regret is cumulative pseudo-regret, the expected reward lost against the optimum
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -155,12 +155,16 @@ def curve_schema(has_instances: bool) -> Schema:
     }
 
 
-def elimination_schema(records: Iterable[Record], has_instances: bool) -> Schema:
-    """Columns of the data frame of elimination records; those that some records lack are null there."""
+def elimination_schema(records: Sequence[Record], has_instances: bool) -> Schema:
+    """Columns of the data frame of elimination records; those that some records lack are null there.
+
+    Without records they are what every record of the newest version has.
+    """
     import polars as pl
 
     whole, number, text = pl.Int64(), pl.Float64(), pl.String()
-    sharper = any("shares" in record for record in records)
+    sharper = not records or any("shares" in record for record in records)
+    versioned = not records or any("radius_version" in record for record in records)
     spread = {"spread": number} if sharper else {}
     plays = {"index": whole, "name": text, "plays": whole, "reward_sum": number, "radius": number, **spread}
     learner, witness = {**plays, "regret_bound": number, "mean_upper": number}, {**plays, "mean_lower": number}
@@ -182,7 +186,7 @@ def elimination_schema(records: Iterable[Record], has_instances: bool) -> Schema
         "noise": number,
         "contexts": text,
         **({"shares": whole} if sharper else {}),
-        **({"radius_version": whole} if any("radius_version" in record for record in records) else {}),
+        **({"radius_version": whole} if versioned else {}),
         **({"same_round": pl.Boolean()} if any("same_round" in record for record in records) else {}),
         "learner": pl.Struct(learner),
         **({"epoch": pl.Struct(sums)} if by_epoch else {}),
