@@ -317,6 +317,7 @@ VARIANTS: dict[str, Variant] = {
         for_nested(AdversarialElimination, share_data=True, noise=0.1, size="theorem"), BACKWARD, digits=9
     ),
     "RealizedBalancing": Variant(made(linear, lambda: RealizedBalancing(4))),
+    "RealizedBalancing, rule 1": Variant(made(linear, lambda: RealizedBalancing(4, rule=1))),
     "RealizedBalancing, bounds": Variant(
         made(linear, lambda: RealizedBalancing(4, bounds=low_bounds(), slack=2.0, radius_scale=0.2))
     ),

@@ -1,25 +1,27 @@
 """Balancing of realized regret: needs no candidate bounds and stops playing learners whose rewards show large regret.
 
-LB, the highest lower confidence bound on a mean reward that any learner has had, is at most the best expected reward,
-so n_i LB - U_i is regret that the rewards of learner i show. The realized regret of a learner is max(floor u sqrt(n_i),
+LB, the highest lower confidence bound on a mean reward that any learner has, is at most the best expected reward, so
+n_i LB - U_i is regret that the rewards of learner i show. The realized regret of a learner is max(floor u sqrt(n_i),
 n_i LB - U_i), where u measures the observed variation of rewards. A learner is admitted if its realized regret is at
-most `slack` times the smallest one. Among the admitted learners, the one with the highest index plays: its mean reward,
-extrapolated by its trend, plus an exploration term. The first rule gives the guarantee; the second improves the choices
-that it leaves open. Candidate bounds, if given, are tested as in Algorithm 1.
+most `slack` times the smallest one. Among the admitted learners, the one with the highest index is due: its mean
+reward, extrapolated by its trend, plus an exploration term. It plays unless another learner is neglected: one whose
+rewards do not rule out, in units of the reward range, that it is much better than LB. The first and the last rule give
+the guarantee; the index improves the choices that they leave open. Candidate bounds, if given, are tested as in
+Algorithm 1.
 
 Reference: the proposition and its proof are in docs/realized-balancing.md. The rule builds on Pacchiano, Dann, Gentile
 and Bartlett (2020), Algorithm 1, and balances the quantity that Pacchiano, Dann and Gentile (2023), "Data-driven online
 model selection with regret guarantees", algorithms 1 and 2, estimate conservatively; the index follows Audibert and
 Bubeck (2009), "Minimax policies for adversarial and stochastic bandits" (the MOSS index), in an anytime form.
-Symbols: n_i plays, U_i rewards, LB best_lower, phi_i realized_regret, rho floor, u unit, kappa slack, w width,
-M n_learners.
+Symbols: n_i plays, U_i rewards, LB best_lower, phi_i realized_regret, rho floor, u unit, kappa slack, c TOLERANCE,
+B NEGLECT, h HEAD_START, w width, M n_learners.
 
 >>> selector = RealizedBalancing(2)
 >>> for _ in range(100):
 ...     choice = selector.choose()
 ...     _ = selector.credit(choice, reward=0.9 if choice.learner else 0.1)
 >>> [standing.plays for standing in selector.standing()]
-[2, 98]
+[20, 80]
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from equipoise.kernels.marks import kernel
 from equipoise.selectors import balanced_elimination
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.base import EvidenceSelector
-from equipoise.selectors._core.evidence import Account
+from equipoise.selectors._core.evidence import Account, best_mean_lower
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.selectors._core.settings import (
     ConfidenceSettings,
@@ -47,9 +49,14 @@ from equipoise.selectors._core.settings import (
     encode_bounds,
 )
 from equipoise.settings import configurable, optional, setting
-from equipoise.settings.checks import positive, real
+from equipoise.settings.checks import count, positive, real
 
-MIN_UNIT = 0.05  # as a fraction of the reward width: the proof needs u > 0
+RULES = (1, 2)  # rule 1, of files saved before rule 2 existed, has no neglected learners and an LB that never falls
+MIN_UNIT = {1: 0.05, 2: 0.2}  # as a fraction of the reward width: the proof needs u > 0
+TOLERANCE = 4.5  # a learner may show this much regret, times w sqrt(n), and still be neglected
+NEGLECT = 80.0  # by how much, times w / sqrt(plays of the learner that is due), it could be better than LB
+HEAD_START = 150.0  # up to this number of plays that margin is 0 ...
+HEAD_START_SHARE = 0.25  # ... for learners with less than this share of the plays of the one that is due
 EARLY_PLAYS = 100.0  # number of plays of a learner after which its exploration term decreases faster
 
 
@@ -58,6 +65,11 @@ class Params(NamedTuple):
     floor: float
     slack: float
     optimism: float
+    rule: int
+    min_unit: float
+    tolerance: float
+    neglect: float
+    head_start: float
 
 
 @dataclass(slots=True)
@@ -74,7 +86,7 @@ class State(NamedTuple):
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    """The admitted learner with the highest index; ties go to fewer plays, then to the lower position."""
+    """The admitted learner with the highest index (ties: fewer plays, then lower position), or a neglected one."""
     n_rounds, n_resolved, spread = 0, 0, 0.0
     accounts, width = state.evidence.accounts, params.evidence.width
     for i in range(len(accounts)):
@@ -86,8 +98,8 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
         spread += account.spread
     deviation = sqrt(spread / n_resolved) if n_resolved > 0 else 0.0
     # Twice the deviation, because that of a fair coin is half its range.
-    unit = max(MIN_UNIT * width, min(width, 2.0 * deviation))
-    best_lower, least_regret = max(params.evidence.low, state.evidence.pool[0].best_lower), inf
+    unit = max(params.min_unit * width, min(width, 2.0 * deviation))
+    best_lower, least_regret = lower_bound(params, state), inf
     for i in range(len(accounts)):
         if accounts[i].active:
             least_regret = min(least_regret, realized_regret(params, accounts[i], best_lower, unit))
@@ -98,7 +110,31 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
             index = optimistic_mean(params, account, state.trends[i], n_rounds, deviation)
             if index > highest or (index == highest and account.plays < fewest_plays):
                 chosen, highest, fewest_plays = i, index, account.plays
-    return chosen, 1.0
+    return (chosen if params.rule == 1 else most_neglected(params, state, chosen, best_lower)), 1.0
+
+
+@kernel
+def lower_bound(params: Params, state: State) -> float:
+    """LB. It may fall with the means of all learners, so that the learner that attains it has realized regret 0."""
+    highest = state.evidence.pool[0].best_lower if params.rule == 1 else best_mean_lower(state.evidence)
+    return max(params.evidence.low, highest)
+
+
+@kernel
+def most_neglected(params: Params, state: State, due: int, best_lower: float) -> int:
+    """The neglected learner with the fewest plays; if there is none, the learner that is due."""
+    accounts, due_plays = state.evidence.accounts, float(state.evidence.accounts[due].plays)
+    margin, early_plays = params.neglect / sqrt(due_plays), min(params.head_start, HEAD_START_SHARE * due_plays)
+    chosen, fewest_plays = due, accounts[due].plays
+    for j in range(len(accounts)):
+        account = accounts[j]
+        if account.active and account.plays < fewest_plays:
+            tolerated = params.tolerance * sqrt(account.plays)
+            if account.plays >= early_plays:
+                tolerated -= margin * account.plays
+            if account.booked_plays * best_lower - account.rewards <= params.evidence.width * tolerated:
+                chosen, fewest_plays = j, account.plays
+    return chosen
 
 
 @kernel
@@ -130,6 +166,10 @@ def credit(params: Params, state: State, i: int, reward: float, regret: float, p
     balanced_elimination.credit(params.evidence, state.evidence, i, reward, regret, probability)
     trend, n = state.trends[i], state.evidence.accounts[i].booked_plays
     trend.late_mean += (reward - trend.late_mean) * 2.0 / (n + 1.0)
+
+
+def check_rule(name: str, rule: int) -> int:
+    return count(name, rule, most=max(RULES))
 
 
 def check_slack(name: str, slack: float) -> float:
@@ -167,6 +207,8 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
         How many times the smallest realized regret a learner may have and still be chosen (kappa), at least 1.
     optimism
         Width of the exploration term, in standard deviations of the rewards.
+    rule
+        2, or 1 for the rule of files saved by earlier releases, which may neglect a learner when rewards vary little.
     """
 
     name = "Realized balancing"
@@ -179,6 +221,7 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
     floor: float = setting(default=0.25, check=positive)
     slack: float = setting(default=8.0, check=check_slack)
     optimism: float = setting(default=3.5, check=positive)
+    rule: int = setting(default=2, check=check_rule)
 
     def _set_up(self) -> None:
         if self.bounds is not None and len(self.bounds) != self.n_learners:
@@ -190,7 +233,8 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
         return tuple(self.bounds or ())
 
     def _make_params(self, limits: evidence.Params) -> Params:
-        return Params(limits, self.floor, self.slack, self.optimism)
+        guard = MIN_UNIT[self.rule], TOLERANCE, NEGLECT, HEAD_START
+        return Params(limits, self.floor, self.slack, self.optimism, self.rule, *guard)
 
     def _make_state(self, accounts: evidence.State) -> State:
         return State(accounts, [Trend() for _ in range(self.n_learners)])

@@ -80,6 +80,13 @@ def _with_proposals(state: State) -> State:
     }
 
 
+def with_saved_rule(part: Config) -> Config:
+    """A saved selector or learner; `RealizedBalancing` continues under its first rule if it was saved under it."""
+    if part["class"] == "RealizedBalancing" and part["ours"] and "rule" not in part["config"]:
+        return {**part, "config": {**part["config"], "rule": 1}}
+    return part
+
+
 def portfolio_0_1(saved: Config) -> Config:
     """A portfolio as saved by release 0.1."""
     selector = saved["selector"]

@@ -77,7 +77,11 @@ def read_part(path: str | Path, kind: str) -> Config:
     if version > VERSION:
         raise UnreadableFile(f"{path} has version {version}, but this release reads versions up to {VERSION}")
     saved: Config = content[kind]
-    return migrations.portfolio_0_1(saved) if version == 1 else saved
+    if kind == "part":
+        return migrations.with_saved_rule(saved)
+    if version == 1:
+        saved = migrations.portfolio_0_1(saved)
+    return {**saved, "selector": migrations.with_saved_rule(saved["selector"])}
 
 
 def describe_part(part: object) -> Config:
