@@ -59,6 +59,7 @@ class Constant(FeaturelessLearner[Params, Memory]):
 
     action: int = setting(check=partial(count, least=0, most=MAX_ACTIONS - 1), kw_only=False)
 
+    learns = False
     accepts = frozenset({"off_policy", "weight"})
     provides = frozenset({"greedy"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)

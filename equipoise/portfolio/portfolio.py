@@ -152,7 +152,7 @@ class Portfolio:
         except BaseException:
             selector.withdraw(choice)
             raise
-        action = proposal.action
+        action = proposal.greedy if choice.greedy else proposal.action
         ticket = Ticket(
             id_, choice, context, action if type(action) is int else copy_if_mutable(action), proposal.regret
         )
@@ -166,7 +166,8 @@ class Portfolio:
                 if j in self._queues:
                     self._queues[j].append(ticket)
         self._next_id = id_ + 1
-        return Decision(id_, action, i, self.learner_names[i], choice.probability * proposal.probability)
+        probability = choice.probability * (1.0 if choice.greedy else proposal.probability)
+        return Decision(id_, action, i, self.learner_names[i], probability)
 
     def learn(
         self, decision: Decision | int, reward: float, outcome: Outcome = None, regret: float | None = None
@@ -355,6 +356,9 @@ class Portfolio:
     def _learners_to_teach(self, ticket: Ticket) -> tuple[int, ...]:
         """The learners that learn from this round."""
         own, teach = ticket.choice.learner, ticket.choice.teach
+        if hasattr(self._selector, "taught_by"):
+            taught: tuple[int, ...] = self._selector.taught_by(ticket.choice)
+            return taught
         if self._weighted:
             return tuple(sorted({own, *ticket.others}))
         if not self._sharing:

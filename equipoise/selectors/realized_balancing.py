@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, log, sqrt
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -70,6 +70,25 @@ class Params(NamedTuple):
     tolerance: float
     neglect: float
     head_start: float
+
+
+class Guard(Protocol):
+    """Params with the constants of the guard."""
+
+    @property
+    def evidence(self) -> evidence.Params: ...
+
+    @property
+    def floor(self) -> float: ...
+
+    @property
+    def rule(self) -> int: ...
+
+    @property
+    def tolerance(self) -> float: ...
+
+    @property
+    def neglect(self) -> float: ...
 
 
 @dataclass(slots=True)
@@ -123,22 +142,27 @@ def lower_bound(params: Params, state: State) -> float:
 @kernel
 def most_neglected(params: Params, state: State, due: int, best_lower: float) -> int:
     """The neglected learner with the fewest plays; if there is none, the learner that is due."""
-    accounts, due_plays = state.evidence.accounts, float(state.evidence.accounts[due].plays)
-    margin, early_plays = params.neglect / sqrt(due_plays), min(params.head_start, HEAD_START_SHARE * due_plays)
-    chosen, fewest_plays = due, accounts[due].plays
+    accounts, due_plays = state.evidence.accounts, state.evidence.accounts[due].plays
+    chosen, fewest_plays = due, due_plays
     for j in range(len(accounts)):
         account = accounts[j]
         if account.active and account.plays < fewest_plays:
-            tolerated = params.tolerance * sqrt(account.plays)
-            if account.plays >= early_plays:
-                tolerated -= margin * account.plays
-            if account.booked_plays * best_lower - account.rewards <= params.evidence.width * tolerated:
+            if is_neglected(params, account, due_plays, best_lower, params.head_start):
                 chosen, fewest_plays = j, account.plays
     return chosen
 
 
 @kernel
-def realized_regret(params: Params, account: Account, best_lower: float, unit: float) -> float:
+def is_neglected(params: Guard, account: Account, due_plays: int, best_lower: float, head_start: float) -> bool:
+    """Whether an account does not rule out that it is better than LB, by a margin once it has had its head start."""
+    tolerated = params.tolerance * sqrt(account.plays)
+    if account.plays >= min(head_start, HEAD_START_SHARE * due_plays):
+        tolerated -= params.neglect * account.plays / sqrt(due_plays)
+    return account.booked_plays * best_lower - account.rewards <= params.evidence.width * tolerated
+
+
+@kernel
+def realized_regret(params: Guard, account: Account, best_lower: float, unit: float) -> float:
     """phi: the regret that the resolved plays of a learner show, and at least the size of chance fluctuations."""
     visible = account.booked_plays * best_lower - account.rewards
     return max(params.floor * unit * sqrt(account.plays), visible)

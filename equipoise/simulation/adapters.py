@@ -50,7 +50,7 @@ class SelectorAdapter:
 def select_by_method(adapter: SelectorAdapter, stream: Stream, t: int) -> Turn:
     seek(stream, SELECTOR, t)
     adapter.choice = adapter.selector.choose(stream.generator)
-    return Turn(adapter.choice.learner, adapter.choice.probability, TEACH, t)
+    return Turn(adapter.choice.learner, adapter.choice.probability, TEACH, t, adapter.choice.learner, adapter.choice.greedy)
 
 
 def withdraw_if_exhausted(components: Components, run: Run, turn: Turn) -> bool:
@@ -86,7 +86,7 @@ def select_in_portfolio(adapter: PortfolioSource, stream: Stream, t: int) -> Tur
     seek(stream, CONTEXTS, t)
     adapter.context = adapter.problem.observe(stream.generator)
     adapter.decision = adapter.selector.decide(adapter.context)
-    return Turn(adapter.decision.learner, adapter.decision.probability, TEACH, t)
+    return Turn(adapter.decision.learner, adapter.decision.probability, TEACH, t, adapter.decision.learner, False)
 
 
 def play_in_portfolio(components: Components, run: Run, turn: Turn) -> Played:

@@ -20,6 +20,7 @@ class FeaturelessLearner(KernelLearner[ParamsT, MemoryT]):
     ignored.
     """
 
+    ignores_contexts = True  # its rounds are a fair sample only if they are not selected by their contexts
     _all_actions: Array
 
     @property

@@ -64,17 +64,22 @@ class KernelSelector(Configured, Generic[P, S, D]):
 
     def _set_up(self) -> None:
         low, high = self.reward_range
-        self.confidence = self._make_confidence(self.n_learners)
+        self.confidence = self._make_confidence(self.n_accounts)
         self.params = self._make_params(EvidenceParams(self.confidence.radius, low, high, high - low))
         bounds = self.learner_bounds
-        self.evidence = evidence.open_state(bounds, self.n_learners, high - low)
+        self.evidence = evidence.open_state(bounds, self.n_accounts, high - low)
         self.kernel_state = self._make_state(self.evidence)
         self.observed = tuple(i for i, bound in enumerate(bounds) if isinstance(bound, Observed))
         self._custom_bounds = {i: bound for i, bound in enumerate(bounds) if isinstance(bound, Custom)}
         self._asks_all = "actions" in self.needs
-        self._ledger = Ledger(self.n_learners, keeps_proposals=self._asks_all)
+        self._ledger = Ledger(self.n_accounts, keeps_proposals=self._asks_all)
         self._eliminations: list[D] = []
         self._draws = 0
+
+    @property
+    def n_accounts(self) -> int:
+        """Number of accounts of plays: one per learner, unless a selector has several ways to play a learner."""
+        return self.n_learners
 
     @property
     def learner_bounds(self) -> tuple[Bound, ...]:
@@ -225,7 +230,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
         for entry in rounds:
             kernels.pool(params, state, entry.reward)
             if self._asks_all and self._in_epoch(entry):
-                kernels.close_round(params, state, entry.learner, entry.reward, entry.regret, entry.proposals)
+                self._close_round(entry)
         for entry in plays:
             regret = entry.regret
             if self._custom_bounds:
@@ -236,6 +241,11 @@ class KernelSelector(Configured, Generic[P, S, D]):
         if self.evidence.pool[0].eliminated == len(self._eliminations):
             return ()
         return self._record_eliminations()
+
+    def _close_round(self, entry: Entry) -> None:
+        """Pass the proposals of a resolved round to the kernels, in the order of rounds."""
+        kernels, params, state = self.kernels, self.params, self.kernel_state
+        kernels.close_round(params, state, entry.learner, entry.reward, entry.regret, entry.proposals)
 
     def _count_pending(self) -> None:
         """Include the pending plays in the balanced bounds."""

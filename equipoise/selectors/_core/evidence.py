@@ -194,6 +194,12 @@ def evidence_of(params: Params, state: State) -> tuple[Params, State]:
 
 
 @kernel
+def learner_of(params: object, state: object, i: int) -> tuple[int, bool]:
+    """The learner that account i belongs to, and whether its greedy action is played: every learner has one account."""
+    return i, False
+
+
+@kernel
 def is_active(params: Params, state: State, i: int) -> bool:
     return state.accounts[i].active
 

@@ -11,6 +11,7 @@ The ledger holds plain data: it returns what has become complete, and the select
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isnan, nan
 from typing import TypeAlias
@@ -72,6 +73,11 @@ class Ledger:
 
     def next_ticket(self, learner: int) -> int:
         return self._last_tickets[learner] + 1
+
+    def share_tickets(self, learner: int, others: Iterable[int]) -> None:
+        """Continue the tickets of other accounts where those of this one stand, if they number the same plays."""
+        for other in others:
+            self._last_tickets[other] = self._last_tickets[learner]
 
     def entry(self, learner: int, ticket: int) -> Entry:
         try:
