@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from equipoise.certificates import AnyElimination, Elimination, EpochEnd, epoch_ends
+from equipoise.certificates import AnyElimination, Elimination, EpochEnd, epoch_ends, pairs
 from equipoise.certificates.fields import (
     Record,
     Test,
@@ -158,6 +158,8 @@ def verify_record(record: object) -> list[str]:
     """
     if not isinstance(record, Mapping):
         return ["the record is not a JSON object"]
+    if record.get("kind") == pairs.KIND:
+        return pairs.verify_pair(record)
     if whole(record.get("version")) and record["version"] not in VERSIONS:
         return [f"version is {record['version']}, but only {' and '.join(map(str, VERSIONS))} are known"]
     is_epoch_end, sharper = "epoch" in record, record.get("version") == 2

@@ -3,16 +3,18 @@
 Experts are the learners and their greedy twins: the same learner, playing the action that it estimates to be best. The
 expert of a round is drawn with probabilities p that depend on the past only. From the rounds in which two experts
 disagree follows, for each of them, z: by how many standard errors its present proposals are worse than those of another
-(`equipoise.selectors._core.pairs`). An expert has probability proportional to exp(-z^2), mixed with a uniform draw of
-weight 1/t, if it is admitted: the guard is that of `RealizedBalancing`, over the own plays of each expert. Which
+(`equipoise.selectors._core.pairs`). An expert has probability proportional to exp(-z^2), mixed with 1/t for every
+expert, if it is admitted: the guard is that of `RealizedBalancing`, over the own plays of each expert. Which
 learners learn from a round is part of the rule: those that accept off-policy data from all of them, others, if they opt
 in, from rounds in which the action is the one they proposed.
 
 Reference: docs/counterfactual-balancing.md, with proofs. exp(-z^2) follows Maillard (2013), "Apprentissage sequentiel:
-bandits, statistique et renforcement", and Bian and Jun (2022), "Maillard sampling: Boltzmann exploration done optimally".
+bandits, statistique et renforcement", and Bian and Jun (2022), "Maillard sampling: Boltzmann exploration done
+optimally".
 Symbols: E n_accounts, p probability, q propensity, z the result of `greatest_gap`, m_e taught, n_e plays, U_e rewards,
 LB best_lower, phi realized_regret, rho floor, kappa slack, B MARGIN.
 
+>>> from equipoise import Proposal
 >>> selector = CounterfactualBalancing(2, twins=[1], teaching=["all", "all"], seed=1)
 >>> for _ in range(100):
 ...     choice = selector.choose()
@@ -24,27 +26,20 @@ LB best_lower, phi realized_regret, rho floor, kappa slack, B MARGIN.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from math import exp, inf, log, nan, sqrt
+from collections.abc import Sequence
+from math import exp, inf, log, sqrt
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from equipoise.certificates import Certificate, Elimination, Standing
 from equipoise.compatibility import check_compatible
-from equipoise.confidence import radius_sum
-from equipoise.errors import IncompatibleLearner, InvalidArgument, UnknownDecision
+from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.kernels.marks import kernel
-from equipoise.learner import Proposal, Proposals, accepts, part_name, provides
-from equipoise.selector import Choice
+from equipoise.learner import Proposals, accepts, part_name, provides
 from equipoise.selectors._core import evidence, pairs
-from equipoise.selectors._core.base import EvidenceSelector
-from equipoise.selectors._core.evidence import Account
+from equipoise.selectors._core.experts import ExpertSelector
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
-from equipoise.selectors._core.ledger import Entry
 from equipoise.selectors._core.pairs import AGREED, ALL, OWN, Expert
-from equipoise.selectors._core.proposals import blank_proposals
 from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount, Seeded
 from equipoise.selectors.realized_balancing import (
     EARLY_PLAYS,
@@ -57,15 +52,12 @@ from equipoise.selectors.realized_balancing import (
     lower_bound,
     realized_regret,
 )
-from equipoise.settings import configurable, equal_data, optional, setting
+from equipoise.settings import configurable, optional, setting
 from equipoise.settings.checks import count, positive
-from equipoise.types import Action
-
 
 MARGIN = 200.0  # B: by how much, times w / sqrt(plays of the most played expert), a neglected learner may exceed LB
 MANY = 20  # above this number of experts each is compared with the leading one only
 TEACHING = {"all": ALL, "agreed": AGREED, "own": OWN}
-UNSEEN = -2  # the action of an expert whose proposal is not known yet
 
 
 class Params(NamedTuple):
@@ -118,7 +110,7 @@ def only_expert(params: Params, state: State) -> int:
         least_regret = min(least_regret, realized_regret(params, accounts[e], best_lower, unit))
     limit, most = params.slack * least_regret, -1
     experts, total = state.credit.experts, weigh(params, state, n_rounds)
-    mixed, admitted = 1.0 / (n_rounds + 1.0), 0.0
+    mixed, admitted = min(0.5, len(accounts) / (n_rounds + 1.0)), 0.0
     for e in range(len(accounts)):
         expert = experts[e]
         if realized_regret(params, accounts[e], best_lower, unit) <= limit:
@@ -176,8 +168,9 @@ def weigh(params: Params, state: State, n_rounds: int) -> float:
 @kernel
 def bonus(params: Params, state: State, e: int, n_rounds: int, s: float) -> float:
     """What an expert may still gain by learning: 0 if its learner learns from every round."""
-    taught, account = state.credit.experts[e].taught, state.evidence.accounts[e]
-    if params.all_shared or taught >= n_rounds or taught == 0 or account.booked_plays == 0:
+    expert, account = state.credit.experts[e], state.evidence.accounts[e]
+    taught = expert.taught
+    if expert.teaching == ALL or taught >= n_rounds or taught == 0 or account.booked_plays == 0:
         return 0.0
     log_share, mean_reward = log(n_rounds / taught), account.rewards / account.booked_plays
     fading = min(1.0, sqrt(sqrt(EARLY_PLAYS / taught)))
@@ -239,7 +232,7 @@ def check_twins(name: str, twins: object) -> tuple[int, ...]:
 
 
 @configurable
-class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, EvidenceSelector[Params, State]):
+class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSelector):
     """Credits a reward to all experts that proposed its action; experts are learners and their greedy twins.
 
     Parameters
@@ -295,15 +288,8 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, Evidence
             raise InvalidArgument(f"twins is {self.twins!r}, but must have learners from 0 to {n - 1}")
         codes = [TEACHING[word] for word in teaching or ("own",) * n]
         self.experts = (*((i, False) for i in range(n)), *((i, True) for i in twins))
-        self._expert_of = {expert: e for e, expert in enumerate(self.experts)}
-        self._same_learner = [[k for k, (j, _) in enumerate(self.experts) if j == i] for i, _ in self.experts]
         self._rows = [Expert(i, greedy, codes[i]) for i, greedy in self.experts]
         super()._set_up()
-
-    @property
-    def n_accounts(self) -> int:
-        """Number of experts, each of which has an account of its own plays."""
-        return len(self.experts)
 
     def _make_params(self, limits: evidence.Params) -> Params:
         guard = MIN_UNIT[2], TOLERANCE, MARGIN, HEAD_START
@@ -317,9 +303,9 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, Evidence
     def for_learners(cls, learners: Sequence[Any], *, share_data: bool = False, **settings: Any) -> Self:
         """Make the selector for these learners.
 
-        With `share_data`, learners that accept "off_policy" learn from all rounds. Others learn from the rounds in which
-        the action is the one they proposed, if they accept "agreed" and, if they ignore contexts, `contexts` is "fixed".
-        Learners that provide "greedy" and learn have a twin.
+        With `share_data`, learners that accept "off_policy" learn from all rounds. Others learn from the rounds in
+        which the action is the one they proposed, if they accept "agreed" and, if they ignore contexts, `contexts` is
+        "fixed". Learners that provide "greedy" and learn have a twin.
         """
         teaching = [_teaching(learner, share_data, settings.get("contexts", "random")) for learner in learners]
         twins = [i for i, learner in enumerate(learners) if "greedy" in provides(learner) and _can_learn(learner)]
@@ -338,135 +324,11 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, Evidence
                 )
             if word == "agreed" and self.contexts != "fixed" and getattr(learner, "ignores_contexts", False):
                 raise IncompatibleLearner(
-                    f"teaching of {part_name(learner)!r} is 'agreed', but it ignores contexts, so that contexts must be "
+                    f"teaching of {part_name(learner)!r} is 'agreed', but it ignores contexts, so contexts must be "
                     "'fixed': where others see them, the rounds that it agrees with are no fair sample"
                 )
             if (i, True) in self._expert_of and "greedy" not in provides(learner):
                 raise IncompatibleLearner(f"twins has learner {i}, but {part_name(learner)!r} provides no 'greedy'")
-
-    @property
-    def probabilities(self) -> dict[tuple[int, bool], float]:
-        """The probability of each expert, a learner or (with True) its greedy twin, in the next round."""
-        drawn = dict(zip(self.experts, self._odds(), strict=True))
-        self._clear()
-        return drawn
-
-    def choose(self, rng: np.random.Generator | None = None) -> Choice:
-        """Draw the expert of this round and open a play of its learner."""
-        if rng is None:
-            rng = self._own_generator(self._draws)
-        e, chance = self.kernels.choose(self.params, self.kernel_state, rng)
-        return self._open(e, chance, tuple(row.probability for row in self._rows))
-
-    def replay(self, choice: Choice) -> None:
-        """Open exactly this play, as if it had just been drawn, without random numbers."""
-        e, odds = self._expert(choice), self._odds()
-        due = Choice(choice.learner, self._ledger.next_ticket(e), odds[e], greedy=choice.greedy)
-        if choice != due or not odds[e] > 0.0:
-            self._clear()
-            raise InvalidArgument(f"choice is {choice}, but must be {due}, with a positive probability")
-        self._open(e, odds[e], odds)
-
-    def propensity(self, choice: Choice) -> float:
-        """The probability, given context and proposals, with which the action of an open play was played."""
-        entry = self._seen(choice)
-        self._load(entry)
-        total = pairs.propensity(self.kernel_state.credit, entry.learner)
-        self._clear()
-        return total
-
-    def taught_by(self, choice: Choice) -> tuple[int, ...]:
-        """The learners that learn from an open play."""
-        entry = self._seen(choice)
-        self._load(entry)
-        rows = self._rows
-        drawn = rows[entry.learner]
-        taught = tuple(i for i in range(self.n_learners) if pairs.learns(rows[i], drawn, rows[i].action))
-        self._clear()
-        return taught
-
-    def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
-        """Reward and regret as floats; raises what `credit` would raise and changes nothing."""
-        checked = super().check_credit(self._inner(choice), reward, regret)
-        self._seen(choice)
-        return checked
-
-    def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
-        """Record the proposals of all learners; a learner with a twin must have a greedy action."""
-        super().observe(self._inner(choice), proposals)
-
-    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[Elimination, ...]:
-        """Credit the reward of a play, in any order and however late."""
-        number, known = self.check_credit(choice, reward, regret)
-        entry = self._seen(choice)
-        self._load(entry)
-        # Who is drawn next may depend on all rewards that have arrived; accounts and certificates wait for earlier ones.
-        pairs.match(self.kernel_state.credit, entry.learner, number, self.params.all_shared)
-        pairs.teach(self.kernel_state.credit, entry.learner)
-        self._clear()
-        return self._credit_resolved(entry.learner, self._ledger.credit(entry.learner, choice.play, number, known))
-
-    def withdraw(self, choice: Choice) -> tuple[Elimination, ...]:
-        """Remove an open play, as if its round had not happened."""
-        e, eliminations = self._expert(choice), super().withdraw(self._inner(choice))
-        self._ledger.share_tickets(e, self._same_learner[e])
-        return eliminations
-
-    def standing(self) -> list[Standing]:
-        """The standing of each learner, with the plays of its twin."""
-        rows = super().standing()
-        for (i, greedy), account in zip(self.experts, self.evidence.accounts, strict=True):
-            if greedy and account.plays > 0:
-                rows[i] = self._joined(rows[i], account)
-        return rows[: self.n_learners]
-
-    def certificate(self) -> Certificate:
-        """What the rewards so far prove about the optimum and the regret."""
-        certificate = super().certificate()
-        lowers = [0.0] * self.n_learners
-        for (i, _), lower in zip(self.experts, certificate.learner_regret_lowers, strict=True):
-            lowers[i] += lower
-        return replace(certificate, learner_regret_lowers=tuple(lowers))
-
-    def from_arrays(self, state: State) -> None:
-        """Load a state from compiled code."""
-        super().from_arrays(state)
-        self._clear()
-
-    def _joined(self, row: Standing, account: Account) -> Standing:
-        """The row of a learner with the plays of its twin; both lower means are below the optimum."""
-        own, n = row.plays - row.pending, account.booked_plays
-        plays, resolved = row.plays + account.plays, own + n
-        if n == 0 or own == 0:
-            radius = nan if n == 0 else radius_sum(self.confidence.radius, n) / n
-            means = (account.rewards / n, radius, account.booked_bound / n) if n else row[3:6]
-            ends = (account.mean_lower, account.mean_upper) if n else row[6:8]
-            return row._replace(
-                plays=plays,
-                pending=plays - resolved,
-                **dict(zip(MEANS, (*means, *ends) if n else row[3:8], strict=True)),
-            )
-        share = n / resolved
-        mean_radius = (1 - share) * row.mean_radius + share * radius_sum(self.confidence.radius, n) / n
-        return row._replace(
-            plays=plays,
-            pending=plays - resolved,
-            mean_reward=(1 - share) * row.mean_reward + share * account.rewards / n,
-            mean_radius=mean_radius,
-            mean_bound=(1 - share) * row.mean_bound + share * account.booked_bound / n,
-            mean_lower=max(row.mean_lower, account.mean_lower),
-            mean_upper=min(row.mean_upper, account.mean_upper),
-        )
-
-    def _open(self, e: int, chance: float, odds: tuple[float, ...]) -> Choice:
-        learner, greedy = self.experts[e]
-        choice = Choice(learner, self._begin(e, chance), chance, greedy=greedy)
-        blank = blank_proposals(self.n_accounts)
-        self._ledger.share_tickets(e, self._same_learner[e])
-        entry = self._ledger.entry(e, choice.play)
-        entry.proposals = blank._replace(actions=(UNSEEN,) * self.n_accounts, probabilities=odds)
-        self._clear()
-        return choice
 
     def _odds(self) -> tuple[float, ...]:
         """The probabilities of the next round; leaves them in the rows."""
@@ -474,56 +336,6 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, Evidence
         if forced >= 0:
             return tuple(float(e == forced) for e in range(self.n_accounts))
         return tuple(row.probability for row in self._rows)
-
-    def _expert(self, choice: Choice) -> int:
-        e = self._expert_of.get((choice.learner, bool(choice.greedy)))
-        if e is None:
-            raise UnknownDecision(f"learner is {choice.learner!r} with greedy {choice.greedy!r}, but there is no such expert")
-        return e
-
-    def _inner(self, choice: Choice) -> Choice:
-        """The choice with its expert in place of the learner, as the ledger knows it."""
-        return choice._replace(learner=self._expert(choice))
-
-    def _seen(self, choice: Choice) -> Entry:
-        """The entry of an open play whose proposals are known."""
-        entry = self._ledger.entry(self._expert(choice), choice.play)
-        if entry.proposals is None or entry.proposals.actions[0] == UNSEEN:
-            play = f"play {choice.play} of learner {choice.learner}"
-            raise InvalidArgument(f"proposals of {play} are unknown, but observe() must come before credit()")
-        return entry
-
-    def _gather(self, entry: Entry, proposals: Mapping[int, Proposal]) -> Proposals:
-        actions: list[Action] = []
-        for i, greedy in self.experts:
-            if i not in proposals:
-                raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {i} too")
-            action = proposals[i].greedy if greedy else proposals[i].action
-            if greedy and action is None:
-                raise InvalidArgument(f"greedy of learner {i} is None, but it has a twin and must have a greedy action")
-            actions.append(action)
-        assert entry.proposals is not None
-        return entry.proposals._replace(actions=indices(actions))
-
-    def _load(self, entry: Entry) -> None:
-        """Write the probabilities and actions of a round into the rows."""
-        assert entry.proposals is not None
-        for row, action, chance in zip(
-            self._rows, entry.proposals.actions, entry.proposals.probabilities, strict=True
-        ):
-            row.action, row.probability = action, chance
-
-    def _clear(self) -> None:
-        for row in self._rows:
-            row.action, row.probability = -1, 0.0
-
-    def _close_round(self, entry: Entry) -> None:
-        self._load(entry)
-        pairs.close(self.params.evidence, self.kernel_state.credit, entry.learner, entry.reward)
-        self._clear()
-
-
-MEANS = ("mean_reward", "mean_radius", "mean_bound", "mean_lower", "mean_upper")
 
 
 def _teaching(learner: object, share_data: bool, contexts: str) -> str:
@@ -537,14 +349,3 @@ def _teaching(learner: object, share_data: bool, contexts: str) -> str:
 def _can_learn(learner: object) -> bool:
     """Whether the proposals of a learner change: those of a fixed rule do not, and a twin would be the same expert."""
     return bool(getattr(learner, "learns", True))
-
-
-def indices(actions: Sequence[Action]) -> tuple[int, ...]:
-    """For each action the position of the first one that is equal to it.
-
-    >>> indices([3, 1, 3]), indices([np.array([1.0, 0.0]), np.array([1.0, 0.0])])
-    ((0, 1, 0), (0, 0))
-    """
-    if all(type(action) is int for action in actions):
-        return tuple(actions.index(action) for action in actions)
-    return tuple(next(k for k, other in enumerate(actions) if equal_data(action, other)) for action in actions)

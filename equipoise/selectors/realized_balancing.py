@@ -146,9 +146,9 @@ def most_neglected(params: Params, state: State, due: int, best_lower: float) ->
     chosen, fewest_plays = due, due_plays
     for j in range(len(accounts)):
         account = accounts[j]
-        if account.active and account.plays < fewest_plays:
-            if is_neglected(params, account, due_plays, best_lower, params.head_start):
-                chosen, fewest_plays = j, account.plays
+        fewer = account.active and account.plays < fewest_plays
+        if fewer and is_neglected(params, account, due_plays, best_lower, params.head_start):
+            chosen, fewest_plays = j, account.plays
     return chosen
 
 

@@ -50,7 +50,8 @@ class SelectorAdapter:
 def select_by_method(adapter: SelectorAdapter, stream: Stream, t: int) -> Turn:
     seek(stream, SELECTOR, t)
     adapter.choice = adapter.selector.choose(stream.generator)
-    return Turn(adapter.choice.learner, adapter.choice.probability, TEACH, t, adapter.choice.learner, adapter.choice.greedy)
+    learner, _, probability = adapter.choice[:3]
+    return Turn(learner, probability, TEACH, t, learner, adapter.choice.greedy)
 
 
 def withdraw_if_exhausted(components: Components, run: Run, turn: Turn) -> bool:

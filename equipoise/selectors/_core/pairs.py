@@ -12,7 +12,7 @@ that grow linearly with the rounds, so that later proposals, made by learners th
 
 Reference: docs/counterfactual-balancing.md. The weights min(p_j, p_k) / q in place of 1 / q keep one play of a rarely
 drawn expert from outweighing all earlier evidence.
-Symbols: N_jk weight, sum of squared weights N2_jk squares, S_jk rewards, L_jk overlap, sum of Y gain, of Y^2 gain_squares.
+Symbols: N_jk weight, sum of squared weights squares, S_jk rewards, L_jk overlap, sum of Y gain, of Y^2 gain_squares.
 """
 
 from __future__ import annotations

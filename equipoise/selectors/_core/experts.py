@@ -1,0 +1,246 @@
+"""Base class of selectors that draw experts: learners, or greedy plays of learners, with known probabilities.
+
+Each expert has an account of its own plays. A play is numbered among all plays of its learner, and its entry in the
+ledger keeps the probabilities of the round and, once they are observed, which experts proposed the same action. Between
+rounds the rows of the experts hold neither: they are loaded from the entry for as long as a kernel needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from equipoise.certificates import Certificate, Elimination, Standing
+from equipoise.certificates.pairs import ExpertName, PairedCertificate
+from equipoise.confidence import radius_sum
+from equipoise.errors import InvalidArgument, UnknownDecision
+from equipoise.learner import Proposal, Proposals
+from equipoise.selector import Choice
+from equipoise.selectors._core import pairs
+from equipoise.selectors._core.base import EvidenceSelector
+from equipoise.selectors._core.evidence import Account
+from equipoise.selectors._core.ledger import Entry
+from equipoise.selectors._core.pairs import Expert
+from equipoise.selectors._core.proposals import blank_proposals
+from equipoise.settings import equal_data
+from equipoise.types import Action
+
+UNSEEN = -2  # the action of an expert whose proposal is not known yet
+MEANS = ("mean_reward", "mean_radius", "mean_bound")
+
+
+class ExpertSelector(EvidenceSelector[Any, Any]):
+    """A selector whose state has rows of experts and tables of their pairs."""
+
+    experts: tuple[tuple[int, bool], ...]  # learner, and whether its greedy action is played
+    _rows: list[Expert]
+
+    def _set_up(self) -> None:
+        self._expert_of = {expert: e for e, expert in enumerate(self.experts)}
+        self._same_learner = [[k for k, (j, _) in enumerate(self.experts) if j == i] for i, _ in self.experts]
+        super()._set_up()
+
+    @property
+    def n_accounts(self) -> int:
+        """Number of experts, each of which has an account of its own plays."""
+        return len(self.experts)
+
+    def _odds(self) -> tuple[float, ...]:
+        """The probabilities of the next round; may leave them in the rows."""
+        raise NotImplementedError  # abstract
+
+    @property
+    def probabilities(self) -> dict[tuple[int, bool], float]:
+        """The probability of each expert, a learner or (with True) its greedy twin, in the next round."""
+        drawn = dict(zip(self.experts, self._odds(), strict=True))
+        self._clear()
+        return drawn
+
+    def choose(self, rng: np.random.Generator | None = None) -> Choice:
+        """Draw the expert of this round and open a play of its learner."""
+        if rng is None:
+            rng = self._own_generator(self._draws)
+        e, chance = self.kernels.choose(self.params, self.kernel_state, rng)
+        return self._open(e, chance, tuple(row.probability for row in self._rows))
+
+    def replay(self, choice: Choice) -> None:
+        """Open exactly this play, as if it had just been drawn, without random numbers."""
+        e, odds = self._expert(choice), self._odds()
+        due = Choice(choice.learner, self._ledger.next_ticket(e), odds[e], greedy=choice.greedy)
+        if choice != due or not odds[e] > 0.0:
+            self._clear()
+            raise InvalidArgument(f"choice is {choice}, but must be {due}, with a positive probability")
+        self._open(e, odds[e], odds)
+
+    def propensity(self, choice: Choice) -> float:
+        """The probability, given context and proposals, with which the action of an open play was played."""
+        entry = self._seen(choice)
+        self._load(entry)
+        total = pairs.propensity(self.kernel_state.credit, entry.learner)
+        self._clear()
+        return total
+
+    def taught_by(self, choice: Choice) -> tuple[int, ...]:
+        """The learners that learn from an open play."""
+        entry = self._seen(choice)
+        self._load(entry)
+        rows = self._rows
+        drawn = rows[entry.learner]
+        taught = tuple(i for i in range(self.n_learners) if pairs.learns(rows[i], drawn, rows[i].action))
+        self._clear()
+        return taught
+
+    def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
+        """Reward and regret as floats; raises what `credit` would raise and changes nothing."""
+        checked = super().check_credit(self._inner(choice), reward, regret)
+        self._seen(choice)
+        return checked
+
+    def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
+        """Record the proposals of all learners; a learner with a twin must have a greedy action."""
+        super().observe(self._inner(choice), proposals)
+
+    def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[Elimination, ...]:
+        """Credit the reward of a play, in any order and however late."""
+        number, known = self.check_credit(choice, reward, regret)
+        entry = self._seen(choice)
+        self._load(entry)
+        # Who is drawn next may depend on all rewards so far; accounts and certificates wait for earlier ones.
+        pairs.match(self.kernel_state.credit, entry.learner, number, self.params.all_shared)
+        pairs.teach(self.kernel_state.credit, entry.learner)
+        self._clear()
+        return self._credit_resolved(entry.learner, self._ledger.credit(entry.learner, choice.play, number, known))
+
+    def withdraw(self, choice: Choice) -> tuple[Elimination, ...]:
+        """Remove an open play, as if its round had not happened."""
+        e, eliminations = self._expert(choice), super().withdraw(self._inner(choice))
+        self._ledger.share_tickets(e, self._same_learner[e])
+        return eliminations
+
+    def standing(self) -> list[Standing]:
+        """The standing of each learner, with the plays of its twin."""
+        rows = super().standing()
+        for (i, greedy), account in zip(self.experts, self.evidence.accounts, strict=True):
+            if greedy and account.plays > 0:
+                rows[i] = self._joined(rows[i], account)
+        return rows[: self.n_learners]
+
+    def certificate(self) -> Certificate:
+        """What the rewards so far prove about the optimum and the regret."""
+        certificate = super().certificate()
+        lowers = [0.0] * self.n_learners
+        for (i, _), lower in zip(self.experts, certificate.learner_regret_lowers, strict=True):
+            lowers[i] += lower
+        return replace(certificate, learner_regret_lowers=tuple(lowers))
+
+    def paired_certificate(self, better: tuple[int, bool], worse: tuple[int, bool]) -> PairedCertificate:
+        """What is proved about two experts, learners or (with True) greedy twins, with a delta of its own.
+
+        It certifies past proposals, and no learner is eliminated by it: one that still learns may overtake.
+        """
+        if self.confidence.noise is not None:
+            raise InvalidArgument(f"noise is {self.confidence.noise!r}, but must be None: rewards need known limits")
+        ends = []
+        for expert in (better, worse):
+            if tuple(expert) not in self._expert_of:
+                raise InvalidArgument(f"expert is {expert!r}, but must be one of {', '.join(map(str, self.experts))}")
+            ends.append(self._expert_of[tuple(expert)])
+        j, k = ends
+        if j == k:
+            raise InvalidArgument(f"worse is {worse!r}, but must be another expert than better")
+        tables, n = self.kernel_state.credit, self.n_accounts
+        row = tables.pairs[j * n + k]
+        names = ExpertName(*better), ExpertName(*worse)
+        rounds = tables.spread[0].closed
+        return PairedCertificate(rounds, *names, row.gain, row.gain_squares, n, self.reward_range, self.delta)
+
+    def from_arrays(self, state: Any) -> None:
+        """Load a state from compiled code."""
+        super().from_arrays(state)
+        self._clear()
+
+    def _joined(self, row: Standing, account: Account) -> Standing:
+        """The row of a learner with the plays of its twin; the lower mean of either is a bound on the optimum."""
+        own, n = row.plays - row.pending, account.booked_plays
+        plays, resolved = row.plays + account.plays, own + n
+        if n > 0:
+            greedy = (account.rewards / n, radius_sum(self.confidence.radius, n) / n, account.booked_bound / n)
+            share = n / resolved
+            means = (
+                new if own == 0 else (1 - share) * old + share * new
+                for old, new in zip((row.mean_reward, row.mean_radius, row.mean_bound), greedy, strict=True)
+            )
+            lower, upper = account.mean_lower, account.mean_upper
+            if own > 0:
+                lower, upper = max(lower, row.mean_lower), min(upper, row.mean_upper)
+            row = row._replace(**dict(zip(MEANS, means, strict=True)), mean_lower=lower, mean_upper=upper)
+        return row._replace(plays=plays, pending=plays - resolved)
+
+    def _open(self, e: int, chance: float, odds: tuple[float, ...]) -> Choice:
+        learner, greedy = self.experts[e]
+        choice = Choice(learner, self._begin(e, chance), chance, greedy=greedy)
+        blank = blank_proposals(self.n_accounts)
+        self._ledger.share_tickets(e, self._same_learner[e])
+        entry = self._ledger.entry(e, choice.play)
+        entry.proposals = blank._replace(actions=(UNSEEN,) * self.n_accounts, probabilities=odds)
+        self._clear()
+        return choice
+
+    def _expert(self, choice: Choice) -> int:
+        e = self._expert_of.get((choice.learner, bool(choice.greedy)))
+        if e is None:
+            raise UnknownDecision(f"no expert has learner {choice.learner!r} with greedy {choice.greedy!r}")
+        return e
+
+    def _inner(self, choice: Choice) -> Choice:
+        """The choice with its expert in place of the learner, as the ledger knows it."""
+        return choice._replace(learner=self._expert(choice))
+
+    def _seen(self, choice: Choice) -> Entry:
+        """The entry of an open play whose proposals are known."""
+        entry = self._ledger.entry(self._expert(choice), choice.play)
+        if entry.proposals is None or entry.proposals.actions[0] == UNSEEN:
+            play = f"play {choice.play} of learner {choice.learner}"
+            raise InvalidArgument(f"proposals of {play} are unknown, but observe() must come before credit()")
+        return entry
+
+    def _gather(self, entry: Entry, proposals: Mapping[int, Proposal]) -> Proposals:
+        actions: list[Action] = []
+        for i, greedy in self.experts:
+            if i not in proposals:
+                raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {i} too")
+            action = proposals[i].greedy if greedy else proposals[i].action
+            if greedy and action is None:
+                raise InvalidArgument(f"greedy of learner {i} is None, but it has a twin and must have a greedy action")
+            actions.append(action)
+        assert entry.proposals is not None
+        return entry.proposals._replace(actions=indices(actions))
+
+    def _load(self, entry: Entry) -> None:
+        """Write the probabilities and actions of a round into the rows."""
+        assert entry.proposals is not None
+        for row, action, chance in zip(self._rows, entry.proposals.actions, entry.proposals.probabilities, strict=True):
+            row.action, row.probability = action, chance
+
+    def _clear(self) -> None:
+        for row in self._rows:
+            row.action, row.probability = -1, 0.0
+
+    def _close_round(self, entry: Entry) -> None:
+        self._load(entry)
+        pairs.close(self.params.evidence, self.kernel_state.credit, entry.learner, entry.reward)
+        self._clear()
+
+
+def indices(actions: Sequence[Action]) -> tuple[int, ...]:
+    """For each action the position of the first one that is equal to it.
+
+    >>> indices([3, 1, 3]), indices([np.array([1.0, 0.0]), np.array([1.0, 0.0])])
+    ((0, 1, 0), (0, 0))
+    """
+    if all(type(action) is int for action in actions):
+        return tuple(actions.index(action) for action in actions)
+    return tuple(next(k for k, other in enumerate(actions) if equal_data(action, other)) for action in actions)
