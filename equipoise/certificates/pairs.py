@@ -8,8 +8,8 @@ stitched boundary for V = max(w^2/4, sum Y^2) and scale c = w/2. Nothing is aske
 A certificate is such a statement; its record holds what it is computed from, and `verify_pair` recomputes it.
 
 Reference: docs/counterfactual-balancing.md, lemma 2. For y >= -1 and 0 <= x < 1, exp(x y - (-ln(1 - x) - x) y^2) <=
-1 + x y is from Fan, Grama and Liu (2015), "Exponential inequalities for martingales with applications"; the boundary follows
-Howard, Ramdas, McAuliffe and Sekhon (2021), eq. (10).
+1 + x y is from Fan, Grama and Liu (2015), "Exponential inequalities for martingales with applications"; the boundary
+follows Howard, Ramdas, McAuliffe and Sekhon (2021), eq. (10).
 Symbols: sum Y gain, sum Y^2 gain_squares, D radius, E n_experts, alpha = delta / (E (E - 1)).
 """
 
