@@ -153,9 +153,8 @@ class Portfolio:
             selector.withdraw(choice)
             raise
         action = proposal.greedy if choice.greedy else proposal.action
-        ticket = Ticket(
-            id_, choice, context, action if type(action) is int else copy_if_mutable(action), proposal.regret
-        )
+        kept_action = action if type(action) is int else copy_if_mutable(action)
+        ticket = Ticket(id_, choice, context, kept_action, proposal.regret)
         if self._weighted:
             ticket.others = {j: copy_if_mutable(other.action) for j, other in proposals.items() if j != i}
         elif choice.keep is not None:
@@ -166,8 +165,8 @@ class Portfolio:
                 if j in self._queues:
                     self._queues[j].append(ticket)
         self._next_id = id_ + 1
-        probability = choice.probability * (1.0 if choice.greedy else proposal.probability)
-        return Decision(id_, action, i, self.learner_names[i], probability)
+        chance = choice.probability * (proposal.probability if not choice.greedy else 1.0)
+        return Decision(id_, action, i, self.learner_names[i], chance)
 
     def learn(
         self, decision: Decision | int, reward: float, outcome: Outcome = None, regret: float | None = None
@@ -357,8 +356,7 @@ class Portfolio:
         """The learners that learn from this round."""
         own, teach = ticket.choice.learner, ticket.choice.teach
         if hasattr(self._selector, "taught_by"):
-            taught: tuple[int, ...] = self._selector.taught_by(ticket.choice)
-            return taught
+            return tuple(self._selector.taught_by(ticket.choice))
         if self._weighted:
             return tuple(sorted({own, *ticket.others}))
         if not self._sharing:
@@ -388,8 +386,7 @@ class Portfolio:
         """The regret of a round without a reward, if unknown: the width of the reward range."""
         if ticket.choice.learner not in self._observed or not isnan(ticket.regret):
             return None
-        low, high = self._traits.reward_range or (0.0, 1.0)
-        return high - low
+        return float(np.ptp(self._traits.reward_range or (0.0, 1.0)))
 
     def _retire(self, eliminations: Sequence[AnyElimination]) -> None:
         """An eliminated learner never plays again; it still learns from its own open rounds, but not from others'."""

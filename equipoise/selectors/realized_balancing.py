@@ -41,6 +41,7 @@ from equipoise.selectors._core import evidence
 from equipoise.selectors._core.base import EvidenceSelector
 from equipoise.selectors._core.evidence import Account, best_mean_lower
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.nested import HasState
 from equipoise.selectors._core.settings import (
     ConfidenceSettings,
     LearnerCount,
@@ -133,7 +134,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 
 @kernel
-def lower_bound(params: Params, state: State) -> float:
+def lower_bound(params: Guard, state: HasState) -> float:
     """LB. It may fall with the means of all learners, so that the learner that attains it has realized regret 0."""
     highest = state.evidence.pool[0].best_lower if params.rule == 1 else best_mean_lower(state.evidence)
     return max(params.evidence.low, highest)

@@ -190,7 +190,7 @@ def broken_inequalities(
     seed: int,
     n_rounds: int,
     believed: dict[str, float] | None = None,
-    guard: dict[str, float] | None = None,
+    guard: dict[str, Any] | None = None,
     **rule: Any,
 ) -> dict[str, int]:
     """How often (1) to (4) failed, at every choice, for the chosen learner and each other one as *.

@@ -23,6 +23,8 @@ PROVIDED = {
     "lower": "lower bounds",
     "weight": "weights",
     "off_policy": "`share_data=True`",
+    "agreed": "agreed rounds",
+    "probability": "probabilities of its rounds",
     "greedy": "greedy actions",
     "value": "estimated rewards",
     "pmf": "probabilities of all actions",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,6 @@ from equipoise.settings import equal_data
 from equipoise.types import Action
 
 UNSEEN = -2  # the action of an expert whose proposal is not known yet
-MEANS = ("mean_reward", "mean_radius", "mean_bound")
 
 
 class ExpertSelector(EvidenceSelector[Any, Any]):
@@ -145,9 +145,9 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
             raise InvalidArgument(f"noise is {self.confidence.noise!r}, but must be None: rewards need known limits")
         ends = []
         for expert in (better, worse):
-            if tuple(expert) not in self._expert_of:
+            if expert not in self._expert_of:
                 raise InvalidArgument(f"expert is {expert!r}, but must be one of {', '.join(map(str, self.experts))}")
-            ends.append(self._expert_of[tuple(expert)])
+            ends.append(self._expert_of[expert])
         j, k = ends
         if j == k:
             raise InvalidArgument(f"worse is {worse!r}, but must be another expert than better")
@@ -167,16 +167,14 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         own, n = row.plays - row.pending, account.booked_plays
         plays, resolved = row.plays + account.plays, own + n
         if n > 0:
-            greedy = (account.rewards / n, radius_sum(self.confidence.radius, n) / n, account.booked_bound / n)
-            share = n / resolved
-            means = (
-                new if own == 0 else (1 - share) * old + share * new
-                for old, new in zip((row.mean_reward, row.mean_radius, row.mean_bound), greedy, strict=True)
+            share, radius = n / resolved, radius_sum(self.confidence.radius, n) / n
+            row = row._replace(
+                mean_reward=_mixed(row.mean_reward, account.rewards / n, share),
+                mean_radius=_mixed(row.mean_radius, radius, share),
+                mean_bound=_mixed(row.mean_bound, account.booked_bound / n, share),
+                mean_lower=max(account.mean_lower, row.mean_lower if own else -inf),
+                mean_upper=min(account.mean_upper, row.mean_upper if own else inf),
             )
-            lower, upper = account.mean_lower, account.mean_upper
-            if own > 0:
-                lower, upper = max(lower, row.mean_lower), min(upper, row.mean_upper)
-            row = row._replace(**dict(zip(MEANS, means, strict=True)), mean_lower=lower, mean_upper=upper)
         return row._replace(plays=plays, pending=plays - resolved)
 
     def _open(self, e: int, chance: float, odds: tuple[float, ...]) -> Choice:
@@ -233,6 +231,11 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         self._load(entry)
         pairs.close(self.params.evidence, self.kernel_state.credit, entry.learner, entry.reward)
         self._clear()
+
+
+def _mixed(old: float, new: float, share: float) -> float:
+    """The mean of two means, the new one with weight `share`; the old one is nan if that is 1."""
+    return new if share == 1.0 else (1.0 - share) * old + share * new
 
 
 def indices(actions: Sequence[Action]) -> tuple[int, ...]:
