@@ -153,8 +153,7 @@ class Portfolio:
             selector.withdraw(choice)
             raise
         action = proposal.greedy if choice.greedy else proposal.action
-        kept_action = action if type(action) is int else copy_if_mutable(action)
-        ticket = Ticket(id_, choice, context, kept_action, proposal.regret)
+        ticket = Ticket(id_, choice, context, copy_if_mutable(action), proposal.regret)
         if self._weighted:
             ticket.others = {j: copy_if_mutable(other.action) for j, other in proposals.items() if j != i}
         elif choice.keep is not None:
@@ -165,8 +164,8 @@ class Portfolio:
                 if j in self._queues:
                     self._queues[j].append(ticket)
         self._next_id = id_ + 1
-        chance = choice.probability * (proposal.probability if not choice.greedy else 1.0)
-        return Decision(id_, action, i, self.learner_names[i], chance)
+        given_learner = 1.0 if choice.greedy else proposal.probability
+        return Decision(id_, action, i, self.learner_names[i], choice.probability * given_learner)
 
     def learn(
         self, decision: Decision | int, reward: float, outcome: Outcome = None, regret: float | None = None

@@ -257,7 +257,7 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
         For each learner, from which rounds it learns: "all", "agreed" (its own, and those in which the action is the
         one it proposed) or "own". By default all have "own"; see `for_learners`.
     twins
-        The learners whose greedy action is a second expert; by default all.
+        The learners whose greedy action is a second expert, by default none; see `for_learners`.
     floor
         Regret per square root of plays (rho) below which experts count as equal, in units of reward variation.
     slack
@@ -272,7 +272,7 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
     kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit, close_round=close_round, learner_of=learner_of)
 
     teaching: Sequence[str] | None = setting(default=None, check=optional(check_teaching))
-    twins: Sequence[int] | None = setting(default=None, check=optional(check_twins))
+    twins: Sequence[int] = setting(default=(), check=check_twins)
     floor: float = setting(default=0.25, check=positive)
     slack: float = setting(default=32.0, check=check_slack)
     optimism: float = setting(default=3.0, check=positive)
@@ -283,11 +283,10 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
         n, teaching = self.n_learners, self.teaching
         if teaching is not None and len(teaching) != n:
             raise InvalidArgument(f"teaching has {len(teaching)} entries, but n_learners is {n}")
-        twins = range(n) if self.twins is None else self.twins
-        if any(i >= n for i in twins):
+        if any(i >= n for i in self.twins):
             raise InvalidArgument(f"twins is {self.twins!r}, but must have learners from 0 to {n - 1}")
         codes = [TEACHING[word] for word in teaching or ("own",) * n]
-        self.experts = (*((i, False) for i in range(n)), *((i, True) for i in twins))
+        self.experts = (*((i, False) for i in range(n)), *((i, True) for i in self.twins))
         self._rows = [Expert(i, greedy, codes[i]) for i, greedy in self.experts]
         super()._set_up()
 

@@ -62,7 +62,7 @@ SUBJECTS: list[tuple[type[Any], Any, dict[str, Any], set[str]]] = [
         {"bounds": [Power(0.01), LinearSqrt(0.0, 0.02), Observed()], "radius_scale": 0.2, "radius": "paper"},
         set(),
     ),
-    (CounterfactualBalancing, 3, {"reward_range": (-2.0, 3.0), "seed": 3}, {REORDERING}),
+    (CounterfactualBalancing, 3, {"reward_range": (-2.0, 3.0), "seed": 3, "twins": [0, 1, 2]}, {REORDERING}),
     (
         CounterfactualBalancing,
         2,

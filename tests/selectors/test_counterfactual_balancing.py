@@ -144,9 +144,9 @@ class Reference:
     st.lists(EVENTS, min_size=20, max_size=60),
     st.sampled_from(
         [
-            {"teaching": ["all", "all", "all"]},
+            {"teaching": ["all", "all", "all"], "twins": [0, 1, 2]},
             {"teaching": ["agreed", "own", "all"], "twins": [0, 2]},
-            {"teaching": ["agreed", "agreed", "agreed"], "twins": [], "reward_range": (-2.0, 6.0)},
+            {"teaching": ["agreed", "agreed", "agreed"], "reward_range": (-2.0, 6.0)},
             {"slack": 1.0, "floor": 0.05, "teaching": ["all", "all", "agreed"], "twins": [1]},
         ]
     ),
@@ -194,7 +194,7 @@ def test_lemma_1_exactly(weights: list[float], actions: list[int], means: list[f
     n, odds = len(weights), np.array(weights) / sum(weights)
     expectations = np.zeros((n, n))
     for drawn in range(n):
-        selector = CounterfactualBalancing(n, twins=[])
+        selector = CounterfactualBalancing(n)
         state = selector.kernel_state.credit
         for row, p, action in zip(state.experts, odds.tolist(), actions, strict=False):
             row.probability, row.action = p, action
@@ -261,7 +261,7 @@ def test_lemma_2_is_rarely_crossed_and_its_controls_are() -> None:
 
 
 def small(**settings: Any) -> CounterfactualBalancing:
-    return CounterfactualBalancing(2, **{"teaching": ["all", "all"], **settings})
+    return CounterfactualBalancing(2, **{"teaching": ["all", "all"], "twins": [0, 1], **settings})
 
 
 def drawn_uniformly(selector: CounterfactualBalancing, rounds: int) -> CounterfactualBalancing:
@@ -323,7 +323,7 @@ def test_certificates_wait_for_earlier_rounds_but_probabilities_do_not() -> None
     ],
 )
 def test_who_learns_from_a_round(teaching: list[str], greedy: bool, expected: tuple[int, ...]) -> None:
-    selector = CounterfactualBalancing(3, teaching=teaching, seed=2)
+    selector = CounterfactualBalancing(3, teaching=teaching, twins=[0, 1, 2], seed=2)
     choice = selector.choose()
     while (choice.learner, choice.greedy) != (0, greedy):
         selector.observe(choice, {i: Proposal(0, greedy=0) for i in range(3)})
