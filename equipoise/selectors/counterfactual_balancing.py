@@ -11,8 +11,8 @@ in, from rounds in which the action is the one they proposed.
 Reference: docs/counterfactual-balancing.md, with proofs. exp(-z^2) follows Maillard (2013), "Apprentissage sequentiel:
 bandits, statistique et renforcement", and Bian and Jun (2022), "Maillard sampling: Boltzmann exploration done
 optimally".
-Symbols: E n_accounts, p probability, q propensity, z the result of `greatest_gap`, m_e taught, n_e plays, U_e rewards,
-LB best_lower, phi realized_regret, rho floor, kappa slack, B MARGIN.
+Symbols: E n_accounts, p probability, q propensity, z^2 s^2 `greatest_gap`, m_e taught, n_e plays, U_e rewards, LB
+best_lower, phi realized_regret, rho floor, kappa slack, B MARGIN.
 
 >>> from equipoise import Proposal
 >>> selector = CounterfactualBalancing(2, twins=[1], teaching=["all", "all"], seed=1)
@@ -146,21 +146,22 @@ def neglected_learner(params: Params, state: State, due: int, best_lower: float)
 def weigh(params: Params, state: State, n_rounds: int) -> float:
     """Set the weights exp(-z^2) of all experts as their probabilities, to be normalized; returns their sum."""
     experts, accounts, total = state.credit.experts, state.evidence.accounts, 0.0
-    s, leader = pairs.deviation(params.evidence, state.credit), 0
+    squared_scale, leader = pairs.variance(params.evidence, state.credit), 0
+    s = sqrt(squared_scale)
     if len(experts) > MANY:
         for e in range(len(experts)):
             if accounts[e].plays > accounts[leader].plays:
                 leader = e
-        leader_gap, better = pairs.greatest_gap(state.credit, leader, bonus(params, state, leader, n_rounds, s), s)
-        if leader_gap > 1.0:
+        squared_z, better = pairs.greatest_gap(state.credit, leader, bonus(params, state, leader, n_rounds, s))
+        if squared_z > squared_scale:
             leader = better
     for e in range(len(experts)):
         own_bonus = bonus(params, state, e, n_rounds, s)
         if len(experts) > MANY and e != leader:
-            gap = pairs.standardized_gap(state.credit, leader, e, own_bonus, s)
+            squared_z = pairs.squared_gap(state.credit, leader, e, own_bonus)
         else:
-            gap = pairs.greatest_gap(state.credit, e, own_bonus, s)[0]
-        experts[e].probability = exp(-(gap**2))
+            squared_z = pairs.greatest_gap(state.credit, e, own_bonus)[0]
+        experts[e].probability = exp(-squared_z / squared_scale)
         total += experts[e].probability
     return total
 

@@ -18,7 +18,6 @@ Symbols: N_jk weight, sum of squared weights squares, S_jk rewards, L_jk overlap
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
 from typing import NamedTuple
 
 from equipoise.kernels.marks import kernel
@@ -56,7 +55,7 @@ class Spread:
     """Rewards of the rounds in which not all experts agreed."""
 
     rounds: int = 0
-    mean: float = 0.0
+    mean_reward: float = 0.0
     squares: float = 0.0  # summed squared distances from the mean
     closed: int = 0  # rounds in the sums of the certificates
     matched: int = 0  # rounds in the tables for choosing
@@ -109,9 +108,9 @@ def match(state: State, e: int, reward: float, all_shared: bool) -> None:
                 pairs[k * n + j].overlap += share
     if disagree:
         spread.rounds += 1
-        distance = reward - spread.mean
-        spread.mean += distance / spread.rounds
-        spread.squares += distance * (reward - spread.mean)
+        distance = reward - spread.mean_reward
+        spread.mean_reward += distance / spread.rounds
+        spread.squares += distance * (reward - spread.mean_reward)
 
 
 @kernel
@@ -152,16 +151,17 @@ def close(params: evidence.Params, state: State, e: int, reward: float) -> None:
 
 
 @kernel
-def deviation(params: evidence.Params, state: State) -> float:
-    """s: the standard deviation of rewards where experts disagree."""
+def variance(params: evidence.Params, state: State) -> float:
+    """s^2: the variance of rewards where experts disagree."""
     spread = state.spread[0]
-    variance = spread.squares / spread.rounds if spread.rounds > 0 else params.width**2 / 4.0
-    return sqrt(max(variance, 1e-4 * params.width**2))
+    observed = spread.squares / spread.rounds if spread.rounds > 0 else params.width**2 / 4.0
+    return max(observed, 1e-4 * params.width**2)
 
 
 @kernel
-def standardized_gap(state: State, k: int, e: int, bonus: float, s: float) -> float:
-    """By how many standard errors expert k is better than expert e where they differ, after a bonus to e."""
+def squared_gap(state: State, k: int, e: int, bonus: float) -> float:
+    """By how much expert k is better than expert e where they differ, after a bonus to e: the squared difference over
+    its variance, in units of s^2, and 0 if it is not better."""
     n = len(state.experts)
     better, worse = state.pairs[k * n + e], state.pairs[e * n + k]
     if better.weight <= 0.0 or worse.weight <= 0.0:
@@ -172,17 +172,16 @@ def standardized_gap(state: State, k: int, e: int, bonus: float, s: float) -> fl
         gap -= bonus / disagreement
     if gap <= 0.0:
         return 0.0
-    variance = better.squares / better.weight**2 + worse.squares / worse.weight**2
-    return gap / (s * sqrt(variance))
+    return gap * gap / (better.squares / better.weight**2 + worse.squares / worse.weight**2)
 
 
 @kernel
-def greatest_gap(state: State, e: int, bonus: float, s: float) -> tuple[float, int]:
-    """z of expert e, the strongest evidence that its present proposals are worse than another's, and whose they are."""
+def greatest_gap(state: State, e: int, bonus: float) -> tuple[float, int]:
+    """The strongest evidence that the present proposals of expert e are worse than another's, and whose they are."""
     greatest, better = 0.0, e
     for k in range(len(state.experts)):
         if k != e:
-            gap = standardized_gap(state, k, e, bonus, s)
+            gap = squared_gap(state, k, e, bonus)
             if gap > greatest:
                 greatest, better = gap, k
     return greatest, better
