@@ -252,7 +252,7 @@ def crossings(n_runs: int, rounds: int, *, wrong_propensity: bool = False, peeki
 
 def test_lemma_2_is_rarely_crossed_and_its_controls_are() -> None:
     """1,000 runs of 300 rounds, delta = 0.1: a true claim would have more than 140 crossings with probability below
-    1e-4, and has far fewer. `python -m tools.crossings` has 10,000 runs. With the propensity of the drawn expert in
+    1e-4, and has far fewer: none in 10,000 runs. With the propensity of the drawn expert in
     place of that of the action most runs cross, with a draw that sees the proposals a third of them; by chance more
     than 10 of 20 or 25 of 100 would with probability below 1e-5."""
     assert crossings(1_000, 300) <= 140
