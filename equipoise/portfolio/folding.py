@@ -18,7 +18,7 @@ from equipoise.portfolio.decisions import Decision
 from equipoise.portfolio.events import Event
 from equipoise.portfolio.members import describe_error
 from equipoise.portfolio.teaching import Failures
-from equipoise.portfolio.tickets import Ticket
+from equipoise.portfolio.tickets import Ticket, students_from
 from equipoise.selector import Choice, replay
 from equipoise.types import Config, Plain
 
@@ -54,6 +54,7 @@ def decided(decision: Decision, ticket: Ticket, turn: Turn | Nobody | None, dige
         "available": None if asked is None else asked.available,
         "regret": ticket.regret,
         "agreed": ticket.agreed,
+        "students": ticket.students,
         "failures": failures_of(turn),
         "fallback": isinstance(turn, Nobody),
     }
@@ -87,6 +88,7 @@ def _decided(portfolio: Portfolio, data: Mapping[str, Plain]) -> None:
     ticket = Ticket(data["round"], choice, data["context"], data["action"])
     ticket.id, ticket.time = data["id"], portfolio._time
     ticket.regret, ticket.agreed = data["regret"], tuple(data["agreed"])
+    ticket.students = students_from(data)
     if not data["fallback"]:
         ticket.action_probability, ticket.propensity = action_probability, propensity
     if choice is not None and not choice.greedy:
