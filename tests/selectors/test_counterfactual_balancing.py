@@ -141,26 +141,16 @@ class Reference:
         return greatest
 
 
-@settings(max_examples=15, deadline=None)
-@given(
-    st.lists(EVENTS, min_size=20, max_size=60),
-    st.sampled_from(
-        [
-            {"teaching": ["all", "all", "all"], "twins": [0, 1, 2]},
-            {"teaching": ["agreed", "own", "all"], "twins": [0, 2]},
-            {"teaching": ["agreed", "agreed", "agreed"], "reward_range": (-2.0, 6.0)},
-            {"slack": 1.0, "floor": 0.05, "teaching": ["all", "all", "agreed"], "twins": [1]},
-        ]
-    ),
-    st.booleans(),
-)
-def test_every_probability_is_that_of_the_reference(
-    events: list[tuple[str, int]], rule: dict[str, Any], neglect: bool
-) -> None:
-    """Rewards come late, in any order or never; proposals are arbitrary, and better the lower their number.
+RULES: list[dict[str, Any]] = [
+    {"teaching": ["all", "all", "all"], "twins": [0, 1, 2]},
+    {"teaching": ["agreed", "own", "all"], "twins": [0, 2]},
+    {"teaching": ["agreed", "agreed", "agreed"], "reward_range": (-2.0, 6.0)},
+    {"slack": 1.0, "floor": 0.05, "teaching": ["all", "all", "agreed"], "twins": [1]},
+]
 
-    In so few rounds a learner is nearly always neglected; without that part of the rule, experts are drawn.
-    """
+
+def compare_with_reference(events: list[tuple[str, int]], rule: dict[str, Any], neglect: bool) -> None:
+    """Rewards come late, in any order or never; proposals are arbitrary, and better the lower their number."""
     selector = CounterfactualBalancing(3, delta=0.9, **rule)
     if not neglect:
         selector.params = selector.params._replace(tolerance=-1e6)
@@ -193,6 +183,22 @@ def test_every_probability_is_that_of_the_reference(
                 reference.arrived.append(row)
                 selector.credit(choice, row.reward[0])
     assert list(selector.probabilities.values()) == pytest.approx(reference.odds(), rel=1e-9, abs=1e-12)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(EVENTS, min_size=20, max_size=60), st.sampled_from(RULES), st.booleans())
+def test_every_probability_is_that_of_the_reference(
+    events: list[tuple[str, int]], rule: dict[str, Any], neglect: bool
+) -> None:
+    compare_with_reference(events, rule, neglect)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=range(len(RULES)))
+def test_every_probability_of_a_longer_run_is_that_of_the_reference(rule: dict[str, Any]) -> None:
+    """In few rounds a learner is nearly always neglected; without that part of the rule, experts are drawn."""
+    rng = np.random.default_rng(8)
+    kinds = rng.choice(["choose", "credit", "withdraw"], 250, p=[0.5, 0.45, 0.05])
+    compare_with_reference([(str(kind), int(rng.integers(2**16))) for kind in kinds], rule, neglect=False)
 
 
 @given(
