@@ -103,6 +103,9 @@ def check_compatible(selector: Selector, learners: Sequence[MinimalLearner]) -> 
                 f"bound {i} of {name} is Observed, but learner {part_name(learner)!r} provides no 'regret'"
             )
     _check_copies(name, traits.copies, learners)
+    check_own = getattr(selector, "check_learners", None)
+    if check_own is not None:
+        check_own(learners)
     if "nested" in selector.needs:
         try:
             _check_nested(name, traits.classes, learners)
@@ -115,7 +118,7 @@ def check_sharing(selector: Selector, learners: Sequence[MinimalLearner]) -> fro
     sharing = frozenset(i for i in selector.active if "off_policy" in accepts(learners[i]))
     if not sharing:
         raise InvalidArgument("share_data is True, but no learner accepts 'off_policy' data")
-    if selector.needs & {"weight", "snapshots"}:
+    if selector.needs & {"weight", "snapshots"} or hasattr(selector, "taught_by"):
         raise InvalidArgument(f"share_data is True, but {part_name(selector)} decides itself what each learner learns")
     return sharing
 

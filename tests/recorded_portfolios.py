@@ -42,6 +42,7 @@ from equipoise.selectors import (
     AdversarialElimination,
     BalancedElimination,
     Corral,
+    CounterfactualBalancing,
     DynamicBalancing,
     EpochBalancing,
     ExploreCommitExploit,
@@ -317,6 +318,10 @@ VARIANTS: dict[str, Variant] = {
         for_nested(AdversarialElimination, share_data=True, noise=0.1, size="theorem"), BACKWARD, digits=9
     ),
     "RealizedBalancing": Variant(made(linear, lambda: RealizedBalancing(4))),
+    "CounterfactualBalancing": Variant(
+        made(linear, lambda: CounterfactualBalancing(4, teaching=["all", "own", "agreed", "all"], twins=[1, 2, 3]))
+    ),
+    "RealizedBalancing, rule 1": Variant(made(linear, lambda: RealizedBalancing(4, rule=1))),
     "RealizedBalancing, bounds": Variant(
         made(linear, lambda: RealizedBalancing(4, bounds=low_bounds(), slack=2.0, radius_scale=0.2))
     ),

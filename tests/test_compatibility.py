@@ -63,6 +63,7 @@ SELECTORS_NEED: dict[str, set[str]] = {
     "EpochBalancing": {"actions", "lower", "nested"},
     "AdversarialElimination": {"actions", "lower", "nested"},
     "RealizedBalancing": set(),
+    "CounterfactualBalancing": {"actions"},
     "RegretBalancing": {"bounds"},
     "DynamicBalancing": {"bounds"},
     "D3RB": set(),

@@ -31,6 +31,7 @@ from equipoise.certificates import (
     SameRoundElimination,
     comparisons,
     epoch_ends,
+    pairs,
     same_rounds,
 )
 from equipoise.certificates.comparisons import Comparison
@@ -199,6 +200,8 @@ def verify_record(record: object) -> list[str]:
     """
     if not isinstance(record, Mapping):
         return ["the record is not a JSON object"]
+    if record.get("kind") == pairs.KIND:
+        return pairs.verify_pair(record)
     if whole(record.get("version")) and record["version"] not in VERSIONS:
         return [f"version is {record['version']}, but only {', '.join(map(str, VERSIONS))} are known"]
     kind = _kind_of(record)

@@ -60,6 +60,7 @@ class Constant(FeaturelessLearner[Params, Memory]):
 
     action: int = setting(check=partial(count, minimum=0, maximum=MAX_ACTIONS - 1), kw_only=False)
 
+    learns = False
     accepts = frozenset({"off_policy", "weight"})
     provides = frozenset({"greedy", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)

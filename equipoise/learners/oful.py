@@ -117,7 +117,7 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
 
     misspecification: float = setting(default=0.0, check=non_negative)
 
-    accepts = frozenset({"off_policy", "weight"})
+    accepts = frozenset({"off_policy", "agreed", "weight"})
     provides = frozenset({"lower", "regret", "greedy", "value", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 

@@ -142,7 +142,7 @@ class UCB(FiniteLearner[Params, Memory], Noisy, Ranged):
     scale: float = setting(default=1.0, check=positive)
     delta: float = setting(default=0.01, check=probability)
 
-    accepts = frozenset({"weight"})
+    accepts = frozenset({"agreed", "weight"})
     provides = frozenset({"lower", "regret", "greedy", "value", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 

@@ -69,6 +69,7 @@ class Chooser:
         self._lower = "lower" in selector.needs
         self._keeps_policies = "snapshots" in selector.needs
         self.asks_all = bool({"actions", "weight"} & selector.needs)
+        self._twins = frozenset(getattr(selector, "twins", ()))  # learners whose greedy action may be played
         self._takes_available = "available" in inspect.signature(selector.choose).parameters
         self.wants_propensities = self.asks_all
 
@@ -218,6 +219,8 @@ class Chooser:
             proposal = learner.decide(context, self._stream.generator)
         finally:
             member.decide_times.add(perf_counter() - since)
+        if proposal.greedy is None and i in self._twins:
+            raise InvalidProposal("greedy is None, but the selector may play this learner's greedy action")
         return check_proposal(proposal, n_actions, self._lower, self.savable)
 
     def _reason(self, failures: Sequence[Failure], allowed: Collection[int] | None) -> Exception:

@@ -35,6 +35,7 @@ def decided(decision: Decision, ticket: Ticket, turn: Turn | Nobody | None, dige
         "available": None if asked is None else asked.available,
         "regret": ticket.regret,
         "agreed": ticket.agreed,
+        "students": ticket.students,
         "failures": failures_of(turn),
         "fallback": isinstance(turn, Nobody),
     }

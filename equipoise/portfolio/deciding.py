@@ -59,7 +59,9 @@ class Deciding(PortfolioState):
             ticket.propensity = probability  # no other learner could have been chosen
         if n_actions:
             ticket.propensity = propensities.with_floor(ticket.propensity, self.explore, n_actions)
-        if self._teaching.weighted:
+        if self._students_of is not None:
+            ticket.students = tuple(self._students_of(choice))
+        elif self._teaching.weighted:
             ticket.others = {j: other.action for j, other in turn.proposals.items() if j != choice.learner}
         elif self._teaching.agreeing:
             others = ((j, other) for j, other in turn.proposals.items() if j != choice.learner)
@@ -96,7 +98,9 @@ class Deciding(PortfolioState):
     def _explore(
         self, context: Context, round_: int, allowed: frozenset[int] | None, action: int, n_actions: int
     ) -> Ticket:
-        probabilities = self._chooser.probabilities_in(round_, allowed)
+        # The probabilities of learners do not tell how a selector with propensities of its own plays them.
+        own = self._own_propensity is not None
+        probabilities = None if own else self._chooser.probabilities_in(round_, allowed)
         chance = nan if probabilities is None else self._marginal(action, context, round_, probabilities, None)
         ticket = Ticket(round_, None, context, action)
         ticket.action_probability = 1.0 / n_actions

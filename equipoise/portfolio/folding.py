@@ -18,7 +18,7 @@ from equipoise.portfolio.decisions import Decision
 from equipoise.portfolio.events import Event
 from equipoise.portfolio.settling import Settling
 from equipoise.portfolio.teaching import Failures
-from equipoise.portfolio.tickets import Ticket
+from equipoise.portfolio.tickets import Ticket, students_from
 from equipoise.selector import Choice, replay
 from equipoise.types import Plain
 
@@ -65,6 +65,7 @@ def _decided(portfolio: Foldable, data: Mapping[str, Plain]) -> None:
     ticket = Ticket(data["round"], choice, data["context"], data["action"])
     ticket.id, ticket.time = data["id"], portfolio._time
     ticket.regret, ticket.agreed = data["regret"], tuple(data["agreed"])
+    ticket.students = students_from(data)
     if not data["fallback"]:
         ticket.action_probability, ticket.propensity = action_probability, propensity
     if choice is not None and not choice.greedy:

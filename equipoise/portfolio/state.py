@@ -69,6 +69,7 @@ class PortfolioState:
         self.availability = one_of("availability", availability, AVAILABILITIES)
         in_order = self._traits.observed if self.delays == "any" else ()
         self._own_propensity: Callable[[Choice], float] | None = getattr(selector, "propensity", None)
+        self._students_of: Callable[[Choice], Sequence[int]] | None = getattr(selector, "taught_by", None)
         self._teaching = Teaching(self._members, weighted="weight" in selector.needs, in_order=in_order)
         present = [learner for learner in learners if learner is not None]
         if self.share_data and len(present) == len(learners):

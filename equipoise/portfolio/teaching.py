@@ -4,6 +4,7 @@ The learner that played learns. With shared data, every learner that accepts off
 and a learner that accepts "agreed" rounds learns from those in which it proposed the same action. Learners whose bound
 is `Observed` learn in the order of their plays unless delays are declared independent of the rewards: if bad rewards
 arrive later than good ones, learning at once would bias the data that the bound is built on. All others learn at once.
+A selector that has `taught_by` decides for itself, when a round is decided, who learns from it.
 
 A learner that raises an error loses that lesson and nothing else: the lesson goes to a list of failed lessons, of
 bounded length, from which it can be tried again.
@@ -81,6 +82,8 @@ class Teaching:
         """The learners that learn from this round."""
         if ticket.choice is None:
             return sorted(self.sharing)
+        if ticket.students is not None:
+            return ticket.students
         own, teach = ticket.choice.learner, ticket.choice.teach
         if self.weighted:
             return sorted({own, *ticket.others})
@@ -192,7 +195,12 @@ class Teaching:
         """The probability of the action among the rounds that this learner learns from."""
         # The choice of the learner does not depend on the context, so among its own plays the action has the
         # probability with which the learner picked it; among all rounds it has the propensity.
-        return ticket.propensity if i in self.sharing else ticket.action_probability
+        return ticket.propensity if i in self.sharing or self._is_anothers(i, ticket) else ticket.action_probability
+
+    def _is_anothers(self, i: int, ticket: Ticket) -> bool:
+        """Whether the selector lets this learner learn from an action that it did not draw itself."""
+        choice = ticket.choice
+        return ticket.students is not None and choice is not None and (choice.greedy or choice.learner != i)
 
     def state(self) -> Config:
         queued = {ticket.round: ticket for queue in self._queues.values() for ticket in queue}

@@ -36,6 +36,7 @@ class Ticket:
         "reward",
         "rewards",
         "round",
+        "students",
         "taught",
         "time",
     )
@@ -52,6 +53,7 @@ class Ticket:
         self.action_probability = nan
         self.propensity = nan
         self.agreed: tuple[int, ...] = ()  # other learners that proposed the same action
+        self.students: tuple[int, ...] | None = None  # who learns from it, if the selector decides that
         self.others: dict[int, Action] = {}  # proposals of learners that did not play, which they learn with weight 0
         self.rewards: dict[str, float] = {}  # by key, if several rewards make one
         self.outcome: Outcome = None
@@ -74,6 +76,7 @@ class Ticket:
             "time": self.time,
             "probabilities": (self.action_probability, self.propensity),
             "agreed": self.agreed,
+            "students": self.students,
             "others": sorted(self.others.items()),
             "regret": self.regret,
             "plan": self.plan,
@@ -95,7 +98,14 @@ class Ticket:
         ticket.regret, ticket.outcome, ticket.reward = row["regret"], row["outcome"], row["reward"]
         ticket.rewards, ticket.taught = dict(row["rewards"]), set(row["taught"])
         ticket.plan = row.get("plan")  # releases before 0.3 did not keep plans
+        ticket.students = students_from(row)
         return ticket
+
+
+def students_from(saved: Mapping[str, Plain]) -> tuple[int, ...] | None:
+    """The students in a saved ticket or an event; None if there are none, as before selectors decided who learns."""
+    students = saved.get("students")
+    return None if students is None else tuple(students)
 
 
 def copy_if_mutable(value: T) -> T:

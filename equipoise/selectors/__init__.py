@@ -7,6 +7,7 @@ from typing import Any
 from equipoise.selectors.adversarial_elimination import AdversarialElimination
 from equipoise.selectors.balanced_elimination import BalancedElimination
 from equipoise.selectors.corral import Corral
+from equipoise.selectors.counterfactual_balancing import CounterfactualBalancing
 from equipoise.selectors.d3rb import D3RB
 from equipoise.selectors.dynamic_balancing import DynamicBalancing
 from equipoise.selectors.ed2rb import ED2RB
@@ -32,6 +33,7 @@ SELECTORS: dict[str, type[Any]] = {
         EpochBalancing,
         AdversarialElimination,
         RealizedBalancing,
+        CounterfactualBalancing,
         RegretBalancing,
         DynamicBalancing,
         D3RB,
@@ -61,6 +63,7 @@ __all__ = [
     "AdversarialElimination",
     "BalancedElimination",
     "Corral",
+    "CounterfactualBalancing",
     "DynamicBalancing",
     "EpochBalancing",
     "ExploreCommitExploit",

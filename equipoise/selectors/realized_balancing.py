@@ -1,25 +1,27 @@
 """Balancing of realized regret: needs no candidate bounds and stops playing learners whose rewards show large regret.
 
-LB, the highest lower confidence bound on a mean reward that any learner has had, is at most the best expected reward,
-so n_i LB - U_i is regret that the rewards of learner i show. The realized regret of a learner is max(floor u sqrt(n_i),
+LB, the highest lower confidence bound on a mean reward that any learner has, is at most the best expected reward, so
+n_i LB - U_i is regret that the rewards of learner i show. The realized regret of a learner is max(floor u sqrt(n_i),
 n_i LB - U_i), where u measures the observed variation of rewards. A learner is admitted if its realized regret is at
-most `slack` times the smallest one. Among the admitted learners, the one with the highest index plays: its mean reward,
-extrapolated by its trend, plus an exploration term. The first rule gives the guarantee; the second improves the choices
-that it leaves open. Candidate bounds, if given, are tested as in Algorithm 1.
+most `slack` times the smallest one. Among the admitted learners, the one with the highest index is due: its mean
+reward, extrapolated by its trend, plus an exploration term. It plays unless another learner is neglected: one whose
+rewards do not rule out, in units of the reward range, that it is much better than LB. The first and the last rule give
+the guarantee; the index improves the choices that they leave open. Candidate bounds, if given, are tested as in
+Algorithm 1.
 
 Reference: the proposition and its proof are in docs/realized-balancing.md. The rule builds on Pacchiano, Dann, Gentile
 and Bartlett (2020), Algorithm 1, and balances the quantity that Pacchiano, Dann and Gentile (2023), "Data-driven online
 model selection with regret guarantees", algorithms 1 and 2, estimate conservatively; the index follows Audibert and
 Bubeck (2009), "Minimax policies for adversarial and stochastic bandits" (the MOSS index), in an anytime form.
-Symbols: n_i plays, U_i rewards, LB best_lower, phi_i realized_regret, rho floor, u unit, kappa slack, w width,
-M n_learners.
+Symbols: n_i plays, U_i rewards, LB best_lower, phi_i `realized_regrets`, rho floor, u unit, kappa slack, c TOLERANCE,
+B NEGLECT, h HEAD_START, w width, M n_learners.
 
 >>> selector = RealizedBalancing(2)
 >>> for _ in range(100):
 ...     choice = selector.choose()
 ...     _ = selector.credit(choice, reward=0.9 if choice.learner else 0.1)
 >>> [standing.plays for standing in selector.standing()]
-[2, 98]
+[20, 80]
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, log, sqrt
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -39,8 +41,9 @@ from equipoise.selectors import balanced_elimination
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.arrivals import Arrivals, add_arrival, adopt
 from equipoise.selectors._core.base import EvidenceSelector
-from equipoise.selectors._core.evidence import Account
+from equipoise.selectors._core.evidence import Account, best_mean_lower
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.nested import HasState
 from equipoise.selectors._core.settings import (
     ConfidenceSettings,
     LearnerCount,
@@ -49,9 +52,14 @@ from equipoise.selectors._core.settings import (
     encode_bounds,
 )
 from equipoise.settings import configurable, optional, setting
-from equipoise.settings.checks import positive, real
+from equipoise.settings.checks import count, positive, real
 
-MIN_UNIT = 0.05  # as a fraction of the reward width: the proof needs u > 0
+RULES = (1, 2)  # rule 1, of files saved before rule 2 existed, has no neglected learners and an LB that never falls
+MIN_UNIT = {1: 0.05, 2: 0.2}  # as a fraction of the reward width: the proof needs u > 0
+TOLERANCE = 4.5  # a learner may show this much regret, times w sqrt(n), and still be neglected
+NEGLECT = 80.0  # by how much, times w / sqrt(plays of the learner that is due), it could be better than LB
+HEAD_START = 150.0  # up to this number of plays that margin is 0 ...
+HEAD_START_SHARE = 0.25  # ... for learners with less than this share of the plays of the one that is due
 EARLY_PLAYS = 100.0  # number of plays of a learner after which its exploration term decreases faster
 
 
@@ -60,6 +68,30 @@ class Params(NamedTuple):
     floor: float
     slack: float
     optimism: float
+    rule: int
+    min_unit: float
+    tolerance: float
+    neglect: float
+    head_start: float
+
+
+class Guard(Protocol):
+    """Params with the constants of the guard."""
+
+    @property
+    def evidence(self) -> evidence.Params: ...
+
+    @property
+    def floor(self) -> float: ...
+
+    @property
+    def rule(self) -> int: ...
+
+    @property
+    def tolerance(self) -> float: ...
+
+    @property
+    def neglect(self) -> float: ...
 
 
 @dataclass(slots=True)
@@ -77,57 +109,119 @@ class State(NamedTuple):
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    """The admitted learner with the highest index; ties go to fewer plays, then to the lower position."""
+    """The admitted learner with the highest index (ties: fewer plays, then lower position), or a neglected one.
+
+    If a learner with a higher index is not admitted only because rewards of it that have arrived do not count yet, the
+    learner with the smallest realized regret plays, so that the other one is soon admitted again.
+    """
+    limits, accounts, trends = params.evidence, state.evidence.accounts, state.trends
     n_rounds, n_counted, spread, n_arrived, arrived_spread = 0, 0, 0.0, 0, 0.0
-    accounts, width = state.evidence.accounts, params.evidence.width
     for i in range(len(accounts)):
-        account = accounts[i]
-        if account.active and account.plays == 0:
+        account, trend = accounts[i], trends[i]
+        plays = account.plays
+        if plays == 0 and account.active:
             return i, 1.0
-        n_rounds += account.plays
+        n_rounds += plays
         n_counted += account.booked_plays
         spread += account.spread
-        n_arrived += state.trends[i].plays
-        arrived_spread += state.trends[i].spread
+        n_arrived += trend.plays
+        arrived_spread += trend.spread
     counted_deviation = sqrt(spread / n_counted) if n_counted > 0 else 0.0
     deviation = sqrt(arrived_spread / n_arrived) if n_arrived > 0 else 0.0
     # Twice the deviation, because that of a fair coin is half its range.
-    unit = max(MIN_UNIT * width, min(width, 2.0 * counted_deviation))
-    best_lower, least_regret = max(params.evidence.low, state.evidence.pool[0].best_lower), inf
+    unit = max(params.min_unit * limits.width, min(limits.width, 2.0 * counted_deviation))
+    best_lower, rewards_wait = lower_bound(params, state), params.rule != 1 and n_arrived > n_counted
+    regrets, least = realized_regrets(accounts, best_lower, params.floor * unit)
+    limit, scale = params.slack * regrets[least], params.optimism * deviation
+    due, highest, fewest_plays = least, -inf, 0
     for i in range(len(accounts)):
-        if accounts[i].active:
-            least_regret = min(least_regret, realized_regret(params, accounts[i], best_lower, unit))
-    chosen, highest, fewest_plays = -1, -inf, 0
+        if regrets[i] <= limit or (rewards_wait and is_held_up(accounts[i], trends[i], best_lower, limit)):
+            plays = accounts[i].plays
+            index = optimistic_mean(limits.high, plays, trends[i], n_rounds, scale)
+            if index > highest or (index == highest and plays < fewest_plays):
+                due, highest, fewest_plays = i, index, plays
+    if regrets[due] > limit:
+        due = least
+    return (due if params.rule == 1 else most_neglected(params, accounts, due, best_lower)), 1.0
+
+
+@kernel
+def is_held_up(account: Account, trend: Trend, best_lower: float, limit: float) -> bool:
+    """Whether a learner above the limit is there because of its floor alone, while rewards of it do not count yet."""
+    waits = account.active and trend.plays > account.booked_plays
+    return waits and account.booked_plays * best_lower - account.rewards <= limit
+
+
+@kernel
+def lower_bound(params: Guard, state: HasState) -> float:
+    """LB. It may fall with the means of all learners, so that the learner that attains it has realized regret 0."""
+    highest = state.evidence.pool[0].best_lower if params.rule == 1 else best_mean_lower(state.evidence)
+    return max(params.evidence.low, highest)
+
+
+@kernel
+def most_neglected(params: Params, accounts: list[Account], due: int, best_lower: float) -> int:
+    """The neglected learner with the fewest plays; if there is none, the learner that is due."""
+    due_plays, head_start = accounts[due].plays, params.head_start
+    chosen, fewest_plays = due, due_plays
+    for j in range(len(accounts)):
+        account = accounts[j]
+        fewer = account.plays < fewest_plays and account.active
+        if fewer and is_neglected(params, account, due_plays, best_lower, head_start):
+            chosen, fewest_plays = j, account.plays
+    return chosen
+
+
+@kernel
+def is_neglected(params: Guard, account: Account, due_plays: int, best_lower: float, head_start: float) -> bool:
+    """Whether an account does not rule out that it is better than LB, by a margin once it has had its head start."""
+    plays = account.plays
+    tolerated = params.tolerance * sqrt(plays)
+    if plays >= head_start or plays >= HEAD_START_SHARE * due_plays:
+        tolerated -= params.neglect * plays / sqrt(due_plays)
+    return account.booked_plays * best_lower - account.rewards <= params.evidence.width * tolerated
+
+
+@kernel
+def realized_regrets(accounts: list[Account], best_lower: float, floor: float) -> tuple[list[float], int]:
+    """phi of all accounts, inf for inactive ones, and the first account that has the smallest; `floor` is rho u.
+
+    phi is the regret that the counted plays of a learner show, and at least the size of chance fluctuations.
+    """
+    regrets, least, smallest = [inf] * len(accounts), -1, inf
     for i in range(len(accounts)):
         account = accounts[i]
-        if account.active and realized_regret(params, account, best_lower, unit) <= params.slack * least_regret:
-            index = optimistic_mean(params, account.plays, state.trends[i], n_rounds, deviation)
-            if index > highest or (index == highest and account.plays < fewest_plays):
-                chosen, highest, fewest_plays = i, index, account.plays
-    return chosen, 1.0
+        if account.active:
+            regret = floor * sqrt(account.plays)
+            visible = account.booked_plays * best_lower - account.rewards
+            if visible > regret:
+                regret = visible
+            regrets[i] = regret
+            if regret < smallest:
+                least, smallest = i, regret
+    return regrets, least
 
 
 @kernel
-def realized_regret(params: Params, account: Account, best_lower: float, unit: float) -> float:
-    """phi: the regret that the resolved plays of a learner show, and at least the size of chance fluctuations."""
-    visible = account.booked_plays * best_lower - account.rewards
-    return max(params.floor * unit * sqrt(account.plays), visible)
+def optimistic_mean(highest: float, plays: int, trend: Trend, n_rounds: int, scale: float) -> float:
+    """The index of a learner, `scale` being the width of its exploration term.
 
-
-@kernel
-def optimistic_mean(params: Params, plays: int, trend: Trend, n_rounds: int, deviation: float) -> float:
-    """The index of a learner; before its first reward its mean counts as the highest possible reward."""
+    Before its first reward its mean counts as the highest possible reward.
+    """
+    n_arrived = trend.plays
     log_share = max(0.0, log(n_rounds / plays))
-    if trend.plays == 0:
-        mean_reward = params.evidence.high
+    if n_arrived == 0:
+        mean_reward = highest
     else:
-        mean_reward = trend.rewards / trend.plays
+        mean_reward = trend.rewards / n_arrived
         # If rewards grow by h whenever plays grow e-fold, the late mean is h/2 above the mean. Half of the growth up to
         # t plays is added, because learning slows down.
-        mean_reward += max(0.0, trend.late_mean - mean_reward) * log_share
+        growth = trend.late_mean - mean_reward
+        if growth > 0.0:
+            mean_reward += growth * log_share
     # While a learner still improves, its mean underestimates its future rewards by more than chance.
-    fading = min(1.0, sqrt(sqrt(EARLY_PLAYS / plays)))
-    return mean_reward + params.optimism * deviation * fading * sqrt(2.0 * log_share / plays)
+    fading = sqrt(sqrt(EARLY_PLAYS / plays)) if plays > EARLY_PLAYS else 1.0
+    return mean_reward + scale * fading * sqrt(2.0 * log_share / plays)
 
 
 @kernel
@@ -144,6 +238,10 @@ def arrive(params: Params, state: State, i: int, reward: float, probability: flo
     trend.spread = add_spread(trend.spread, trend.plays, trend.rewards, middle, reward)
     add_arrival(trend, reward)
     trend.late_mean += (reward - trend.late_mean) * 2.0 / (trend.plays + 1.0)
+
+
+def check_rule(name: str, rule: int) -> int:
+    return count(name, rule, maximum=max(RULES))
 
 
 def check_slack(name: str, slack: float) -> float:
@@ -181,6 +279,8 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
         How many times the smallest realized regret a learner may have and still be chosen (kappa), at least 1.
     optimism
         Width of the exploration term, in standard deviations of the rewards.
+    rule
+        2, or 1 for the rule of files saved by earlier releases, which may neglect a learner when rewards vary little.
     """
 
     name = "Realized balancing"
@@ -195,6 +295,7 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
     floor: float = setting(default=0.25, check=positive)
     slack: float = setting(default=8.0, check=check_slack)
     optimism: float = setting(default=3.5, check=positive)
+    rule: int = setting(default=2, check=check_rule)
 
     def _set_up(self) -> None:
         if self.bounds is not None and len(self.bounds) != self.n_learners:
@@ -206,7 +307,8 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
         return tuple(self.bounds or ())
 
     def _make_params(self, limits: evidence.Params) -> Params:
-        return Params(limits, self.floor, self.slack, self.optimism)
+        guard = MIN_UNIT[self.rule], TOLERANCE, NEGLECT, HEAD_START
+        return Params(limits, self.floor, self.slack, self.optimism, self.rule, *guard)
 
     def _make_state(self, accounts: evidence.State) -> State:
         return State(accounts, [Trend() for _ in accounts.accounts])

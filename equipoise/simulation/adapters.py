@@ -64,7 +64,8 @@ class SelectorAdapter:
 def select_by_method(adapter: SelectorAdapter, stream: Stream, t: int) -> Turn:
     seek(stream, SELECTOR, t)
     adapter.choice = adapter.selector.choose(stream.generator)
-    return Turn(adapter.choice.learner, adapter.choice.probability, TEACH, t)
+    learner, _, probability = adapter.choice[:3]
+    return Turn(learner, probability, TEACH, t, learner, adapter.choice.greedy)
 
 
 def withdraw_if_exhausted(components: Components, run: Run, turn: Turn) -> bool:
@@ -100,8 +101,9 @@ def select_in_portfolio(adapter: PortfolioSource, stream: Stream, t: int) -> Tur
     adapter.context = adapter.problem.observe(stream.generator)
     adapter.decision = adapter.selector.decide(adapter.context)
     decision = adapter.decision
-    assert decision.learner is not None  # without a fallback and an exploration floor a learner plays every round
-    return Turn(decision.learner, decision.learner_probability * decision.action_probability, TEACH, t)
+    i = decision.learner
+    assert i is not None  # without a fallback and an exploration floor a learner plays every round
+    return Turn(i, decision.learner_probability * decision.action_probability, TEACH, t, i, False)
 
 
 def play_in_portfolio(components: Components, run: Run, turn: Turn) -> Played:

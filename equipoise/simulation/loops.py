@@ -18,7 +18,7 @@ from equipoise.simulation.adapters import OnElimination
 from equipoise.simulation.binding import Binding, Function, Group, bind, interpreted
 from equipoise.simulation.compiler import driver
 from equipoise.simulation.packing import arrays, copy, pack
-from equipoise.simulation.parts import SHARES, Components, Episodes, Fresh, Kernel, Recorded, Run
+from equipoise.simulation.parts import AGREES, SHARES, Components, Episodes, Fresh, Kernel, Recorded, Run
 from equipoise.types import Array, Integers
 
 SIZES = ("horizon", "n_states", "n_actions")
@@ -129,8 +129,12 @@ class Joint:
     def __init__(self, problem: Part, learners: Sequence[Part], selector: Part, share_data: bool) -> None:
         needs = {"ASKS_ALL": "actions", "WEIGHTED": "weight", "SMOOTHED": "snapshots"}
         demands = {name: need in selector.needs for name, need in needs.items()}
+        demands["EXPERTS"] = draws_experts = hasattr(selector, "experts")
         groups = Groups(learners)
         source = groups.source(problem, problem.workspace(), Lanes(0, 1), share_data, demands["SMOOTHED"])
+        if draws_experts:
+            for i, word in enumerate(selector.teaching or ()):
+                source.places[i, SHARES], source.places[i, AGREES] = word == "all", word == "agreed"
         names = {**selector_names(selector), **demands, "SHARED": bool(source.places[:, SHARES].any())}
         self.loop = compiled_loop(Components(source, selector.to_arrays()), groups.bind(problem, names))
         self._selector, self._groups, self._packed = selector, groups, demands["SMOOTHED"]
@@ -185,12 +189,12 @@ class Groups:
             *lanes,
         )
 
-    def _place(self, learner: Part, problem: Part, share_data: bool) -> tuple[int, int, int, int]:
+    def _place(self, learner: Part, problem: Part, share_data: bool) -> tuple[int, int, int, int, int]:
         shares = int(share_data and "off_policy" in accepts(learner))
         for group, members in enumerate(self.members):
             for member, other in enumerate(members):
                 if other is learner:
-                    return group, member, shares, problem.columns_for(learner)
+                    return group, member, shares, problem.columns_for(learner), 0
         raise ValueError(f"{learner.name} is in no group")
 
 

@@ -25,6 +25,7 @@ probe_round: Callable[[Components, Run], None]  # inspect a completed round
 ASKS_ALL: bool  # every active learner proposes in every round
 WEIGHTED: bool  # learners learn with weight 1 / probability
 SMOOTHED: bool  # stored policies play again
+EXPERTS: bool  # the selector draws experts: learners, or greedy plays of learners
 SHARED: bool  # some learner learns from the rounds of others
 # Kernels of the problem, of the learners and of the selector.
 draw: Callable[[Kernel, Kernel, np.random.Generator], tuple[Array, Array]]
@@ -48,6 +49,7 @@ pool: Callable[[Kernel, Kernel, float], None]
 close_round: Callable[[Kernel, Kernel, int, float, float, Proposals], None]
 certify: Callable[[Kernel, Kernel], tuple[float, float, float, float, bool]]
 is_active: Callable[[Kernel, Kernel, int], bool]
+learner_of: Callable[[Kernel, Kernel, int], tuple[int, bool]]
 evidence_of: Callable[[Kernel, Kernel], Evidence]
 # Kernels of a probe: called after a round was pooled, after a play was credited, and for a certificate.
 check_pool: Callable[[Evidence, Kernel, int, float], None]

@@ -21,7 +21,7 @@ from equipoise.types import Array, Integers
 Kernel: TypeAlias = Any  # params, state, memory or workspace, of a type that only the kernels of one algorithm know
 Pair: TypeAlias = tuple[Kernel, Kernel]  # params and state of a selector
 Evidence: TypeAlias = tuple[evidence.Params, evidence.State]
-GROUP, MEMBER, SHARES, COLUMNS = range(4)  # columns of `Fresh.places`
+GROUP, MEMBER, SHARES, COLUMNS, AGREES = range(5)  # columns of `Fresh.places`
 REWARD, GAP, REGRET = range(3)  # columns of a tape
 NEVER, ALWAYS, WHEN_PROPOSED = range(3)  # whether a logged round is learned
 
@@ -33,6 +33,8 @@ class Turn(NamedTuple):
     probability: float
     task: int  # TEACH, KEEP or REPLAY
     round: int  # from 1
+    account: int  # of the selector: the learner, or the expert of a selector that draws experts
+    greedy: bool  # whether the learner's greedy action is played
 
 
 class Played(NamedTuple):
@@ -109,7 +111,8 @@ class Fresh(NamedTuple):
     memories: tuple[tuple[Kernel, ...], ...]
     kept: tuple[tuple[Kernel, ...], ...]  # stored policies
     words: tuple[Integers, Integers]  # memories and stored policies as words, one row per learner
-    places: Integers  # (learners, 4): group, member, whether it learns from all rounds, number of columns it reads
+    places: Integers  # (learners, 5): group, member, whether it learns from all rounds, number of columns it reads,
+    # whether it learns from all rounds in which the action is its own proposal
     proposals: Proposals
     lane: int  # added to the lanes of the random streams
     first: int  # number of the first round in the random streams

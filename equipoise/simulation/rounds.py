@@ -17,6 +17,7 @@ from equipoise.learner import Proposal
 from equipoise.learners._core.episodic import add_width
 from equipoise.selectors._core.evidence import KEEP, REPLAY, TEACH
 from equipoise.simulation.parts import (
+    AGREES,
     ALWAYS,
     COLUMNS,
     GAP,
@@ -43,6 +44,7 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     from equipoise.simulation.names import (
         ASKS_ALL,
+        EXPERTS,
         SHARED,
         SMOOTHED,
         WEIGHTED,
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
         is_active,
         learn,
         learn_episode,
+        learner_of,
         loss,
         open_play,
         play,
@@ -125,17 +128,20 @@ def mark(components: Components, run: Run) -> None:
 
 def select_only_learner(selector: tuple[()], stream: Stream, t: int) -> Turn:
     """The learner of a run with one learner."""
-    return Turn(0, 1.0, TEACH, t)
+    return Turn(0, 1.0, TEACH, t, 0, False)
 
 
 def select_by_kernel(selector: Pair, stream: Stream, t: int) -> Turn:
     params, state = selector
     seek(stream, SELECTOR, t)
     i, probability = choose(params, state, stream.generator)
+    if EXPERTS:
+        learner, greedy = learner_of(params, state, i)
+        return Turn(learner, probability, TEACH, t, i, greedy)
     task = TEACH
     if SMOOTHED:
         task = stage(params, state, i, probability, stream.generator)
-    return Turn(i, probability, task, t)
+    return Turn(i, probability, task, t, i, False)
 
 
 def certified_by_kernel(selector: Pair) -> float:
@@ -184,10 +190,10 @@ def play_fresh(components: Components, run: Run, turn: Turn) -> Played:
         proposal = decide(source, i, source.memories, actions, generator)
     if ASKS_ALL:
         store_proposal(source.proposals, i, proposal)
-    action = proposal.action
+    action = proposal.greedy if EXPERTS and turn.greedy else proposal.action
     seek(stream, REWARDS + source.lane, n)
     reward = draw_reward(source.noise, float(means[action]), generator)
-    if SHARED:
+    if SHARED or EXPERTS:
         complete(source.problem, source.workspace, action)
         teach_all(components, turn, actions, action, reward)
     elif turn.task != REPLAY:
@@ -242,7 +248,9 @@ def teach_all(components: Components, turn: Turn, actions: Array, action: int, r
     source: Fresh = components.source
     params, state = components.selector
     for j in range(len(source.places)):
-        if j == turn.learner or (source.places[j, SHARES] == 1 and is_active(params, state, j)):
+        own = j == turn.learner and not turn.greedy
+        agreed = EXPERTS and source.places[j, AGREES] == 1 and source.proposals.actions[j] == action
+        if own or agreed or (source.places[j, SHARES] == 1 and is_active(params, state, j)):
             learn(source, j, actions, action, reward, 1.0)
 
 
@@ -284,7 +292,7 @@ def write_row(components: Components, run: Run, turn: Turn, played: Played) -> N
 def deliver_now(components: Components, run: Run, turn: Turn, played: Played) -> None:
     """Credit the reward to the selector in the same round."""
     params, state = components.selector
-    i, reward, regret, probability = turn.learner, played.reward, played.regret, turn.probability
+    i, reward, regret, probability = turn.account, played.reward, played.regret, turn.probability
     if SMOOTHED and turn.task != REPLAY:
         probability = 0.0  # the selector learns only from rounds of stored policies
     open_play(params, state, i)

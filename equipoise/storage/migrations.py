@@ -162,3 +162,15 @@ def version_2(kind: str, saved: Config) -> Config:
 def _with_settings(part: Config) -> Config:
     added = SINCE_VERSION_3.get(part["class"], {}) if part["ours"] else {}
     return {**part, "config": {**added, **part["config"]}}
+
+
+def with_saved_rule(kind: str, saved: Config) -> Config:
+    """A part or portfolio whose `RealizedBalancing` continues under its first rule if it was saved before the second.
+
+    There were files of version 3 before there was a second rule, so it is the setting that tells, not the version.
+    """
+    if kind == "portfolio":
+        return {**saved, "selector": with_saved_rule("part", saved["selector"])}
+    if saved["class"] == "RealizedBalancing" and saved["ours"] and "rule" not in saved["config"]:
+        return {**saved, "config": {**saved["config"], "rule": 1}}
+    return saved

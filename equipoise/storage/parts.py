@@ -85,7 +85,7 @@ def read_part(path: str | Path, kind: str) -> Config:
     if version < 3:
         saved = migrations.version_2(kind, saved)
         saved = migrations.portfolio_0_2(saved) if kind == "portfolio" else saved
-    return saved
+    return migrations.with_saved_rule(kind, saved)
 
 
 def describe_part(part: object) -> Config:

@@ -65,7 +65,10 @@ def observe(subject: Subject, selector: Selector, choice: Choice) -> None:
     """Pass the proposals of the chosen learner, or of all active ones if the selector needs them."""
     asked = {choice.learner, *(selector.active if "actions" in selector.needs else ())}
     regret = subject.regret(selector, choice)
-    proposals = {i: Proposal(0, lower=subject.lower(selector, i), regret=regret) for i in sorted(asked)}
+    proposals = {
+        i: Proposal(subject.places[i] % 2, lower=subject.lower(selector, i), regret=regret, greedy=0)
+        for i in sorted(asked)
+    }
     selector.observe(choice, proposals)
 
 

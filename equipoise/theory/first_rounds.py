@@ -3,19 +3,19 @@ nobody exceeds.
 
 All bounds are evaluated in one reference setting, so that selectors can be compared: five learners, rewards in [0, 1],
 delta = 0.05, one learner whose regret is at most sqrt(n), four whose bounds are false. The bound of `RealizedBalancing`
-is that of docs/realized-balancing.md, with rewards that vary like fair coins (u = w).
+is corollary A of docs/realized-balancing.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import sqrt
 
 from equipoise.bounds import Power
 from equipoise.confidence import radius_sum
-from equipoise.selectors import BalancedElimination, RealizedBalancing
+from equipoise.selectors import BalancedElimination
 from equipoise.selectors._core.outlook import first_true
 from equipoise.theory.guarantees import power_guarantee
+from equipoise.theory.realized import balanced_regret
 
 N_LEARNERS, COEFFICIENT = 5, 1.0
 MAX_ROUNDS = 10**15
@@ -39,10 +39,5 @@ def balanced_elimination(rounds: int) -> float:
 
 
 def realized_balancing(rounds: int) -> float:
-    """The corollary of docs/realized-balancing.md at the default settings, w = u = 1."""
-    selector = RealizedBalancing(N_LEARNERS)
-    b = radius_sum(selector.confidence.radius, rounds) / sqrt(rounds)
-    a, others = COEFFICIENT + b, N_LEARNERS - 1
-    m = max(1.0, a / selector.floor)
-    admitted = others * (1 + selector.slack * max(selector.floor, a) * sqrt(rounds))
-    return COEFFICIENT * sqrt(rounds) + admitted + ((a + b) * selector.slack * m + b) * sqrt(others * rounds)
+    """Corollary A of docs/realized-balancing.md at the default settings."""
+    return balanced_regret(rounds, N_LEARNERS, COEFFICIENT)

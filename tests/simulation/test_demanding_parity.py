@@ -15,7 +15,7 @@ from equipoise.learners import OFUL, UCB, EpsilonGreedy, SquareCB
 from equipoise.learners._core.linear import learn
 from equipoise.learners._core.ridge import new_scratch
 from equipoise.problems import KArmedBandit
-from equipoise.selectors import Corral, StochasticCorral, StochasticEXP3P, TsallisCorral
+from equipoise.selectors import Corral, CounterfactualBalancing, StochasticCorral, StochasticEXP3P, TsallisCorral
 from equipoise.simulation.compiler import compiled
 from equipoise.simulation.joint import run_jointly, run_portfolio
 from equipoise.simulation.loops import grouped
@@ -29,10 +29,18 @@ def greedy() -> tuple[Any, list[Any]]:
     return KArmedBandit([0.2, 0.5, 0.7]), [EpsilonGreedy(3, epsilon=0.2, name=str(i)) for i in range(4)]
 
 
+def optimistic() -> tuple[Any, list[Any]]:
+    return KArmedBandit([0.2, 0.5, 0.7]), [UCB(3, scale=scale, name=f"{scale}") for scale in (0.05, 0.3, 1.0)]
+
+
 CASES: dict[str, Any] = {
     "corral": (greedy, lambda: Corral(4, rounds=ROUNDS)),
     "tsallis": (greedy, lambda: TsallisCorral(4, rounds=ROUNDS)),
     "stochastic": (greedy, lambda: StochasticCorral(4, rounds=ROUNDS)),
+    "counterfactual": (
+        optimistic,
+        lambda: CounterfactualBalancing(3, contexts="fixed", teaching=["agreed", "own", "agreed"], twins=[0, 1]),
+    ),
     "exp3p": (greedy, lambda: StochasticEXP3P(4, rounds=ROUNDS)),
 }
 

@@ -18,8 +18,9 @@ from equipoise import Ball, Portfolio, Proposal
 from equipoise.bounds import Custom, Observed, Power
 from equipoise.errors import EquipoiseError, InvalidArgument, NoLearnerAvailable, StoreConflict, UnreadableFile
 from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy, LinearThompson
-from equipoise.selectors import BalancedElimination
-from equipoise.storage.archive import pack
+from equipoise.selectors import BalancedElimination, RealizedBalancing
+from equipoise.storage.archive import pack, unpack
+from equipoise.storage.parts import load, save
 from tests.recorders import FirstActionFiveLines, Recorder, nth, number, saved
 from tests.saving_process import make_portfolio, play_round
 
@@ -381,3 +382,20 @@ def test_a_full_disk_leaves_the_old_file_and_the_portfolio_as_they_were(
     assert [path.name for path in tmp_path.iterdir()] == ["p"]
     assert saved(portfolio) == state
     assert Portfolio.load(tmp_path / "p").certificate().rounds == 1
+
+
+@pytest.mark.parametrize("kind", ["part", "portfolio"])
+def test_a_file_without_a_rule_goes_on_under_the_first_one(kind: str, tmp_path: Path) -> None:
+    """Until there was a second rule, `RealizedBalancing` saved none."""
+    path, selector = tmp_path / "saved", RealizedBalancing(2, rule=1)
+    portfolio = Portfolio([Constant(0), Constant(1)], selector)
+    for reward in (0.5, 0.0):
+        portfolio.learn(portfolio.decide(None), reward)
+    portfolio.save(path) if kind == "portfolio" else save(selector, path)
+    content = unpack(path.read_bytes(), path)
+    row = content["portfolio"]["selector"] if kind == "portfolio" else content["part"]
+    del row["config"]["rule"]
+    path.write_bytes(pack(content))
+    loaded = Portfolio.load(path).selector if kind == "portfolio" else load(path)
+    assert loaded == selector and loaded.rule == 1
+    assert RealizedBalancing.from_config({"n_learners": 2}).rule == 2

@@ -69,7 +69,7 @@ def way_of(instance: str, rounds: int, label: str, shared: bool) -> str | None:
         if contender.whole:
             contender.learner_for(setup, rounds)
             return "alone"
-        selector = contender.selector_for(setup, rounds)
+        selector = contender.selector_for(setup, rounds, shared)
         check_compatible(selector, setup.learners)
     except IncompatibleLearner:
         return None
@@ -91,7 +91,7 @@ def _basis(instance: str, rounds: int, label: str, shared: bool) -> str:
     else:
         parts += setup.learners
     if contender and not contender.whole:
-        parts.append(contender.selector_for(setup, rounds))
+        parts.append(contender.selector_for(setup, rounds, shared))
         modules |= {"equipoise.simulation.joint"} if way_of(instance, rounds, label, shared) == "joint" else set()
     modules |= {type(part).__module__ for part in parts}
     return digest(
@@ -149,7 +149,7 @@ def _perform_on_tapes(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]
 def _perform_jointly(task: Task, seed: int) -> Row:
     (label,) = task.labels
     setup = INSTANCES[task.instance].set_up(seed, task.rounds)
-    selector, marks = CONTENDERS[label].selector_for(setup, task.rounds), log_rounds(task.rounds)
+    selector, marks = CONTENDERS[label].selector_for(setup, task.rounds, task.shared), log_rounds(task.rounds)
     run = run_jointly(setup.problem, setup.learners, selector, marks, seed, share_data=task.shared)
     return _result(task, label, seed, *run)
 

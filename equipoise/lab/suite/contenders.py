@@ -17,7 +17,7 @@ from equipoise.learner import Learner
 from equipoise.learners import OFUL, OSOM, ALBDim, MisspecificationAdaptive, ModCB
 from equipoise.problems import DisjointLinearBandit, LinearBandit, MisspecifiedLinearBandit
 from equipoise.selector import Selector
-from equipoise.selectors import SELECTORS
+from equipoise.selectors import SELECTORS, CounterfactualBalancing
 from equipoise.theory.first_rounds import balanced_elimination, first_rounds, realized_balancing
 from equipoise.types import Config, Plain
 
@@ -38,6 +38,7 @@ class Contender:
     build: Builder | None = None
     build_learner: LearnerBuilder | None = None
     can_share: bool = True  # whether it may run while learners learn from each other's rounds
+    build_shared: Builder | None = None  # where learners share data, if the selector itself decides who learns
     bound: Callable[[int], float] | None = None  # that bound in the reference setting, if its constants are known
 
     @property
@@ -55,10 +56,11 @@ class Contender:
         """Whether it is a learner that needs no selector."""
         return self.build_learner is not None
 
-    def selector_for(self, setup: InstanceSetup, rounds: int) -> Selector:
-        if self.build is None:
+    def selector_for(self, setup: InstanceSetup, rounds: int, shared: bool = False) -> Selector:
+        build = self.build_shared if shared and self.build_shared is not None else self.build
+        if build is None:
             raise IncompatibleLearner(f"{self.label} is not a selector")
-        return self.build(setup, rounds)
+        return build(setup, rounds)
 
     def learner_for(self, setup: InstanceSetup, rounds: int) -> Learner:
         if self.build_learner is None:
@@ -105,6 +107,14 @@ def _with_weights(name: str, **constants: Plain) -> Builder:
 def _ucbc(setup: InstanceSetup, rounds: int) -> Selector:
     selector: Selector = SELECTORS["UCBC"](setup.scaled, rounds=rounds, **_in_range(setup, "UCBC"))
     return selector
+
+
+def _counterfactual(share_data: bool) -> Builder:
+    def build(setup: InstanceSetup, rounds: int) -> Selector:
+        settings = _settings(setup)
+        return CounterfactualBalancing.for_learners(setup.learners, share_data=share_data, **settings)
+
+    return build
 
 
 def _designed_for(name: str, problem: str) -> IncompatibleLearner:
@@ -170,6 +180,14 @@ _ALL = (
         ANY,
         _without_bounds("RealizedBalancing"),
         bound=realized_balancing,
+    ),
+    Contender(
+        "counterfactual-balancing",
+        "CounterfactualBalancing",
+        "agreed teaching where it is sound, greedy twins, all settings by default",
+        ANY,
+        _counterfactual(False),
+        build_shared=_counterfactual(True),
     ),
     Contender(
         "balanced-scaled",

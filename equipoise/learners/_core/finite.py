@@ -27,6 +27,7 @@ class FeaturelessLearner(IndexLearner[ParamsT, MemoryT]):
     dictionary, an object) offers `_all_actions`.
     """
 
+    ignores_contexts = True  # its rounds are a fair sample only if they are not selected by their contexts
     _all_actions: Array
 
     @property

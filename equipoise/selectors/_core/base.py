@@ -97,10 +97,14 @@ class KernelSelector(Reporting[P, S, D]):
         allowed = self._check_available(available)
         if allowed.isdisjoint(self.active):
             raise NoLearnerAvailable(f"available is {sorted(allowed)}, but only {list(self.active)} are active")
-        hidden = tuple(a for i, a in enumerate(self.evidence.accounts) if a.active and i not in allowed)
+        hidden = tuple(a for e, a in enumerate(self.evidence.accounts) if a.active and self._player(e) not in allowed)
         for account in hidden:
             account.active = False
         return hidden
+
+    def _player(self, account: int) -> int:
+        """The learner that an account belongs to."""
+        return account
 
     def _show(self, hidden: tuple[Account, ...]) -> None:
         for account in hidden:
@@ -274,10 +278,15 @@ class KernelSelector(Reporting[P, S, D]):
                 continue
             kernels.pool(pooled, state, entry.reward)
             if self._asks_all and self._in_epoch(entry):
-                kernels.close_round(pooled, state, entry.learner, entry.reward, entry.regret, entry.proposals)
+                self._close_round(entry)
         if self.evidence.pool[0].eliminated == len(self._eliminations):
             return ()
         return self._record_eliminations()
+
+    def _close_round(self, entry: Entry) -> None:
+        """Pass the proposals of a resolved round to the kernels, in the order of rounds."""
+        kernels, params, state = self.kernels, self.params, self.kernel_state
+        kernels.close_round(params, state, entry.learner, entry.reward, entry.regret, entry.proposals)
 
     def _position(self, i: int) -> int:
         """Number of plays of learner i that are counted or left out for good."""

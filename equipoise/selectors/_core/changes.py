@@ -187,7 +187,7 @@ class Changing(SelectorParts[P, S, D]):
 
     def _load_changes(self, state: Mapping[str, AnyArray], codes: list[tuple[int, float, float]]) -> None:
         """Load what `_change_columns` returned; `codes` are the bounds of all learners."""
-        for round_, code in zip(state["added"].tolist(), codes[self.n_learners :], strict=True):
+        for round_, code in zip(state["added"].tolist(), codes[self.n_accounts :], strict=True):
             self._add_row(bound_of(code) if self._bounds else None, round_)
         self._removed = {int(i): int(round_) for i, round_ in state["removed"]}
         level, window = state["delays"].tolist()

@@ -236,6 +236,12 @@ def evidence_of(params: Params, state: State) -> tuple[Params, State]:
 
 
 @kernel
+def learner_of(params: object, state: object, i: int) -> tuple[int, bool]:
+    """The learner that account i belongs to, and whether its greedy action is played: every learner has one account."""
+    return i, False
+
+
+@kernel
 def is_active(params: Params, state: State, i: int) -> bool:
     return state.accounts[i].active
 
@@ -275,9 +281,11 @@ def comes_first(value: float, plays: int, least: float, fewest: int) -> bool:
 @kernel
 def best_mean_lower(state: State) -> float:
     """The highest mean_lower of any learner now; -inf while nothing is resolved."""
-    greatest = -inf
-    for j in range(len(state.accounts)):
-        greatest = max(greatest, state.accounts[j].mean_lower)
+    accounts, greatest = state.accounts, -inf
+    for j in range(len(accounts)):
+        lower = accounts[j].mean_lower
+        if lower > greatest:
+            greatest = lower
     return greatest
 
 

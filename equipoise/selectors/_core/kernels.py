@@ -23,6 +23,7 @@ class Kernels(NamedTuple):
     certify: Callable[..., tuple[float, float, float, float, bool]] = evidence.certify
     is_active: Callable[..., bool] = evidence.is_active  # (i)
     stage: Callable[..., int] = evidence.stage  # (i, probability, generator) right after choose -> TEACH, KEEP, REPLAY
+    learner_of: Callable[..., tuple[int, bool]] = evidence.learner_of  # (i) -> learner, whether it plays greedily
     evidence_of: Callable[..., tuple[evidence.Params, evidence.State]] = evidence.evidence_of
 
 

@@ -126,6 +126,11 @@ class Ledger:
     def next_ticket(self, learner: int) -> int:
         return self._last_tickets[learner] + 1
 
+    def share_tickets(self, learner: int, others: Iterable[int]) -> None:
+        """Continue the tickets of other accounts where those of this one stand, if they number the same plays."""
+        for other in others:
+            self._last_tickets[other] = self._last_tickets[learner]
+
     def entry(self, learner: int, ticket: int) -> Entry:
         try:
             return self._open[learner, ticket]

@@ -44,21 +44,26 @@ class SelectorParts(Configured, Generic[P, S, D]):
 
     def _set_up(self) -> None:
         low, high = self.reward_range
-        self.confidence = self._make_confidence(self.n_learners)
+        self.confidence = self._make_confidence(self.n_accounts)
         self.params = self._make_params(EvidenceParams(self.confidence.radius, low, high, high - low))
         self._bounds = list(self.learner_bounds)
-        self.evidence = evidence.open_state(self._bounds, self.n_learners, high - low)
+        self.evidence = evidence.open_state(self._bounds, self.n_accounts, high - low)
         self.kernel_state = self._make_state(self.evidence)
         self.observed = tuple(i for i, bound in enumerate(self._bounds) if isinstance(bound, Observed))
         self._custom_bounds = {i: bound for i, bound in enumerate(self._bounds) if isinstance(bound, Custom)}
         self._asks_all = "actions" in self.needs
         self._uses_arrivals = self.kernels.arrive is not evidence.ignore_arrival
-        self._ledger = Ledger(self.n_learners, keeps_proposals=self._asks_all, observed=self.observed)
+        self._ledger = Ledger(self.n_accounts, keeps_proposals=self._asks_all, observed=self.observed)
         self._eliminations: list[D] = []
         self._unreported: list[D] = []  # of these, the ones that no call has returned yet
         self._draws = 0  # choices made
         self._clock = 0  # rounds so far, those that nobody played included
         self._unplayed_rounds = 0
+
+    @property
+    def n_accounts(self) -> int:
+        """Number of accounts at the start: one per learner, unless a selector has several ways to play a learner."""
+        return self.n_learners
 
     @property
     def learner_bounds(self) -> tuple[Bound, ...]:

@@ -1,0 +1,351 @@
+"""Counterfactual balancing: every learner proposes, and a reward counts for all experts that proposed its action.
+
+Experts are the learners and their greedy twins: the same learner, playing the action that it estimates to be best. The
+expert of a round is drawn with probabilities p that depend on the past only. From the rounds in which two experts
+disagree follows, for each of them, z: by how many standard errors its present proposals are worse than those of another
+(`equipoise.selectors._core.pairs`). An expert has probability proportional to exp(-z^2), mixed with 1/t for every
+expert, if it is admitted: the guard is that of `RealizedBalancing`, over the own plays of each expert. Which
+learners learn from a round is part of the rule: those that accept off-policy data from all of them, others, if they opt
+in, from rounds in which the action is the one they proposed.
+
+Reference: docs/counterfactual-balancing.md, with proofs. exp(-z^2) follows Maillard (2013), "Apprentissage sequentiel:
+bandits, statistique et renforcement", and Bian and Jun (2022), "Maillard sampling: Boltzmann exploration done
+optimally".
+Symbols: E n_accounts, p probability, q propensity, z^2 s^2 `greatest_gap`, m_e taught, n_e plays, U_e rewards, LB
+best_lower, phi `realized_regrets`, rho floor, kappa slack, B MARGIN.
+
+>>> from equipoise import Proposal
+>>> selector = CounterfactualBalancing(2, twins=[1], teaching=["all", "all"], seed=1)
+>>> for _ in range(100):
+...     choice = selector.choose()
+...     selector.observe(choice, {0: Proposal(0), 1: Proposal(0, greedy=1)})
+...     _ = selector.credit(choice, reward=0.9 if choice.greedy else 0.1)
+>>> {expert: round(probability, 2) for expert, probability in selector.probabilities.items()}
+{(0, False): 0.01, (1, False): 0.01, (1, True): 0.98}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp, log, sqrt
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from equipoise.compatibility import check_compatible
+from equipoise.errors import IncompatibleLearner, InvalidArgument
+from equipoise.kernels.marks import kernel
+from equipoise.learner import Proposals, accepts, part_name, provides
+from equipoise.selectors._core import evidence, pairs
+from equipoise.selectors._core.experts import ExpertSelector
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.pairs import AGREED, ALL, OWN, Expert
+from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount, Seeded
+from equipoise.selectors.realized_balancing import (
+    EARLY_PLAYS,
+    HEAD_START,
+    MIN_UNIT,
+    TOLERANCE,
+    Trend,
+    arrive,
+    check_slack,
+    is_neglected,
+    lower_bound,
+    realized_regrets,
+)
+from equipoise.settings import configurable, optional, setting
+from equipoise.settings.checks import count, positive
+
+MARGIN = 200.0  # B: by how much, times w / sqrt(plays of the most played expert), a neglected learner may exceed LB
+MANY = 20  # above this number of experts each is compared with the leading one only
+TEACHING = {"all": ALL, "agreed": AGREED, "own": OWN}
+
+
+class Params(NamedTuple):
+    evidence: evidence.Params
+    floor: float
+    slack: float
+    optimism: float
+    rule: int
+    min_unit: float
+    tolerance: float
+    neglect: float
+    head_start: float
+    all_shared: bool
+
+
+class State(NamedTuple):
+    evidence: evidence.State
+    trends: list[Trend]
+    credit: pairs.State
+
+
+@kernel
+def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
+    """The expert of the round and its probability."""
+    forced = only_expert(params, state)
+    experts, chosen = state.credit.experts, forced
+    if forced >= 0:
+        for e in range(len(experts)):
+            experts[e].probability = 1.0 if e == forced else 0.0
+    else:
+        chosen = sample_expert(experts, rng)
+    return chosen, experts[chosen].probability
+
+
+@kernel
+def only_expert(params: Params, state: State) -> int:
+    """An unplayed or neglected expert; if there is none, -1, and the probabilities of the round are computed."""
+    accounts, width = state.evidence.accounts, params.evidence.width
+    n_rounds, n_resolved, spread, n_active = 0, 0, 0.0, 0
+    for e in range(len(accounts)):
+        if accounts[e].active:
+            n_active += 1
+            if accounts[e].plays == 0:
+                return e
+        n_rounds += accounts[e].plays
+        n_resolved += accounts[e].booked_plays
+        spread += accounts[e].spread
+    scale = sqrt(spread / n_resolved) if n_resolved > 0 else 0.0
+    unit = max(params.min_unit * width, min(width, 2.0 * scale))
+    best_lower = lower_bound(params, state)
+    regrets, least = realized_regrets(accounts, best_lower, params.floor * unit)
+    limit, most = params.slack * regrets[least], -1
+    experts, total = state.credit.experts, weigh(params, state, n_rounds)
+    mixed, admitted = min(0.5, n_active / (n_rounds + 1.0)), 0.0
+    for e in range(len(accounts)):
+        expert = experts[e]
+        if regrets[e] <= limit:
+            expert.probability = (1.0 - mixed) * expert.probability / total + mixed / n_active
+            admitted += expert.probability
+            if most < 0 or accounts[e].plays > accounts[most].plays:
+                most = e
+        else:
+            expert.probability = 0.0
+    neglected = neglected_learner(params, state, most, best_lower)
+    if neglected >= 0:
+        return neglected
+    for e in range(len(accounts)):
+        experts[e].probability /= admitted
+    return -1
+
+
+@kernel
+def neglected_learner(params: Params, state: State, due: int, best_lower: float) -> int:
+    """The neglected learner with the fewest plays, -1 if there is none; one that learns from all rounds needs no head
+    start, and a twin has no regret bound that it could rest on."""
+    accounts, experts = state.evidence.accounts, state.credit.experts
+    chosen, fewest_plays = -1, accounts[due].plays
+    for e in range(len(accounts)):
+        if accounts[e].active and not experts[e].greedy and accounts[e].plays < fewest_plays:
+            head_start = 0.0 if experts[e].teaching == ALL else params.head_start
+            if is_neglected(params, accounts[e], accounts[due].plays, best_lower, head_start):
+                chosen, fewest_plays = e, accounts[e].plays
+    return chosen
+
+
+@kernel
+def weigh(params: Params, state: State, n_rounds: int) -> float:
+    """Set the weights exp(-z^2) of all experts as their probabilities, to be normalized; returns their sum."""
+    experts, accounts, total = state.credit.experts, state.evidence.accounts, 0.0
+    squared_scale, leader = pairs.variance(params.evidence, state.credit), 0
+    s = sqrt(squared_scale)
+    if len(experts) > MANY:
+        for e in range(len(experts)):
+            if accounts[e].active and accounts[e].plays > accounts[leader].plays * accounts[leader].active:
+                leader = e
+        squared_z, better = pairs.greatest_gap(state.credit, leader, bonus(params, state, leader, n_rounds, s))
+        if squared_z > squared_scale and accounts[better].active:
+            leader = better
+    for e in range(len(experts)):
+        if not accounts[e].active:
+            continue
+        own_bonus = bonus(params, state, e, n_rounds, s)
+        if len(experts) > MANY and e != leader:
+            squared_z = pairs.squared_gap(state.credit, leader, e, own_bonus)
+        else:
+            squared_z = pairs.greatest_gap(state.credit, e, own_bonus)[0]
+        experts[e].probability = exp(-squared_z / squared_scale)
+        total += experts[e].probability
+    if total == 0.0:  # everybody is far worse than another one, which may be unavailable now
+        for e in range(len(experts)):
+            experts[e].probability = float(accounts[e].active)
+            total += experts[e].probability
+    return total
+
+
+@kernel
+def bonus(params: Params, state: State, e: int, n_rounds: int, s: float) -> float:
+    """What an expert may still gain by learning: 0 if its learner learns from every round."""
+    expert, trend = state.credit.experts[e], state.trends[e]
+    taught = expert.taught
+    if expert.teaching == ALL or taught >= n_rounds or taught == 0 or trend.plays == 0:
+        return 0.0
+    log_share, mean_reward = log(n_rounds / taught), trend.rewards / trend.plays
+    fading = min(1.0, sqrt(sqrt(EARLY_PLAYS / taught)))
+    growth = max(0.0, trend.late_mean - mean_reward) * log_share
+    return params.optimism * s * fading * sqrt(2.0 * log_share / taught) + growth
+
+
+@kernel
+def sample_expert(experts: list[Expert], rng: np.random.Generator) -> int:
+    left, chosen = rng.random(), -1
+    for e in range(len(experts)):
+        if experts[e].probability > 0.0:
+            chosen = e  # rounding may leave a remainder beyond the last expert
+            left -= experts[e].probability
+            if left < 0.0:
+                return e
+    return chosen
+
+
+@kernel
+def close_round(params: Params, state: State, e: int, reward: float, regret: float, proposals: Proposals) -> None:
+    """Credit a round to all who proposed its action; for rewards that come at once."""
+    experts = state.credit.experts
+    for j in range(len(experts)):
+        expert = experts[j]
+        expert.action = proposals.greedy[expert.learner] if expert.greedy else proposals.actions[expert.learner]
+    pairs.match(state.credit, e, reward, params.all_shared)
+    pairs.teach(state.credit, e)
+    pairs.close(params.evidence, state.credit, e, reward)
+
+
+@kernel
+def learner_of(params: Params, state: State, e: int) -> tuple[int, bool]:
+    """The learner of an expert, and whether the expert is its twin."""
+    return state.credit.experts[e].learner, state.credit.experts[e].greedy
+
+
+def check_teaching(name: str, teaching: object) -> tuple[str, ...]:
+    if isinstance(teaching, str) or not isinstance(teaching, Sequence) or not set(teaching) <= set(TEACHING):
+        raise InvalidArgument(f"{name} is {teaching!r}, but must have one of {', '.join(TEACHING)} per learner")
+    return tuple(teaching)
+
+
+def check_twins(name: str, twins: object) -> tuple[int, ...]:
+    if isinstance(twins, str) or not isinstance(twins, Sequence):
+        raise InvalidArgument(f"{name} is {twins!r}, but must be a list of learners")
+    chosen = tuple(count(name, i, minimum=0) for i in twins)
+    if len(set(chosen)) < len(chosen):
+        raise InvalidArgument(f"{name} is {twins!r}, but must have no learner twice")
+    return tuple(sorted(chosen))
+
+
+@configurable
+class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSelector):
+    """Credits a reward to all experts that proposed its action; experts are learners and their greedy twins.
+
+    Parameters
+    ----------
+    n_learners
+        Number of learners.
+    delta
+        Failure probability of the certificate of the regret.
+    reward_range
+        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+    contexts
+        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    radius
+        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein" (bounded rewards only).
+    noise
+        Sub-Gaussian factor of the reward noise, for rewards without known limits.
+    radius_scale
+        Factor of the radius; below 1 no certificate is valid.
+    seed
+        Seed of the selector's random numbers, used if `choose` gets no generator.
+    teaching
+        For each learner, from which rounds it learns: "all", "agreed" (its own, and those in which the action is the
+        one it proposed) or "own". By default all have "own"; see `for_learners`.
+    twins
+        The learners whose greedy action is a second expert, by default none; see `for_learners`.
+    floor
+        Regret per square root of plays (rho) below which experts count as equal, in units of reward variation.
+    slack
+        How many times the smallest realized regret an expert may have and still be drawn (kappa), at least 1.
+    optimism
+        Width of the bonus of learners that do not learn from all rounds, in standard deviations of the rewards.
+    """
+
+    name = "Counterfactual balancing"
+    needs = frozenset({"actions"})
+    separate_lower = True
+    kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive, close_round=close_round, learner_of=learner_of)
+
+    teaching: Sequence[str] | None = setting(default=None, check=optional(check_teaching))
+    twins: Sequence[int] = setting(default=(), check=check_twins)
+    floor: float = setting(default=0.25, check=positive)
+    slack: float = setting(default=32.0, check=check_slack)
+    optimism: float = setting(default=3.0, check=positive)
+
+    per_learner = ("teaching",)
+
+    def _set_up(self) -> None:
+        n, teaching = self.n_learners, self.teaching
+        if teaching is not None and len(teaching) != n:
+            raise InvalidArgument(f"teaching has {len(teaching)} entries, but n_learners is {n}")
+        if any(i >= n for i in self.twins):
+            raise InvalidArgument(f"twins is {self.twins!r}, but must have learners from 0 to {n - 1}")
+        codes = [TEACHING[word] for word in teaching or ("own",) * n]
+        self.experts = (*((i, False) for i in range(n)), *((i, True) for i in self.twins))
+        self._rows = [Expert(i, greedy, codes[i]) for i, greedy in self.experts]
+        super()._set_up()
+
+    def _make_params(self, limits: evidence.Params) -> Params:
+        guard = MIN_UNIT[2], TOLERANCE, MARGIN, HEAD_START
+        shared = all(row.teaching == ALL for row in self._rows)
+        return Params(limits, self.floor, self.slack, self.optimism, 2, *guard, shared)
+
+    def _make_state(self, accounts: evidence.State) -> State:
+        return State(accounts, [Trend() for _ in self._rows], pairs.open_state(self._rows))
+
+    @classmethod
+    def for_learners(cls, learners: Sequence[Any], *, share_data: bool = False, **settings: Any) -> Self:
+        """Make the selector for these learners.
+
+        With `share_data`, learners that accept "off_policy" learn from all rounds. Others learn from the rounds in
+        which the action is the one they proposed, if they accept "agreed" and, if they ignore contexts, `contexts` is
+        "fixed". Learners that provide "greedy" and learn have a twin.
+        """
+        teaching = [_teaching(learner, share_data, settings.get("contexts", "random")) for learner in learners]
+        twins = [i for i, learner in enumerate(learners) if "greedy" in provides(learner) and _can_learn(learner)]
+        selector = cls(len(learners), teaching=teaching, twins=twins, **settings)
+        check_compatible(selector, learners)
+        return selector
+
+    def check_learners(self, learners: Sequence[Any]) -> None:
+        """Raise an error if a learner cannot learn, or play, as the settings say."""
+        words = self.teaching or ("own",) * self.n_learners
+        needed = {"all": "off_policy", "agreed": "agreed"}
+        for i, (learner, word) in enumerate(zip(learners, words, strict=True)):
+            if word in needed and needed[word] not in accepts(learner) and "off_policy" not in accepts(learner):
+                raise IncompatibleLearner(
+                    f"teaching of {part_name(learner)!r} is {word!r}, but it does not accept {needed[word]!r}"
+                )
+            if word == "agreed" and self.contexts != "fixed" and getattr(learner, "ignores_contexts", False):
+                raise IncompatibleLearner(
+                    f"teaching of {part_name(learner)!r} is 'agreed', but it ignores contexts, so contexts must be "
+                    "'fixed': where others see them, the rounds that it agrees with are no fair sample"
+                )
+            if (i, True) in self._expert_of and "greedy" not in provides(learner):
+                raise IncompatibleLearner(f"twins has learner {i}, but {part_name(learner)!r} provides no 'greedy'")
+
+    def _odds(self) -> tuple[float, ...]:
+        """The probabilities of the next round; leaves them in the rows."""
+        forced = only_expert(self.params, self.kernel_state)
+        if forced >= 0:
+            return tuple(float(e == forced) for e in range(self.n_accounts))
+        return tuple(row.probability for row in self._rows)
+
+
+def _teaching(learner: object, share_data: bool, contexts: str) -> str:
+    accepted = accepts(learner)
+    if "off_policy" in accepted and (share_data or not _can_learn(learner)):
+        return "all"
+    fair = contexts == "fixed" or not getattr(learner, "ignores_contexts", False)
+    return "agreed" if "agreed" in accepted and fair else "own"
+
+
+def _can_learn(learner: object) -> bool:
+    """Whether the proposals of a learner change: those of a fixed rule do not, and a twin would be the same expert."""
+    return bool(getattr(learner, "learns", True))

@@ -1,0 +1,136 @@
+"""Selectors that say who learns from a round: saved, folded, and with learners that fail or are not available."""
+
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from equipoise import Portfolio, Proposal
+from equipoise.errors import NoLearnerAvailable
+from equipoise.portfolio.events import Event
+from equipoise.selectors import CounterfactualBalancing
+from tests.recorders import saved
+
+
+class Greedy:
+    """Proposes one action and estimates another one to be best; remembers what it learns."""
+
+    accepts = frozenset({"off_policy", "agreed"})
+    provides = frozenset({"greedy"})
+    randomized = False
+
+    def __init__(self, action: int, greedy: int | None) -> None:
+        self.action, self.greedy, self.lessons = action, greedy, list[tuple[Any, int, float]]()
+        self.broken = False
+
+    def decide(self, context: Any) -> Proposal:
+        if self.broken:
+            raise RuntimeError("broken")
+        return Proposal(self.action, greedy=self.greedy)
+
+    def learn(self, context: Any, action: int, reward: float) -> None:
+        self.lessons.append((context, action, reward))
+
+    def state(self) -> dict[str, Any]:
+        return {"lessons": np.array(self.lessons, np.float64).reshape(-1, 3)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.lessons = [(int(context), int(action), reward) for context, action, reward in state["lessons"].tolist()]
+
+    def config(self) -> dict[str, Any]:
+        return {}
+
+
+def pool() -> list[Any]:
+    return [Greedy(0, 2), Greedy(1, 2), Greedy(1, 0)]
+
+
+def make(learners: list[Any], **settings: Any) -> Portfolio:
+    selector = CounterfactualBalancing(3, teaching=["all", "agreed", "own"], twins=[0, 1], seed=3)
+    return Portfolio(learners, selector, seed=5, **settings)
+
+
+def play(portfolio: Portfolio, learners: list[Any]) -> None:
+    """150 rounds with late rewards, a learner that fails for a while and one that is suspended for a while."""
+    rng, waiting = np.random.default_rng(1), []
+    for t in range(150):
+        learners[1].broken = 40 <= t < 44
+        if t == 70:
+            portfolio.suspend(portfolio.learner_names[2])
+        if t == 90:
+            portfolio.resume(portfolio.learner_names[2])
+        waiting.append(portfolio.decide(t))
+        if t % 7 == 3:
+            portfolio.withdraw(waiting.pop(0))
+        while len(waiting) > 4:
+            late = waiting.pop(int(rng.integers(len(waiting))))
+            portfolio.learn(late, 0.2 + 0.3 * late.action)
+
+
+def test_folding_and_loading_give_the_same_portfolio(tmp_path: Path) -> None:
+    events: list[Event] = []
+    learners, copies = pool(), pool()
+    portfolio = make(learners)
+    portfolio.on_event(events.append)
+    play(portfolio, learners)
+    folded = make(copies)
+    for event in events:
+        folded.apply(event)
+    assert saved(folded) == saved(portfolio)
+    assert [copy.lessons for copy in copies] == [learner.lessons for learner in learners]
+    portfolio.save(tmp_path / "half")
+    loaded = Portfolio.load(tmp_path / "half", learners=pool())
+    assert saved(loaded) == saved(portfolio)
+    for id_ in portfolio.pending:
+        for whole in (portfolio, loaded):
+            whole.learn(id_, 0.5, at=1e12)
+    assert saved(loaded) == saved(portfolio)
+
+
+def test_who_learns_is_what_teaching_says() -> None:
+    """Learner 0 learns from every round, learner 1 from those whose action it proposed, learner 2 from its own plays."""
+    learners = pool()
+    portfolio = make(learners)
+    events: list[Event] = []
+    portfolio.on_event(events.append)
+    play(portfolio, learners)
+    for id_ in portfolio.pending:
+        portfolio.learn(id_, 0.5)
+    taken = {event.data["context"]: event.data for event in events if event.kind == "decided"}
+    withdrawn = set(taken) - {t for t, _, _ in learners[0].lessons}
+    assert len(withdrawn) == 21
+    for i, learner in enumerate(learners):
+        expected = set()
+        for t, data in taken.items():
+            own = data["learner"] == i and not data["choice"][6]
+            agrees = i in data["proposals"] and data["action"] == learner.action
+            if i == 0 or own or (i == 1 and agrees):
+                expected.add(t)
+        assert {t for t, _, _ in learner.lessons} == expected - withdrawn
+    assert any(data["choice"][6] for data in taken.values())  # twins play
+
+
+def test_a_learner_without_the_greedy_action_that_its_twin_needs_is_skipped() -> None:
+    learners = pool()
+    portfolio = make(learners)
+    learners[1].greedy = None
+    assert {portfolio.decide(t).learner for t in range(6)} <= {0, 2}
+    assert "greedy is None, but the selector may play" in portfolio.health()["learners"][1]["last_error"]
+    learners[0].greedy = learners[2].greedy = None
+    learners[2].broken = True
+    with pytest.raises(NoLearnerAvailable, match="greedy is None"):
+        portfolio.decide(7)
+
+
+def test_the_propensity_is_over_all_experts_and_unknown_on_the_floor() -> None:
+    """Of actions that the exploration floor draws, the probability over learners and twins is not known."""
+    plain, exploring = make(pool()), make(pool(), explore=0.5)
+    contexts = np.zeros((3, 1))
+    for _ in range(60):
+        decision = plain.decide(contexts)
+        plain.learn(decision, 0.5)
+        assert 0.0 < decision.propensity <= 1.0 + 1e-12
+        decision = exploring.decide(contexts)
+        assert isnan(decision.propensity) == (decision.learner is None)
