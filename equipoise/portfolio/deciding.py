@@ -13,6 +13,7 @@ from equipoise.kernels.streams import seek
 from equipoise.learner import Proposal
 from equipoise.portfolio import folding, health, propensities
 from equipoise.portfolio.choosing import Nobody, Turn
+from equipoise.portfolio.contexts import seen_by
 from equipoise.portfolio.decisions import Decision
 from equipoise.portfolio.members import describe_error
 from equipoise.portfolio.proposals import n_offers
@@ -32,6 +33,7 @@ class Deciding(PortfolioState):
     ) -> tuple[Ticket, float, Turn | Nobody | None]:
         """Decide a round: a ticket without its id, the probability of its learner, and who was asked, if anybody."""
         chooser, explore = self._chooser, self.explore
+        chooser.offers = self._contexts.offers(context)
         chooser.wants_propensities = wants_propensity or chooser.asks_all or explore > 0.0
         n_actions = propensities.count_actions(context, self._members) if explore > 0.0 else 0
         if n_actions:
@@ -77,7 +79,7 @@ class Deciding(PortfolioState):
         n_actions = n_offers(context)
         return propensities.propensity(
             action,
-            context,
+            lambda learner: seen_by(learner, context, self._chooser.offers),
             probabilities,
             self._members,
             proposals,
@@ -122,6 +124,8 @@ class Deciding(PortfolioState):
     def _open_ticket(self, ticket: Ticket) -> None:
         """Record a decided round."""
         self._round = ticket.round
+        if ticket.round >= self._history.next_round:
+            self._sample()
         choice = ticket.choice
         if choice is None:
             self._count_unplayed(1)
@@ -132,6 +136,7 @@ class Deciding(PortfolioState):
 
     def _record(self, decision: Decision, ticket: Ticket, turn: Turn | Nobody | None, digest: str) -> None:
         """Record a decided round, announce it, and count who could decide."""
+        ticket.offers = self._chooser.offers
         self._open_ticket(ticket)
         if self._listeners.any:
             key = decision.id if digest else None

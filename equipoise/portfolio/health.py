@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from equipoise.certificates import Certificate
 from equipoise.portfolio.members import Member
 from equipoise.portfolio.tickets import Ticket
 from equipoise.types import Config
@@ -24,6 +25,17 @@ class Blocking(NamedTuple):
     ticket: Ticket
     held_up: int
     what: str  # "evidence" or "lessons"
+
+
+def certificate(portfolio: PortfolioState) -> Certificate:
+    """What the rewards so far prove; a round that no learner played counts with the width of the reward range."""
+    members, unplayed = portfolio._members, portfolio._counts.unplayed
+    deltas = [members[i].adapted.delta for i in portfolio._traits.observed if members[i].learner]
+    proved = replace(portfolio._selector.certificate(), learners_delta=float(sum(deltas)))
+    if unplayed == 0 or hasattr(portfolio._selector, "tick"):
+        return proved
+    regret_upper = proved.regret_upper + unplayed * portfolio._width
+    return replace(proved, rounds=proved.rounds + unplayed, regret_upper=regret_upper)
 
 
 def health(portfolio: Portfolio) -> Config:
@@ -113,13 +125,19 @@ def report_blocked(portfolio: PortfolioState) -> None:
 
 def describe(portfolio: Portfolio, reward_range: tuple[float, float]) -> str:
     """Certificate and standing in sentences."""
-    certificate, names = portfolio.certificate(), portfolio.learner_names
-    lines = [certificate.describe(names)]
+    proved, names = portfolio.certificate(), portfolio.learner_names
+    lines = [proved.describe(names)]
+    if portfolio.clip and portfolio.reward_range is not None:
+        low, high = portfolio.reward_range
+        lines.append(
+            f"All of this is about rewards clipped to [{low:.4g}, {high:.4g}]: {portfolio._counts.clipped:,} were "
+            "outside."
+        )
     unplayed = portfolio._counts.unplayed
     if unplayed:
         lines.append(f"No learner played {unplayed:,} of these rounds: fallback or exploration.")
     for row in portfolio.standing():
-        line = row.describe(names[row.learner], certificate, reward_range)
+        line = row.describe(names[row.learner], proved, reward_range)
         state = _state(portfolio, row.learner, portfolio._members[row.learner])
         lines.append(line if state in ("active", "eliminated") else f"{line} It is {state}.")
     return "\n".join(lines)

@@ -13,6 +13,7 @@ from equipoise.bounds import Bound, Observed, from_json, to_json
 from equipoise.compatibility import check_learners, check_sharing
 from equipoise.errors import InvalidArgument, UnknownSetting
 from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored, unique_names
+from equipoise.portfolio import units
 from equipoise.portfolio.deadlines import deadline_to_plain
 from equipoise.portfolio.members import Member
 from equipoise.selector import require_member, traits_of
@@ -33,6 +34,7 @@ def add_learner(portfolio: Portfolio, learner: MinimalLearner, bound: Bound | No
     check_learners([*present, learner])
     adapted = AdaptedLearner(learner)
     _check_needs(portfolio, adapted, bound)
+    units.join(adapted, portfolio.reward_range, portfolio._traits.noise)
     index = add(bound)
     name = unique_names([*portfolio.learner_names, adapted.name])[-1]
     portfolio._members.append(Member(adapted, name))
@@ -42,10 +44,8 @@ def add_learner(portfolio: Portfolio, learner: MinimalLearner, bound: Bound | No
         portfolio._teaching.sharing.add(index)
     if isinstance(bound, Observed) and portfolio.delays == "any":
         portfolio._teaching.learn_in_order(index)
-    if portfolio._listeners.any:
-        row = describe_part(learner) if can_be_restored(learner) else {"class": type(learner).__name__}
-        data = {"name": name, "learner": row, "bound": None if bound is None else to_json(bound)}
-        portfolio._emit("learner_added", data)
+    row = describe_part(learner) if can_be_restored(learner) else {"class": type(learner).__name__}
+    portfolio._emit("learner_added", {"name": name, "learner": row, "bound": None if bound is None else to_json(bound)})
     return name
 
 
@@ -69,8 +69,7 @@ def remove_learner(portfolio: Portfolio, name: str) -> None:
     remove(i)
     portfolio._members[i].learner = None
     portfolio._teaching.remove(i)
-    if portfolio._listeners.any:
-        portfolio._emit("learner_removed", {"name": name})
+    portfolio._emit("learner_removed", {"name": name})
 
 
 def rename_learner(portfolio: Portfolio, name: str, new: str) -> None:
@@ -78,21 +77,18 @@ def rename_learner(portfolio: Portfolio, name: str, new: str) -> None:
     if text("new", new) in portfolio.learner_names:
         raise InvalidArgument(f"new is {new!r}, but must differ from the names of the other learners")
     portfolio._members[i].name = new
-    if portfolio._listeners.any:
-        portfolio._emit("learner_renamed", {"name": name, "new": new})
+    portfolio._emit("learner_renamed", {"name": name, "new": new})
 
 
 def suspend(portfolio: Portfolio, name: str) -> None:
     portfolio._members[portfolio._index(name)].suspended = True
     portfolio._chooser.any_unavailable = True
-    if portfolio._listeners.any:
-        portfolio._emit("learner_suspended", {"name": name, "error": "by request"})
+    portfolio._emit("learner_suspended", {"name": name, "error": "by request"})
 
 
 def resume(portfolio: Portfolio, name: str) -> None:
     portfolio._members[portfolio._index(name)].resume()
-    if portfolio._listeners.any:
-        portfolio._emit("learner_resumed", {"name": name})
+    portfolio._emit("learner_resumed", {"name": name})
 
 
 def reconfigure(portfolio: Portfolio, changes: Mapping[str, Plain]) -> None:

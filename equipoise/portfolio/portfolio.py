@@ -11,7 +11,6 @@ The parts: `choosing` (who plays), `teaching` (who learns), `members` (failures 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from math import inf
 from pathlib import Path
@@ -23,7 +22,7 @@ from equipoise.certificates import Certificate, Standing
 from equipoise.compatibility import check_compatible, check_learners, check_selector
 from equipoise.errors import InvalidArgument
 from equipoise.learner import MinimalLearner
-from equipoise.portfolio import folding, health, lifecycle, saving
+from equipoise.portfolio import folding, health, lifecycle, saving, units
 from equipoise.portfolio.claims import claim
 from equipoise.portfolio.deciding import Deciding
 from equipoise.portfolio.decisions import Decision
@@ -33,7 +32,7 @@ from equipoise.portfolio.rewards import check_key
 from equipoise.portfolio.settling import Settling, id_of
 from equipoise.portfolio.teaching import Lesson, check_no_lesson
 from equipoise.portfolio.tickets import copy_if_mutable
-from equipoise.selector import Selector, configure
+from equipoise.selector import Selector
 from equipoise.settings.checks import count, real
 from equipoise.storage.parts import check_savable, read_part, write_part
 from equipoise.types import Action, Config, Context, Outcome, Plain
@@ -80,6 +79,12 @@ class Portfolio(Deciding, Settling):
     availability
         "any", or "independent" if failures of learners, and `available` of `decide`, do not depend on contexts. With
         "any", a round that a substitute plays does not count as evidence.
+    reward_range
+        Lowest and highest reward, in any unit; said here once, and adopted by selector and learners that state none.
+        Default: that of the selector, which is (0, 1) unless it states another.
+    clip
+        Whether rewards outside of the range count as its nearer end; else they are refused. All statements are then
+        about clipped rewards.
 
     Examples
     --------
@@ -103,6 +108,8 @@ class Portfolio(Deciding, Settling):
         fallback: Action | Callable[[Context], Action] | None = None,
         explore: float = 0.0,
         availability: str = "any",
+        reward_range: tuple[float, float] | None = None,
+        clip: bool = False,
     ) -> None:
         check_learners(learners)
         if selector is None:
@@ -111,6 +118,7 @@ class Portfolio(Deciding, Settling):
             selector = RealizedBalancing(len(learners))
         check_selector(selector)
         check_compatible(selector, learners)
+        units.check(learners, selector, reward_range)
         self._set_up(
             learners,
             selector,
@@ -124,9 +132,10 @@ class Portfolio(Deciding, Settling):
             fallback=fallback,
             explore=explore,
             availability=availability,
+            reward_range=reward_range,
+            clip=clip,
         )
-        if self.delays == "exogenous":
-            configure(selector, delays=self.delays, window=self.window)
+        units.tell(self)
 
     def __getstate__(self) -> dict[str, object]:
         # A copy must not call the callbacks of the original; a lock cannot be copied.
@@ -254,11 +263,12 @@ class Portfolio(Deciding, Settling):
         self, decision: Decision | ID, reward: float, outcome: Outcome, regret: float | None, key: str | None
     ) -> None:
         ticket = self._find(decision)
+        reward, clipped = self._clip(reward) if self.aggregate == "first" else (reward, False)
         if ticket is None:
             self._ignore_late(id_of(decision), reward)
             return
         if self._is_overdue(ticket):
-            self._traits.check_reward(reward)
+            self._check_reward(reward)
             self._expire_ticket(ticket)
             self._ignore_late(ticket.id, reward)
             return
@@ -267,7 +277,8 @@ class Portfolio(Deciding, Settling):
                 check_savable(tuple(outcome) if isinstance(outcome, tuple) else outcome, "outcome")
             outcome = copy_if_mutable(outcome)
         if self.aggregate == "first":
-            self._settle(ticket, "rewarded", *self._check_credit(ticket, reward, regret), outcome)
+            credit = self._check_credit(ticket, reward, regret)
+            self._settle(ticket, "rewarded", *credit, outcome, was_clipped=clipped)
         else:
             self._add_reward(ticket, check_key(ticket, key), real("reward", reward), outcome)
 
@@ -298,13 +309,7 @@ class Portfolio(Deciding, Settling):
         A round that no learner played counts with the width of the reward range, the most it can cost.
         """
         with self._lock:
-            deltas = [self._members[i].adapted.delta for i in self._traits.observed if self._members[i].learner]
-            certificate = replace(self._selector.certificate(), learners_delta=float(sum(deltas)))
-            unplayed = self._counts.unplayed
-            if unplayed == 0 or hasattr(self._selector, "tick"):
-                return certificate
-            regret_upper = certificate.regret_upper + unplayed * self._width
-            return replace(certificate, rounds=certificate.rounds + unplayed, regret_upper=regret_upper)
+            return health.certificate(self)
 
     def standing(self) -> list[Standing]:
         """How every learner is doing, one row per learner."""
@@ -319,7 +324,7 @@ class Portfolio(Deciding, Settling):
     def describe(self) -> str:
         """Certificate and standing in sentences, one line for the certificate and one for each learner."""
         with self._lock:
-            return health.describe(self, self._traits.reward_range or (-inf, inf))
+            return health.describe(self, self.reward_range or (-inf, inf))
 
     def to_json(self) -> Config:
         """Certificate and standing as plain data."""

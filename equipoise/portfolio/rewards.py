@@ -17,9 +17,8 @@ def check_key(ticket: Ticket, key: object) -> str:
     return key
 
 
-def combine(aggregate: str, rewards: dict[str, float], default: float, limits: tuple[float, float] | None) -> float:
-    """The reward of a decision from those that arrived, `default` if none did; a sum is clipped to the range."""
+def combine(aggregate: str, rewards: dict[str, float], default: float) -> float:
+    """The reward of a decision from those that arrived, `default` if none did."""
     if not rewards:
         return default
-    total = sum(rewards.values()) if aggregate == "sum" else list(rewards.values())[-1]
-    return total if limits is None else min(max(total, limits[0]), limits[1])
+    return sum(rewards.values()) if aggregate == "sum" else list(rewards.values())[-1]

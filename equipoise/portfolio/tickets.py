@@ -9,6 +9,7 @@ from typing import Self, TypeVar
 
 import numpy as np
 
+from equipoise.features import Offers
 from equipoise.portfolio.ids import ID
 from equipoise.selector import Choice
 from equipoise.storage.parts import context_from_plain, context_to_plain
@@ -28,6 +29,7 @@ class Ticket:
         "choice",
         "context",
         "id",
+        "offers",
         "others",
         "outcome",
         "propensity",
@@ -44,6 +46,7 @@ class Ticket:
         self.round = round_
         self.choice = choice  # None: a play of no learner
         self.context = context
+        self.offers: Offers | None = None  # what the context was turned into for learners with a feature map
         self.action = action
         self.time = 0.0  # at which it was decided, if deadlines are in seconds
         self.regret = nan  # as proposed; nan if unknown
