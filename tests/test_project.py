@@ -49,6 +49,7 @@ LEVEL["__init__"] = LEVEL["portfolio"]
 DOORS = {
     ("equipoise.__init__", "equipoise.simulation.api"),
     ("equipoise.__init__", "equipoise.lab.runs.results"),
+    ("equipoise.portfolio.reporting", "equipoise.lab.report.portfolio_page"),
 }
 MAX_ROOT_MODULES = 12
 

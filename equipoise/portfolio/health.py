@@ -12,7 +12,6 @@ from equipoise.portfolio.tickets import Ticket
 from equipoise.types import Config
 
 if TYPE_CHECKING:
-    from equipoise.portfolio.portfolio import Portfolio
     from equipoise.portfolio.state import PortfolioState
 
 REPORTED_FROM = 100  # held-up rewards for which it is worth a line in the log
@@ -38,7 +37,7 @@ def certificate(portfolio: PortfolioState) -> Certificate:
     return replace(proved, rounds=proved.rounds + unplayed, regret_upper=regret_upper)
 
 
-def health(portfolio: Portfolio) -> Config:
+def health(portfolio: PortfolioState) -> Config:
     """Open, overdue and blocking decisions, failures, and where time went."""
     tickets = list(portfolio._open.values())
     oldest = tickets[0] if tickets else None
@@ -58,7 +57,7 @@ def health(portfolio: Portfolio) -> Config:
             }
             for i, ticket, held_up, what in blocking(portfolio)
         ],
-        "failed_lessons": len(portfolio.failed_lessons),
+        "failed_lessons": len(portfolio._teaching.failed_lessons),
         "forgotten_lessons": portfolio._teaching.forgotten,
         "learners": [_learner(portfolio, i, member) for i, member in enumerate(portfolio._members)],
     }
@@ -71,10 +70,10 @@ def _age(portfolio: PortfolioState, ticket: Ticket) -> Config:
     return age
 
 
-def _learner(portfolio: Portfolio, i: int, member: Member) -> Config:
+def _learner(portfolio: PortfolioState, i: int, member: Member) -> Config:
     return {
         "name": member.name,
-        "state": _state(portfolio, i, member),
+        "state": state_of(portfolio, i),
         "failures": member.failures,
         "last_error": member.last_error,
         "paused_until_round": member.paused_until if member.paused_until > portfolio._round else None,
@@ -83,7 +82,9 @@ def _learner(portfolio: Portfolio, i: int, member: Member) -> Config:
     }
 
 
-def _state(portfolio: Portfolio, i: int, member: Member) -> str:
+def state_of(portfolio: PortfolioState, i: int) -> str:
+    """What keeps a learner from playing, or "active"."""
+    member = portfolio._members[i]
     if member.learner is None:
         return "removed"
     if i not in portfolio._selector.active:
@@ -123,9 +124,9 @@ def report_blocked(portfolio: PortfolioState) -> None:
     portfolio._reported = {(round_, what) for round_, what in portfolio._reported if round_ in still_open}
 
 
-def describe(portfolio: Portfolio, reward_range: tuple[float, float]) -> str:
+def describe(portfolio: PortfolioState, reward_range: tuple[float, float]) -> str:
     """Certificate and standing in sentences."""
-    proved, names = portfolio.certificate(), portfolio.learner_names
+    proved, names = certificate(portfolio), [member.name for member in portfolio._members]
     lines = [proved.describe(names)]
     if portfolio.clip and portfolio.reward_range is not None:
         low, high = portfolio.reward_range
@@ -136,8 +137,8 @@ def describe(portfolio: Portfolio, reward_range: tuple[float, float]) -> str:
     unplayed = portfolio._counts.unplayed
     if unplayed:
         lines.append(f"No learner played {unplayed:,} of these rounds: fallback or exploration.")
-    for row in portfolio.standing():
+    for row in portfolio._selector.standing():
         line = row.describe(names[row.learner], proved, reward_range)
-        state = _state(portfolio, row.learner, portfolio._members[row.learner])
+        state = state_of(portfolio, row.learner)
         lines.append(line if state in ("active", "eliminated") else f"{line} It is {state}.")
     return "\n".join(lines)

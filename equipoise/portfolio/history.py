@@ -157,7 +157,8 @@ def _sample(row: Sequence[float]) -> Sample:
 
 def reason_of(elimination: AnyElimination, witness: str) -> str:
     """Why a learner was eliminated, in words."""
+    upper, lower = elimination.learner.mean_upper, elimination.witness.mean_lower
+    proof = f"at most {upper:.4g} could be expected, but {witness} shows at least {lower:.4g}"
     if isinstance(elimination, Elimination):
-        upper, lower = elimination.learner.mean_upper, elimination.witness.mean_lower
-        return f"if its bound held, at most {upper:.4g} could be expected, but {witness} shows at least {lower:.4g}"
-    return f"{witness} earned more than it could have missed if it were well specified"
+        return f"if its bound held, {proof}"
+    return f"if all active classes contained the rewards, {proof}, and its class is the smallest"

@@ -5,29 +5,29 @@ decision. `learn` takes the decision (or just its id) with its reward, in any or
 take the portfolio down: if it fails, another one plays, and a lesson that fails is kept for another try.
 
 The parts: `choosing` (who plays), `teaching` (who learns), `members` (failures and pauses of learners), `ids`,
-`tickets`, `deadlines`, `propensities`, `events`, `folding` (state = fold of events), `saving`, `health`.
+`tickets`, `deadlines`, `propensities`, `events`, `folding` (state = fold of events), `saving`, `units` (the range of
+rewards), and `reporting` with `health`, `history` and `explaining`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from math import inf
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self
 
 from equipoise._deprecated import with_old_methods
-from equipoise.certificates import Certificate, Standing
 from equipoise.compatibility import check_compatible, check_learners, check_selector
 from equipoise.errors import InvalidArgument
 from equipoise.learner import MinimalLearner
-from equipoise.portfolio import folding, health, lifecycle, saving, units
+from equipoise.portfolio import folding, lifecycle, saving, units
 from equipoise.portfolio.claims import claim
 from equipoise.portfolio.deciding import Deciding
 from equipoise.portfolio.decisions import Decision
 from equipoise.portfolio.events import Callback, Event, Listeners
 from equipoise.portfolio.ids import ID, check_caller_id, context_digest
+from equipoise.portfolio.reporting import Reporting
 from equipoise.portfolio.rewards import check_key
 from equipoise.portfolio.settling import Settling, id_of
 from equipoise.portfolio.teaching import Lesson, check_no_lesson
@@ -41,7 +41,7 @@ EXPIRED_PER_CALL = 8  # at most so many overdue decisions are closed by each cal
 
 
 @with_old_methods
-class Portfolio(Deciding, Settling):
+class Portfolio(Deciding, Settling, Reporting):
     """Several learners and the selector that chooses among them.
 
     Safe for use by several threads: calls wait for each other. Decisions are plain values and may be passed between
@@ -155,11 +155,6 @@ class Portfolio(Deciding, Settling):
     def learners(self) -> tuple[Any, ...]:
         """The given learners by index; None for one that was removed."""
         return tuple(None if member.learner is None else member.learner.learner for member in self._members)
-
-    @property
-    def learner_names(self) -> tuple[str, ...]:
-        """The names of the learners, unique in this portfolio."""
-        return tuple(member.name for member in self._members)
 
     @property
     def selector(self) -> Any:
@@ -302,36 +297,6 @@ class Portfolio(Deciding, Settling):
         with self._lock:
             self._admit(at)
             return self._expire(None if limit is None else count("limit", limit))
-
-    def certificate(self) -> Certificate:
-        """What the rewards so far prove, with confidence 1 - delta - the deltas of the learners.
-
-        A round that no learner played counts with the width of the reward range, the most it can cost.
-        """
-        with self._lock:
-            return health.certificate(self)
-
-    def standing(self) -> list[Standing]:
-        """How every learner is doing, one row per learner."""
-        with self._lock:
-            return self._selector.standing()
-
-    def health(self) -> Config:
-        """What an operator wants to know, as plain data: open, overdue and blocking decisions, failures, times."""
-        with self._lock:
-            return health.health(self)
-
-    def describe(self) -> str:
-        """Certificate and standing in sentences, one line for the certificate and one for each learner."""
-        with self._lock:
-            return health.describe(self, self.reward_range or (-inf, inf))
-
-    def to_json(self) -> Config:
-        """Certificate and standing as plain data."""
-        with self._lock:
-            names = self.learner_names
-            rows = [{"name": names[row.learner], **row.to_json()} for row in self.standing()]
-            return {"certificate": self.certificate().to_json(), "standing": rows}
 
     def on_event(self, callback: Callback) -> None:
         """Call `callback` with every `Event`, after it happened. If it raises an error, that is logged."""

@@ -84,6 +84,10 @@ class BalancedElimination(CandidateBounds, ConfidenceSettings, PlainSelector):
     """
 
     name = "Balanced elimination"
+    rule = (
+        "The active learner plays whose candidate bound at its number of plays is smallest, so a learner with a "
+        "larger bound plays less; one whose rewards contradict its bound is eliminated."
+    )
     refuses_learners = ""
     kernels: ClassVar[Kernels] = Kernels(choose, credit)
 

@@ -63,6 +63,10 @@ class Corral(SamplingSelector[Params, Odds]):
     """
 
     name = "Corral"
+    rule = (
+        "A learner is sampled; its probability decreases with its losses, each divided by the probability with "
+        "which it was played."
+    )
     needs = frozenset({"weight"})
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 

@@ -104,6 +104,10 @@ class D3RB(LearnerCount, ConfidenceSettings, NestedSelector[State]):
     """
 
     name = "D3RB"
+    rule = (
+        "The learner plays whose presumed regret, its coefficient times the square root of its plays, is "
+        "smallest; the coefficient is doubled when its rewards contradict it, and the learner plays less."
+    )
     refuses_learners = ""
     kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 

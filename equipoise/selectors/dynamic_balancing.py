@@ -115,6 +115,10 @@ class DynamicBalancing(CandidateBounds, ConfidenceSettings, NestedSelector[State
     """
 
     name = "Dynamic balancing"
+    rule = (
+        "The active learner plays whose candidate bound at its number of plays is smallest; a learner is inactive "
+        "while its rewards plus its bound are below what another one has proved possible."
+    )
     readmits = True
     per_learner = ("bounds", "scales", "biases")
     kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit, is_active=is_active)

@@ -107,6 +107,10 @@ class ED2RB(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
     """
 
     name = "ED2RB"
+    rule = (
+        "The learner plays whose potential is smallest: the regret that its rewards prove, or a small multiple of "
+        "the square root of its plays if that is larger."
+    )
     refuses_learners = ""
     kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 

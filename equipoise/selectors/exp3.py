@@ -134,6 +134,10 @@ class EXP3(LearnerCount, Seeded, ConfidenceSettings, EvidenceSelector[Params, St
     """
 
     name = "EXP3"
+    rule = (
+        "A learner is sampled; its probability decreases exponentially with its losses, each divided by the "
+        "probability with which it was played."
+    )
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 
     rounds: int | None = setting(default=None, check=optional(count), deprecated="horizon")

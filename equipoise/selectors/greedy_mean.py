@@ -73,6 +73,7 @@ class GreedyMean(LearnerCount, ConfidenceSettings, ArrivalSelector[Params]):
     """
 
     name = "Greedy mean"
+    rule = "The learner with the highest mean reward plays; one with a lower mean is not tried again."
     refuses_learners = ""
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 

@@ -57,6 +57,7 @@ class Oracle(LearnerCount, ConfidenceSettings, PlainSelector):
     """
 
     name = "Oracle"
+    rule = "The learner that was named as the best one always plays."
     kernels: ClassVar[Kernels] = Kernels(choose, evidence.credit_only)
 
     best: int = setting()

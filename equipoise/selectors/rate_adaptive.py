@@ -133,6 +133,10 @@ class RateAdaptive(LearnerCount, Seeded, ConfidenceSettings, NestedSelector[Stat
     """
 
     name = "Rate-adaptive"
+    rule = (
+        "The learner plays that had the largest sum of rewards at a number of plays that all have reached, except "
+        "in exploration rounds, which become rarer."
+    )
     kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
     @property

@@ -184,6 +184,10 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
     """
 
     name = "Realized balancing"
+    rule = (
+        "Among the learners whose rewards show little regret compared with the least, the one plays that has the "
+        "highest mean reward, extrapolated by its trend, plus an exploration term that decreases with its plays."
+    )
     separate_lower = True
     refuses_learners = ""
     reconfigurable = ("floor", "slack", "optimism")

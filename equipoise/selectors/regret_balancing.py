@@ -95,6 +95,10 @@ class RegretBalancing(CandidateBounds, ConfidenceSettings, PlainSelector):
     """
 
     name = "Regret balancing"
+    rule = (
+        "The learner plays whose rewards are least behind an optimistic value, the largest mean reward plus bound "
+        "per play of any learner."
+    )
     kernels: ClassVar[Kernels] = Kernels(choose, evidence.credit_only)
 
     @property

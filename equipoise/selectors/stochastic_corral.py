@@ -60,6 +60,10 @@ class StochasticCorral(SmoothedSelector[Params, Odds]):
     """
 
     name = "Stochastic corral"
+    rule = (
+        "A learner is sampled for two rounds; its probability decreases with the losses of second rounds, each "
+        "divided by the probability with which it was sampled."
+    )
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive, stage=stage)
 
     eta: float = setting(default=None, check=optional(positive))

@@ -62,6 +62,10 @@ class StochasticEXP3P(SmoothedSelector[Params, Odds]):
     """
 
     name = "Stochastic EXP3.P"
+    rule = (
+        "A learner is sampled for two rounds; its probability increases exponentially with the rewards of second "
+        "rounds, each divided by the probability with which it was sampled."
+    )
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive, stage=stage)
 
     eta: float = setting(default=None, check=optional(positive))

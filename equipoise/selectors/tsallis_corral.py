@@ -137,6 +137,10 @@ class TsallisCorral(SamplingSelector[Params, Odds]):
     """
 
     name = "Tsallis corral"
+    rule = (
+        "A learner is sampled; its probability decreases with its losses, each divided by the probability with "
+        "which it was played."
+    )
     needs = frozenset({"weight"})
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 

@@ -90,6 +90,7 @@ class UCB1(LearnerCount, ConfidenceSettings, ArrivalSelector[Params]):
     """
 
     name = "UCB1"
+    rule = "The learner with the highest mean reward plus an exploration term, which decreases with its plays, plays."
     refuses_learners = ""
     reconfigurable = ("exploration",)
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)

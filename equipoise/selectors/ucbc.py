@@ -133,6 +133,10 @@ class UCBC(CandidateBounds, CertificateSettings, ArrivalSelector[Params]):
     """
 
     name = "UCB-C"
+    rule = (
+        "The algorithm plays whose copies have the highest median mean reward plus bound per play and an "
+        "exploration term, which decreases with its plays."
+    )
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 
     bounds: Sequence[Bound] = setting(

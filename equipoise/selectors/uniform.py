@@ -55,6 +55,7 @@ class Uniform(LearnerCount, Seeded, ConfidenceSettings, PlainSelector):
     """
 
     name = "Uniform"
+    rule = "A learner is sampled uniformly, whatever the rewards."
     refuses_learners = ""
     kernels: ClassVar[Kernels] = Kernels(choose, evidence.credit_only)
 

@@ -132,7 +132,9 @@ def test_different_ranges_are_refused_with_both_and_nothing_is_changed() -> None
     assert selector.reward_range == first.reward_range == (0.0, 1.0)
     with pytest.raises(InvalidArgument, match=r"selector 'Uniform.*' is \(0.0, 9.0\), .* portfolio is \(0.0, 5.0\)"):
         Portfolio([first, UCB(3)], Uniform(2, reward_range=(0, 9)), reward_range=(0, 5))
-    with pytest.raises(IncompatibleLearner, match=r"'UCB' is \(0.0, 100.0\), but that of the portfolio is \(0.0, 1.0\)"):
+    with pytest.raises(
+        IncompatibleLearner, match=r"'UCB' is \(0.0, 100.0\), but that of the portfolio is \(0.0, 1.0\)"
+    ):
         Portfolio([UCB(3, reward_range=(0, 100))])
     with pytest.raises(InvalidArgument, match="seed"):
         Portfolio([first, UCB(3)], selector, reward_range=(0, 5), seed=-1)
@@ -223,7 +225,7 @@ def test_sums_are_clipped_as_a_whole() -> None:
 
 
 def test_clip_needs_a_range_of_rewards() -> None:
-    with pytest.raises(InvalidArgument, match="clip is True, but the selector states noise = 0.5"):
+    with pytest.raises(InvalidArgument, match=r"clip is True, but the selector states noise = 0\.5"):
         Portfolio([Constant(0)], Uniform(1, noise=0.5), clip=True)
     with pytest.raises(InvalidArgument, match="clip is 'yes', but must be True or False"):
         Portfolio([Constant(0)], clip="yes")  # type: ignore[arg-type]

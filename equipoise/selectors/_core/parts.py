@@ -28,6 +28,7 @@ class SelectorParts(Units, Generic[P, S, D]):
     _kind = "selector"
     _refusal = InvalidArgument
     name: str
+    rule: str  # how it chooses, in one sentence
     needs: frozenset[str] = frozenset()
     kernels: ClassVar[Kernels]
     randomized: ClassVar[bool] = False  # whether `choose` uses random numbers
