@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import nan
+from math import inf, nan
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from equipoise.portfolio import folding, health, propensities
 from equipoise.portfolio.choosing import Nobody, Turn
 from equipoise.portfolio.contexts import seen_by
 from equipoise.portfolio.decisions import Decision
+from equipoise.portfolio.events import logger
 from equipoise.portfolio.members import describe_error
 from equipoise.portfolio.proposals import n_offers
 from equipoise.portfolio.state import PortfolioState
@@ -133,6 +134,18 @@ class Deciding(PortfolioState):
             self._policies.keep(choice.learner, choice.keep, self._members[choice.learner].adapted)
         self._open[ticket.id] = ticket
         self._teaching.open(ticket)
+
+    def _sample(self) -> None:
+        """Add the present standing and certificate to the history."""
+        history = self._history
+        try:
+            history.sample(self._round, self._selector.standing(), health.certificate(self))
+        except Exception:
+            logger.exception("the selector failed to state how it is doing; the history ends here")
+            history.next_round = inf
+        costs = "" if self.reward_range is None else history.oversized(self.reward_range)
+        if costs:
+            logger.warning("%s", costs)
 
     def _record(self, decision: Decision, ticket: Ticket, turn: Turn | Nobody | None, digest: str) -> None:
         """Record a decided round, announce it, and count who could decide."""

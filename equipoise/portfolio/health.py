@@ -131,8 +131,8 @@ def describe(portfolio: PortfolioState, reward_range: tuple[float, float]) -> st
     if portfolio.clip and portfolio.reward_range is not None:
         low, high = portfolio.reward_range
         lines.append(
-            f"All of this is about rewards clipped to [{low:.4g}, {high:.4g}]: {portfolio._counts.clipped:,} were "
-            "outside."
+            f"All of this is about rewards clipped to [{low:.4g}, {high:.4g}]; so far {portfolio._counts.clipped:,} "
+            f"{'was' if portfolio._counts.clipped == 1 else 'were'} outside."
         )
     unplayed = portfolio._counts.unplayed
     if unplayed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from equipoise.certificates import Certificate, Standing
 from equipoise.certificates.fields import Record
@@ -127,8 +127,9 @@ class Reporting(PortfolioState):
         require("portfolio.plot()", "matplotlib")
         from equipoise.lab.report import portfolio_page
 
+        whole: Any = self  # the rest of the portfolio is needed too
         with self._lock:
             if path is None:
-                return portfolio_page.draw(self)
-            portfolio_page.write(self, Path(path))
+                return portfolio_page.draw(whole)
+            portfolio_page.write(whole, Path(path))
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from equipoise.errors import DuplicateReward, InvalidArgument
 from equipoise.portfolio.tickets import Ticket
+from equipoise.settings.checks import boolean, real
 
 AGGREGATES = ("first", "sum", "last")
 
@@ -22,3 +23,21 @@ def combine(aggregate: str, rewards: dict[str, float], default: float) -> float:
     if not rewards:
         return default
     return sum(rewards.values()) if aggregate == "sum" else list(rewards.values())[-1]
+
+
+def check_clip(clip: object, units: tuple[float, float] | None, noise: float | None) -> bool:
+    """Whether to clip; raises an error if rewards have no range to clip them to."""
+    if not boolean("clip", clip):
+        return False
+    if units is None:
+        raise InvalidArgument("clip is True, but neither portfolio nor selector has a reward_range to clip to")
+    if noise is not None:
+        raise InvalidArgument(
+            f"clip is True, but the selector states noise = {noise:g}, which is for rewards without limits"
+        )
+    return True
+
+
+def clipped(reward: float, limits: tuple[float, float]) -> float:
+    """The reward in the range."""
+    return min(max(real("reward", reward), limits[0]), limits[1])

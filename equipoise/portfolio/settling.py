@@ -11,24 +11,16 @@ from equipoise.certificates import AnyElimination
 from equipoise.errors import DuplicateReward, InvalidArgument, UnknownDecision
 from equipoise.portfolio.decisions import Decision
 from equipoise.portfolio.ids import ID
-from equipoise.portfolio.rewards import combine
+from equipoise.portfolio.rewards import clipped, combine
 from equipoise.portfolio.state import PortfolioState
 from equipoise.portfolio.teaching import Failures, Lesson
 from equipoise.portfolio.tickets import Ticket
-from equipoise.portfolio.units import clipped
 from equipoise.selector import check_credit
 from equipoise.types import Outcome, Plain
 
 
 class Settling(PortfolioState):
     """Settles rounds; what comes from outside was validated."""
-
-    def _is_overdue(self, ticket: Ticket) -> bool:
-        if self.deadline is None:
-            return False
-        if isinstance(self.deadline, float):
-            return ticket.time + self.deadline < self._time
-        return ticket.round + self.deadline < self._round
 
     def _find(self, decision: Decision | ID) -> Ticket | None:
         """The open ticket of a decision; None if there is none. Raises an error if they do not match."""
@@ -124,8 +116,8 @@ class Settling(PortfolioState):
     def _expire_ticket(self, ticket: Ticket, failures: Failures | None = None) -> None:
         assert self.default_reward is not None
         total = combine(self.aggregate, ticket.rewards, self.default_reward)
-        bounded = self.reward_range is not None and self._traits.noise is None
-        reward = clipped(total, self.reward_range) if bounded else total
+        limits = self.reward_range if self._traits.noise is None else None
+        reward = total if limits is None else clipped(total, limits)
         checked = self._check_credit(ticket, reward, self._default_regret(ticket))
         self._settle(ticket, "expired", *checked, ticket.outcome, failures, reward != total)
 

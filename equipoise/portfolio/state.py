@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from math import inf
 from threading import RLock
 from time import time as clock
 from typing import Any
@@ -14,7 +13,6 @@ from equipoise.compatibility import check_sharing
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.kernels.streams import open_stream
 from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored, unique_names
-from equipoise.portfolio import health
 from equipoise.portfolio.choosing import Chooser
 from equipoise.portfolio.claims import claim
 from equipoise.portfolio.contexts import Contexts
@@ -24,11 +22,10 @@ from equipoise.portfolio.events import Event, Listeners, logger
 from equipoise.portfolio.history import History, reason_of
 from equipoise.portfolio.ids import ID, CallerIds, OwnIds
 from equipoise.portfolio.members import Member
-from equipoise.portfolio.rewards import AGGREGATES
+from equipoise.portfolio.rewards import AGGREGATES, check_clip
 from equipoise.portfolio.snapshots import SavedPolicies
 from equipoise.portfolio.teaching import Lesson, Teaching
 from equipoise.portfolio.tickets import Ticket
-from equipoise.portfolio.units import check_clip
 from equipoise.selector import Choice, Selector, traits_of
 from equipoise.settings.checks import boolean, count, fraction, interval, one_of, real
 from equipoise.settings.units import DEFAULT_RANGE
@@ -135,6 +132,13 @@ class PortfolioState:
             self._time = at
         return self._time
 
+    def _is_overdue(self, ticket: Ticket) -> bool:
+        if self.deadline is None:
+            return False
+        if isinstance(self.deadline, float):
+            return ticket.time + self.deadline < self._time
+        return ticket.round + self.deadline < self._round
+
     @property
     def _width(self) -> float:
         low, high = self.reward_range or DEFAULT_RANGE
@@ -171,18 +175,6 @@ class PortfolioState:
             self._chooser.any_unavailable = True
             data = {"name": member.name, "until_round": member.paused_until, "error": error}
             self._emit("learner_suspended", data, derived=True)
-
-    def _sample(self) -> None:
-        """Add the present standing and certificate to the history."""
-        history = self._history
-        try:
-            history.sample(self._round, self._selector.standing(), health.certificate(self))
-        except Exception:
-            logger.exception("the selector failed to state how it is doing; the history ends here")
-            history.next_round = inf
-        costs = "" if self.reward_range is None else history.oversized(self.reward_range)
-        if costs:
-            logger.warning("%s", costs)
 
     def _count_unplayed(self, rounds: int) -> None:
         """Count rounds that no learner played; the certificate of a selector that is told of them includes them."""

@@ -7,16 +7,13 @@ the two must be wrong. If the portfolio states none, its range is that of the se
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from equipoise.errors import InvalidArgument
 from equipoise.learner import AdaptedLearner, MinimalLearner, part_name
+from equipoise.portfolio.state import PortfolioState
 from equipoise.selector import Selector, configure, traits_of
 from equipoise.settings import optional
-from equipoise.settings.checks import boolean, interval, real
-
-if TYPE_CHECKING:
-    from equipoise.portfolio.state import PortfolioState
+from equipoise.settings.checks import interval
 
 Range = tuple[float, float]
 
@@ -63,21 +60,3 @@ def _unless_stated(part: object, noise: float | None) -> float | None:
     """The noise for a learner; None if it states one, since it may know more about its own rounds."""
     states = getattr(part, "states", None)
     return None if states is not None and states("noise") else noise
-
-
-def check_clip(clip: object, units: Range | None, noise: float | None) -> bool:
-    """Whether to clip; raises an error if rewards have no range to clip them to."""
-    if not boolean("clip", clip):
-        return False
-    if units is None:
-        raise InvalidArgument("clip is True, but neither portfolio nor selector has a reward_range to clip to")
-    if noise is not None:
-        raise InvalidArgument(
-            f"clip is True, but the selector states noise = {noise:g}, which is for rewards without limits"
-        )
-    return True
-
-
-def clipped(reward: float, limits: Range) -> float:
-    """The reward in the range."""
-    return min(max(real("reward", reward), limits[0]), limits[1])

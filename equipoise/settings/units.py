@@ -16,7 +16,7 @@ import numpy as np
 from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.settings import Configured, configurable, equal_data, optional, setting
 from equipoise.settings.checks import interval, positive
-from equipoise.types import State
+from equipoise.types import AnyArray, State
 
 DEFAULT_RANGE = (0.0, 1.0)
 
@@ -113,7 +113,7 @@ class Units(Configured):
         adopted = self._units_from(state)
         return self if equal_data(adopted, self._adopted) else self._with_units(adopted)
 
-    def _units_from(self, state: State) -> dict[str, Any]:
+    def _units_from(self, state: Mapping[str, AnyArray]) -> dict[str, Any]:
         """The adopted units that a saved state has; raises an error if they cannot be that."""
         units = {name: np.asarray(array) for name, array in state.items() if name.startswith("units.")}
         names = {name.removeprefix("units.") for name in units}

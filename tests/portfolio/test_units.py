@@ -93,7 +93,7 @@ def test_decisions_of_linear_learners_do_not_depend_on_the_unit(name: str, expon
 
 def assert_scaled(plain: Portfolio, scaled: Portfolio, low: float, unit: float) -> None:
     one, other = plain.certificate(), scaled.certificate()
-    tolerance = {"rel": 1e-9, "abs": 1e-9 * unit * 33}
+    tolerance: dict[str, Any] = {"rel": 1e-9, "abs": 1e-9 * unit * 33}
     for name in ("regret_lower", "regret_upper"):
         assert getattr(other, name) == pytest.approx(unit * getattr(one, name), **tolerance)
     for name in ("optimum_lower", "optimum_upper"):
@@ -178,12 +178,17 @@ def test_adopted_units_are_saved(tmp_path: Path) -> None:
     assert loaded.to_json() == portfolio.to_json()
 
 
+def own() -> Any:
+    """A selector of a user: without a range and without configure()."""
+    return TurnsThenBest(2)
+
+
 def test_a_selector_without_a_range_leaves_checking_to_the_portfolio() -> None:
-    portfolio = Portfolio([Constant(0), Constant(1)], TurnsThenBest(2), reward_range=(-2, 2))
+    portfolio = Portfolio([Constant(0), Constant(1)], own(), reward_range=(-2, 2))
     with pytest.raises(InvalidArgument, match=r"reward is 3.0, but must lie in reward_range \(-2, 2\)"):
         portfolio.learn(portfolio.decide(None), 3.0)
     with pytest.raises(InvalidArgument, match="neither portfolio nor selector has a reward_range"):
-        Portfolio([Constant(0), Constant(1)], TurnsThenBest(2), clip=True)
+        Portfolio([Constant(0), Constant(1)], own(), clip=True)
 
 
 def test_rewards_outside_of_the_range_are_refused_and_change_nothing() -> None:
@@ -204,7 +209,7 @@ def test_clipped_rewards_are_counted_and_named() -> None:
         portfolio.learn(portfolio.decide(None), reward)
     assert portfolio.health()["clipped"] == 2
     assert [event.data["reward"] for event in events if event.kind == "rewarded"] == [3.0, 0.0, 10.0, 10.0]
-    assert "All of this is about rewards clipped to [0, 10]: 2 were outside." in portfolio.describe()
+    assert "All of this is about rewards clipped to [0, 10]; so far 2 were outside." in portfolio.describe()
     twin = Portfolio([Constant(0), Constant(1)], Uniform(2), reward_range=(0, 10), clip=True)
     for event in events:
         twin.apply(event)

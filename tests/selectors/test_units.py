@@ -13,8 +13,8 @@ from tests.selectors.subjects import REBUILDING, SUBJECTS
 
 BY_CLASSES = {AdversarialElimination, EpochBalancing}  # their range is that of their model classes
 
-MAKERS = {
-    f"{cls.__name__}-{k}": partial(cls, learners, **{n: v for n, v in settings.items() if n != "reward_range"})
+MAKERS: dict[str, Any] = {
+    f"{cls.__name__}-{k}": partial(*(cls, learners), **{n: v for n, v in settings.items() if n != "reward_range"})
     for k, (cls, learners, settings, left_out) in enumerate(SUBJECTS)
     if REBUILDING not in left_out and cls not in BY_CLASSES
 }
