@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from math import nan
+from math import isnan, nan
 from typing import Self, TypeVar
 
 import numpy as np
@@ -58,6 +58,10 @@ class Ticket:
         self.outcome: Outcome = None
         self.reward = nan
         self.taught: set[int] = set()
+
+    def __repr__(self) -> str:
+        reward = "" if isnan(self.reward) else f", reward {self.reward:g}"
+        return f"Ticket({self.id}, round {self.round}, learner {self.learner}, action {self.action!r:.40}{reward})"
 
     @property
     def learner(self) -> int | None:

@@ -4,6 +4,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -82,8 +83,8 @@ def test_the_figure_shows_every_learner_and_mark(portfolio: Portfolio) -> None:
     shares, means, regret = figure.axes
     assert len(means.lines) - len(portfolio.history.marks) == len(portfolio.learner_names) == 4
     assert [text.get_text() for text in shares.texts] == [str(k + 1) for k in range(len(portfolio.history.marks))]
-    upper = regret.lines[0].get_ydata()
-    assert list(upper)[-1] == portfolio.certificate().regret_upper
+    upper = np.asarray(regret.lines[0].get_ydata())
+    assert upper[-1] == portfolio.certificate().regret_upper
     assert [text.get_text() for text in figure.legends[0].get_texts()] == list(portfolio.learner_names)
 
 

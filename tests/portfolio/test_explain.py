@@ -24,8 +24,13 @@ from equipoise.selectors import (
 from tests.outside.own_selector import TurnsThenBest
 from tests.selectors.subjects import SUBJECTS
 
+
+def maker(cls: Any, learners: Any, options: dict[str, Any]) -> Any:
+    return partial(cls, learners, **options)
+
+
 MAKERS: dict[str, Any] = {
-    f"{cls.__name__}-{k}": partial(*(cls, n), **options) for k, (cls, n, options, _) in enumerate(SUBJECTS)
+    f"{cls.__name__}-{k}": maker(cls, n, options) for k, (cls, n, options, _) in enumerate(SUBJECTS)
 }
 OWN: Any = partial(TurnsThenBest, 2)
 MEANS = (0.2, 0.8, 0.5, 0.4, 0.6, 0.3)

@@ -13,8 +13,13 @@ from tests.selectors.subjects import REBUILDING, SUBJECTS
 
 BY_CLASSES = {AdversarialElimination, EpochBalancing}  # their range is that of their model classes
 
+
+def maker(cls: Any, learners: Any, settings: dict[str, Any]) -> Any:
+    return partial(cls, learners, **settings)
+
+
 MAKERS: dict[str, Any] = {
-    f"{cls.__name__}-{k}": partial(*(cls, learners), **{n: v for n, v in settings.items() if n != "reward_range"})
+    f"{cls.__name__}-{k}": maker(cls, learners, {n: v for n, v in settings.items() if n != "reward_range"})
     for k, (cls, learners, settings, left_out) in enumerate(SUBJECTS)
     if REBUILDING not in left_out and cls not in BY_CLASSES
 }
