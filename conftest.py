@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Generator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,10 @@ def run_examples_in_a_folder_of_their_own(request: pytest.FixtureRequest) -> Non
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Documented examples cannot be marked where they stand; those that simulate are compiled."""
+    if item.path.name == "adapters.md":
+        for package in ("sklearn", "lightgbm", "vowpalwabbit"):
+            if find_spec(package) is None:
+                item.add_marker(pytest.mark.skip(reason=f"{package} is not installed"))
     examples = item.dtest.examples if isinstance(item, pytest.DoctestItem) and item.dtest is not None else ()
     if any("simulate(" in example.source for example in examples):
         item.add_marker(pytest.mark.compiled)

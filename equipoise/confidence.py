@@ -13,8 +13,14 @@ expected regrets, which a bound R on the regret itself bounds: `upper_sum`. The 
 deviation by the spread V of the rewards around their running mean, and is narrow if rewards vary little. It needs
 bounded rewards. Every one-sided event that a radius uses takes a share of delta: `radius_shares`.
 
+"mixture", the default, is the smaller of two boundaries with half of alpha each: the stitched one, which is narrower
+for few plays, and Robbins' normal mixture, which is narrower from some hundred plays on.
+
 Reference: Howard, Ramdas, McAuliffe and Sekhon (2021), "Time-uniform, nonparametric, nonasymptotic confidence
-sequences", eq. (10) and (11); theorem 4 (empirical Bernstein) with the stitched boundary of eq. (10), c = w.
+sequences", eq. (10) and (11) (stitched), section 3.2 (normal mixture), theorem 4 (empirical Bernstein), c = w. The
+proofs of the mixture and of the Bernstein boundary as they are used here are in docs/theory-notes.md.
+Departures from that article: the one-sided normal mixture has a closed form of our own; the Bernstein boundary adds
+c times the logarithm to the sub-Gaussian boundary, where eq. (10) has more.
 Departures from the selection paper: it leaves its constant c open, sums two martingales where one suffices, and its
 ln ln n is undefined at n = 1; with V = n v and m = v the stitched boundary is defined and valid from the first play.
 """
@@ -27,7 +33,10 @@ from typing import NamedTuple, TypeAlias, TypedDict, Unpack
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import dispatched, kernel
 
-RADII = ("stitched", "paper", "bernstein")
+# Each radius with its version, which records state: a change of its formula gets a new one.
+RADIUS_VERSIONS = {"mixture": 1, "stitched": 1, "paper": 1, "bernstein": 2}
+RADII = tuple(RADIUS_VERSIONS)
+BERNSTEIN_OVERSHOOTS = {1: 1.21, 2: 1.0}  # coefficient of w (1.4 l + ln(5.2 / alpha)) by version: 1 suffices
 
 # The stitched boundary of eq. (11) is FACTOR sqrt(V (ln ln(2 V/m) + WEIGHT ln(RATIO / alpha))).
 STITCHED_FACTOR = 1.7
@@ -35,6 +44,7 @@ STITCHED_WEIGHT = 0.72
 STITCHED_RATIO = 5.2
 
 LOG_CONSTANT = log(STITCHED_RATIO)
+MIXTURE_PLAYS = 5_400.0  # number of plays at which the normal mixture is narrowest
 MAX_EXPONENTS = 32
 
 # c of the printed form c w sqrt(n ln(M ln(e n)/delta)): the smallest two-digit constant for which it is nowhere below
@@ -60,6 +70,26 @@ class Stitched(NamedTuple):
         return stitched_sum(self.scale, self.variance, self.level, n)
 
 
+class Mixture(NamedTuple):
+    """The smaller of the stitched boundary and Robbins' normal mixture, each with half of alpha."""
+
+    variance: float  # as in `Stitched`
+    lower_variance: float
+    level: float  # ln(5.2 / (alpha/2))
+    prior_plays: float  # r = rho/v: the variance 1/rho of the mixing law, in plays
+    mixture_level: float  # 2 ln((1 + a) / (2 a)), a = alpha/2
+    scale: float
+
+    def radius_sum(self, n: float) -> float:
+        return mixture_sum(self, self.variance, n)
+
+    def lower_sum(self, n: float, spread: float) -> float:
+        return mixture_sum(self, self.lower_variance, n)
+
+    def upper_sum(self, n: float, spread: float, regret_bound: float) -> float:
+        return mixture_sum(self, self.variance, n)
+
+
 class Paper(NamedTuple):
     """The form printed in the selection paper, for both sides, with a constant that makes it valid."""
 
@@ -78,13 +108,14 @@ class Paper(NamedTuple):
 
 
 class Bernstein(NamedTuple):
-    """Theorem 4: depends on the spread of the rewards, and is never above the stitched radius."""
+    """Theorem 4: depends on the spread of the rewards, and is never above the stitched radius with the same alpha."""
 
     variance: float
     level: float
     scale: float
     width: float  # of the rewards
     split: bool  # whether the upper side has a separate term for expected regrets: if contexts are random
+    overshoot: float  # coefficient of the width: 1, or 1.21 in records of version 1
 
     def radius_sum(self, n: float) -> float:
         return stitched_sum(self.scale, self.variance, self.level, n)
@@ -100,12 +131,13 @@ class Bernstein(NamedTuple):
         return min(stitched_sum(self.scale, self.variance, self.level, n), deviation)
 
 
-Radius: TypeAlias = Stitched | Paper | Bernstein
+Radius: TypeAlias = Mixture | Stitched | Paper | Bernstein
 
 
 class Confidence(NamedTuple):
     """The radius of a selector and its parameters."""
 
+    name: str  # one of RADII
     radius: Radius
     alpha: float  # the failure probability of one side of one radius
     shares: int  # number of one-sided events for each learner and for the pool of all rounds
@@ -113,23 +145,30 @@ class Confidence(NamedTuple):
     valid: bool  # False if `radius_scale` is below 1
 
 
-class RadiusSettings(TypedDict):
-    """What a radius depends on: the arguments of `make_radius`."""
+class Conditions(TypedDict):
+    """What the width of a radius depends on besides its share of delta."""
 
-    n_learners: int
-    delta: float
     width: float
     noise: float | None
     contexts: str
     scale: float
 
 
-def make_confidence(name: str, *, separate_lower: bool = False, **settings: Unpack[RadiusSettings]) -> Confidence:
+class RadiusSettings(Conditions):
+    """What a radius depends on: the arguments of `make_radius`."""
+
+    n_learners: int
+    delta: float
+
+
+def make_confidence(
+    name: str, *, separate_lower: bool = False, extra_events: int = 0, **settings: Unpack[RadiusSettings]
+) -> Confidence:
     """The radius together with its share of delta."""
-    shares = radius_shares(name, settings["contexts"], separate_lower)
+    shares = radius_shares(name, settings["contexts"], separate_lower) + extra_events
     alpha = radius_alpha(settings["n_learners"], settings["delta"], shares)
-    radius = make_radius(name, separate_lower=separate_lower, **settings)
-    return Confidence(radius, alpha, shares, settings["noise"], settings["scale"] >= 1.0)
+    radius = make_radius(name, separate_lower=separate_lower, extra_events=extra_events, **settings)
+    return Confidence(name, radius, alpha, shares, settings["noise"], settings["scale"] >= 1.0)
 
 
 def make_radius(
@@ -137,37 +176,99 @@ def make_radius(
     *,
     n_learners: int,
     delta: float,
-    width: float,
-    noise: float | None,
-    contexts: str,
-    scale: float,
     separate_lower: bool = False,
+    extra_events: int = 0,
+    version: int | None = None,
+    **conditions: Unpack[Conditions],
 ) -> Radius:
     """The radius that M learners and the pool of all rounds use together, at total failure probability delta.
 
-    `separate_lower` gives the lower side of "stitched" a narrower radius, at the cost of one more share of delta.
+    `separate_lower` gives the lower side of "mixture" and "stitched" a narrower radius, at the cost of one more share
+    of delta. `extra_events` is the number of shares left to other events for each learner. `version` is that of the
+    radius, the current one if not given.
+    """
+    if name == "paper" and extra_events:
+        raise InvalidArgument("radius is 'paper', but its printed form leaves no share of delta to another test")
+    if name == "paper":
+        return _paper(paper_constant(n_learners, delta), n_learners / delta, **conditions)
+    shares = radius_shares(name, conditions["contexts"], separate_lower) + extra_events
+    alpha = radius_alpha(n_learners, delta, shares)
+    return radius_at(name, alpha, separate_lower=separate_lower, version=version, **conditions)
+
+
+def radius_at(
+    name: str,
+    alpha: float,
+    *,
+    separate_lower: bool = False,
+    version: int | None = None,
+    **conditions: Unpack[Conditions],
+) -> Radius:
+    """The radius of which every one-sided event fails with probability at most alpha.
+
+    As in `make_radius` otherwise. "paper" is that of one learner with all of delta = 4 alpha.
+
+    >>> radius = radius_at("mixture", 0.01, width=1.0, noise=None, contexts="random", scale=1.0)
+    >>> round(radius_sum(radius, 10_000) / 10_000, 4)
+    0.0254
     """
     if name not in RADII:
         raise InvalidArgument(f"radius is {name!r}, but must be one of {', '.join(RADII)}")
+    width, noise, contexts, scale = (
+        conditions["width"],
+        conditions["noise"],
+        conditions["contexts"],
+        conditions["scale"],
+    )
     if name == "bernstein" and noise is not None:
-        raise InvalidArgument(f"radius is 'bernstein' with noise {noise!r}, but must have bounded rewards: noise None")
-    context_part = 0.0 if contexts == "fixed" else width**2 / 4
-    variance = context_part + (width**2 / 4 if noise is None else noise**2)
+        raise InvalidArgument(
+            f"radius is 'bernstein' with noise {noise!r}, but must have bounded rewards: noise None. "
+            "Its theorem is about rewards in an interval"
+        )
     if name == "paper":
-        constant = paper_constant(n_learners, delta)
-        return Paper(2 * variance * constant**2, log(n_learners / delta), scale)
-    shares = radius_shares(name, contexts, separate_lower)
-    level = stitched_level(radius_alpha(n_learners, delta, shares))
+        return _paper(paper_constant(1, 4 * alpha), 1 / (4 * alpha), **conditions)
+    variance = _variance(**conditions)
     if name == "bernstein":
-        return Bernstein(variance, level, scale, width, contexts != "fixed")
+        overshoot = BERNSTEIN_OVERSHOOTS[version or RADIUS_VERSIONS[name]]
+        return Bernstein(variance, stitched_level(alpha), scale, width, contexts != "fixed", overshoot)
     # The range of the expected rewards covers contexts and Bernoulli noise together: w^2/4 for both.
-    lower_variance = width**2 / 4 if noise is None and shares == 3 else variance
-    return Stitched(variance, lower_variance, level, scale)
+    apart = separate_lower and noise is None and contexts != "fixed"
+    lower_variance = width**2 / 4 if apart else variance
+    if name == "mixture":
+        return mixture(variance, alpha, scale)._replace(lower_variance=lower_variance)
+    return Stitched(variance, lower_variance, stitched_level(alpha), scale)
+
+
+def _variance(width: float, noise: float | None, contexts: str, scale: float) -> float:
+    """The sub-Gaussian factor of one play, on both sides."""
+    context_part = 0.0 if contexts == "fixed" else width**2 / 4
+    return context_part + noise_variance(width, noise)
+
+
+def _paper(constant: float, ratio: float, **conditions: Unpack[Conditions]) -> Paper:
+    return Paper(2 * _variance(**conditions) * constant**2, log(ratio), conditions["scale"])
 
 
 def noise_radius(*, alpha: float, width: float, noise: float | None, scale: float) -> Stitched:
     """How far rewards deviate from their expectations given context and action, on one side, with probability alpha."""
-    return stitched(width**2 / 4 if noise is None else noise**2, alpha, scale)
+    return stitched(noise_variance(width, noise), alpha, scale)
+
+
+def noise_variance(width: float, noise: float | None) -> float:
+    """The sub-Gaussian factor of one reward given context and action."""
+    return width**2 / 4 if noise is None else noise**2
+
+
+def mixture(variance: float, alpha: float, scale: float) -> Mixture:
+    """The mixture radius. Its rho makes the normal mixture nearly as narrow as any can be at MIXTURE_PLAYS plays.
+
+    The boundary sqrt((V + rho) (ln(1 + V/rho) + L)) has its minimum over rho where V/rho = L + ln(1 + V/rho), which is
+    about L + ln(1 + L). Only the ratio r = rho/v counts, so the rule is the same for all variances.
+    """
+    half = alpha / 2
+    prior_plays = MIXTURE_PLAYS / (2 * log(1 / alpha) + log(1 + 2 * log(1 / alpha)))
+    level = 2 * log((1 + half) / (2 * half))
+    return Mixture(variance, variance, stitched_level(half), prior_plays, level, scale)
 
 
 def stitched(variance: float, alpha: float, scale: float) -> Stitched:
@@ -183,7 +284,7 @@ def radius_shares(name: str, contexts: str, separate_lower: bool) -> int:
     if name == "bernstein":
         return 4 if contexts == "fixed" else 5
     # With fixed contexts a separate lower side gains nothing; the printed form bounds the two-sided radius.
-    return 3 if separate_lower and name == "stitched" and contexts != "fixed" else 2
+    return 3 if separate_lower and name in ("mixture", "stitched") and contexts != "fixed" else 2
 
 
 def radius_alpha(n_learners: int, delta: float, shares: int = 2) -> float:
@@ -224,6 +325,14 @@ def stitched_sum(scale: float, variance: float, level: float, n: float) -> float
 
 
 @kernel
+def mixture_sum(radius: Mixture, variance: float, n: float) -> float:
+    prior = radius.prior_plays
+    by_mixture = (n + prior) * (log(1.0 + n / prior) + radius.mixture_level)
+    by_stitching = STITCHED_FACTOR * STITCHED_FACTOR * n * stitched_bracket(n, radius.level)
+    return radius.scale * sqrt(variance * min(by_stitching, by_mixture))
+
+
+@kernel
 def paper_sum(scale: float, variance: float, level: float, n: float) -> float:
     return scale * sqrt(variance * n * (log(log(e * n)) + level))
 
@@ -254,7 +363,7 @@ def deviation_sum(radius: Bernstein, spread: float) -> float:
     iterated = log(log(2.0 * variance / width**2))
     return radius.scale * (
         STITCHED_FACTOR * sqrt(variance * (iterated + STITCHED_WEIGHT * radius.level))
-        + 1.21 * width * (1.4 * iterated + radius.level)
+        + radius.overshoot * width * (1.4 * iterated + radius.level)
     )
 
 

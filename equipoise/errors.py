@@ -70,13 +70,24 @@ class MissingExtra(EquipoiseError, ImportError):  # noqa: N818
 
 
 EXTRAS = {
+    "distributed": "dask",
     "gymnasium": "rl",
+    "lightgbm": "lightgbm",
+    "mabwiser": "mabwiser",
     "matplotlib": "lab",
+    "msgspec": "logs",
     "numba": "lab",
     "polars": "lab",
+    "ray": "ray",
     "rich": "cli",
+    "river": "river",
     "scipy": "lab",
+    "sklearn": "sklearn",
+    "skops": "sklearn",
+    "stable_baselines3": "sb3",
     "typer": "cli",
+    "vowpalwabbit": "vw",
+    "xgboost": "xgboost",
 }
 
 

@@ -8,7 +8,10 @@ of the class, `accepts` and `provides` are empty, and the learner counts as rand
 Optional members:
 - `delta`: the probability that its statements ("lower", "regret") are wrong; 0 by default.
 - `regret_of(outcome)`: what a play adds to its observed regret bound if that is known only afterwards (an episode);
-  called before the outcome is learned. A learner that has it may omit `regret` from its proposals.
+  called before the outcome is learned. A learner that has it may omit `regret` from its proposals. If several plays may
+  be open at once, the present state is not that of the play: then put what `regret_of` needs to know about the play
+  into the proposal's `plan`, as plain data. `regret_of(outcome, plan, in_order)` and `learn(..., plan=plan)` get it
+  back. `in_order` tells whether the learner has learned exactly its earlier plays; if not, return an upper bound.
 
 - `configure(reward_range=..., noise=...)`: what a portfolio says about rewards, once, before any lesson. The learner
   adopts what it does not state itself, and refuses what contradicts it.
@@ -38,7 +41,7 @@ import numpy as np
 from equipoise._deprecated import provided_as_offers
 from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.features import Offers
-from equipoise.types import Action, Array, Config, Context, Outcome, State
+from equipoise.types import Action, Array, Config, Context, Outcome, Plain, State
 
 ACCEPTS = frozenset({"off_policy", "agreed", "weight", "probability"})
 PROVIDES = frozenset({"lower", "regret", "greedy", "value", "pmf"})
@@ -62,6 +65,8 @@ class Proposal(NamedTuple):
         The action that the learner estimates to be best; None if unknown.
     value
         The learner's estimate of the expected reward of `action`; nan if unknown.
+    plan
+        What the learner's `regret_of` and `learn` need to know about this play; None if nothing.
     """
 
     action: Action
@@ -70,6 +75,7 @@ class Proposal(NamedTuple):
     probability: float = 1.0
     greedy: Action = None
     value: float = nan
+    plan: Plain = None
 
 
 class Proposals(NamedTuple):
@@ -238,10 +244,12 @@ class AdaptedLearner:
         if configure is not None:
             configure(reward_range=reward_range, noise=noise)
 
-    def regret_after(self, proposed: float, outcome: Outcome) -> float:
+    def regret_after(self, proposed: float, outcome: Outcome, plan: Plain = None, in_order: bool = True) -> float:
         """What a play adds to the observed regret bound: by `regret_of` if the learner has it, else as proposed."""
         regret_of = getattr(self.learner, "regret_of", None)
-        return proposed if regret_of is None or outcome is None else float(regret_of(outcome))
+        if regret_of is None or outcome is None:
+            return proposed
+        return float(regret_of(outcome) if plan is None else regret_of(outcome, plan, in_order))
 
     def state(self) -> State:
         """Everything learned; raises an error if the learner cannot be saved."""

@@ -8,15 +8,15 @@ late, in any order, or never.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
 from typing import Any, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 
-from equipoise.certificates import AnyElimination, Certificate, Standing
-from equipoise.errors import InvalidArgument
+from equipoise.certificates import AnyElimination, Certificate, Comparison, Standing
+from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.learner import ModelClass, Proposal
 from equipoise.settings.checks import real
 from equipoise.types import Config, Plain, State
@@ -79,6 +79,7 @@ class Selector(Protocol):
       cannot change. Indices are stable: a learner that was removed keeps its own.
     - `reconfigure(**changes)`: changes settings of a running selector.
     - `blocking()`: for each learner whose rewards wait, the play that they wait for, and how many they are.
+    - `compare(learner, other)`: how much more regret per play one learner has had than another, a `Comparison`.
     """
 
     @property
@@ -91,16 +92,19 @@ class Selector(Protocol):
         """The learners that may be chosen."""
         ...
 
-    def choose(self, rng: np.random.Generator | None = None, available: Collection[int] | None = None) -> Choice:
-        """Choose the learner that plays this round, without seeing the context; opens a play.
+    @property
+    def choose(self) -> Callable[..., Choice]:
+        """`choose(rng=None, available=None)`: choose the learner that plays this round; opens a play.
 
-        Only `available` learners are chosen; if none of them is active, `NoLearnerAvailable` is raised and nothing
-        changes. Which ones are available may depend on the past, not on the context of the round.
+        The choice does not see the context. Only `available` learners are chosen; if none of them is active,
+        `NoLearnerAvailable` is raised and nothing changes. Which ones are available may depend on the past, not on the
+        context of the round.
         """
         ...
 
-    def replay(self, choice: Choice, available: Collection[int] | None = None) -> None:
-        """Open a given play without drawing random numbers, to rebuild the selector from a log."""
+    @property
+    def replay(self) -> Callable[..., None]:
+        """`replay(choice, available=None)`: open a given play without random numbers, to rebuild it from a log."""
         ...
 
     def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
@@ -246,6 +250,20 @@ def eliminations_of(selector: object) -> tuple[AnyElimination, ...] | None:
     """All eliminations of a selector so far; None if it does not keep them."""
     kept = getattr(selector, "eliminations", None)
     return None if kept is None else tuple(kept)
+
+
+def compare_learners(selector: object, learner: int | str, other: int | str, names: Sequence[str]) -> Comparison:
+    """What the selector says about two learners, given by index or name; raises an error if it compares none."""
+    compare = getattr(selector, "compare", None)
+    if compare is None:
+        name = type(selector).__name__
+        raise InvalidArgument(f"selector is a {name}, which compares no learners: it has no compare()")
+    for argument, given in (("learner", learner), ("other", other)):
+        if isinstance(given, str) and given not in names:
+            raise UnknownName(argument, given, names)
+    first, second = (names.index(given) if isinstance(given, str) else given for given in (learner, other))
+    compared: Comparison = compare(first, second)
+    return compared
 
 
 def check_credit(selector: Selector, choice: Choice, reward: float, regret: float | None) -> tuple[float, float]:

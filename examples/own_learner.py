@@ -69,7 +69,7 @@ def main() -> None:
     portfolio.on_elimination(lambda elimination: print(describe(elimination, learners)))
 
     rng, regret = np.random.default_rng(1), 0.0
-    under_way: list[tuple[float, int, float]] = []  # when a reward arrives, the decision it belongs to, the reward
+    under_way: list[tuple[float, str, float]] = []  # when a reward arrives, the decision it belongs to, the reward
     for t in range(rounds):
         visitor = draw_visitor(rng)
         decision = portfolio.decide(visitor)

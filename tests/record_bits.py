@@ -30,7 +30,7 @@ from equipoise import Portfolio, __version__
 from equipoise.lab.experiments import EXPERIMENTS
 from equipoise.lab.runs.runner import run
 from equipoise.learners._core.trajectory import Trajectory
-from tests.recorded_portfolios import KEPT, ROUNDS, VARIANTS, Settlement, Variant, Waiting, play, settle
+from tests.recorded_portfolios import KEPT, ROUNDS, VARIANTS, Decisions, Settlement, Variant, Waiting, play, settle
 
 RECORDED = Path(__file__).parent / "recorded"
 BITS = RECORDED / "bits.json"
@@ -65,6 +65,7 @@ SIZES: dict[str, Size] = {
     "bellman-error": Size(
         2000, 1, {"n_states": 5, "n_actions": 2, "n_learners": 3, "bound_scale": 0.001, "delta": 0.9}
     ),
+    "ball": Size(600, 1, {"d_max": 4, "d_star": 3, "bound_scale": 0.01}),
 }
 # The kept run has the settings of the recorded one, so that a process compiles for both at once.
 RUN: dict[str, Any] = {"rounds": SIZES["nested"].rounds, "overrides": SIZES["nested"].overrides, "jobs": 1}
@@ -73,6 +74,9 @@ RUN: dict[str, Any] = {"rounds": SIZES["nested"].rounds, "overrides": SIZES["nes
 # Fields of certificates and of standings that the records do not have yet.
 ADDED = {
     "assumes_bounds",
+    "presumed",
+    "radius",
+    "radius_version",
     "pool_since",
     "late_learners",
     "entrants",
@@ -136,13 +140,11 @@ def experiment_record(name: str, folder: Path) -> Record:
     }
 
 
-def portfolio_record(portfolio: Portfolio, decisions: list[tuple[int, Any, float]], digits: int | None) -> Record:
+def portfolio_record(portfolio: Portfolio, decisions: Decisions, digits: int | None) -> Record:
     """Decisions, standing and certificate apart, so that a difference says where it is; plays for the reader."""
     rows = portfolio.standing()
-    certificate, *standing = (
-        {name: value for name, value in part.to_json().items() if name not in ADDED}
-        for part in (portfolio.certificate(), *rows)
-    )
+    parts: list[Any] = [portfolio.certificate(), *rows]
+    certificate, *standing = ({name: v for name, v in part.to_json().items() if name not in ADDED} for part in parts)
     return {
         "decisions": digest_of(decisions, digits),
         "standing": digest_of(standing, digits),

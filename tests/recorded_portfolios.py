@@ -228,7 +228,7 @@ VARIANTS: dict[str, Variant] = {
         digits=9,
     ),
     "BalancedElimination, Custom": Variant(
-        made(linear, lambda: BalancedElimination([Custom(root_log, "log"), *low_bounds(3)]))
+        made(linear, lambda: BalancedElimination([Custom(root_log, "log"), *low_bounds(3)], radius="stitched"))
     ),
     "BalancedElimination, fixed contexts": Variant(
         made(finite, lambda: BalancedElimination(low_bounds(), contexts="fixed", delta=0.3)), SAME_MENU
@@ -434,6 +434,7 @@ class Settlement(NamedTuple):
     regret: float | None = None
 
 
+Decisions = list[tuple[int | None, Any, float]]  # learner, action, probability of both
 Waiting = dict[int, list[Settlement]]  # by the round at the end of which it happens
 
 
@@ -450,7 +451,7 @@ def fate(t: int, lost_from: int) -> tuple[str, int]:
     return ("lost", 0) if t >= lost_from else ("late", 50 - delay)
 
 
-def play(portfolio: Portfolio, variant: Variant, rounds: range, waiting: Waiting) -> list[tuple[int, Any, float]]:
+def play(portfolio: Portfolio, variant: Variant, rounds: range, waiting: Waiting) -> Decisions:
     """The decisions of these rounds; `waiting` is what is still to happen, and is kept up to date."""
     decisions = []
     for t in rounds:

@@ -52,6 +52,12 @@ def nth(portfolio: Portfolio, round_: int) -> str:
     return f"{portfolio._ids._epoch}-{round_}"
 
 
+def player(decision: Decision) -> int:
+    """The learner that plays; here one always does."""
+    assert decision.learner is not None
+    return decision.learner
+
+
 def joint(decision: Decision) -> float:
     """The probability of learner and action."""
     return decision.learner_probability * decision.action_probability
@@ -184,4 +190,4 @@ def eliminating(share_data: bool = False, bound: Any = None) -> Iterator[tuple[P
     portfolio = Portfolio(learners, selector, share_data=share_data)
     while True:
         decision = portfolio.decide(None)
-        yield portfolio, decision, 1.0 - decision.learner
+        yield portfolio, decision, 1.0 - player(decision)

@@ -12,6 +12,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from tests.radii import mixture_radius
+
 
 @dataclass
 class Play:
@@ -82,10 +84,9 @@ class Rival:
         return math.fsum(self.arrived[i]) / len(self.arrived[i]) if self.arrived[i] else self.low
 
     def mean_radius(self, i: int) -> float:
-        """Howard et al. (2021), eq. (11), at alpha = delta / (2 (M + 1)), with variance w^2 / 2 a play."""
+        """The default radius at alpha = delta / (2 (M + 1)), with variance w^2 / 2 a play."""
         n, alpha = len(self.credited[i]), self.delta / (2 * (len(self.learners) + 1))
-        bracket = math.log(math.log(2 * n)) + 0.72 * math.log(5.2 / alpha)
-        return self.radius_scale * 1.7 * math.sqrt(self.width**2 / 2 * bracket / n)
+        return self.radius_scale * mixture_radius(n, self.width**2 / 2, alpha) / n
 
     def best_lower(self) -> float:
         return max((self.mean(j) - self.mean_radius(j) for j in self.learners if self.credited[j]), default=-math.inf)

@@ -4,11 +4,13 @@ The code in README.md and docs/ runs as doctests; this file checks what a doctes
 """
 
 import ast
+import os
 import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -181,20 +183,20 @@ def test_every_file_without_a_reference_exists() -> None:
     assert [name for name in WITHOUT_REFERENCE if not (ROOT / "equipoise" / name).is_file()] == []
 
 
-def run_example(name: str, *arguments: str) -> str:
-    program = [sys.executable, "-W", "error", str(ROOT / "examples" / name), *arguments]
-    return subprocess.run(program, capture_output=True, text=True, check=True, timeout=120).stdout
+def run_example(name: str, *arguments: str, warnings: str = "error", **environment: str) -> str:
+    program = [sys.executable, "-W", warnings, str(ROOT / "examples" / name), *arguments]
+    settings = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    return subprocess.run(program, capture_output=True, text=True, check=True, timeout=120, env=settings).stdout
+
+
+def skip_without(*packages: str) -> pytest.MarkDecorator:
+    missing = [package for package in packages if find_spec(package) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} is not installed")
 
 
 def test_the_examples_are_those_tested_here() -> None:
-    tested = {
-        "dollars.py",
-        "feature_selection.py",
-        "gymnasium_frozenlake.py",
-        "offers.py",
-        "own_learner.py",
-        "training_loop.py",
-    }
+    tested = {"own_learner.py", "feature_selection.py", "gymnasium_frozenlake.py", "offers.py"}
+    tested |= {"three_libraries.py", "litellm_routing.py", "dollars.py", "training_loop.py"}
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == tested
 
 
@@ -241,3 +243,23 @@ def test_frozen_lake_is_played_by_four_learners_and_drawn(tmp_path: Path) -> Non
     printed = run_example("gymnasium_frozenlake.py", "--episodes", "150", "--picture", str(picture))
     assert all(name in printed for name in ("UCBVI, printed", "UCBVI, small", "Q-learning", "LSVI-UCB"))
     assert picture.stat().st_size > 10_000
+
+
+@pytest.mark.slow
+@skip_without("sklearn", "skops", "lightgbm", "vowpalwabbit")
+def test_models_of_three_libraries_go_on_after_a_restart() -> None:
+    shown = run_example("three_libraries.py", "1500")
+    plays = [int(number.replace(",", "")) for number in re.findall(r"([\d,]+) plays", shown)]
+    assert sum(plays) == 1_500 and len(plays) == 3
+    regret = re.search(r"Mean regret (\S+) before the restart, (\S+) after it", shown)
+    assert regret is not None and float(regret[2]) < float(regret[1])
+
+
+@pytest.mark.slow
+@skip_without("litellm")
+def test_requests_are_routed_to_the_model_that_solves_them() -> None:
+    shown = run_example("litellm_routing.py", "300", warnings="ignore", LITELLM_LOCAL_MODEL_COST_MAP="True")
+    plays = [int(number) for number in re.findall(r"(\d+) plays", shown)]
+    assert sum(plays) == 300
+    easy, hard = ([int(number) for number in re.findall(r"\d+", line)] for line in shown.splitlines()[:2])
+    assert hard[1] / sum(hard) > 1.5 * easy[1] / sum(easy)

@@ -138,3 +138,29 @@ def test_only_packages_of_extras_are_explained() -> None:
     explained = explain_missing(ModuleNotFoundError(name="numba.core"), "equipoise.simulate")
     assert str(explained) == ("equipoise.simulate needs numba, which is not installed: pip install 'equipoise[lab]'")
     require("this test", "numba")
+
+
+ADAPTERS = """
+from equipoise.adapters import VW, Exploring, LightGBM, MABWiser, River, Sklearn, XGBoost
+from equipoise.errors import MissingExtra
+
+for make in (
+    lambda: Sklearn({"class": "linear_model.SGDRegressor"}, dim=2),
+    lambda: River({"class": "linear_model.LinearRegression"}, dim=2),
+    lambda: Exploring(LightGBM(dim=2)),
+    lambda: Exploring(XGBoost(dim=2)),
+    lambda: VW("--squarecb", dim=2),
+    lambda: MABWiser({"arms": [0, 1], "policy": "UCB1"}),
+):
+    try:
+        make()
+    except MissingExtra as error:
+        print(error)
+"""
+
+
+def test_every_adapter_says_which_extra_it_needs(tmp_path: Path) -> None:
+    run = run_without(EXTRAS, ADAPTERS, tmp_path)
+    assert (run.returncode, run.stderr) == (0, "")
+    extras = [line.rpartition("pip install ")[2] for line in run.stdout.splitlines()]
+    assert extras == [f"'equipoise[{name}]'" for name in ("sklearn", "river", "lightgbm", "xgboost", "vw", "mabwiser")]

@@ -146,7 +146,7 @@ def test_custom_features_are_saved_by_name() -> None:
 def test_offers_survive_copies_and_files(offers: Offers) -> None:
     assert Offers.from_plain(offers.to_plain()) == offers
     assert deepcopy(offers) == offers and pickle.loads(pickle.dumps(offers)) == offers
-    assert context_from_plain(context_to_plain(offers, 5)) == offers
+    assert context_from_plain(context_to_plain(offers)) == offers
     assert offers != Offers(np.add(ROWS, 1.0)) and repr(offers).startswith("Offers(2 actions")
 
 

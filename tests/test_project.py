@@ -36,10 +36,13 @@ RINGS = (
     ("selector",),
     ("compatibility",),
     ("learners", "selectors", "problems"),
+    ("adapters",),
     ("storage",),
     ("portfolio",),
+    ("config",),
     ("rl", "testing", "theory", "lab.executor", "simulation"),
     ("lab",),
+    ("logs",),
     ("cli", "__main__"),
 )
 LEVEL = {unit: level for level, row in enumerate(RINGS) for unit in row}
@@ -52,6 +55,10 @@ DOORS = {
     ("equipoise.portfolio.reporting", "equipoise.lab.report.portfolio_page"),
 }
 MAX_ROOT_MODULES = 12
+
+# Extras whose packages are too large for the environment of the tests, and how many megabytes they add to it. What
+# needs them is skipped there, with a reason.
+NOT_INSTALLED_FOR_TESTS = {"mabwiser": 88, "xgboost": 200, "stable-baselines3": 700, "distributed": 42, "ray": 251}
 
 MAX_MODULES_LOADED = 140  # by `import equipoise`, beyond `import numpy`
 RUNS_FOREIGN_CODE = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
@@ -254,6 +261,8 @@ def test_declared_dependencies_are_pinned_within_their_bounds() -> None:
     texts += [text for extra in project["project"]["optional-dependencies"].values() for text in extra]
     texts = [text for text in texts if not text.startswith("equipoise[")]
     declared = {canonicalize_name(requirement.name): requirement for requirement in map(Requirement, texts)}
+    assert set(NOT_INSTALLED_FOR_TESTS) <= set(declared)
+    declared = {name: declared[name] for name in declared if name not in NOT_INSTALLED_FOR_TESTS}
 
     direct = (ROOT / "requirements.in").read_text(encoding="utf-8").splitlines()
     assert {canonicalize_name(line) for line in direct if line and not line.startswith("#")} == set(declared)

@@ -40,14 +40,14 @@ def test_the_records_hold_eliminations() -> None:
     """Else they would say nothing about what leads to one."""
     eliminating = [name for name, record in recorded("experiments").items() if record["eliminated"]]
     assert {"nested", "ucb-width", "context-or-not", "adversarial"} <= set(eliminating)
-    eliminating = {name.partition(",")[0] for name, record in recorded("portfolios").items() if record["inactive"]}
+    selectors = {name.partition(",")[0] for name, record in recorded("portfolios").items() if record["inactive"]}
     assert {
         "BalancedElimination",
         "AdversarialElimination",
         "RealizedBalancing",
         "DynamicBalancing",
         "ExploreCommitExploit",
-    } <= eliminating
+    } <= selectors
 
 
 def test_rewards_come_at_once_late_out_of_order_or_never() -> None:

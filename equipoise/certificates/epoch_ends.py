@@ -28,6 +28,7 @@ from equipoise.certificates.fields import (
     text,
     whole,
 )
+from equipoise.certificates.wording import confidence_text
 from equipoise.confidence import epoch_alpha, noise_radius, radius_sum
 from equipoise.types import Plain
 
@@ -36,6 +37,7 @@ SIDES: dict[str, dict[str, Test]] = {
     "epoch": {"rounds": whole, "reward_sum": number, "regret_bound": number, "radius": number, "mean_upper": number},
     "witness": {"index": whole, "name": text, "lower_sum": number, "mean_lower": number},
 }
+FIELDS: dict[str, Test] = {}
 
 
 def proof(end: EpochEnd, learner_names: Sequence[str]) -> Record:
@@ -66,9 +68,10 @@ def describe(record: Mapping[str, Plain]) -> str:
     rounds, total = f"{epoch['rounds']:,}", "{reward_sum:,.1f} + {regret_bound:,.1f} + {radius:,.1f}".format(**epoch)
     return (
         f"In round {record['round']:,} of seed {record['seed']}, {learner['name']} was eliminated with confidence "
-        f"{1 - record['delta']:.4g}: if all learners were well specified, the best expected reward in the {rounds} "
-        f"rounds of the epoch would on average be at most ({total}) / {rounds} = {epoch['mean_upper']:.{places}f}, "
-        f"but by the lower bounds of {witness['name']} it is at least {witness['lower_sum']:,.1f} / {rounds} = "
+        f"{confidence_text(record['delta'])}: if the confidence sets of all learners held, the best expected reward in "
+        f"the {rounds} rounds of the epoch would on average be at most ({total}) / {rounds} = "
+        f"{epoch['mean_upper']:.{places}f}, but by the lower bounds of {witness['name']} it is at least "
+        f"{witness['lower_sum']:,.1f} / {rounds} = "
         f"{witness['mean_lower']:.{places}f}."
     )
 

@@ -20,6 +20,10 @@ def number(value: object) -> bool:
     return (whole(value) and abs(value) < 2**1000) or (isinstance(value, float) and isfinite(value))
 
 
+def true(value: object) -> bool:
+    return value is True
+
+
 def text(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
@@ -41,6 +45,7 @@ Test = Callable[[object], bool]
 KINDS: dict[Test, str] = {
     whole: "a whole number",
     number: "a finite number",
+    true: "true, or left out",
     text: "a nonempty string",
     mapping: "an object",
     pair: "a pair of finite numbers",

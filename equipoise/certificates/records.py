@@ -1,27 +1,39 @@
-"""Records of eliminations, which can be verified without the run.
+"""Records of eliminations and comparisons, which can be verified without the run.
 
 A selector eliminates learner i when, for a witness j, (U_i + R_i + D(n_i)) / n_i < (U_j - D(n_j)) / n_j: if the bound
 R_i held, the best expected reward would be below what j has shown to be attainable. A record holds everything that both
 sides are computed from, so that anyone can recompute them. Its digest reveals a change; a record that was changed and
-given a new digest still has to satisfy the inequality. `epoch_ends` has the other kind of proof, for selection under
-adversarial contexts.
+given a new digest still has to satisfy the inequality. `epoch_ends` has the kind of proof for selection under
+adversarial contexts, `same_rounds` that of the same-round test, `comparisons` the statements about two learners.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL", Algorithm 1 (the elimination test) and its lemma on mu*.
 Symbols: n plays, U reward_sum, R regret_bound, D radius (all totals), M n_learners, V spread, alpha = delta /
 (shares (M + 1)).
-A record has version 2 if one side of the radius is sharper than the other: it then has `shares`, and the spread of the
-rewards of both learners. All other records have version 1, in which shares is 2.
+Versions: 1 has a radius that is the same on both sides (shares is 2). 2 has one side sharper than the other: it adds
+`shares`, and the spread of the rewards of both learners. 3 adds `radius_version`, that of the formula of the radius,
+and is written for radii whose formula is not that of the first release, and by a selector that also makes the
+same-round test, which takes one more share of delta: `same_round` is true then.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Protocol, runtime_checkable
 
-from equipoise.certificates import AnyElimination, Elimination, EpochEnd, epoch_ends
+from equipoise.certificates import (
+    AnyElimination,
+    Elimination,
+    EpochEnd,
+    SameRoundElimination,
+    comparisons,
+    epoch_ends,
+    same_rounds,
+)
+from equipoise.certificates.comparisons import Comparison
 from equipoise.certificates.fields import (
     Record,
     Test,
@@ -36,14 +48,18 @@ from equipoise.certificates.fields import (
     shape_faults,
     sum_faults,
     text,
+    true,
     whole,
 )
-from equipoise.confidence import RADII, lower_sum, make_radius, radius_alpha, radius_shares, upper_sum
+from equipoise.certificates.radii import radius_of, total_delta
+from equipoise.certificates.wording import confidence_text
+from equipoise.confidence import RADII, RADIUS_VERSIONS, lower_sum, radius_alpha, radius_shares, upper_sum
 from equipoise.errors import InvalidArgument, UnreadableFile
 from equipoise.storage.files import digest
 from equipoise.types import Plain
 
-VERSIONS = (1, 2)
+VERSIONS = (1, 2, 3)
+FIRST_RADII = ("stitched", "paper")  # radii whose formula is that of the first release
 TWO_SIDED = 2  # shares of a radius that is used on both sides
 
 
@@ -100,17 +116,47 @@ def elimination_record(
     `selector` is the one that eliminated the learner; `instance` names the problem instance if an experiment has
     several.
     """
-    low, high = selector.reward_range
     if isinstance(elimination, EpochEnd):
         proof = epoch_ends.proof(elimination, learner_names)
+    elif isinstance(elimination, SameRoundElimination):
+        proof = {**_about(selector), **same_rounds.proof(elimination, learner_names)}
     else:
-        proof = _proof(elimination, learner_names, selector.shares)
+        proof = _proof(elimination, learner_names, selector)
+    return _sealed(proof, selector_label, seed, elimination.round, selector, instance)
+
+
+def comparison_record(
+    comparison: Comparison,
+    *,
+    selector_label: str,
+    seed: int,
+    round: int,
+    selector: Provable,
+    learner_names: Sequence[str],
+    instance: str = "",
+) -> Record:
+    """The comparison of two learners after `round` rounds as plain data; the other arguments are as above."""
+    proof = {**_about(selector), **comparisons.proof(comparison, learner_names)}
+    return _sealed(proof, selector_label, seed, round, selector, instance)
+
+
+def _about(selector: Provable) -> Record:
+    """What a record of version 3 says about the radius."""
+    about: Record = {"shares": int(selector.shares), "radius_version": RADIUS_VERSIONS[selector.radius]}
+    if n_late := getattr(selector, "pool_size", selector.n_learners) - selector.n_learners:
+        about["n_late"] = int(n_late)
+    return about | ({"same_round": True} if getattr(selector, "same_round", False) else {})
+
+
+def _sealed(proof: Record, label: str, seed: int, round_: int, selector: Provable, instance: str) -> Record:
+    """A record: what is common to all kinds, the proof, and the digest of both."""
+    low, high = selector.reward_range
     record = {
-        "version": 2 if "shares" in proof else 1,
-        "selector": selector_label,
+        "version": 3 if "radius_version" in proof else 2 if "shares" in proof else 1,
+        "selector": label,
         **({"instance": instance} if instance else {}),
         "seed": int(seed),
-        "round": int(elimination.round),
+        "round": int(round_),
         "delta": float(selector.delta),
         "alpha": float(selector.alpha),
         "n_learners": int(selector.n_learners),
@@ -124,18 +170,10 @@ def elimination_record(
     return {**record, "digest": digest(record)}
 
 
-def _proof(elimination: Elimination, learner_names: Sequence[str], shares: int) -> Record:
+def _proof(elimination: Elimination, learner_names: Sequence[str], selector: Provable) -> Record:
     learner, witness = elimination.learner, elimination.witness
     sides: Record = {
-        "learner": {
-            "index": int(learner.index),
-            "name": str(learner_names[learner.index]),
-            "plays": int(learner.plays),
-            "reward_sum": float(learner.reward_sum),
-            "regret_bound": float(learner.regret_bound),
-            "radius": float(learner.radius),
-            "mean_upper": float(learner.mean_upper),
-        },
+        "learner": same_rounds.learner_side(learner, learner_names),
         "witness": {
             "index": int(witness.index),
             "name": str(learner_names[witness.index]),
@@ -145,10 +183,13 @@ def _proof(elimination: Elimination, learner_names: Sequence[str], shares: int) 
             "mean_lower": float(witness.mean_lower),
         },
     }
-    if shares == TWO_SIDED:
+    about, as_at_first = _about(selector), selector.radius in FIRST_RADII
+    if selector.shares == TWO_SIDED and as_at_first and "n_late" not in about:
         return sides
     sides["learner"]["spread"], sides["witness"]["spread"] = float(learner.spread), float(witness.spread)
-    return {"shares": shares, **sides}
+    if as_at_first and not {"same_round", "n_late"} & about.keys():
+        return {"shares": selector.shares, **sides}
+    return {**about, **sides}
 
 
 def verify_record(record: object) -> list[str]:
@@ -159,10 +200,20 @@ def verify_record(record: object) -> list[str]:
     if not isinstance(record, Mapping):
         return ["the record is not a JSON object"]
     if whole(record.get("version")) and record["version"] not in VERSIONS:
-        return [f"version is {record['version']}, but only {' and '.join(map(str, VERSIONS))} are known"]
-    is_epoch_end, sharper = "epoch" in record, record.get("version") == 2
-    sides = epoch_ends.SIDES if is_epoch_end else _SHARPER_SIDES if sharper else _SIDES
-    optional = ({"instance": text} if "instance" in record else {}) | ({"shares": whole} if sharper else {})
+        return [f"version is {record['version']}, but only {', '.join(map(str, VERSIONS))} are known"]
+    kind = _kind_of(record)
+    version = record.get("version")
+    sides = _SIDES if version == 1 else _SHARPER_SIDES
+    optional: dict[str, Test] = {"instance": text} if "instance" in record else {}
+    if version in (2, 3):
+        optional["shares"] = whole
+    if version == 3:
+        optional["radius_version"] = whole
+        optional |= {"same_round": true} if "same_round" in record else {}
+        optional |= {"n_late": whole} if "n_late" in record else {}
+    if kind is not None:
+        sides = kind.SIDES
+        optional |= kind.FIELDS
     faults = shape_faults("", record, _FIELDS | optional | dict.fromkeys(sides, mapping))
     for side, fields in sides.items():
         if isinstance(record.get(side), Mapping):
@@ -171,10 +222,18 @@ def verify_record(record: object) -> list[str]:
         return faults
     if digest(record) != record["digest"]:
         faults.append("digest does not match the record: it was changed after it was written")
-    faults += _common_faults(record)
-    if is_epoch_end:
-        return faults + epoch_ends.range_faults(record) + epoch_ends.mathematical_faults(record)
+    faults += _common_faults(record, sides)
+    if kind is not None:
+        return [*faults, *kind.range_faults(record), *kind.mathematical_faults(record)]
     return faults + _range_faults(record) + _mathematical_faults(record)
+
+
+def _kind_of(record: Mapping[str, Plain]) -> ModuleType | None:
+    """The module that checks this kind of record; None if it is an elimination by the test of Algorithm 1."""
+    if "other" in record or "epoch" in record:
+        return comparisons if "other" in record else epoch_ends
+    witness = record.get("witness")
+    return same_rounds if isinstance(witness, Mapping) and "lower_sum" in witness else None
 
 
 def verify_file(path: str | Path) -> tuple[int, list[str]]:
@@ -197,14 +256,16 @@ def verify_file(path: str | Path) -> tuple[int, list[str]]:
 
 def describe_elimination(record: Mapping[str, Plain]) -> str:
     """The record as one sentence, with the numbers of the inequality."""
-    if record.get("epoch") is not None:
-        return epoch_ends.describe(record)
+    kind = _kind_of(record)
+    if kind is not None:
+        described: str = kind.describe(record)
+        return described
     learner, witness = record["learner"], record["witness"]
     places = digits(learner["mean_upper"], witness["mean_lower"])
     total = "{reward_sum:,.1f} + {regret_bound:,.1f} + {radius:,.1f}".format(**learner)
     return (
         f"In round {record['round']:,} of seed {record['seed']}, {learner['name']} was eliminated with confidence "
-        f"{1 - record['delta']:.4g}: if its bound of {learner['regret_bound']:,.1f} on the regret of its "
+        f"{confidence_text(total_delta(record))}: if its bound of {learner['regret_bound']:,.1f} on the regret of its "
         f"{learner['plays']:,} plays held, the best expected reward would be at most ({total}) / {learner['plays']:,} "
         f"= {learner['mean_upper']:.{places}f}, but {witness['name']} shows that it is at least "
         f"({witness['reward_sum']:,.1f} − {witness['radius']:,.1f}) / {witness['plays']:,} = "
@@ -235,13 +296,14 @@ _SIDES: dict[str, dict[str, Test]] = {
 _SHARPER_SIDES = {side: {**fields, "spread": number} for side, fields in _SIDES.items()}
 
 
-def _common_faults(record: Mapping[str, Plain]) -> list[str]:
+def _common_faults(record: Mapping[str, Plain], sides: Iterable[str]) -> list[str]:
     low, high = record["reward_range"]
-    n_learners = record["n_learners"]
+    n_learners, n_late = record["n_learners"], record.get("n_late", 0)
     rules = [
         ("seed", record["seed"], record["seed"] >= 0, "at least 0"),
         ("delta", record["delta"], 0 < record["delta"] < 1, "in (0, 1)"),
-        ("n_learners", n_learners, n_learners >= 2, "at least 2"),
+        ("n_learners", n_learners, n_learners >= 2 or n_late >= 1, "at least 2"),
+        ("n_late", n_late, n_late >= 0, "at least 0"),
         (
             "radius_scale",
             record["radius_scale"],
@@ -251,14 +313,18 @@ def _common_faults(record: Mapping[str, Plain]) -> list[str]:
         ("reward_range", record["reward_range"], low < high, "a pair (low, high) with low < high"),
         ("noise", record["noise"], record["noise"] is None or record["noise"] > 0, "positive or null"),
     ]
-    for side in ("learner", "witness"):
+    for side in (side for side in sides if side != "epoch"):
         index = record[side]["index"]
-        rules.append((f"{side}.index", index, 0 <= index < n_learners, f"from 0 to n_learners − 1 = {n_learners - 1}"))
+        last = n_learners + n_late - 1
+        rules.append((f"{side}.index", index, 0 <= index <= last, f"from 0 to n_learners + n_late − 1 = {last}"))
     return rule_faults(rules)
 
 
 def _range_faults(record: Mapping[str, Plain]) -> list[str]:
     learner, witness = record["learner"], record["witness"]
+    # "mixture" is younger than records of versions 1 and 2.
+    known = RADII if record["version"] == 3 else tuple(name for name in RADII if name != "mixture")
+    radius_version, newest = record.get("radius_version", 1), RADIUS_VERSIONS.get(record["radius"], 1)
     spreads = [
         (f"{side}.spread", record[side]["spread"], record[side]["spread"] >= 0, "at least 0")
         for side in _SIDES
@@ -267,7 +333,8 @@ def _range_faults(record: Mapping[str, Plain]) -> list[str]:
     return rule_faults(
         [
             *spreads,
-            ("radius", record["radius"], record["radius"] in RADII, f"one of {', '.join(RADII)}"),
+            ("radius", record["radius"], record["radius"] in known, f"one of {', '.join(known)}"),
+            ("radius_version", radius_version, 1 <= radius_version <= newest, f"from 1 to {newest}"),
             ("contexts", record["contexts"], record["contexts"] in ("random", "fixed"), "random or fixed"),
             ("witness.index", witness["index"], witness["index"] != learner["index"], "different from learner.index"),
             ("learner.plays", learner["plays"], learner["plays"] >= 1, "at least 1"),
@@ -281,26 +348,20 @@ def _mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
     low, high = record["reward_range"]
     n, witness_n, bound = learner["plays"], witness["plays"], learner["regret_bound"]
     shares = record.get("shares", TWO_SIDED)
-    separate_lower = shares != TWO_SIDED
-    if shares != radius_shares(record["radius"], record["contexts"], separate_lower):
+    extra_events = int(record.get("same_round", False))
+    separate_lower = shares - extra_events != TWO_SIDED
+    if shares != radius_shares(record["radius"], record["contexts"], separate_lower) + extra_events:
         return [f"shares is {shares}, but its radius uses another number"]
     try:
         alpha = radius_alpha(record["n_learners"], record["delta"], shares)
-        rule = make_radius(
-            record["radius"],
-            n_learners=record["n_learners"],
-            delta=record["delta"],
-            width=high - low,
-            noise=record["noise"],
-            contexts=record["contexts"],
-            scale=record["radius_scale"],
-            separate_lower=separate_lower,
+        rule, witness_rule = (
+            radius_of(record, side["index"], separate_lower=separate_lower) for side in (learner, witness)
         )
         radius = upper_sum(rule, n, learner.get("spread", 0.0), bound)
-        witness_radius = lower_sum(rule, witness_n, witness.get("spread", 0.0))
+        witness_radius = lower_sum(witness_rule, witness_n, witness.get("spread", 0.0))
         mean_upper = (learner["reward_sum"] + bound + radius) / n
         mean_lower = (witness["reward_sum"] - witness_radius) / witness_n
-    except (InvalidArgument, ArithmeticError, ValueError):
+    except (InvalidArgument, ArithmeticError, ValueError, KeyError):
         return ["the radius cannot be computed from the settings in the record"]
     faults = recomputed_faults(
         [

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from math import inf, isnan
 from typing import NamedTuple
 
 from equipoise._deprecated import with_old_methods
+from equipoise.certificates.wording import confidence_text, counted, name_of, readable
 from equipoise.types import Config
 
 
@@ -72,11 +73,11 @@ class Standing(NamedTuple):
         stated. Bounds on the best expected reward that `reward_range` implies anyway are left out.
         """
         status = ", removed" if self.removed else "" if self.active else ", eliminated"
-        facts = f"{name}: {_counted(self.plays, 'play')}{self._pending_parts()}{status}"
+        facts = f"{name}: {counted(self.plays, 'play')}{self._pending_parts()}{status}"
         if isnan(self.mean_reward):
             return f"{facts}."
         facts += f", mean reward {self.mean_reward:.4g}."
-        if certificate is None or not certificate.has_confidence:
+        if certificate is None or not certificate.valid or certificate.delta >= 1.0:
             return facts
         return facts + "".join(f" {sentence}" for sentence in self._statements(certificate, reward_range))
 
@@ -98,10 +99,10 @@ class Standing(NamedTuple):
         if self.active and certificate.assumes_bounds and self.mean_upper < high:
             parts.append(f"at most {max(self.mean_upper, low):.4g} if the bound of this learner holds")
         if parts:
-            yield f"{certificate.confidence_clause}, the best expected reward is {', and '.join(parts)}."
+            yield f"{certificate.own_clause}, the best expected reward is {', and '.join(parts)}."
         regret = certificate.learner_regret_lowers[self.learner]
         if regret > 0:
-            yield f"{certificate.confidence_clause}, its own regret is at least {_readable(regret)}."
+            yield f"{certificate.own_clause}, its own regret is at least {readable(regret)}."
 
     def to_json(self) -> Config:
         """As plain data; unknown numbers are None."""
@@ -181,7 +182,20 @@ class EpochEnd:
     witness: LowerEvidence
 
 
-AnyElimination = Elimination | EpochEnd
+@dataclass(frozen=True)
+class SameRoundElimination:
+    """Proof that a learner's bound is false, if the confidence sets of a witness hold.
+
+    The witness's lower bounds on its proposals in the learner's own rounds add up to more than the best expected
+    rewards of these rounds could, if the bound held.
+    """
+
+    round: int
+    learner: Evidence
+    witness: LowerEvidence
+
+
+AnyElimination = Elimination | EpochEnd | SameRoundElimination
 
 
 class Outlook(NamedTuple):
@@ -197,6 +211,10 @@ class Outlook(NamedTuple):
 @dataclass(frozen=True)
 class Certificate:
     """What the rewards so far prove, with confidence `1 - delta - learners_delta`.
+
+    Upper ends presume something of the learners: that the bound of some active learner holds, that of the `presumed`
+    one, or under adversarial contexts that the class of the `presumed` one contains the true model. A statement that
+    presumes a bound has nothing to subtract for it, so `learners_delta` is 0 then.
 
     Attributes
     ----------
@@ -216,9 +234,10 @@ class Certificate:
     delta
         Failure probability of the selector's own statements.
     learners_delta
-        Sum of the failure probabilities of the learners whose own bounds are used.
+        Failure probability of the `presumed` learner's confidence sets, if the statements use them beyond what they
+        presume; never a sum over learners.
     consistent
-        False if the rewards contradict the bounds of all active learners.
+        False if the rewards contradict what the upper ends presume.
     valid
         False if `radius_scale` is below 1: then nothing is proved.
     adversarial
@@ -227,7 +246,12 @@ class Certificate:
     next_elimination
         When the next elimination would happen if mean rewards stay as they are; None if none is in sight.
     assumes_bounds
-        True if the upper bounds hold only if the bound of at least one active learner does.
+        True if the upper bounds hold only if the bound of at least one active learner does, or that of the `presumed`
+        one.
+    presumed
+        The one learner whose bound, or class, the upper ends presume; None if some active learner's is enough.
+    radius, radius_version
+        Form of the confidence radius and the version of its formula.
     pool_since
         Number of rounds before the last learner was added or removed; 0 if the pool has never changed.
     late_learners
@@ -258,6 +282,9 @@ class Certificate:
     entrants: tuple[int, ...] = ()
     earlier_optimum_upper: float | None = None
     earlier_regret_upper: float | None = None
+    presumed: int | None = None
+    radius: str = ""
+    radius_version: int = 0
 
     def to_json(self) -> Config:
         """As plain data."""
@@ -265,15 +292,28 @@ class Certificate:
         data["next_elimination"] = None if self.next_elimination is None else self.next_elimination._asdict()
         return data
 
+    def with_learners(self, deltas: Mapping[int, float]) -> Certificate:
+        """The same with the failure probability of the learner whose confidence sets it uses without presuming them.
+
+        `deltas` has that of every learner whose bound is observed.
+        """
+        presumed = -1 if self.presumed is None else self.presumed
+        return replace(self, learners_delta=float(deltas.get(presumed, 0.0)))
+
     @property
     def has_confidence(self) -> bool:
-        """Whether anything is proved at all."""
+        """Whether anything is proved about the optimum and the total regret."""
         return self.valid and self.delta + self.learners_delta < 1.0
 
     @property
     def confidence_clause(self) -> str:
-        """How every proved sentence begins."""
-        return f"With confidence {1 - self.delta - self.learners_delta:.4g}"
+        """How every sentence about the optimum and the total regret begins."""
+        return f"With confidence {confidence_text(self.delta + self.learners_delta)}"
+
+    @property
+    def own_clause(self) -> str:
+        """How every sentence begins that rests on the selector's radii alone."""
+        return f"With confidence {confidence_text(self.delta)}"
 
     def describe(self, names: Sequence[str] | None = None) -> str:
         """The certificate in sentences; `names` are those of the learners."""
@@ -281,60 +321,56 @@ class Certificate:
             return "No statement: radius_scale is below 1, and a narrowed radius proves nothing."
         if not self.has_confidence:
             return (
-                "No statement: the failure probabilities of selector and learners add up to 1 or more "
-                f"({self.delta:.4g} + {self.learners_delta:.4g})."
+                f"No statement: the failure probabilities of the selector and of {self._presumed_name(names)} add up "
+                f"to 1 or more ({self.delta:.4g} + {self.learners_delta:.4g})."
             )
         if not self.consistent:
-            if self.adversarial:
-                return f"{self.confidence_clause}, all active learners are misspecified: the rewards contradict them."
-            return (
-                f"{self.confidence_clause}, the bounds of all active learners are false: the rewards contradict them."
-            )
+            return f"{self.confidence_clause}, {self._contradicted(names)}."
         averaged = ", averaged over the rounds," if self.adversarial else ""
         return (
-            f"{self.confidence_clause}, {self._assumption()}the best expected reward{averaged} lies in "
+            f"{self.confidence_clause}, {self._assumption(names)}the best expected reward{averaged} lies in "
             f"[{self.optimum_lower:.4g}, {self.optimum_upper:.4g}] and the total regret of "
-            f"{_counted(self.rounds, 'round')} is at least {_readable(self.regret_lower)} and at most "
-            f"{_readable(self.regret_upper)}.{self._without_entrants(names)}{self._forecast(names)}"
+            f"{counted(self.rounds, 'round')} is at least {readable(self.regret_lower)} and at most "
+            f"{readable(self.regret_upper)}.{self._without_entrants(names)}{self._forecast(names)}"
         )
 
-    def _assumption(self) -> str:
+    def _presumed_name(self, names: Sequence[str] | None) -> str:
+        return "some active learner" if self.presumed is None else name_of(self.presumed, names)
+
+    def _assumption(self, names: Sequence[str] | None) -> str:
         if self.adversarial:
-            return "if some active learner is well specified, "
-        return "if the bound of some active learner holds, " if self.assumes_bounds else ""
+            return f"if the class of {self._presumed_name(names)} contains the true model, "
+        if not self.assumes_bounds:
+            return ""
+        # A trusted bound whose failure probability is counted is no hypothesis any more.
+        if self.learners_delta > 0.0:
+            return f"as the bound of {self._presumed_name(names)} is trusted, "
+        return f"if the bound of {self._presumed_name(names)} holds, "
+
+    def _contradicted(self, names: Sequence[str] | None) -> str:
+        name = self._presumed_name(names)
+        if self.adversarial:
+            return f"the class of {name}, which contains all others, lacks the true model: the rewards contradict it"
+        if self.presumed is None:
+            return "the bounds of all active learners are false: the rewards contradict them"
+        return f"the bound of {name} is false: the rewards contradict it"
 
     def _without_entrants(self, names: Sequence[str] | None) -> str:
         if self.earlier_optimum_upper is None or self.earlier_regret_upper is None:
             return ""
-        entrants = ", ".join(_name_of(i, names) for i in self.entrants)
+        entrants = ", ".join(name_of(i, names) for i in self.entrants)
         return (
             f" Nothing is known yet about {entrants}, added after the start. If the bound of some other active learner "
             f"holds, the best expected reward is at most {self.earlier_optimum_upper:.4g} and the total regret at most "
-            f"{_readable(self.earlier_regret_upper)}."
+            f"{readable(self.earlier_regret_upper)}."
         )
 
     def _forecast(self, names: Sequence[str] | None) -> str:
         if self.next_elimination is None:
             return ""
         learner, witness, rounds, plays = self.next_elimination
-        first, second = _name_of(learner, names), _name_of(witness, names)
+        first, second = name_of(learner, names), name_of(witness, names)
         return (
             f" If mean rewards stay as they are, {first} would be eliminated on the evidence of {second} after "
-            f"{_counted(plays, 'more play')}, in about {_counted(rounds, 'round')}."
+            f"{counted(plays, 'more play')}, in about {counted(rounds, 'round')}."
         )
-
-
-def _name_of(learner: int, names: Sequence[str] | None) -> str:
-    return f"learner {learner}" if names is None else names[learner]
-
-
-def _counted(n: int, noun: str) -> str:
-    """
-    >>> _counted(1, "round"), _counted(2000, "more play")
-    ('1 round', '2,000 more plays')
-    """
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
-def _readable(total: float) -> str:
-    return f"{total:,.0f}" if total >= 1000.0 else f"{total:.4g}"

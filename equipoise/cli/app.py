@@ -20,6 +20,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+# Shared by the commands that do long work.
+ExecutorOption = Annotated[
+    str | None,
+    typer.Option(help="Where to run: local, dask://HOST:PORT, ray or ray://HOST:PORT.", show_default="local"),
+]
+
 
 def print_error(message: str) -> None:
     typer.echo(f"equipoise: {' '.join(message.split())}", err=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli.app import app, print_error
+from equipoise.cli.app import ExecutorOption, app, print_error
 from equipoise.cli.terminal import print_table, progress_bar
 from equipoise.errors import require
 
@@ -18,15 +18,17 @@ COLUMNS = ("claim", "", "subjects", "violated", "largest share", "result")
 def audit(
     quick: Annotated[bool, typer.Option("--quick", help="Only a few short runs.")] = False,
     jobs: Annotated[int | None, typer.Option(help="Number of parallel processes.", show_default="one per core")] = None,
+    executor: ExecutorOption = None,
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("results/audit"),
 ) -> None:
     """Check the theorems in simulations whose true regret is known. Exits with code 1 if one is violated."""
     require("equipoise audit", "numba", "scipy", "polars", "matplotlib")
     from equipoise.lab.audit.command import run as run_audit
     from equipoise.lab.audit.report import describe_controls, describe_outcome, publish, summary_rows
+    from equipoise.lab.clusters import open_executor
 
-    with progress_bar() as progress:
-        result = run_audit(quick=quick, jobs=jobs, progress=progress)
+    with open_executor(executor) as cluster, progress_bar() as progress:
+        result = run_audit(quick=quick, jobs=jobs, executor=cluster, progress=progress)
     rows = list(summary_rows(result))
     styles = ["" if row[-1] == "holds" else "bold red" for row in rows]
     print_table(COLUMNS, rows, styles=styles, justify="left")

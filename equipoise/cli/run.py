@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.cli.app import app, parse_settings, split_names
+from equipoise.cli.app import ExecutorOption, app, parse_settings, split_names
 from equipoise.cli.terminal import print_results, progress_bar
 from equipoise.errors import UnknownName, require
 from equipoise.types import Plain
@@ -27,6 +27,7 @@ def run(
         str | None, typer.Option(help="Names of selectors, separated by commas.", show_default="all of the experiment")
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Number of parallel processes.", show_default="one per core")] = None,
+    executor: ExecutorOption = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results.", show_default="results/NAME")] = None,
     settings: Annotated[
         list[str] | None,
@@ -44,6 +45,7 @@ def run(
         "seeds": seeds,
         "selectors": split_names(selectors),
         "jobs": jobs,
+        "executor": executor,
         "out": out or Path("results") / name,
         "overrides": parse_settings(settings or []),
     }
@@ -52,10 +54,11 @@ def run(
 
 
 def run_with_progress(experiment: Experiment, arguments: Mapping[str, Plain]) -> tuple[Results, list[Path]]:
+    from equipoise.lab.clusters import open_executor
     from equipoise.lab.report.report import publish
     from equipoise.lab.runs.runner import run as run_experiment
 
-    with progress_bar() as progress:
-        results = run_experiment(experiment, progress=progress, **arguments)
+    with open_executor(arguments["executor"]) as cluster, progress_bar() as progress:
+        results = run_experiment(experiment, progress=progress, **{**arguments, "executor": cluster})
         progress("drawing", 0.0)
         return results, publish(results)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli.app import app, split_names
+from equipoise.cli.app import ExecutorOption, app, split_names
 from equipoise.cli.terminal import print_suite, progress_bar
 from equipoise.errors import require
 
@@ -22,6 +22,7 @@ def suite(
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Number of seeds.", show_default="20, or 2 with --quick")] = None,
     jobs: Annotated[int | None, typer.Option(help="Number of parallel processes.", show_default="one per core")] = None,
+    executor: ExecutorOption = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Short runs, to see that everything works; the results mean nothing.")
     ] = False,
@@ -34,13 +35,22 @@ def suite(
 ) -> None:
     """Run all selectors on the same problem instances, or continue after an interruption, and write the leaderboard."""
     require("equipoise suite", "numba", "scipy", "polars", "matplotlib")
+    from equipoise.lab.clusters import open_executor
     from equipoise.lab.suite.report import publish
     from equipoise.lab.suite.suite import run_suite
 
     folder = out or Path("results") / ("suite-quick" if quick else "suite")
-    wanted = {"instances": split_names(instances), "selectors": split_names(selectors)}
-    with progress_bar() as progress:
-        outcome = run_suite(out=folder, **wanted, seeds=seeds, jobs=jobs, quick=quick, progress=progress)
+    with open_executor(executor) as cluster, progress_bar() as progress:
+        outcome = run_suite(
+            out=folder,
+            instances=split_names(instances),
+            selectors=split_names(selectors),
+            seeds=seeds,
+            jobs=jobs,
+            executor=cluster,
+            quick=quick,
+            progress=progress,
+        )
         progress("drawing", 0.0)
         paths = publish(outcome, folder, docs or (Path("docs") if outcome.is_whole else None))
     print_suite(outcome, paths)

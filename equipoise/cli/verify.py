@@ -1,4 +1,4 @@
-"""`equipoise verify`: verify recorded eliminations."""
+"""`equipoise verify`: verify recorded eliminations and comparisons of learners."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ MAX_FAULTS = 20  # printed one by one
 
 @app.command()
 def verify(
-    path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="Folder of a run, or a file of eliminations (JSON lines).")
-    ],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="Folder of a run, or a file of records (JSON lines).")],
 ) -> None:
-    """Verify every elimination of a run: recompute both sides of its inequality from its record, and check its digest.
+    """Verify every elimination or comparison in a file: recompute it from its record, and check its digest.
 
     Exits with code 1 if a record was changed or proves nothing.
     """
@@ -42,5 +40,5 @@ def verify(
 def _summary(n_records: int) -> str:
     if n_records == 0:
         return "no learner was eliminated, so there is nothing to verify"
-    subject = "1 elimination" if n_records == 1 else f"all {n_records} eliminations"
+    subject = "1 record" if n_records == 1 else f"all {n_records} records"
     return f"verified {subject}: digests match, and the recomputed inequalities hold"

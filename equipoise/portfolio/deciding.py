@@ -54,7 +54,7 @@ class Deciding(PortfolioState):
             proposal = Proposal(proposal.greedy)  # the learner's own bound does not speak of it
         action, probability = proposal.action, proposal.probability
         ticket = Ticket(round_, choice, context, action)
-        ticket.regret, ticket.action_probability = proposal.regret, probability
+        ticket.regret, ticket.plan, ticket.action_probability = proposal.regret, proposal.plan, probability
         if self._traits.randomized or self._own_propensity is not None:
             ticket.propensity = self._propensity(action, context, round_, turn)
         else:

@@ -42,7 +42,7 @@ LEVELS = {  # everything else is logged at the level DEBUG
     "learner_renamed": logging.INFO,
     "learner_resumed": logging.INFO,
     "learner_suspended": logging.WARNING,
-    "lesson_failed": logging.WARNING,
+    "lesson_failed": logging.INFO,  # a learner that keeps failing is suspended, which is a warning
 }
 BULKY = frozenset({"context", "learner", "outcome", "proposals"})  # left out of log lines
 

@@ -70,7 +70,7 @@ def apply(portfolio: Portfolio, event: Event, learner: MinimalLearner | None) ->
         raise InvalidArgument(f"event has kind {event.kind!r}, but must be one of {', '.join(FOLDS)}")
     portfolio._admit(event.time)
     if learner is not None:
-        lifecycle.add_learner(portfolio, learner, lifecycle.bound_from(event.data["bound"]))
+        portfolio.add_learner(learner, bound=lifecycle.bound_from(event.data["bound"]))
     else:
         fold(portfolio, event.data)
 
@@ -89,6 +89,8 @@ def _decided(portfolio: Portfolio, data: Mapping[str, Plain]) -> None:
     ticket.regret, ticket.agreed = data["regret"], tuple(data["agreed"])
     if not data["fallback"]:
         ticket.action_probability, ticket.propensity = action_probability, propensity
+    if choice is not None and not choice.greedy:
+        ticket.plan = proposals[choice.learner].plan
     if portfolio._teaching.weighted and choice is not None:
         ticket.others = {j: proposal.action for j, proposal in proposals.items() if j != choice.learner}
     if data["digest"]:
@@ -136,11 +138,11 @@ def _failures(data: Mapping[str, Plain]) -> Failures:
 
 
 def _added(portfolio: Portfolio, data: Mapping[str, Plain]) -> None:
-    lifecycle.add_learner(portfolio, lifecycle.rebuilt(data["learner"]), lifecycle.bound_from(data["bound"]))
+    portfolio.add_learner(lifecycle.rebuilt(data["learner"]), bound=lifecycle.bound_from(data["bound"]))
 
 
 def _reconfigured(portfolio: Portfolio, data: Mapping[str, Plain]) -> None:
-    lifecycle.reconfigure(portfolio, dict(data["changes"]))
+    portfolio.reconfigure(**data["changes"])
 
 
 FOLDS: dict[str, Callable[[Any, Mapping[str, Plain]], None]] = {
@@ -151,9 +153,9 @@ FOLDS: dict[str, Callable[[Any, Mapping[str, Plain]], None]] = {
     "ignored": lambda portfolio, data: portfolio._ignore(data["id"]),
     "lessons_retried": _retried,
     "learner_added": _added,
-    "learner_removed": lambda portfolio, data: lifecycle.remove_learner(portfolio, data["name"]),
-    "learner_renamed": lambda portfolio, data: lifecycle.rename_learner(portfolio, data["name"], data["new"]),
-    "learner_suspended": lambda portfolio, data: lifecycle.suspend(portfolio, data["name"]),
-    "learner_resumed": lambda portfolio, data: lifecycle.resume(portfolio, data["name"]),
+    "learner_removed": lambda portfolio, data: portfolio.remove_learner(data["name"]),
+    "learner_renamed": lambda portfolio, data: portfolio.rename_learner(data["name"], data["new"]),
+    "learner_suspended": lambda portfolio, data: portfolio.suspend(data["name"]),
+    "learner_resumed": lambda portfolio, data: portfolio.resume(data["name"]),
     "config": _reconfigured,
 }

@@ -28,9 +28,10 @@ class Blocking(NamedTuple):
 
 def certificate(portfolio: PortfolioState) -> Certificate:
     """What the rewards so far prove; a round that no learner played counts with the width of the reward range."""
-    members, unplayed = portfolio._members, portfolio._counts.unplayed
-    deltas = [members[i].adapted.delta for i in portfolio._traits.observed if members[i].learner]
-    proved = replace(portfolio._selector.certificate(), learners_delta=float(sum(deltas)))
+    unplayed = portfolio._counts.unplayed
+    members = {i: portfolio._members[i] for i in portfolio._traits.observed}
+    deltas = {i: 0.0 if member.learner is None else member.learner.delta for i, member in members.items()}
+    proved = portfolio._selector.certificate().with_learners(deltas)
     if unplayed == 0 or hasattr(portfolio._selector, "tick"):
         return proved
     regret_upper = proved.regret_upper + unplayed * portfolio._width

@@ -15,7 +15,7 @@ from equipoise.types import Config
 TOLERATED = 3
 FIRST_PAUSE = 8
 LONGEST_PAUSE = 1024
-TRUSTED = 20
+TRUSTED = 5
 MAX_ERROR_LENGTH = 300  # characters
 
 

@@ -21,12 +21,13 @@ from equipoise._deprecated import with_old_methods
 from equipoise.compatibility import check_compatible, check_learners, check_selector
 from equipoise.errors import InvalidArgument
 from equipoise.learner import MinimalLearner
-from equipoise.portfolio import folding, lifecycle, saving, units
+from equipoise.portfolio import folding, saving, units
 from equipoise.portfolio.claims import claim
 from equipoise.portfolio.deciding import Deciding
 from equipoise.portfolio.decisions import Decision
 from equipoise.portfolio.events import Callback, Event, Listeners
 from equipoise.portfolio.ids import ID, check_caller_id, context_digest
+from equipoise.portfolio.lifecycle import Lifecycle
 from equipoise.portfolio.reporting import Reporting
 from equipoise.portfolio.rewards import check_key
 from equipoise.portfolio.settling import Settling, id_of
@@ -41,7 +42,7 @@ EXPIRED_PER_CALL = 8  # at most so many overdue decisions are closed by each cal
 
 
 @with_old_methods
-class Portfolio(Deciding, Settling, Reporting):
+class Portfolio(Deciding, Settling, Lifecycle, Reporting):
     """Several learners and the selector that chooses among them.
 
     Safe for use by several threads: calls wait for each other. Decisions are plain values and may be passed between
@@ -283,11 +284,14 @@ class Portfolio(Deciding, Settling, Reporting):
         Its id is not used again.
         """
         with self._lock:
-            ticket = self._find(decision)
-            if ticket is None:
-                raise self._closed(id_of(decision))
+            ticket = self._find_open(decision)
             check_no_lesson(ticket, self._members)
             self._withdraw(ticket)
+
+    def regret_of(self, decision: Decision | ID, outcome: Outcome) -> float:
+        """What a play adds to the observed regret bound, if its learner tells that only now; nan otherwise."""
+        with self._lock:
+            return self._regret_of(self._find_open(decision), outcome)
 
     def expire(self, limit: int | None = None, *, at: float | None = None) -> int:
         """Give overdue decisions their default reward, at most `limit` of them; returns how many it were.
@@ -312,40 +316,6 @@ class Portfolio(Deciding, Settling, Reporting):
         """Try to teach the failed lessons again, the oldest first; returns how many succeeded."""
         with self._lock:
             return self._retry(None)
-
-    def add_learner(self, learner: MinimalLearner, *, bound: Any = None) -> str:
-        """Add a learner to the running portfolio, with a bound if the selector needs one; returns its name."""
-        with self._lock:
-            return lifecycle.add_learner(self, learner, bound)
-
-    def remove_learner(self, name: str) -> None:
-        """Remove a learner: it plays and learns no more. Its open decisions may still get their rewards."""
-        with self._lock:
-            lifecycle.remove_learner(self, name)
-
-    def rename_learner(self, name: str, new: str) -> None:
-        """Give a learner another name."""
-        with self._lock:
-            lifecycle.rename_learner(self, name, new)
-
-    def suspend(self, name: str) -> None:
-        """Let a learner play no more until it is resumed; it goes on learning."""
-        with self._lock:
-            lifecycle.suspend(self, name)
-
-    def resume(self, name: str) -> None:
-        """Let a learner play again that was suspended, by request or because of failures."""
-        with self._lock:
-            lifecycle.resume(self, name)
-
-    def reconfigure(self, **changes: Plain) -> None:
-        """Change settings while the portfolio runs.
-
-        `deadline` and `default_reward`, `share_data`, `fallback`, `explore`, `availability`; and `selector`, a dict of
-        settings that the selector can change.
-        """
-        with self._lock:
-            lifecycle.reconfigure(self, changes)
 
     def apply(self, event: Event, learner: MinimalLearner | None = None) -> None:
         """Fold an event into the state, as recovery from a log does; see `equipoise.portfolio.events`.

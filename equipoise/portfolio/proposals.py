@@ -28,7 +28,7 @@ def n_offers(context: Context) -> int | None:
 
 def check_proposal(proposal: Proposal, n_actions: int | None, lower: bool, savable: bool) -> Proposal:
     """The proposal with a plain action; raises an error if it makes no sense. `lower` if a lower bound is needed."""
-    action, lower_bound, regret, probability, greedy, _ = proposal
+    action, lower_bound, regret, probability, greedy, _, _ = proposal
     checked = check_action("action", action, n_actions, savable)
     best = action if greedy is action else greedy
     if best is not None and best is not action:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equipoise.certificates import Certificate, Standing
+from equipoise.certificates import Certificate, Comparison, Standing
 from equipoise.certificates.fields import Record
-from equipoise.certificates.records import Provable, elimination_record, verify_record
+from equipoise.certificates.records import Provable, comparison_record, elimination_record
 from equipoise.errors import require
 from equipoise.learner import part_name
 from equipoise.portfolio import explaining, health
-from equipoise.portfolio.events import logger
 from equipoise.portfolio.history import History
 from equipoise.portfolio.state import PortfolioState
-from equipoise.selector import eliminations_of
+from equipoise.selector import compare_learners, eliminations_of
 from equipoise.storage.files import write_atomic
 from equipoise.types import Config
 
@@ -44,6 +44,11 @@ class Reporting(PortfolioState):
         """
         with self._lock:
             return health.certificate(self)
+
+    def compare(self, learner: int | str, other: int | str) -> Comparison:
+        """How much more regret per play one learner has had than another; they are given by index or name."""
+        with self._lock:
+            return compare_learners(self._selector, learner, other, self.learner_names)
 
     def standing(self) -> list[Standing]:
         """How every learner is doing, one row per learner."""
@@ -78,41 +83,33 @@ class Reporting(PortfolioState):
             rows = [{"name": names[row.learner], **row.to_json()} for row in self.standing()]
             return {"certificate": self.certificate().to_json(), "standing": rows}
 
-    def records(self, path: str | Path | None = None) -> list[Record]:
-        """All eliminations as records that anyone can verify without the portfolio.
-
-        An elimination in which a learner that was added later has a part uses a radius of its own, for which records
-        have no form; it is left out, and the log says so.
+    def records(self, path: str | Path | None = None, *, pairs: Iterable[tuple[str, str]] = ()) -> list[Record]:
+        """All eliminations, and comparisons of pairs of learners, as records that anyone can verify.
 
         Parameters
         ----------
         path
             File to write them to, one JSON object per line, for `equipoise verify`. Default: none.
+        pairs
+            Names of learners to be compared with each other, as `compare` does. Default: none.
         """
         with self._lock:
-            records = list(self._records())
+            selector, names = self._selector, self.learner_names
+            comparisons = [self.compare(learner, other) for learner, other in pairs]
+            records: list[Record] = []
+            if isinstance(selector, Provable):
+                label = part_name(selector)
+                about: Config = {
+                    "selector_label": label,
+                    "seed": self.seed,
+                    "selector": selector,
+                    "learner_names": names,
+                }
+                records = [elimination_record(each, **about) for each in eliminations_of(selector) or ()]
+                records += [comparison_record(each, round=self._round, **about) for each in comparisons]
         if path is not None:
             write_atomic(Path(path), "".join(json.dumps(record) + "\n" for record in records).encode())
         return records
-
-    def _records(self) -> list[Record]:
-        selector, found = self._selector, []
-        if not isinstance(selector, Provable):
-            return []
-        for elimination in eliminations_of(selector) or ():
-            record = elimination_record(
-                elimination,
-                selector_label=part_name(selector),
-                seed=self.seed,
-                selector=selector,
-                learner_names=self.learner_names,
-            )
-            if verify_record(record):
-                name = self._members[elimination.learner.index].name
-                logger.warning("the elimination of %s is left out: a learner that was added later has a part", name)
-            else:
-                found.append(record)
-        return found
 
     def plot(self, path: str | Path | None = None) -> Figure | None:
         """Draw shares of plays, mean rewards and certified regret over time, with marks. Needs `equipoise[lab]`.

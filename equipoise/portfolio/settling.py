@@ -30,6 +30,21 @@ class Settling(PortfolioState):
             raise InvalidArgument(f"decision {id_} has another learner or action than the one that was made")
         return ticket
 
+    def _find_open(self, decision: Decision | ID) -> Ticket:
+        """The open ticket of a decision; raises an error if there is none."""
+        ticket = self._find(decision)
+        if ticket is None:
+            raise self._closed(id_of(decision))
+        return ticket
+
+    def _regret_of(self, ticket: Ticket, outcome: Outcome) -> float:
+        if ticket.learner is None:
+            return nan
+        in_order = self._teaching.is_next(ticket)
+        if in_order is None:
+            in_order = len(self._open) == 1 and ticket.round == self._round
+        return self._members[ticket.learner].adapted.regret_after(nan, outcome, ticket.plan, in_order)
+
     def _ignore_late(self, id_: ID, reward: float) -> None:
         """Ignore a reward after the deadline; raises an error if there is another reason why it has no open ticket."""
         round_ = self._round_of(id_)

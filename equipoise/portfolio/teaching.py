@@ -73,6 +73,11 @@ class Teaching:
         held_up = sum(not isnan(ticket.reward) for ticket in queue)
         return (queue[0], held_up) if held_up else None
 
+    def is_next(self, ticket: Ticket) -> bool | None:
+        """Whether this is the next lesson of its own learner; None if that learner does not learn in order."""
+        queue = None if ticket.learner is None else self._queues.get(ticket.learner)
+        return None if queue is None else bool(queue) and queue[0] is ticket
+
     def learners_of(self, ticket: Ticket) -> Sequence[int]:
         """The learners that learn from this round."""
         if ticket.choice is None:
@@ -176,6 +181,8 @@ class Teaching:
         outcome = ticket.action if ticket.outcome is None else ticket.outcome
         arguments = {"probability": self._probability(i, ticket)} if "probability" in learner.accepts else {}
         context = seen_by(learner, ticket.context, ticket.offers)
+        if ticket.plan is not None and i == ticket.learner:
+            arguments["plan"] = ticket.plan
         if not self.weighted:
             learn(context, outcome, ticket.reward, **arguments)
         elif ticket.choice is not None and i == ticket.choice.learner:

@@ -32,6 +32,7 @@ class Ticket:
         "offers",
         "others",
         "outcome",
+        "plan",
         "propensity",
         "regret",
         "reward",
@@ -50,6 +51,7 @@ class Ticket:
         self.action = action
         self.time = 0.0  # at which it was decided, if deadlines are in seconds
         self.regret = nan  # as proposed; nan if unknown
+        self.plan: Plain = None  # of the proposal
         self.action_probability = nan
         self.propensity = nan
         self.agreed: tuple[int, ...] = ()  # other learners that proposed the same action
@@ -81,6 +83,7 @@ class Ticket:
             "agreed": self.agreed,
             "others": sorted(self.others.items()),
             "regret": self.regret,
+            "plan": self.plan,
             # A trajectory is saved as a plain tuple, which learners accept too.
             "outcome": tuple(self.outcome) if isinstance(self.outcome, tuple) else self.outcome,
             "reward": self.reward,
@@ -98,6 +101,7 @@ class Ticket:
         ticket.agreed, ticket.others = tuple(row["agreed"]), dict(row["others"])
         ticket.regret, ticket.outcome, ticket.reward = row["regret"], row["outcome"], row["reward"]
         ticket.rewards, ticket.taught = dict(row["rewards"]), set(row["taught"])
+        ticket.plan = row.get("plan")  # releases before 0.3 did not keep plans
         return ticket
 
 

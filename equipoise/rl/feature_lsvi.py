@@ -19,7 +19,14 @@ from numpy.typing import ArrayLike
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.records import check_shapes
 from equipoise.learner import Proposal
-from equipoise.learners._core.episodic import NORM_TOLERANCE, Episodes, observed_bound
+from equipoise.learners._core.episodic import (
+    NORM_TOLERANCE,
+    Episodes,
+    PlanRecord,
+    check_plan,
+    increase,
+    largest_increase,
+)
 from equipoise.learners._core.linear import check_dim
 from equipoise.learners._core.trajectory import as_indices, as_step_rewards, check_lengths
 from equipoise.learners.lsvi_ucb import LOG_2, add_row
@@ -153,16 +160,21 @@ class FeatureLSVI(Episodes):
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """Propose the planned policy."""
         self._map.rows(context)
-        return Proposal(self._policy)
+        return Proposal(self._policy, plan=(self._n_episodes, self._policy.inverses))
 
-    def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
-        """Learn from a trajectory. `reward`, its return in the units of the selector, is checked but not used."""
+    def learn(
+        self, context: Context, action: Action, reward: float, weight: float = 1.0, plan: PlanRecord | None = None
+    ) -> None:
+        """Learn from a trajectory of the proposal with this plan, or of the present plan if it is not given.
+
+        `reward`, its return in the units of the selector, is checked but not used.
+        """
         rows, chosen, rewards = self._check(action)
         real("reward", reward)
         n = self._n_episodes
         if n == self.episodes:
             raise InvalidArgument(f"{self.name} has learned {n} episodes, but must learn at most episodes = {n}")
-        self._width_sum += self._width(rows, chosen)
+        self._width_sum += self._width(rows, chosen, plan)
         for h in range(len(chosen)):
             row = rows[h, chosen[h]]
             self._rows[h, n], self._rewards[h, n] = row, rewards[h]
@@ -206,22 +218,27 @@ class FeatureLSVI(Episodes):
             "goes_on": self._has_next[:, :n_episodes],
         }
 
-    def regret_of(self, outcome: Outcome) -> float:
-        """Increase of the observed regret bound by an episode of the planned policy; call this before `learn`."""
+    def regret_of(self, outcome: Outcome, plan: PlanRecord | None = None, in_order: bool = True) -> float:
+        """Increase of the observed regret bound by an episode, as in `PlanningLearner`; call this before `learn`."""
         rows, chosen, _ = self._check(outcome)
-        before, after = self._width_sum, self._width_sum + self._width(rows, chosen)
+        width = self._width(rows, chosen, plan)
         max_width, alpha, n = self.horizon * (self.horizon + 1) / 2, self.delta / 2, self._n_episodes
-        return observed_bound(n + 1, after, max_width, alpha) - observed_bound(n, before, max_width, alpha)
+        if plan is not None and not in_order:
+            return largest_increase(plan[0], width, max_width, alpha)
+        return increase(n, self._width_sum, width, max_width, alpha)
 
     def _check(self, trajectory: Outcome) -> tuple[Array, Integers, Array]:
         states, actions, rewards = check_lengths(trajectory, self.horizon)
         chosen = as_indices("actions of the trajectory", actions, self.n_actions)
         return np.stack([self._map.rows(state) for state in states]), chosen, as_step_rewards(rewards)
 
-    def _width(self, rows: Array, chosen: Integers) -> float:
-        total = 0.0
+    def _width(self, rows: Array, chosen: Integers, plan: PlanRecord | None) -> float:
+        """The width of an episode under the bonuses of the plan that played."""
+        policy, total = self._policy, 0.0
+        if plan is not None:
+            policy = replace(policy, inverses=check_plan(plan, policy.inverses.shape)[1])
         for h, action in enumerate(chosen):
-            total += min(2 * float(self._policy.bonuses(h, rows[h, action])), self.horizon - h)
+            total += min(2 * float(policy.bonuses(h, rows[h, action])), self.horizon - h)
         return total
 
     def _plan(self) -> FeaturePolicy:

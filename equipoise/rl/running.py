@@ -20,7 +20,7 @@ import gymnasium
 import numpy as np
 
 from equipoise.errors import EquipoiseError, InvalidArgument
-from equipoise.learner import AdaptedLearner, part_name
+from equipoise.learner import part_name
 from equipoise.learners._core.trajectory import Trajectory
 from equipoise.portfolio import Portfolio
 from equipoise.problems.finite_mdp import FiniteMDP
@@ -139,7 +139,7 @@ def run(
             trajectory = _roll_out(env, decision.action, start, steps, first_action)
             total_reward = trajectory.total_reward
             reward = scale.reward(total_reward)
-            regret = AdaptedLearner(portfolio.learners[decision.learner]).regret_after(nan, trajectory)
+            regret = portfolio.regret_of(decision, trajectory)
             gap = gap_of(start, decision.action)
             portfolio.learn(decision, reward, outcome=trajectory, regret=scale.regret(regret))
         except BaseException:

@@ -67,6 +67,8 @@ class AdversarialElimination(EpochBalancing):
         Which of the paper's three forms of z is used: "proof", "text" or "theorem".
     radius_scale
         Factor of the radius; below 1 no certificate is valid.
+    rounds
+        Number of rounds, which z depends on if a class has a misspecification; needed only then.
     """
 
     name = "Adversarial elimination"

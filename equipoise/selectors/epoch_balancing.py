@@ -9,7 +9,8 @@ about the same regret.
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
 Bandits and RL", Algorithm 2.
 Symbols: those of `epochs`; z_i sizes, p_i probabilities.
-Departures: those of `epochs`; z is that of the proof by default, and the two forms in the text can be selected; delta
+Departures: those of `epochs`; z is that of the proof by default, and the two forms in the text can be selected, all
+extended to ladders of confidence scales and approximation errors (`linear_class` has the proof); delta
 is split over four one-sided events (noise above and below, potential, play counts), of which the test uses one. After
 the epoch has ended, rounds continue without tests. Rewards may be late: the test uses the longest resolved prefix of
 rounds.
@@ -31,7 +32,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from equipoise.bounds import Bound, Observed
-from equipoise.certificates import Certificate, EpochEnd, EpochEvidence, LowerEvidence, Standing
+from equipoise.certificates import Certificate, Comparison, EpochEnd, EpochEvidence, LowerEvidence, Standing
 from equipoise.compatibility import check_compatible
 from equipoise.confidence import Confidence, epoch_alpha, noise_radius, radius_sum
 from equipoise.errors import InvalidArgument
@@ -46,7 +47,7 @@ from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.selectors._core.nested import Params
 from equipoise.selectors._core.settings import Seeded
 from equipoise.settings import configurable, optional, setting
-from equipoise.settings.checks import interval, one_of, positive, probability
+from equipoise.settings.checks import count, interval, one_of, positive, probability
 from equipoise.types import Config
 
 
@@ -114,6 +115,8 @@ class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
         Which of the paper's three forms of z is used: "proof", "text" or "theorem".
     radius_scale
         Factor of the radius; below 1 no certificate is valid.
+    rounds
+        Number of rounds, which z depends on if a class has a misspecification; needed only then.
     """
 
     name = "Epoch balancing"
@@ -129,6 +132,7 @@ class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
     noise: float | None = setting(default=None, check=optional(positive))
     size: str = setting(default="proof", check=partial(one_of, options=tuple(SIZES)))
     radius_scale: float = setting(default=1.0, check=positive)
+    rounds: int | None = setting(default=None, check=optional(count))
 
     # The names that records of eliminations use.
     contexts: ClassVar[str] = "adversarial"
@@ -138,7 +142,7 @@ class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
         if self.reward_range is None:
             self.reward_range = self.classes[-1].reward_range
         self.n_learners = len(self.classes)
-        self.sizes = tuple(SIZES[self.size](claimed) for claimed in self.classes)
+        self.sizes = tuple(SIZES[self.size](claimed, self.rounds) for claimed in self.classes)
         super()._set_up()
 
     @classmethod
@@ -164,7 +168,7 @@ class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
         low, high = self.reward_range
         alpha, scale = epoch_alpha(self._n_epochs(), self.delta if delta is None else delta), self.radius_scale
         radius = noise_radius(alpha=alpha, width=high - low, noise=self.noise, scale=scale)
-        return Confidence(radius, alpha, 2, self.noise, scale >= 1.0)
+        return Confidence(self.radius, radius, alpha, 2, self.noise, scale >= 1.0)
 
     def _make_params(self, limits: evidence.Params) -> Params:
         return Params(limits)
@@ -192,9 +196,17 @@ class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
         return [row._replace(mean_radius=nan, mean_lower=nan, mean_upper=nan) for row in super().standing()]
 
     def certificate(self) -> Certificate:
-        """What the rewards prove if any learner is well specified; the module `epochs` has the proof."""
-        nothing = (0.0,) * self.n_learners
-        return replace(super().certificate(), learner_regret_lowers=nothing, adversarial=True)
+        """What the rewards prove if the class of the last learner, which contains all others, contains the true model;
+        the module `epochs` has the proof."""
+        nothing, last = (0.0,) * self.n_learners, self.n_learners - 1
+        return replace(super().certificate(), learner_regret_lowers=nothing, adversarial=True, presumed=last)
+
+    def compare(self, learner: int, other: int) -> Comparison:
+        """Refused: a comparison presumes that both learners met contexts of one distribution."""
+        raise InvalidArgument(
+            f"learner is {learner} and other is {other}, but {self.name} compares no learners: under adversarial "
+            "contexts each learner plays in rounds of its own, whose optima may differ"
+        )
 
     def _elimination(self, i: int) -> EpochEnd:
         end = self.kernel_state.ends[i]

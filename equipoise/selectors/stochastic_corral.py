@@ -6,7 +6,7 @@ Reference: Pacchiano, Phan, Abbasi-Yadkori, Rao, Zimmert, Lattimore and Szepesva
 contextual stochastic bandit problems", the smoothing transformation combined with CORRAL. The two steps and the
 exponent of the rate agree with published code. The constant of the rate, 1, could not be checked against the paper, so
 this is a variant in the style of stochastic CORRAL.
-Departures: those of `smoothing` and of `log_barrier`.
+Departures: those of `smoothing`, which make it another algorithm than the published one, and of `log_barrier`.
 
 >>> selector = StochasticCorral(2, rounds=1000)
 >>> first, second = selector.choose(), selector.choose()
@@ -51,6 +51,8 @@ class StochasticCorral(SmoothedSelector[Params, Odds]):
         Lowest and highest reward. Default: as the portfolio says; alone (0, 1).
     contexts
         "fixed" if contexts and action sets never change, else "random"; only for the certificate.
+    radius
+        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein"; only for the certificate.
     seed
         Seed of the selector's random numbers, used if `choose` gets no generator.
     rounds

@@ -130,6 +130,8 @@ class TsallisCorral(SamplingSelector[Params, Odds]):
         Lowest and highest reward. Default: as the portfolio says; alone (0, 1).
     contexts
         "fixed" if contexts and action sets never change, else "random"; only for the certificate.
+    radius
+        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein"; only for the certificate.
     seed
         Seed of the selector's random numbers, used if `choose` gets no generator.
     rounds

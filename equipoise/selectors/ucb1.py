@@ -80,10 +80,10 @@ class UCB1(LearnerCount, ConfidenceSettings, ArrivalSelector[Params]):
         alone (0, 1).
     contexts
         "fixed" if contexts and action sets never change, which narrows the radius; else "random".
+    radius
+        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein" (bounded rewards only).
     noise
         Sub-Gaussian factor of the reward noise, for rewards without known limits.
-    radius
-        Form of the confidence radius: "stitched", "paper" or "bernstein" (bounded rewards only).
     radius_scale
         Factor of the radius; below 1 no certificate is valid.
     exploration

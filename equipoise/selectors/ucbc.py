@@ -126,6 +126,8 @@ class UCBC(CandidateBounds, CertificateSettings, ArrivalSelector[Params]):
         Lowest and highest reward. Default: as the portfolio says; alone (0, 1).
     contexts
         "fixed" if contexts and action sets never change, else "random"; only for the certificate.
+    radius
+        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein"; only for the certificate.
     rounds
         Number of rounds T.
     copies

@@ -6,7 +6,7 @@ Each function implements one of the hooks that `rounds` declares; the classes he
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from math import isnan, nan
+from math import isnan
 from typing import TypeAlias
 
 from equipoise.certificates import AnyElimination
@@ -91,7 +91,6 @@ class PortfolioSource:
 
     def __init__(self, problem: Problem, portfolio: Portfolio) -> None:
         self.problem, self.selector = AdaptedProblem(problem), portfolio
-        self.learners = [AdaptedLearner(learner) for learner in portfolio.learners]
         self.context: Context = None
         self.decision: Decision | None = None
 
@@ -111,7 +110,7 @@ def play_in_portfolio(components: Components, run: Run, turn: Turn) -> Played:
     problem, context, action = adapter.problem, adapter.context, adapter.decision.action
     seek(run.stream, REWARDS, turn.round)
     reward, outcome = problem.play(context, action, run.stream.generator)
-    gap, regret = problem.gap(context, action), adapter.learners[turn.learner].regret_after(nan, outcome)
+    gap, regret = problem.gap(context, action), adapter.selector.regret_of(adapter.decision, outcome)
     adapter.selector.learn(adapter.decision, reward, outcome, None if isnan(regret) else regret)
     problem.record(turn.learner, action, reward)
     return Played(reward, gap, regret)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar, cast
@@ -55,7 +56,8 @@ def simulate(
     *,
     rounds: int,
     seeds: int | Iterable[int] = 1,
-    jobs: Jobs = 1,
+    jobs: Jobs | None = None,
+    executor: Executor | None = None,
     share_data: bool = False,
     joint: bool = False,
     marks: Iterable[int] | None = None,
@@ -79,7 +81,9 @@ def simulate(
     seeds
         Number of seeds, which are then 0, 1, 2, ..., or the seeds themselves.
     jobs
-        Number of processes, or an executor. It does not affect the results.
+        Number of local processes; by default this process alone. It does not affect the results.
+    executor
+        Where to run seeds instead: any executor of `concurrent.futures`, such as those of Dask.
     share_data
         Whether learners that accept "off_policy" learn from the rounds of other learners too.
     joint
@@ -111,9 +115,10 @@ def simulate(
     )
     first = makers.make(chosen[0])
     check_compatible(first.selector, first.learners)
+    workers = checked_jobs(1 if jobs is None and executor is None else jobs, executor)
     tasks = [Task(makers, seed, _check_marks(marks, n_rounds), share_data, joint) for seed in chosen]
     runs: dict[int, SeedRun] = {}
-    with run_tasks(run_seed, tasks, jobs=checked_jobs(jobs), what="simulation") as results:
+    with run_tasks(run_seed, tasks, jobs=workers, what="simulation") as results:
         for task, run in results:
             runs[task.seed] = run
     curves = Curves(*map(np.stack, zip(*(runs[seed].curves for seed in chosen), strict=True)))

@@ -11,7 +11,7 @@ import numpy as np
 
 from equipoise.kernels.streams import Stream
 from equipoise.learner import Proposal, Proposals
-from equipoise.simulation.parts import Components, Evidence, Fresh, Kernel, Played, Run, Turn
+from equipoise.simulation.parts import Components, Evidence, Fresh, Kernel, Logged, Played, Run, Turn
 from equipoise.types import Array, Integers
 
 # The steps of a round.
@@ -31,8 +31,8 @@ draw: Callable[[Kernel, Kernel, np.random.Generator], tuple[Array, Array]]
 draw_reward: Callable[[Kernel, float, np.random.Generator], float]
 record: Callable[[Kernel, int, int, float], None]
 complete: Callable[[Kernel, Kernel, int], None]
-decide: Callable[[Fresh, int, Kernel, Array, np.random.Generator], Proposal]
-learn: Callable[[Fresh, int, Array, int, float, float], None]
+decide: Callable[[Fresh | Logged, int, Kernel, Array, np.random.Generator], Proposal]
+learn: Callable[[Fresh | Logged, int, Array, int, float, float], None]
 start: Callable[[Kernel, np.random.Generator], int]
 roll_out: Callable[[Kernel, Integers, Integers, Integers, Array, np.random.Generator], None]
 loss: Callable[[Kernel, Integers, int], float]

@@ -23,6 +23,7 @@ Pair: TypeAlias = tuple[Kernel, Kernel]  # params and state of a selector
 Evidence: TypeAlias = tuple[evidence.Params, evidence.State]
 GROUP, MEMBER, SHARES, COLUMNS = range(4)  # columns of `Fresh.places`
 REWARD, GAP, REGRET = range(3)  # columns of a tape
+NEVER, ALWAYS, WHEN_PROPOSED = range(3)  # whether a logged round is learned
 
 
 class Turn(NamedTuple):
@@ -136,11 +137,20 @@ class Recorded(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """A source: rounds from a log."""
+    """A source: a batch of logged rounds, and one learner that proposes in each and may learn what was logged."""
 
-    learners: Integers
-    probabilities: Array
+    learners: tuple[tuple[Kernel, ...], ...]  # as in `Fresh`, of one learner
+    memories: tuple[tuple[Kernel, ...], ...]
+    places: Integers
+    contexts: Array  # (rounds, actions, columns)
+    n_offered: Integers  # the first actions of a context are offered
+    actions: Integers  # the logged ones
     rewards: Array
+    weights: Array  # with which the logged rounds are learned
+    lessons: Integers  # which rounds are learned: NEVER, ALWAYS or WHEN_PROPOSED
+    proposed: Integers  # what the learner proposes in each round; filled by the loop
+    lane: int  # added to the lane of the learner's random stream
+    first: int  # number of the first round in the random stream
 
 
 class LateRewards(NamedTuple):

@@ -17,15 +17,18 @@ from equipoise.learner import Proposal
 from equipoise.learners._core.episodic import add_width
 from equipoise.selectors._core.evidence import KEEP, REPLAY, TEACH
 from equipoise.simulation.parts import (
+    ALWAYS,
     COLUMNS,
     GAP,
     REGRET,
     REWARD,
     SHARES,
+    WHEN_PROPOSED,
     Components,
     Fresh,
     Kernel,
     LateRewards,
+    Logged,
     Pair,
     Played,
     Progress,
@@ -196,6 +199,20 @@ def play_fresh(components: Components, run: Run, turn: Turn) -> Played:
     gap = best - means[action]
     record(source.problem, i, action, reward)
     return Played(reward, gap, proposal.regret)
+
+
+def play_logged(components: Components, run: Run, turn: Turn) -> Played:
+    """Let the learner propose in the next logged round, and teach it the logged action and reward."""
+    source: Logged = components.source
+    generator, n = run.stream.generator, turn.round - 1
+    actions = source.contexts[n][: source.n_offered[n]]
+    seek(run.stream, LEARNERS + source.lane, source.first + n)
+    proposal = decide(source, 0, source.memories, actions, generator)
+    source.proposed[n] = proposal.action
+    logged, lesson = source.actions[n], source.lessons[n]
+    if lesson == ALWAYS or (lesson == WHEN_PROPOSED and proposal.action == logged):
+        learn(source, 0, actions, logged, source.rewards[n], source.weights[n])
+    return Played(source.rewards[n], nan, proposal.regret)
 
 
 def ask_others(components: Components, run: Run, turn: Turn, actions: Array) -> None:

@@ -33,6 +33,16 @@ NESTED_SINCE_0_2 = frozenset(
 # Selectors that called the number of rounds their horizon until 0.2.
 ROUNDS_SINCE_0_2 = frozenset({"Corral", "EXP3", "StochasticCorral", "StochasticEXP3P", "TsallisCorral", "UCBC"})
 
+# Settings that selectors did not have in files of versions 1 and 2, with the values that are what they did then.
+SINCE_VERSION_3: dict[str, Config] = {
+    "BalancedElimination": {"trusted": None, "same_round": False},
+    "Corral": {"radius": "stitched"},
+    "StochasticCorral": {"radius": "stitched"},
+    "StochasticEXP3P": {"radius": "stitched"},
+    "TsallisCorral": {"radius": "stitched"},
+    "UCBC": {"radius": "stitched"},
+}
+
 
 def selector_state_0_1(class_name: str, config: Config, state: State) -> tuple[str, Config, State]:
     """A selector as saved by release 0.1; other classes are returned unchanged."""
@@ -140,3 +150,13 @@ def _member_0_2(name: str) -> Config:
         ("paused_until", "pause", "failing_decisions", "failing_lessons", "successes", "failures"), 0
     )
     return {"name": name, "suspended": False, "last_error": "", **counts}
+
+
+def version_2(kind: str, saved: Config) -> Config:
+    """A part or portfolio as in files of version 2: what was saved keeps the radius that it was saved with."""
+    return _with_settings(saved) if kind == "part" else {**saved, "selector": _with_settings(saved["selector"])}
+
+
+def _with_settings(part: Config) -> Config:
+    added = SINCE_VERSION_3.get(part["class"], {}) if part["ours"] else {}
+    return {**part, "config": {**added, **part["config"]}}

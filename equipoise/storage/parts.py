@@ -80,9 +80,11 @@ def read_part(path: str | Path, kind: str) -> Config:
     if version > VERSION:
         raise UnreadableFile(f"{path} has version {version}, but this release reads versions up to {VERSION}")
     saved: Config = content[kind]
-    if kind == "portfolio":
-        saved = migrations.portfolio_0_1(saved) if version == 1 else saved
-        saved = migrations.portfolio_0_2(saved) if version <= 2 else saved
+    if version == 1:
+        saved = migrations.portfolio_0_1(saved)
+    if version < 3:
+        saved = migrations.version_2(kind, saved)
+        saved = migrations.portfolio_0_2(saved) if kind == "portfolio" else saved
     return saved
 
 

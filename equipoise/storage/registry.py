@@ -46,7 +46,7 @@ def builtin_classes(kind: str) -> Mapping[str, type[Any]]:
     if kind not in KINDS:
         raise UnknownName("kind", kind, KINDS)
     classes: Mapping[str, type[Any]] = getattr(import_module(f"equipoise.{kind}"), kind.upper())
-    return classes
+    return {**classes, **import_module("equipoise.adapters").ADAPTERS} if kind == "learners" else classes
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from equipoise.errors import EquipoiseError
+from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
 
 Subject = TypeVar("Subject")
 Example = TypeVar("Example")
@@ -39,6 +39,19 @@ def run_checks(
             raise AssertionError(f"check {name!r} failed: {finding}") from error
         names.append(name)
     return names
+
+
+def without(
+    checks: Mapping[Callable[[Subject], None], Callable[[Example], bool]], exempt: Mapping[str, str]
+) -> dict[Callable[[Subject], None], Callable[[Example], bool]]:
+    """The checks but those that are exempt; every exemption must name a check and have a reason."""
+    names = {check.__name__.replace("_", " "): check for check in checks}
+    for name, reason in exempt.items():
+        if name not in names:
+            raise UnknownName("check", name, names)
+        if not reason:
+            raise InvalidArgument(f"exempt[{name!r}] is {reason!r}, but must be a reason")
+    return {check: checks[check] for name, check in names.items() if name not in exempt}
 
 
 def require_error(call: Callable[[], object], what: str) -> None:

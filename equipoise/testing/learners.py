@@ -11,7 +11,7 @@ contexts that are arrays are skipped if the learner has none, so a learner with 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import partial
 from math import inf, isnan, nan
@@ -23,7 +23,8 @@ import numpy as np
 from equipoise.features import Offers
 from equipoise.learner import ACCEPTS, PROVIDES, AdaptedLearner, Learner, accepts, can_be_restored, provides
 from equipoise.learners import Ball
-from equipoise.testing.checks import always, generator, require, require_error, run_checks, size_in_bytes
+from equipoise.testing.checks import always, generator, require, require_error, run_checks, size_in_bytes, without
+from equipoise.testing.comparing import require_plain, require_same_arrays
 from equipoise.testing.plays import (
     N_ROUNDS,
     STATES,
@@ -41,8 +42,6 @@ from equipoise.testing.plays import (
     play,
     random_actions,
     require_offered,
-    require_plain,
-    require_same_arrays,
     require_same_proposal,
     require_same_state,
     saved,
@@ -65,6 +64,9 @@ def check_learner(
     factory: Callable[[], Learner],
     context_source: ContextSource | None = None,
     outcome_source: OutcomeSource | None = None,
+    *,
+    exempt: Mapping[str, str] | None = None,
+    canonical: bool = True,
 ) -> list[str]:
     """Run all checks of a learner; raises an AssertionError that names the first check that fails, and why.
 
@@ -79,14 +81,19 @@ def check_learner(
         at most 1.
     outcome_source
         Returns what the learner learns from, given context, action and random generator; by default the action.
+    exempt
+        Names of checks that are not run, each with the reason; by default none.
+    canonical
+        Whether equal learners have equal states. If not, states are compared by what learners restored from them do.
 
     Returns
     -------
     list of str
         The names of the checks that were run.
     """
-    subject = Subject(factory, context_source or random_actions, outcome_source or (lambda _, action, __: action))
-    return run_checks(CHECKS, subject, lambda: Example(factory(), context_at(subject, 0)))
+    outcomes = outcome_source or (lambda _, action, __: action)
+    subject = Subject(factory, context_source or random_actions, outcomes, canonical)
+    return run_checks(without(CHECKS, exempt or {}), subject, lambda: Example(factory(), context_at(subject, 0)))
 
 
 def has_a_name_and_declares_only_known_words(subject: Subject) -> None:
@@ -152,7 +159,7 @@ def pmf_is_the_distribution_of_its_decisions(subject: Subject) -> None:
         before = saved(learner) if can_be_restored(learner) else {}
         probabilities = AdaptedLearner(learner).pmf(context)
         if before:
-            require_same_state(before, learner, "after pmf()")
+            require_same_state(subject, before, learner, "after pmf()")
         assert probabilities is not None  # as the check applies to learners that provide it
         if is_matrix(context) or isinstance(context, Offers):
             rows = len(context)
@@ -179,7 +186,7 @@ def probabilities_are_learned_or_refused(subject: Subject) -> None:
     for bad in (0.0, -0.5, 1.5, inf):
         require_error(partial(learn, probability=bad), f"an action of probability {bad}")
     if before:
-        require_same_state(before, learner, "after refusing probabilities")
+        require_same_state(subject, before, learner, "after refusing probabilities")
 
 
 def deciding_changes_nothing(subject: Subject) -> None:
@@ -188,7 +195,7 @@ def deciding_changes_nothing(subject: Subject) -> None:
     before = saved(learner)
     for t in range(5):
         decision_at(subject, learner, t)
-    require_same_state(before, learner, "after deciding")
+    require_same_state(subject, before, learner, "after deciding")
 
 
 def the_same_seed_gives_the_same_run(subject: Subject) -> None:
@@ -250,7 +257,7 @@ def state_survives_a_round_trip_in_mid_run(subject: Subject) -> None:
     require_same_arrays(snapshot, state, "of an earlier moment, while the learner went on,")
     for (_, expected), (_, seen) in zip(later, play(subject, successor, N_ROUNDS, 2 * N_ROUNDS), strict=True):
         require_same_proposal(expected, seen, "of the learner and of its restored copy")
-    require_same_state(saved(learner), successor, "of the restored copy at the end")
+    require_same_state(subject, saved(learner), successor, "of the restored copy at the end")
 
 
 def a_deep_copy_is_independent_and_goes_on_identically(subject: Subject) -> None:
@@ -272,7 +279,7 @@ def states_that_do_not_fit_are_refused(subject: Subject) -> None:
         require_error(partial(learner.restore, rest), f"a state without {name!r}")
         misfit = {**state, name: np.zeros((*array.shape, 2), array.dtype)}
         require_error(partial(learner.restore, misfit), f"a state whose {name!r} has another shape")
-    require_same_state(before, learner, "after refusing states")
+    require_same_state(subject, before, learner, "after refusing states")
 
 
 def bad_contexts_are_refused_and_change_nothing(subject: Subject) -> None:
@@ -284,7 +291,7 @@ def bad_contexts_are_refused_and_change_nothing(subject: Subject) -> None:
     for what, bad in [*corrupted, ("with one dimension", context[0]), ("without rows", context[:0])]:
         require_error(partial(AdaptedLearner(learner).decide, bad, generator(0)), f"deciding in a context {what}")
         require_error(partial(learner.learn, bad, action, 0.5), f"learning from a context {what}")
-    require_same_state(before, learner, "after refusing contexts")
+    require_same_state(subject, before, learner, "after refusing contexts")
 
 
 def bad_actions_are_refused_and_change_nothing(subject: Subject) -> None:
@@ -293,7 +300,7 @@ def bad_actions_are_refused_and_change_nothing(subject: Subject) -> None:
     before, context = saved(learner), context_at(subject, 0)
     for bad in (-1, len(context), None):
         require_error(partial(learner.learn, context, bad, 0.5), f"learning of action {bad}")
-    require_same_state(before, learner, "after refusing actions")
+    require_same_state(subject, before, learner, "after refusing actions")
 
 
 def bad_rewards_are_refused_and_change_nothing(subject: Subject) -> None:
@@ -305,7 +312,7 @@ def bad_rewards_are_refused_and_change_nothing(subject: Subject) -> None:
     learn: Callable[..., None] = learner.learn
     for bad in (*ABSURD, None, "1"):
         require_error(partial(learn, context, outcome, bad), f"a reward of {bad!r}")
-    require_same_state(before, learner, "after refusing rewards")
+    require_same_state(subject, before, learner, "after refusing rewards")
 
 
 def config_rebuilds_an_equal_learner(subject: Subject) -> None:

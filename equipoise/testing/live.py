@@ -15,7 +15,7 @@ from equipoise.bounds import Power
 from equipoise.errors import EquipoiseError
 from equipoise.selector import Selector
 from equipoise.testing.checks import generator, require, require_error
-from equipoise.testing.plays import require_same_arrays
+from equipoise.testing.comparing import require_same_arrays
 from equipoise.testing.simulated import (
     N_ROUNDS,
     Subject,

@@ -26,8 +26,8 @@ from equipoise.compatibility import NEEDS
 from equipoise.errors import EquipoiseError
 from equipoise.selector import Selector, traits_of
 from equipoise.testing.checks import ERRORS, always, generator, require, require_error, run_checks, size_in_bytes
+from equipoise.testing.comparing import require_plain, require_same_arrays
 from equipoise.testing.live import LIVE_CHECKS
-from equipoise.testing.plays import require_plain, require_same_arrays
 from equipoise.testing.simulated import (
     N_ROUNDS,
     Subject,

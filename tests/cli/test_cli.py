@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from equipoise import __version__
+from equipoise.adapters import ADAPTERS
 from equipoise.bounds import Power
 from equipoise.cli import main
 from equipoise.cli.app import parse_settings
@@ -236,9 +237,10 @@ def test_help_imports_nothing_slow() -> None:
 def test_list_shows_everything_registered(equipoise: Run, simulated: list[int]) -> None:
     code, out, err = equipoise("list")
     assert (code, err) == (0, "")
-    assert out.count("\n") == 4 + len(EXPERIMENTS) + len(LEARNERS) + len(SELECTORS) + len(PROBLEMS)
+    assert out.count("\n") == 4 + len(EXPERIMENTS) + len(LEARNERS) + len(ADAPTERS) + len(SELECTORS) + len(PROBLEMS)
     assert "made-up A made-up experiment (paper: Nowhere)" in " ".join(out.split())
-    for kind, registry in (("learners", LEARNERS), ("selectors", SELECTORS), ("problems", PROBLEMS)):
+    learners = {**LEARNERS, **ADAPTERS}
+    for kind, registry in (("learners", learners), ("selectors", SELECTORS), ("problems", PROBLEMS)):
         code, out, err = equipoise("list", kind)
         assert (code, err) == (0, "")
         lines = out.splitlines()
@@ -250,7 +252,7 @@ def test_verify_accepts_a_run_and_its_file(equipoise: Run, tmp_path: Path) -> No
     finished_run(tmp_path / "run")
     for path in ("run", "run/eliminations.jsonl"):
         expected = (
-            "run/eliminations.jsonl: verified all 3 eliminations: digests match, and the recomputed inequalities hold\n"
+            "run/eliminations.jsonl: verified all 3 records: digests match, and the recomputed inequalities hold\n"
         )
         assert equipoise("verify", path) == (0, expected, "")
 

@@ -18,10 +18,11 @@ from equipoise.cli import main
 from equipoise.confidence import radius_sum
 from equipoise.lab.audit import command, report, subjects
 from equipoise.lab.audit.claims import CLAIMS, Finding, Seen, binomial_interval, findings
-from equipoise.lab.audit.controls import CONTROLS
-from equipoise.lab.audit.judging import evaluate
+from equipoise.lab.audit.controls import CONTROLS, Control
+from equipoise.lab.audit.judging import evaluate, run_and_evaluate
 from equipoise.lab.audit.lemmas import LEMMAS
 from equipoise.lab.audit.pools import FAMILIES, GAP, make_pool
+from equipoise.lab.audit.sharp import SHARP
 from equipoise.lab.audit.subjects import Task
 from equipoise.lab.experiments import EXPERIMENTS
 from equipoise.learner import Proposal
@@ -214,12 +215,15 @@ def test_quick_audit_passes_and_every_control_is_caught(quick: Path) -> None:
     found = json.loads((quick / "audit.json").read_text())
     assert found["passed"] and found["quick"]
     caught = {row["control"]: set(row["caught_by"]) for row in found["controls"]}
+    assert set(caught) == set(CONTROLS) and len(CONTROLS) >= 8
+    assert all(row["must_be_caught_by"] in row["caught_by"] for row in found["controls"])
     assert caught["radius too narrow"] >= {"radius"}
     assert caught["bound halved"] >= {"declared", "eliminated"}
     assert caught["units mixed up"] >= {"general", "closed form", "gap plays"}
     assert caught["context leaked"] >= {"radius", "eliminated", "certificate"}
     assert {row["claim"] for row in found["findings"]} <= set(CLAIMS)
     assert all(row["holds"] and row["share_low"] <= row["delta"] for row in found["findings"])
+    assert all(row["can_fail"] == (row["runs"] > 0) for row in found["findings"])
     assert {row["late"] for row in found["certified_over_true"]} == {True, False}
     assert all(row["ratio"] > 1 for row in found["certified_over_true"])
 
@@ -243,12 +247,12 @@ def test_audit_without_a_caught_control_fails_with_code_1(
     def harmless(seed: int, rounds: int) -> Iterator[Seen]:
         yield Seen("radius", 1.0, 0.5, False)
 
-    monkeypatch.setitem(CONTROLS, "harmless", harmless)
+    monkeypatch.setitem(CONTROLS, "harmless", Control(harmless, "radius"))
     monkeypatch.setattr(command, "tasks", lambda quick: [*lemma_tasks(), Task("control", "harmless", "", 10, 5)])
     with pytest.raises(SystemExit) as stopped:
         main(["audit", "--jobs", "1", "--out", str(tmp_path)])
     assert stopped.value.code == 1
-    assert "harmless: NOT CAUGHT" in capsys.readouterr().out
+    assert "harmless: NOT CAUGHT by radius" in capsys.readouterr().out
 
 
 def test_audit_with_a_violated_claim_fails_with_code_1_and_names_it(
@@ -280,5 +284,49 @@ def test_a_full_audit_has_every_experiment_family_lemma_and_control() -> None:
     assert {task.name for task in listed if task.kind == "scheduled"} == set(FAMILIES)
     for name in EXPERIMENTS:
         runs = sum(task.runs for task in listed if task.name == name)
-        assert runs >= (100 if name in subjects.EPISODIC else 1000), name
-    assert all(task.runs >= 100 for task in listed if task.kind != "experiment")
+        assert runs >= (100 if name in (*subjects.EPISODIC, "ball") else 1000), name
+    assert {task.name for task in listed if task.kind == "sharp"} == {"epoch balancing", "adversarial elimination"}
+    assert {task.name for task in listed if task.kind == "in order"} == {"zeros come late", "overlapping episodes"}
+    assert {task.name for task in listed if task.kind == "control"} == set(CONTROLS)
+    assert all(task.runs >= 20 for task in listed)
+
+
+def test_only_runs_in_which_a_claim_could_fail_are_counted() -> None:
+    """25 of the 34 closed forms of experiments predicted at least w T and were counted as checks."""
+    rows = [Seen("general", 10.0, 5.0, False), Seen("general", 99.0, 6.0, False, False)]
+    rows += [Seen("closed form", 99.0, 5.0, False, False)] * 3
+    general, closed = findings("a subject", rows, 0.05)
+    assert (general.runs, general.vacuous, general.predicted, general.can_fail) == (1, 1, 10.0, True)
+    assert (closed.runs, closed.vacuous, closed.predicted, closed.can_fail) == (0, 3, 99.0, False)
+    audit = command.Audit((subjects.Outcome(Task("lemma", "a", "", 1, 2), [general, closed], []),), quick=True)
+    assert audit.checked == [general] and audit.passed
+    assert report.describe_outcome(audit).startswith("All 1 findings agree")
+    assert [row[4] for row in map(report.cells, audit.findings)] == ["in 1 of 2 runs", "no"]
+    assert report.cells(closed)[-1] == "not checked"
+    assert [row[0] for row in report.summary_rows(audit)] == ["general"]
+
+
+@pytest.mark.compiled
+def test_claims_that_predict_the_trivial_cannot_fail() -> None:
+    """In few rounds the bounds and radii of a run are above w T, and nothing could violate its claims; later some
+    could. That a violation counts whatever is said about it keeps a wrong answer from hiding one."""
+    answers = {}
+    for rounds in (5, 3000):
+        pool = make_pool("n^(1/2)", gap=True)
+        tapes = Tapes(pool.problem, pool.learners, np.array([rounds]), seed=1)
+        _, rows = run_and_evaluate(tapes, pool.selector, pool.problem.optimum, declared=pool.declared, gaps=pool.gaps)
+        answers[rounds] = {row.claim: row.can_fail for row in rows}
+    always = {"balancing"}
+    assert not any(can for claim, can in answers[5].items() if claim not in always | {"declared"})
+    assert all(answers[3000].values())
+    hidden = findings("a subject", [Seen("radius", 1.0, 2.0, True, False)], 0.0)
+    assert (hidden[0].runs, hidden[0].violations) == (1, 1)
+
+
+def test_sharp_settings_see_what_the_learners_of_the_experiments_hide() -> None:
+    """With the radius of Algorithm 3 removed, 120 runs with OFUL had no violation. Deterministic, by the seeds."""
+    removed = [row for seed in range(10) for row in CONTROLS["radius of Algorithm 3 removed"].simulate(seed, 300)]
+    assert sum(row.violated for row in removed if row.claim == "epochs") >= 8
+    valid = [row for name in SHARP for seed in range(5) for row in SHARP[name](seed, 300)]
+    assert not any(row.violated for row in valid)
+    assert all(row.can_fail for row in valid if row.claim in ("epochs", "certificate"))

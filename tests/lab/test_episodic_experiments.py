@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from equipoise.bounds import LinearSqrt
 from equipoise.errors import InvalidArgument
 from equipoise.lab.experiments import EXPERIMENTS
+from equipoise.lab.experiments.misspecification import error_grid
 from equipoise.lab.runs.runner import run
 from tools.pages.experiments import write_page
 from tools.pages.findings import findings
@@ -68,7 +70,7 @@ def test_simulations_say_what_no_learner_is_told() -> None:
     setup = linear.set_up(linear.defaults, 0)
     assert setup.facts() == {"d*": 8} and setup.well_specified is not None
     assert setup.well_specified() == [False, False, True, True]
-    for instance, wrong in (("exactly linear", 0), ("nearly linear", 3), ("far from linear", 5)):
+    for instance, wrong in (("exactly linear", 0), ("nearly linear", 5), ("far from linear", 7)):
         setup = bellman.set_up(bellman.defaults, 0, instance)
         assert setup.well_specified is not None and setup.well_specified().count(False) == wrong
     few = {**bellman.defaults, "learner": "eleanor", "n_learners": 2}
@@ -89,3 +91,18 @@ def test_each_instance_is_priced_by_the_width_of_its_own_returns(tmp_path: Path)
         width = dict(zip(experiment.instances, widths, strict=True))[row["instance"]]
         floor = max(learner[row["instance"]], 0.25 * width * 2000**0.5)
         assert row["price_mean"] == pytest.approx(row["regret_mean"] / floor)
+
+
+def test_bellman_error_has_the_papers_ladder_and_a_bound_of_its_own_learner() -> None:
+    """It had 6 learners and, for LSVI-UCB, the slope H sqrt(d) eps of ELEANOR: 3 at eps = 1/2, where theorem 3.2 of Jin
+    et al. has the order H^2 d eps = 18."""
+    experiment = EXPERIMENTS["bellman-error"]
+    setup = experiment.set_up(experiment.defaults, 0, "nearly linear")
+    assert len(setup.learners) == len(error_grid(100_000, 4)) == 8
+    selector: Any = setup.selectors["balanced-paper"]
+    bounds = selector.bounds
+    assert [bound.slope for bound in bounds] == pytest.approx([bounds[0].slope / 2**i for i in range(8)])
+    assert bounds[0].slope > 18 and len({bound.coefficient for bound in bounds}) == 1
+    few = experiment.set_up({**experiment.defaults, "learner": "eleanor", "n_learners": 2}, 0, "nearly linear")
+    selector = few.selectors["balanced-paper"]
+    assert selector.bounds[0] == LinearSqrt(3.0, 12.0)

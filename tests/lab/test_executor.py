@@ -144,6 +144,33 @@ def test_a_process_that_ends_before_its_task_is_one_line() -> None:
         list(found)
 
 
+def vanish_once(path: Path, report: Report) -> str:
+    report(path.name, 0.5)
+    if path.name == "b" and not path.exists():
+        path.touch()
+        os._exit(1)
+    report(path.name, 0.5)
+    return path.name
+
+
+def test_tasks_of_a_lost_process_start_again_and_count_once(tmp_path: Path) -> None:
+    amounts: list[float] = []
+    paths = [tmp_path / name for name in "abcd"]
+    with run_tasks(vanish_once, paths, jobs=2, report=lambda what, amount: amounts.append(amount)) as found:
+        assert dict(found) == {path: path.name for path in paths}
+    assert (tmp_path / "b").exists()
+    assert sum(amounts) == pytest.approx(len(paths))
+
+
+def test_executor_is_used_alone() -> None:
+    with ThreadPoolExecutor(1) as threads:
+        assert checked_jobs(None, threads) is threads
+        with pytest.raises(InvalidArgument, match="jobs is 2, but must not be given together with executor"):
+            checked_jobs(2, threads)
+    with pytest.raises(InvalidArgument, match="executor is 'ray', but must be an Executor"):
+        checked_jobs(None, "ray")  # type: ignore[arg-type]
+
+
 def test_number_of_jobs() -> None:
     assert checked_jobs(None) == (os.cpu_count() or 1)
     assert checked_jobs(3) == 3

@@ -32,7 +32,7 @@ def test_norm_bounds_and_decisions_are_those_of_the_naive_reference(arms: int) -
         theta, inverse = np.linalg.solve(sigma, rows.T @ rewards), np.linalg.inv(sigma)
         beta = noise * sqrt(np.linalg.slogdet(sigma)[1] + 2 * log(2**epoch / delta)) + sqrt(arms + bound**2)
         half_widths = beta * np.sqrt(np.einsum("ki,ij,kj->k", offered, inverse, offered))
-        action, lower, regret, probability, greedy, value = learner.decide(actions)
+        action, lower, regret, probability, greedy, value, _ = learner.decide(actions)
         assert action == int(np.argmax(offered @ theta + half_widths))
         assert lower == pytest.approx(np.clip(offered[action] @ theta - half_widths[action], 0.0, 1.0), abs=1e-9)
         assert regret == pytest.approx(min(2 * half_widths[action], 1.0))

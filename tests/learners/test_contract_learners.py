@@ -5,6 +5,7 @@ import importlib
 import inspect
 import pkgutil
 from copy import copy
+from itertools import count
 from math import isnan, nan
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import equipoise.learners
+from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.learner import Proposal
 from equipoise.learners import (
     LEARNERS,
@@ -22,6 +24,7 @@ from equipoise.learners import (
 )
 from equipoise.settings import configurable, setting
 from equipoise.testing import check_learner
+from equipoise.testing.comparing import first_difference
 from equipoise.testing.learners import CHECKS
 from equipoise.testing.plays import ContextSource, random_actions
 from tests.episodes import random_trajectory, start_state
@@ -234,8 +237,8 @@ class OverwritesTheContext(Sound):
 
 
 class RemembersEverything(Sound):
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
         self.rewards: list[float] = []
 
     def learn(self, context, action, reward, weight=1.0, **probability):
@@ -307,6 +310,47 @@ class MisstatesASetting(Sound):
 class HasConfigThatIsNoData(Sound):
     def config(self):
         return {"arms": self.arms, "noise": np.float32(0.2)}
+
+
+def test_exempt_checks_are_not_run_and_need_a_reason() -> None:
+    grows = {"memory does not grow with rounds": "it is a log of all rewards"}
+    names = check_learner(RemembersEverything, exempt=grows)
+    assert len(names) == len(CHECKS) - 1 and not set(names) & set(grows)
+    with pytest.raises(UnknownName, match="check 'memory' is unknown; did you mean"):
+        check_learner(Sound, exempt={"memory": "why"})
+    with pytest.raises(InvalidArgument, match=r"but must be a reason$"):
+        check_learner(Sound, exempt={"memory does not grow with rounds": ""})
+
+
+class HasAStateThatIsNotCanonical(Sound):
+    """Its state carries a number that differs from call to call and means nothing."""
+
+    calls = count()
+
+    def state(self):
+        return {**super().state(), "stamp": np.array([next(self.calls)])}
+
+
+class ForgetsWithoutACanonicalState(HasAStateThatIsNotCanonical):
+    def restore(self, state):
+        super().restore({**state, "mean_uppers": self.memory.mean_uppers})
+
+
+def test_states_that_are_not_canonical_are_compared_by_behavior() -> None:
+    with pytest.raises(AssertionError, match=r"check 'deciding changes nothing' failed: state 'stamp' after deciding"):
+        check_learner(HasAStateThatIsNotCanonical)
+    names = check_learner(HasAStateThatIsNotCanonical, canonical=False)
+    assert len(names) == len(CHECKS)
+    with pytest.raises(AssertionError, match=r"check '(deciding changes nothing|state survives.*)' failed: proposals"):
+        check_learner(ForgetsWithoutACanonicalState, canonical=False)
+
+
+def test_the_first_differing_place_is_named() -> None:
+    seen, expected = np.zeros((50, 60)), np.zeros((50, 60))
+    seen[7, 3:5] = 2.5
+    assert first_difference(expected, seen) == "np.float64(2.5) at [7, 3], not np.float64(0.0) (2 of 3000 differ)"
+    assert first_difference(np.array([np.nan]), np.array([np.nan])) == ""
+    assert first_difference(np.zeros(2), np.zeros(3)) == "float64 of shape (3,), not float64 of shape (2,)"
 
 
 OFFENDERS = {

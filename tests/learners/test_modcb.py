@@ -53,7 +53,7 @@ def play(learner: ModCB, theta: Array, rounds: int, seed: int) -> list[tuple[Arr
     rng, log_ = np.random.default_rng(seed), []
     for _ in range(rounds):
         actions = offered(rng, 4)
-        action, _, _, probability, _, _ = learner.decide(actions, rng)
+        action, _, _, probability, _, _, _ = learner.decide(actions, rng)
         reward = float(rng.random() < mean_reward(theta, actions[action]))
         learner.learn(actions, action, reward)
         log_.append((actions, action, reward, probability))

@@ -14,7 +14,7 @@ from equipoise.bounds import Observed, Power
 from equipoise.certificates import AnyElimination
 from equipoise.learners import OFUL, UCB, EpsilonGreedy
 from equipoise.selectors import EXP3, UCB1, BalancedElimination, Corral, RealizedBalancing, StochasticCorral
-from tests.recorders import joint, number, numbers
+from tests.recorders import joint, number, numbers, player
 
 N_ACTIONS, N_FEATURES = 4, 3
 PORTFOLIOS = {
@@ -29,7 +29,7 @@ PORTFOLIOS = {
 }
 
 
-def play(portfolio: Portfolio, start: int, stop: int) -> list[tuple[int, int, float]]:
+def play(portfolio: Portfolio, start: int, stop: int) -> list[tuple[int | None, int, float]]:
     """Rounds with rewards that come up to 7 rounds late; contexts and rewards depend on the round alone."""
     decisions = []
     for t in range(start, stop):
@@ -68,7 +68,7 @@ def test_a_copy_is_independent_and_goes_on_identically(name: str, how: str) -> N
     assert str(portfolio.standing()) == str(copied.standing())
 
 
-def go_on(portfolio: Portfolio) -> list[tuple[int, int, float]]:
+def go_on(portfolio: Portfolio) -> list[tuple[int | None, int, float]]:
     return play(portfolio, 100, 200)
 
 
@@ -94,6 +94,6 @@ def test_copies_do_not_call_those_who_listen_to_the_original() -> None:
     copied = copy.deepcopy(portfolio)
     for _ in range(2000):
         decision = copied.decide(np.eye(2))
-        copied.learn(decision, float(decision.learner))
+        copied.learn(decision, float(player(decision)))
     assert copied.selector.active == (1,)
     assert heard == []

@@ -6,10 +6,14 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from equipoise import Certificate, Portfolio, Standing
 from equipoise.bounds import Observed, Power
+from equipoise.certificates.wording import confidence_text
 from equipoise.learner import unique_names
 from equipoise.learners import OFUL, Constant
 from equipoise.selectors import (
@@ -21,6 +25,7 @@ from equipoise.selectors import (
     RealizedBalancing,
     Uniform,
 )
+from tests.recorders import player
 
 WITHOUT_BOUNDS: list[Any] = [RealizedBalancing, UCB1, D3RB, ED2RB, Uniform]
 
@@ -29,7 +34,7 @@ def played(selector: Any, rounds: int = 200, means: tuple[float, float] = (0.2, 
     portfolio = Portfolio([Constant(0), Constant(0)], selector)
     for _ in range(rounds):
         decision = portfolio.decide(None)
-        portfolio.learn(decision, means[decision.learner])
+        portfolio.learn(decision, means[player(decision)])
     return portfolio
 
 
@@ -51,12 +56,32 @@ def test_what_rests_on_bounds_says_so() -> None:
 def test_under_adversarial_contexts_the_presumption_is_that_of_the_classes() -> None:
     learners = [OFUL(2), OFUL(3)]
     certificate = Portfolio(learners, EpochBalancing.for_learners(learners)).certificate()
-    assert ", if some active learner is well specified, the best expected reward, averaged" in certificate.describe()
-    assert (
-        replace(certificate, consistent=False)
-        .describe()
-        .endswith("all active learners are misspecified: the rewards contradict them.")
+    names = ["two", "three"]
+    assert certificate.describe(names).startswith(
+        "With confidence 0.94, if the class of three contains the true model, the best expected reward, averaged"
     )
+    assert replace(certificate, consistent=False).describe(names) == (
+        "With confidence 0.94, the class of three, which contains all others, lacks the true model: the rewards "
+        "contradict it."
+    )
+
+
+def test_an_adversarial_certificate_presumes_the_last_class_and_says_so() -> None:
+    """Action (0, 0) pays 1 and (0, 1) pays 0. No linear model of two features has that: the certificate of OFUL(1) and
+    OFUL(2) is below the true regret, although OFUL(1), which sees two equal actions and takes the first, has none."""
+    learners = [OFUL(1), OFUL(2)]
+    portfolio = Portfolio(learners, EpochBalancing.for_learners(learners))
+    offers, regret = np.array([[0.0, 0.0], [0.0, 1.0]]), {"OFUL(d=1)": 0.0, "OFUL(d=2)": 0.0}
+    for _ in range(400):
+        decision = portfolio.decide(offers)
+        regret[str(decision.learner_name)] += float(decision.action)
+        portfolio.learn(decision, 1.0 - float(decision.action))
+    certificate = portfolio.certificate()
+    assert certificate.regret_upper < sum(regret.values())
+    assert regret["OFUL(d=1)"] == 0.0 and 0 in portfolio.selector.active
+    assert certificate.presumed == 1
+    assert "if the class of OFUL(d=2) contains the true model" in portfolio.describe()
+    assert "some active learner" not in portfolio.describe()
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 5, 30, 200])
@@ -110,14 +135,40 @@ def test_a_certificate_in_sentences() -> None:
     assert replace(CERTIFICATE, consistent=False, assumes_bounds=True).describe() == (
         "With confidence 0.95, the bounds of all active learners are false: the rewards contradict them."
     )
-    assert replace(CERTIFICATE, learners_delta=0.95).describe() == (
-        "No statement: the failure probabilities of selector and learners add up to 1 or more (0.05 + 0.95)."
+    trusting = replace(CERTIFICATE, assumes_bounds=True, presumed=0)
+    assert replace(trusting, learners_delta=0.95).describe(["a"]) == (
+        "No statement: the failure probabilities of the selector and of a add up to 1 or more (0.05 + 0.95)."
+    )
+    assert trusting.describe(["a"]).startswith("With confidence 0.95, if the bound of a holds, the best expected")
+    assert (
+        replace(trusting, learners_delta=0.01)
+        .describe()
+        .startswith("With confidence 0.94, as the bound of learner 0 is trusted, the best expected")
+    )
+    assert replace(trusting, consistent=False).describe(["a"]) == (
+        "With confidence 0.95, the bound of a is false: the rewards contradict it."
     )
 
 
-def test_learners_own_failure_probabilities_lower_the_confidence() -> None:
-    portfolio = Portfolio([OFUL(2, delta=0.01), OFUL(3, delta=0.01)], BalancedElimination([Observed()] * 2))
-    assert portfolio.describe().startswith("With confidence 0.93, if the bound")
+def test_a_statement_that_presumes_a_bound_subtracts_nothing_for_it() -> None:
+    """A hundred learners once gave "With confidence -0.05"."""
+    learners = [OFUL(2, delta=0.01) for _ in range(100)]
+    text = Portfolio(learners, BalancedElimination([Observed()] * 100)).describe()
+    assert text.startswith("With confidence 0.95, if the bound of some active learner holds")
+    trusting = Portfolio(learners, BalancedElimination([Observed()] * 100, trusted=7)).describe()
+    assert trusting.startswith("With confidence 0.94, as the bound of OFUL(d=2) (8) is trusted")
+
+
+@pytest.mark.parametrize(("failure", "text"), [(0.05, "0.95"), (0.00004, "0.99996"), (0.5, "0.5"), (1e-9, "1 − 1e-09")])
+def test_a_confidence_is_never_rounded_up_to_certainty(failure: float, text: str) -> None:
+    assert confidence_text(failure) == text
+
+
+@given(st.floats(1e-6, 1.0, exclude_max=True))
+def test_a_stated_confidence_is_at_most_the_proved_one(failure: float) -> None:
+    stated = float(confidence_text(failure))
+    assert 0.0 <= stated <= 1 - failure + 1e-9
+    assert stated >= 1 - failure - max(1e-4, failure)
 
 
 def test_equal_names_are_told_apart() -> None:

@@ -149,13 +149,17 @@ def test_records_of_epochs_are_verified() -> None:
     assert "if all active classes contained the rewards" in portfolio.explain("OFUL(d=1)")
 
 
-def test_eliminations_of_learners_that_joined_later_are_left_out_of_records(caplog: pytest.LogCaptureFixture) -> None:
+def test_records_of_learners_that_joined_later_and_of_pairs_are_verified(tmp_path: Path) -> None:
     portfolio = Portfolio([Constant(0), Constant(1)], BalancedElimination([Power(0.1), Power(0.1)]))
     portfolio.add_learner(Constant(2), bound=Power(0.1))
     for _ in range(3_000):
         decision = portfolio.decide(None)
         portfolio.learn(decision, (0.5, 0.9, 0.1)[decision.action])
-    eliminated = {each.learner.index for each in portfolio.selector.eliminations}
-    assert 2 in eliminated
-    assert 2 not in {record["learner"]["index"] for record in portfolio.records()}
-    assert any("the elimination of Constant(2) is left out" in text for text in caplog.messages)
+    pairs = [("Constant(0)", "Constant(1)"), ("Constant(1)", "Constant(2)")]
+    records = portfolio.records(tmp_path / "records.jsonl", pairs=pairs)
+    assert 2 in {each.learner.index for each in portfolio.selector.eliminations}
+    assert len(records) == len(portfolio.selector.eliminations) + len(pairs)
+    assert verify_file(tmp_path / "records.jsonl") == (len(records), [])
+    with pytest.raises(UnknownName):
+        portfolio.records(tmp_path / "none.jsonl", pairs=[("Constant(0)", "nobody")])
+    assert not (tmp_path / "none.jsonl").exists()

@@ -178,7 +178,7 @@ def test_old_integer_ids_are_accepted_for_open_tickets_only() -> None:
     ticket.id = 1  # as loaded from a file of release 0.2
     portfolio._open[1] = ticket
     portfolio._ids._last_integer = 3
-    portfolio.learn(np.int64(1), 0.5)
+    portfolio.learn(np.int64(1), 0.5)  # type: ignore[arg-type]  # as read from a table
     for id_, kind in ((1, DuplicateReward), (3, DuplicateReward), (4, UnknownDecision)):
         with pytest.raises(kind):
             portfolio.learn(id_, 0.5)

@@ -295,14 +295,16 @@ def test_regret_may_come_with_the_reward() -> None:
     assert learners[0].rewards == [0.5]
 
 
-def test_the_certificate_adds_the_claims_of_the_learners_whose_bounds_are_their_own() -> None:
+def test_the_certificate_counts_the_failure_probability_of_the_trusted_learner_only() -> None:
+    """What presumes a bound subtracts nothing for it; a trusted bound that the learner itself claims has its delta."""
     learners = [OFUL(2, delta=0.01), OFUL(2, delta=0.03), OFUL(2, delta=0.05)]
-    selector = BalancedElimination([Observed(), Power(1.0), Observed()], delta=0.1)
-    certificate = Portfolio(learners, selector).certificate()
-    assert isinstance(certificate, Certificate)
-    assert certificate.delta == 0.1
-    assert certificate.learners_delta == pytest.approx(0.06)
-    assert selector.certificate().learners_delta == 0.0
+    bounds: list[Any] = [Observed(), Power(1.0), Observed()]
+    for trusted, learners_delta in ((None, 0.0), (0, 0.01), (1, 0.0), (2, 0.05)):
+        selector = BalancedElimination(bounds, delta=0.1, trusted=trusted)
+        certificate = Portfolio(learners, selector).certificate()
+        assert isinstance(certificate, Certificate)
+        assert (certificate.delta, certificate.learners_delta, certificate.presumed) == (0.1, learners_delta, trusted)
+        assert selector.certificate().learners_delta == 0.0
     assert Portfolio([UCB(2), UCB(2)], BalancedElimination([Power(1.0)] * 2)).certificate().learners_delta == 0.0
 
 

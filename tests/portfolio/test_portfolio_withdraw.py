@@ -13,7 +13,7 @@ from equipoise.errors import InvalidArgument, UnknownDecision
 from equipoise.learners import Constant
 from equipoise.learners._core.trajectory import Trajectory
 from equipoise.selectors import BalancedElimination
-from tests.recorders import nth, number, recorders, rewards_of, saved
+from tests.recorders import nth, number, player, recorders, rewards_of, saved
 
 EVENTS = st.lists(
     st.tuples(st.sampled_from(["decide"] * 3 + ["learn"] * 2 + ["withdraw"]), st.integers(0, 99)), max_size=60
@@ -118,7 +118,7 @@ def test_an_elimination_that_waited_for_the_withdrawn_round_is_announced() -> No
     assert held.learner == 0
     for _ in range(600):
         decision = portfolio.decide(None)
-        portfolio.learn(decision, float(decision.learner))
+        portfolio.learn(decision, float(player(decision)))
     assert announced == []
     portfolio.withdraw(held)
     assert [elimination.learner.index for elimination in announced] == [0]

@@ -20,6 +20,7 @@ from equipoise.selectors._core.nested import Params
 from equipoise.simulation.compiler import compiled
 from equipoise.simulation.joint import run_jointly
 from tests.nested_pools import DIMS, bandit, classes_of, common_bounds, learners
+from tests.recorders import player
 
 FALSE_ALARM = 1e-6  # probability that a true claim is rejected, were it false in exactly the promised share of runs
 
@@ -152,7 +153,7 @@ def test_the_bounds_given_to_algorithm_1_are_true_when_it_drops_well_specified_l
         seek(stream, CONTEXTS, t)
         context = problem.observe(stream.generator)
         decision = portfolio.decide(context)
-        i = decision.learner
+        i = player(decision)
         plays[i] += 1
         regrets[i] += problem.gap(context, decision.action)
         assert i < 2 or regrets[i] <= 4 * math.sqrt(plays[i])

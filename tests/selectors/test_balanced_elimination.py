@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from equipoise import Elimination
 from equipoise.bounds import Bound, Custom, LinearSqrt, Observed, Power, SqrtLog
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownDecision
 from equipoise.learner import Proposal
@@ -68,7 +69,7 @@ class Run:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        self.selector = BalancedElimination(setting.bounds, **setting.options)
+        self.selector = BalancedElimination(setting.bounds, radius="stitched", **setting.options)
         self.reference = Reference(setting.bounds, **setting.options)
         self.open: list[tuple[Choice, Round]] = []
 
@@ -212,14 +213,14 @@ def test_the_round_of_an_elimination_can_be_computed_by_hand() -> None:
     delta = 0.05, M = 2: alpha = 0.05/6, 0.72 ln(5.2/alpha) = 4.634, v = 1/2. D(n)/n = sqrt(1.445 (ln ln 2n + 4.634)/n)
     is 0.5010 at n = 35 and 0.4943 at n = 36. Learner 1 goes once D(n_0)/n_0 + D(n_1)/n_1 < 1: not in round 70
     (35 and 35 plays: 1.0021), but in round 71 (36 and 35 plays: 0.9953)."""
-    selector = BalancedElimination([Power(1e-9), Power(1e-9)], delta=0.05)
+    selector = BalancedElimination([Power(1e-9), Power(1e-9)], delta=0.05, radius="stitched")
     for t in range(1, 72):
         assert selector.active == (0, 1)
         choice = selector.choose()
         assert choice.learner == (t - 1) % 2
         selector.credit(choice, 1.0 - choice.learner)
     (elimination,) = selector.eliminations
-    assert elimination.round == 71
+    assert elimination.round == 71 and isinstance(elimination, Elimination)
     assert (elimination.learner.index, elimination.learner.plays, elimination.learner.reward_sum) == (1, 35, 0.0)
     assert (elimination.witness.index, elimination.witness.plays, elimination.witness.reward_sum) == (0, 36, 36.0)
     assert f"{elimination.learner.radius / 35:.4f} {elimination.witness.radius / 36:.4f}" == "0.5010 0.4943"
@@ -268,7 +269,7 @@ def test_a_restored_selector_continues_bit_by_bit(
     for event, number in before:
         run.apply(event, number)
         twin.apply(event, number)
-    twin.selector = BalancedElimination(setting.bounds, **setting.options)
+    twin.selector = BalancedElimination(setting.bounds, radius="stitched", **setting.options)
     twin.selector.restore({name: array.copy() for name, array in run.selector.state().items()})
     for event, number in [("check", 0), *after]:
         run.apply(event, number)

@@ -106,17 +106,17 @@ class AsksForTheContext(Sound):
 
 
 class ChoosesOnlyOnceSomethingIsBooked(Sound):
-    def choose(self, rng=None):
+    def choose(self, rng=None, available=None):
         if self.standing()[0].plays > 0 and self.standing()[0].pending == self.standing()[0].plays:
             raise RuntimeError("no rewards yet")
-        return super().choose(rng)
+        return super().choose(rng, available)
 
 
 class NumbersPlaysByRound(Sound):
     """Tickets count the rounds of all learners."""
 
-    def choose(self, rng=None):
-        choice = super().choose(rng)
+    def choose(self, rng=None, available=None):
+        choice = super().choose(rng, available)
         return choice._replace(play=sum(row.plays for row in self.standing()))
 
     def ticket(self, choice):
@@ -132,8 +132,8 @@ class NumbersPlaysByRound(Sound):
 
 
 class ClaimsAnImpossibleProbability(Sound):
-    def choose(self, rng=None):
-        return super().choose(rng)._replace(probability=0.0)
+    def choose(self, rng=None, available=None):
+        return super().choose(rng, available)._replace(probability=0.0)
 
 
 class NeverPlaysTheLast(Sound):

@@ -16,6 +16,7 @@ from equipoise.learners import Constant
 from equipoise.problems import KArmedBandit
 from equipoise.selectors import RealizedBalancing
 from equipoise.simulation.tapes import Tapes, run_on_tapes
+from tests.radii import mixture_radius
 
 STEPS = 16  # rewards are multiples of 1/16 of the range
 EVENTS = st.tuples(st.sampled_from(["choose"] * 3 + ["credit"] * 3 + ["withdraw"]), st.integers(0, 255))
@@ -57,8 +58,7 @@ class Reference:
         for i in range(self.n_learners):
             rewards = self.resolved(i)
             for n in range(lengths_before[i] + 1, len(rewards) + 1):
-                bracket = math.log(math.log(2 * n)) + 0.72 * math.log(5.2 / self.alpha)
-                radius = 1.7 * math.sqrt(self.width**2 / 4 * n * bracket)
+                radius = mixture_radius(n, self.width**2 / 4, self.alpha)
                 self.best_lower = max(self.best_lower, (math.fsum(rewards[:n]) - radius) / n)
 
     def deviation(self, rewards: list[list[float]]) -> float:
@@ -250,8 +250,7 @@ def test_candidate_bounds_are_tested_as_in_algorithm_1() -> None:
     assert selector.active == (1,)
     assert selector.shares == 3 and selector.alpha == 0.05 / (3 * (2 + 1))
     for side, variance in ((proof.witness, 0.25), (proof.learner, 0.5)):
-        bracket = math.log(math.log(2 * side.plays)) + 0.72 * math.log(5.2 / selector.alpha)
-        assert side.radius == pytest.approx(1.7 * math.sqrt(variance * side.plays * bracket), rel=1e-12)
+        assert side.radius == pytest.approx(mixture_radius(side.plays, variance, selector.alpha), rel=1e-12)
     assert proof.learner.mean_upper < proof.witness.mean_lower
 
 

@@ -170,10 +170,14 @@ def broken_runs(
     counts = np.zeros(len(CLAIMS), np.int64)
     selector = selector_for(environment, radius_scale)
     for seed in range(RUNS):
-        params, state = selector.to_arrays()
+        params, state = arrays_of(selector)
         _, broken = play_rounds(params, state, *start(environment), draw(environment, seed, ROUNDS), late, in_order)
         counts += broken
     return [int(count) for count in counts]
+
+
+def arrays_of(selector: BalancedElimination) -> tuple[Any, Any]:
+    return selector.to_arrays()
 
 
 def holds(n_broken: int) -> bool:
@@ -190,7 +194,7 @@ def test_compiled_runs_equal_those_of_the_public_class(name: str, late: int) -> 
     """Choices and state bit by bit, with a radius narrow enough for eliminations to happen."""
     environment, n_rounds = ENVIRONMENTS[name], 600
     selector, draws = selector_for(environment, 0.2), draw(environment, 0, n_rounds)
-    params, compiled_state = selector.to_arrays()
+    params, compiled_state = arrays_of(selector)
     chosen, _ = play_rounds(params, compiled_state, *start(environment), draws, late, True)
     played = []
     for t in range(n_rounds):

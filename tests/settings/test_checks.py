@@ -87,7 +87,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: BalancedElimination(BALANCED, contexts="iid"), "contexts is 'iid', but must be one of random, fixed"),
     (
         lambda: BalancedElimination(BALANCED, radius="wide"),
-        "radius is 'wide', but must be one of stitched, paper, bernstein",
+        "radius is 'wide', but must be one of mixture, stitched, paper, bernstein",
     ),
     (lambda: BalancedElimination(BALANCED, radius_scale=0), "radius_scale is 0, but must be positive, at least 1e-100"),
     (

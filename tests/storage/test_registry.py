@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from equipoise import Portfolio, errors
+from equipoise.adapters import ADAPTERS
 from equipoise.learners import LEARNERS
 from equipoise.storage.registry import KINDS, builtin_classes, registered_classes
 
@@ -188,7 +189,7 @@ def test_a_package_cannot_take_the_name_of_a_class_of_the_package(faulty_site: P
 
 
 def test_a_kind_that_does_not_exist_is_refused() -> None:
-    assert builtin_classes("learners") is LEARNERS
+    assert builtin_classes("learners") == {**LEARNERS, **ADAPTERS}
     assert all(registered_classes(kind).items() >= builtin_classes(kind).items() for kind in KINDS)
     with pytest.raises(errors.UnknownName, match=r"^kind 'bounds' is unknown"):
         registered_classes("bounds")

@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.bounds import Power
-from equipoise.certificates.records import describe_elimination, elimination_record, verify_file, verify_record
+from equipoise.certificates.records import (
+    comparison_record,
+    describe_elimination,
+    elimination_record,
+    verify_file,
+    verify_record,
+)
 from equipoise.errors import UnreadableFile
 from equipoise.selectors import BalancedElimination
 from equipoise.storage.files import digest
@@ -37,7 +43,7 @@ def eliminated_records(seed: int = 0, **settings: Any) -> list[dict[str, Any]]:
 
 
 SETTINGS: list[dict[str, Any]] = [
-    {},
+    {"radius": "stitched"},
     {"radius": "paper", "delta": 0.1},
     {"contexts": "fixed", "radius_scale": 1.5},
     {"noise": 0.7, "reward_range": (-1.0, 3.0)},
@@ -108,7 +114,7 @@ MATHEMATICAL = (
 @pytest.mark.parametrize("record", RECORDS[::2])
 def test_a_change_of_the_mathematics_is_rejected_even_if_sealed_anew(record: dict[str, Any], field: str) -> None:
     """Every field that enters the inequality is tied to another one, so that changing it alone never adds up."""
-    swaps = {"stitched": "paper", "paper": "stitched", "random": "fixed", "fixed": "random"}
+    swaps = {"stitched": "paper", "paper": "stitched", "mixture": "stitched", "random": "fixed", "fixed": "random"}
     for factor in (1.0001, 0.9, 1.3, 2.0, -1.0, 0.0):
         forged = copy.deepcopy(record)
         *outer, name = field.split(".")
@@ -168,7 +174,9 @@ def test_equal_sides_disprove_nothing() -> None:
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"version": 3}, "version is 3, but only 1 and 2 are known"),
+        ({"version": 4}, "version is 4, but only 1, 2, 3 are known"),
+        ({"version": 3}, "radius_version is missing"),
+        ({"radius": "mixture"}, "radius is 'mixture', but must be one of stitched, paper, bernstein"),
         ({"seed": -1}, "seed is -1, but must be at least 0"),
         ({"seed": True}, "seed is True, but must be a whole number"),
         ({"seed": 1.0}, "seed is 1.0, but must be a whole number"),
@@ -196,7 +204,7 @@ def test_each_rule_says_what_is_wrong(change: dict[str, Any], fault: str) -> Non
     ("side", "change", "fault"),
     [
         ("witness", {"index": 1}, "witness.index is 1, but must be different from learner.index"),
-        ("learner", {"index": 7}, "learner.index is 7, but must be from 0 to n_learners − 1 = 2"),
+        ("learner", {"index": 7}, "learner.index is 7, but must be from 0 to n_learners + n_late − 1 = 2"),
         ("learner", {"plays": 0}, "learner.plays is 0, but must be at least 1"),
         ("learner", {"plays": 2**2000}, "the radius cannot be computed from the settings in the record"),
         ("learner", {"regret_bound": -1.0}, "learner.regret_bound is -1.0, but"),
@@ -278,3 +286,23 @@ def test_an_unreadable_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\xff")
     with pytest.raises(UnreadableFile, match="cannot be read"):
         verify_file(tmp_path / "bytes")
+
+
+def test_records_of_learners_that_joined_late_verify() -> None:
+    """As the eliminated learner and as the witness, and compared with one of the start; not with another index."""
+    for late_mean, early_mean in ((0.0, 1.0), (1.0, 0.0)):
+        selector = BalancedElimination([Power(0.5)])
+        assert selector.add_learner(Power(0.5)) == 1
+        while not selector.eliminations:
+            choice = selector.choose()
+            selector.credit(choice, (early_mean, late_mean)[choice.learner])
+        (elimination,) = selector.eliminations
+        about: dict[str, Any] = {"selector_label": "balanced", "seed": 0, "selector": selector}
+        about["learner_names"] = ["early", "late"]
+        record = elimination_record(elimination, **about)
+        compared = comparison_record(selector.compare(0, 1), round=selector.certificate().rounds, **about)
+        assert verify_record(record) == verify_record(compared) == []
+        assert "with confidence 0.925" in describe_elimination(record)
+        moved = {**record, "n_late": 2, "learner": {**record["learner"], "index": 2 * elimination.learner.index}}
+        moved["digest"] = digest({key: value for key, value in moved.items() if key != "digest"})
+        assert (verify_record(moved) == []) == (elimination.learner.index == 0)

@@ -118,8 +118,8 @@ def test_the_record_in_words() -> None:
     epoch, witness = record["epoch"], record["witness"]
     total = f"{epoch['reward_sum']:.1f} + {epoch['regret_bound']:.1f} + {epoch['radius']:.1f}"
     assert describe_elimination(record) == (
-        f"In round {record['round']} of seed 3, two was eliminated with confidence 0.95: if all learners were well "
-        f"specified, the best expected reward in the {epoch['rounds']} rounds of the epoch would on average be at "
-        f"most ({total}) / {epoch['rounds']} = {epoch['mean_upper']:.4f}, but by the lower bounds of four it is at "
+        f"In round {record['round']} of seed 3, two was eliminated with confidence 0.95: if the confidence sets of "
+        f"all learners held, the best expected reward in the {epoch['rounds']} rounds of the epoch would on average be "
+        f"at most ({total}) / {epoch['rounds']} = {epoch['mean_upper']:.4f}, but by the lower bounds of four it is at "
         f"least {witness['lower_sum']:.1f} / {epoch['rounds']} = 0.8000."
     )

@@ -13,8 +13,10 @@ from equipoise.errors import UnreadableFile
 from equipoise.lab.audit import growth
 from equipoise.lab.audit.claims import CLAIMS
 from equipoise.lab.audit.growth import Growth
+from equipoise.lab.experiments import EXPERIMENTS
 from equipoise.theory.statements import STATEMENTS
 from tools.pages import theory as theory_page
+from tools.pages.applications import APPLICATIONS, first_informative
 from tools.pages.command import write_pages
 from tools.pages.findings import findings
 
@@ -56,32 +58,38 @@ def _module_doc(function: Any) -> str:
 
 
 def test_every_row_of_the_page_has_a_measured_result() -> None:
-    rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if re.match(r"\| `(thm|lem|theorem):", line)]
-    for row in rows:
-        measured = row.split(" | ")[4]
-        assert re.fullmatch(r"\d+ of [\d,]+ \(0\.\d{3}\)|tested", measured), row
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    column = next(line.split(" | ").index("measured") for line in lines if line.startswith("| label |"))
+    for row in (line for line in lines if re.match(r"\| `(thm|lem|theorem):", line)):
+        measured = row.split(" | ")[column]
+        assert re.fullmatch(r"\d+ of [\d,]+ \(0\.\d{3}\)|tested|not at these rounds", measured), row
 
 
-def finding(claim: str, subject: str = "nested, balanced", violations: int = 1) -> dict[str, Any]:
-    return {"claim": claim, "subject": subject, "violations": violations, "runs": 100, "share": violations / 100}
+def finding(claim: str, subject: str = "nested, balanced", violations: int = 1, vacuous: int = 0) -> dict[str, Any]:
+    runs = 100 if vacuous < 100 else 0
+    counted = {"runs": runs, "vacuous": vacuous, "can_fail": runs > 0, "predicted": 12.0}
+    return {"claim": claim, "subject": subject, "violations": violations, "share": violations / 100, **counted}
 
 
 AUDIT: dict[str, Any] = {
-    "version": 2,
+    "version": 3,
+    "claims": CLAIMS,
     "quick": False,
     "passed": True,
     "confidence": 0.999,
     "late_rounds": 200,
     "late_episodes": 40,
     "subjects": [{"kind": "experiment", "name": "nested", "instance": "", "rounds": 10, "runs": 100}],
-    "findings": [finding(claim) for claim in CLAIMS] + [finding("closed form", "adversarial: hiding", 7)],
+    "findings": [finding(claim) for claim in CLAIMS]
+    + [finding("closed form", "adversarial: hiding", 7)]
+    + [finding("closed form", "adversarial: punishing", 0, vacuous=100)],
     "certified_over_true": [
-        {"subject": "nested", "selector": "a", "rounds": rounds, "late": late, "runs": 9}
+        {"subject": "nested", "selector": "balanced-paper", "rounds": rounds, "late": late, "runs": 9}
         | {"certified": 2000.0, "true": 50.0, "ratio": None if late else 40.0}
         for late in (False, True)
         for rounds in (10, 40)
     ],
-    "controls": [{"control": "bound halved", "caught_by": ["declared"]}],
+    "controls": [{"control": "bound halved", "must_be_caught_by": "declared", "caught_by": ["declared", "dropped"]}],
 }
 
 
@@ -94,9 +102,14 @@ def test_page_is_written_from_an_audit_and_growth(tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "1 of 100 (0.010)" in text
-    assert re.search(r"`theorem::main_adversarial`.*\| 8 of 200 \(0.070\)", text)
-    assert "| nested | `a` | 10, 40 | 9 | 2,000, 2,000 | 50.0, 50.0 | 40.0, 40.0 | –, – |" in text
-    assert "bound halved: by declared" in text
+    assert re.search(r"`theorem::main_adversarial`.*\| 2 of 3 rows \| 8 of 200 \(0.070\)", text)
+    assert "| nested | `balanced-paper` | 10, 40 | 9 | 2,000, 2,000 | 50.0, 50.0 | 40.0, 40.0 | –, – |" in text
+    assert "| bound halved | declared | declared, dropped |" in text
+    assert "100 more could not fail and are not counted" in " ".join(text.split())
+    assert "| closed form | 3 | 2 of 3 rows | 200 | 8 |" in text
+    assert "| adversarial: punishing | closed form | 12.0 | no |" in text
+    # The bound of the nested experiment is far above the 40 rounds, and says something only after some 10^8.
+    assert re.search(r"\| `nested` \| 40 \| [\d,]{5,} \| 40 \| no \| 9\.6e\+07 \| 50 \|", text)
     for name in ("constants", "growth"):
         assert findings("theory.md", name) in text
         assert len(findings("theory.md", name)) > 200
@@ -134,10 +147,22 @@ def test_growth_is_kept_and_measured(tmp_path: Path) -> None:
 
 def test_only_full_audits_make_the_page(tmp_path: Path) -> None:
     file = tmp_path / "audit.json"
-    for content in ('{"version": 2, "quick": true}', '{"version": 1, "quick": false}'):
+    for content in ('{"version": 3, "quick": true}', '{"version": 2, "quick": false}'):
         file.write_text(content)
-        with pytest.raises(UnreadableFile, match="is not a full audit of version 2"):
+        with pytest.raises(UnreadableFile, match="is not a full audit of version 3"):
             theory_page.read_audit(file)
     file.write_text("nothing")
     with pytest.raises(UnreadableFile, match="does not hold JSON"):
         theory_page.read_audit(file)
+
+
+def test_applications_are_those_of_the_experiments() -> None:
+    """Widths and settings beside those of the experiments; the first informative T is where the bound crosses w T."""
+    for application in APPLICATIONS:
+        experiment = EXPERIMENTS[application.experiment]
+        setup = experiment.set_up({**experiment.defaults, "rounds": 400}, 0, application.instance)
+        assert application.width == setup.reward_width
+        first = first_informative(application)
+        if first is not None:
+            assert application.guarantee(first) < application.width * first
+            assert application.guarantee(int(first / 1.02)) >= application.width * int(first / 1.02)

@@ -18,6 +18,7 @@ MODULES = {
     "equipoise.features": "Offers with ids, and feature maps",
     "equipoise.bounds": "Candidate regret bounds",
     "equipoise.problems": "Sources of contexts and rewards, for simulations",
+    "equipoise.adapters": "Models and bandits of other libraries (each needs an extra)",
     "equipoise.testing": "Checks for your own classes",
     "equipoise.rl": "Reinforcement learning with Gymnasium (needs the extra `rl`)",
     "equipoise.errors": "Errors",

@@ -4,6 +4,9 @@ A claim with failure probability delta may be violated in a delta share of runs.
 interval of its share of violations lies entirely above delta; a true claim is rejected with probability at most
 (1 - CONFIDENCE)/2. A claim with delta = 0 always holds, and one violation rejects it.
 
+Where a claim predicts no more than what is true of every run, such as a regret of at most w T in T rounds, no run can
+violate it. Such runs are counted as vacuous, and a finding of vacuous runs only is not a check.
+
 Reference: Clopper and Pearson (1934), "The use of confidence or fiducial limits illustrated in the case of the
 binomial".
 """
@@ -44,17 +47,23 @@ CLAIMS = {
 
 
 class Seen(NamedTuple):
-    """One claim in one run: the predicted and the observed value, and whether the claim is violated."""
+    """One claim in one run: the predicted and the observed value, whether the claim is violated and whether it could
+    have been: whether there are outcomes of a run of this length that violate it."""
 
     claim: str
     predicted: float
     observed: float
     violated: bool
+    can_fail: bool = True
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim over all runs of a subject in which it applies; predicted and observed are medians over runs."""
+    """A claim over all runs of a subject in which it applies; predicted and observed are medians over runs.
+
+    `runs` are those in which the claim could have failed, `vacuous` the others; medians are over `runs`, or over the
+    vacuous ones if there are no others.
+    """
 
     subject: str
     claim: str
@@ -63,6 +72,12 @@ class Finding:
     runs: int
     violations: int
     delta: float
+    vacuous: int = 0
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether the finding is a check: some run could have violated the claim."""
+        return self.runs > 0
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -75,7 +90,7 @@ class Finding:
     def to_json(self) -> Config:
         low, high = self.interval
         share = self.violations / self.runs if self.runs else nan
-        about = {"share": share, "share_low": low, "share_high": high, "holds": self.holds}
+        about = {"share": share, "share_low": low, "share_high": high, "holds": self.holds, "can_fail": self.can_fail}
         return {
             key: None if isinstance(value, float) and isnan(value) else value
             for key, value in (asdict(self) | about).items()
@@ -90,16 +105,18 @@ def findings(
     found = []
     for claim in CLAIMS:
         own = [row for row in rows if row.claim == claim]
+        checked = [row for row in own if row.can_fail or row.violated]
         if own:
             found.append(
                 Finding(
                     subject,
                     claim,
-                    median(row.predicted for row in own),
-                    median(row.observed for row in own),
-                    len(own),
-                    sum(row.violated for row in own),
+                    median(row.predicted for row in checked or own),
+                    median(row.observed for row in checked or own),
+                    len(checked),
+                    sum(row.violated for row in checked),
                     0.0 if claim in certain else delta,
+                    len(own) - len(checked),
                 )
             )
     return found

@@ -1,13 +1,14 @@
 """Selectors and claims that are wrong on purpose, which an audit must detect.
 
-Each control runs through the same code as the other subjects, and is caught if at least one claim is rejected.
+Each control runs through the same code as the other subjects, and names the claim that must be rejected.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from math import inf, sqrt
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -15,14 +16,23 @@ from equipoise.bounds import Power
 from equipoise.confidence import radius_sum
 from equipoise.kernels.marks import kernel
 from equipoise.lab.audit.claims import Seen
+from equipoise.lab.audit.in_order import late_zeros, overlapping_episodes
 from equipoise.lab.audit.judging import run_and_evaluate
 from equipoise.lab.audit.pools import GAP, LOSS, make_pool
+from equipoise.lab.audit.sharp import BEST, CLASSES, run_epochs
+from equipoise.learner import Proposals
 from equipoise.learners import Scheduled
 from equipoise.problems import GapBandit
-from equipoise.selectors import BalancedElimination, balanced_elimination
-from equipoise.selectors._core import evidence
+from equipoise.selectors import (
+    AdversarialElimination,
+    BalancedElimination,
+    EpochBalancing,
+    balanced_elimination,
+    epoch_balancing,
+)
+from equipoise.selectors._core import epochs, evidence, nested
 from equipoise.selectors._core.evidence import Params, State
-from equipoise.selectors._core.kernels import Kernels
+from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.simulation.tapes import Tapes
 
 NARROW = 0.3
@@ -75,11 +85,53 @@ def leaked_context(seed: int, rounds: int) -> Iterator[Seen]:
     yield from run_and_evaluate(tapes, selector, whole.optimum, declared=[True, True])[1]
 
 
-CONTROLS: dict[str, Callable[[int, int], Iterator[Seen]]] = {
-    "radius too narrow": narrow_radius,
-    "bound halved": halved_bound,
-    "units mixed up": mixed_units,
-    "context leaked": leaked_context,
+def removed_epoch_radius(seed: int, rounds: int) -> Iterator[Seen]:
+    """Algorithm 3 without its radius."""
+    yield from run_epochs(AdversarialElimination(CLASSES, radius_scale=1e-9), seed, rounds, wrong=1)
+
+
+def halved_epoch_radius(seed: int, rounds: int) -> Iterator[Seen]:
+    """Algorithm 2 with half of its radius."""
+    yield from run_epochs(EpochBalancing(CLASSES, radius_scale=0.5), seed, rounds, wrong=0)
+
+
+def wrong_class_eliminated(seed: int, rounds: int) -> Iterator[Seen]:
+    """Algorithm 3 that eliminates the largest class but the last, where the smallest is the false one."""
+    yield from run_epochs(LargestFirst(CLASSES), seed, rounds, wrong=1)
+
+
+def false_classes(seed: int, rounds: int) -> Iterator[Seen]:
+    """Algorithm 3 whose last class is false too: no learner knows of the best action."""
+    yield from run_epochs(AdversarialElimination(CLASSES), seed, rounds, wrong=0, optimum=BEST + 0.2)
+
+
+def present_plan(seed: int, rounds: int) -> Iterator[Seen]:
+    """Overlapping episodes with the widths of the plan at the time of the reward, which comes in order."""
+    yield from overlapping_episodes(2 * seed, rounds, present_plan=True)
+
+
+class Control(NamedTuple):
+    """What is simulated, the claim that must be rejected, and the numbers of rounds and of runs, also in a quick audit:
+    as many as the claim is sure to be rejected with."""
+
+    simulate: Callable[[int, int], Iterator[Seen]]
+    caught_by: str
+    rounds: int = 8000
+    runs: int = 100
+    quick_runs: int = 20
+
+
+CONTROLS: dict[str, Control] = {
+    "radius too narrow": Control(narrow_radius, "radius"),
+    "bound halved": Control(halved_bound, "declared"),
+    "units mixed up": Control(mixed_units, "gap plays"),
+    "context leaked": Control(leaked_context, "certificate"),
+    "radius of Algorithm 3 removed": Control(removed_epoch_radius, "epochs", 400),
+    "radius of Algorithm 2 halved": Control(halved_epoch_radius, "epochs", 1000, 200, 60),
+    "Algorithm 3 eliminates the wrong class": Control(wrong_class_eliminated, "epochs", 400),
+    "last class of Algorithm 3 is false": Control(false_classes, "certificate", 1000),
+    "late rewards learned at once": Control(partial(late_zeros, delays="independent"), "ellipsoid", 1500, 20, 3),
+    "widths of the present plan": Control(present_plan, "declared", 1500, 20, 5),
 }
 
 
@@ -105,6 +157,31 @@ def credit_mixed(params: Params, state: State, i: int, reward: float, regret: fl
 def choose_by_context(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """The random number determines whether the round is rich or poor."""
     return (0 if rng.random() < SHARE else 1), 1.0
+
+
+@kernel
+def drop_largest(
+    params: nested.Params, state: epochs.State, i: int, reward: float, regret: float, proposals: Proposals
+) -> None:
+    """As in Algorithm 3, but the learner before the last one is eliminated."""
+    epochs.add_round(params.evidence, state, reward, regret, proposals)
+    largest = len(state.ends) - 2
+    while largest >= 0 and not state.evidence.accounts[largest].active:
+        largest -= 1
+    if largest >= 0 and epochs.test(params.evidence, state, largest):
+        state.evidence.accounts[largest].active = False
+        state.evidence.accounts[largest].eliminated_at = state.ends[largest].ended_at
+        state.evidence.pool[0].eliminated += 1
+        epochs.begin_epoch(params.evidence, state)
+
+
+class LargestFirst(AdversarialElimination):
+    """Eliminates the largest class but the last."""
+
+    name = "Wrong class eliminated"
+    kernels: ClassVar[Kernels] = nested_kernels(
+        epoch_balancing.choose, close_round=drop_largest, certify=epochs.certify
+    )
 
 
 class MixedUnits(BalancedElimination):

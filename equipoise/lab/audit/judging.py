@@ -50,33 +50,53 @@ def evaluate(
 ) -> Iterator[Seen]:
     """The claims that concern one run of Algorithm 1, which ended with `accounts`.
 
+    A claim on regret can fail if it predicts less than w T, one on deviations if the radius is below w T, and one on
+    eliminations if some well-specified learner could have been eliminated with the worst rewards.
     `declared` tells which learners are well specified by construction, `gaps` what each of the others loses per play;
     both are known for scheduled learners only.
     """
     low, high = selector.reward_range
     width, regret = high - low, float(facts.regret[-1])
-    kept = facts.kept.tolist()
-    yield Seen("balancing", width, float(facts.imbalance[0]), bool(facts.imbalance[0] > width * ROUNDING))
-    yield Seen("radius", 1.0, float(facts.deviation[0]), bool(facts.deviation[0] > 1.0))
+    kept, rounds = facts.kept.tolist(), int(accounts["plays"].sum())
+    trivial = width * rounds  # the largest regret that is possible
+    yield Seen(
+        "balancing", width, float(facts.imbalance[0]), bool(facts.imbalance[0] > width * ROUNDING), len(kept) > 1
+    )
+    wide = selector.noise is None and deviation(selector, rounds) >= trivial
+    yield Seen("radius", 1.0, float(facts.deviation[0]), bool(facts.deviation[0] > 1.0), not wide)
     n_eliminated = int(facts.eliminated_kept[0])
     if declared is not None:
         exceeded = [i for i, true in enumerate(declared) if true and not kept[i]]
         eliminated = [i for i, true in enumerate(declared) if true and not accounts["active"][i]]
         n_eliminated = max(n_eliminated, len(eliminated))
-        yield Seen("declared", 0.0, float(len(exceeded)), bool(exceeded))
-    yield Seen("eliminated", 0.0, float(n_eliminated), n_eliminated > 0)
+        below = [accounts["booked_bound"][i] < width * accounts["booked_plays"][i] for i in range(len(kept))]
+        binding = any(true and low for true, low in zip(declared, below, strict=True))
+        yield Seen("declared", 0.0, float(len(exceeded)), bool(exceeded), binding)
+    yield Seen("eliminated", 0.0, float(n_eliminated), n_eliminated > 0, could_be_eliminated(selector, accounts, kept))
     if facts.supported[-1]:
         broken = bool(facts.uncertified[0] > regret * 1e-12 + 1e-9)
-        yield Seen("certificate", float(facts.certified[-1]), regret, broken)
+        yield Seen("certificate", float(facts.certified[-1]), regret, broken, bool(facts.certified[-1] < trivial))
     if late or not any(kept):
         return  # the closed forms and the general bound assume immediate rewards
     general = general_of(selector, facts, accounts, kept)
-    yield Seen("general", general, regret, regret > general * ROUNDING)
-    closed = closed_form(selector, kept, int(accounts["plays"].sum()))
+    yield Seen("general", general, regret, regret > general * ROUNDING, general < trivial)
+    closed = closed_form(selector, kept, rounds)
     if closed is not None and closed < inf:
-        yield Seen("closed form", closed, regret, regret > closed * ROUNDING)
+        yield Seen("closed form", closed, regret, regret > closed * ROUNDING, closed < trivial)
     if gaps is not None and any(gap is not None for gap in gaps):
         yield from _with_gaps(selector, accounts, gaps, regret)
+
+
+def could_be_eliminated(selector: BalancedElimination, accounts: AnyArray, kept: Sequence[bool]) -> bool:
+    """Whether the test could have eliminated a learner that kept its bound: the means of rewards differ by at most w,
+    so it needs (R_i + D(n_i))/n_i + D(n_j)/n_j < w for another learner j."""
+    low, high = selector.reward_range
+    plays, bounds = accounts["booked_plays"].tolist(), accounts["booked_bound"].tolist()
+    radii = [deviation(selector, n) / n if n else inf for n in plays]
+    return any(
+        kept[i] and n > 0 and bounds[i] / n + radii[i] + min(radii[:i] + radii[i + 1 :], default=inf) < high - low
+        for i, n in enumerate(plays)
+    )
 
 
 def general_of(selector: BalancedElimination, facts: Facts, accounts: AnyArray, kept: Sequence[bool]) -> float:
@@ -131,5 +151,6 @@ def _with_gaps(
         if gap is not None
     ]
     worst = max(limits, key=lambda pair: pair[1] / pair[0])
-    yield Seen("gap plays", *worst, worst[1] > worst[0])
-    yield Seen("gap theorem", promise, regret, regret > promise * ROUNDING)
+    rounds = terms["rounds"]
+    yield Seen("gap plays", *worst, worst[1] > worst[0], worst[0] < rounds)
+    yield Seen("gap theorem", promise, regret, regret > promise * ROUNDING, promise < terms["width"] * rounds)

@@ -30,12 +30,13 @@ def play_counts(seed: int, rounds: int) -> Iterator[Seen]:
     """Learners drawn with fixed probabilities, compared at every power of 2^(1/4)."""
     draws = np.random.default_rng([1, seed]).random(rounds)
     starts = np.cumsum((0.0, *CHANCES))
-    worst = 0.0
+    worst, can_fail = 0.0, False
     for chance, low in zip(CHANCES, starts, strict=False):
         plays = np.cumsum((draws >= low) & (draws < low + chance))
         for t in _marks(rounds):
-            worst = max(worst, float(plays[t - 1]) / most_plays(t, chance, len(CHANCES), DELTA))
-    yield Seen("play counts", 1.0, worst, worst > 1.0)
+            most = most_plays(t, chance, len(CHANCES), DELTA)
+            worst, can_fail = max(worst, float(plays[t - 1]) / most), can_fail or most < t
+    yield Seen("play counts", 1.0, worst, worst > 1.0, can_fail)
 
 
 def bernstein(seed: int, rounds: int) -> Iterator[Seen]:
@@ -46,7 +47,8 @@ def bernstein(seed: int, rounds: int) -> Iterator[Seen]:
     ratios = [
         (float(sums[t - 1]) - t * chance) / bernstein_boundary(t * step, step, 1.0, DELTA) for t in _marks(rounds)
     ]
-    yield Seen("Bernstein", 1.0, max(ratios), max(ratios) > 1.0)
+    can_fail = bernstein_boundary(rounds * step, step, 1.0, DELTA) < rounds * (1 - chance)
+    yield Seen("Bernstein", 1.0, max(ratios), max(ratios) > 1.0, can_fail)
 
 
 def noise(seed: int, rounds: int) -> Iterator[Seen]:
@@ -54,7 +56,7 @@ def noise(seed: int, rounds: int) -> Iterator[Seen]:
     sums = np.cumsum((np.random.default_rng([3, seed]).random(rounds) < 0.5) - 0.5)
     rule = noise_radius(alpha=DELTA / 2, width=1.0, noise=None, scale=1.0)
     ratios = [abs(float(sums[t - 1])) / radius_sum(rule, t) for t in _marks(rounds)]
-    yield Seen("noise", 1.0, max(ratios), max(ratios) > 1.0)
+    yield Seen("noise", 1.0, max(ratios), max(ratios) > 1.0, radius_sum(rule, rounds) < rounds / 2)
 
 
 def potentials(seed: int, rounds: int) -> Iterator[Seen]:
@@ -62,6 +64,7 @@ def potentials(seed: int, rounds: int) -> Iterator[Seen]:
     rng, cap, chance = np.random.default_rng([4, seed]), 1.0, 0.2
     whole, thinned = np.eye(2), np.eye(2)
     whole_sum, thinned_sum, worst, worst_random = 0.0, 0.0, 0.0, 0.0
+    can_fail = can_fail_random = False
     for t in range(1, min(rounds, 300) + 1):
         x = np.linalg.eigh(thinned)[1][:, 0] * rng.uniform(0.2, 3.0)
         thinned_sum += min(cap, float(x @ np.linalg.solve(thinned, x)))
@@ -70,10 +73,12 @@ def potentials(seed: int, rounds: int) -> Iterator[Seen]:
         whole += np.outer(y, y)
         thinned += np.outer(x, x) * (rng.random() < chance)
         determinants = (float(np.log(np.linalg.det(matrix))) for matrix in (whole, thinned))
-        worst = max(worst, whole_sum / elliptical_potential(next(determinants), cap))
-        worst_random = max(worst_random, thinned_sum / random_potential(next(determinants), cap, chance, t, DELTA))
-    yield Seen("potential", 1.0, worst, worst > 1.0 + 1e-9)
-    yield Seen("random potential", 1.0, worst_random, worst_random > 1.0)
+        limit = elliptical_potential(next(determinants), cap)
+        random_limit = random_potential(next(determinants), cap, chance, t, DELTA)
+        worst, worst_random = max(worst, whole_sum / limit), max(worst_random, thinned_sum / random_limit)
+        can_fail, can_fail_random = can_fail or limit < cap * t, can_fail_random or random_limit < cap * t
+    yield Seen("potential", 1.0, worst, worst > 1.0 + 1e-9, can_fail)
+    yield Seen("random potential", 1.0, worst_random, worst_random > 1.0, can_fail_random)
 
 
 def least_squares(seed: int, rounds: int) -> Iterator[Seen]:
@@ -87,7 +92,7 @@ def least_squares(seed: int, rounds: int) -> Iterator[Seen]:
         growth = log_determinant_ratio(DIM, rounds)
         widest = ellipsoid_radius(growth, noise=NOISE, norm_bound=NORM_BOUND, delta=DELTA)
         promise = oful_regret(DIM, rounds, widest)
-        yield Seen("OFUL's regret", promise, regret, regret > promise)
+        yield Seen("OFUL's regret", promise, regret, regret > promise, promise < rounds)
 
 
 LEMMAS: dict[str, Callable[[int, int], Iterator[Seen]]] = {

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from equipoise.lab.audit.claims import CLAIMS, CONFIDENCE, Finding
 from equipoise.lab.audit.command import Audit
+from equipoise.lab.audit.controls import CONTROLS
 from equipoise.storage.files import write_atomic
 
-HEAD = ("subject", "claim", "predicted", "observed", "violated", "share", "allowed", "result")
+HEAD = ("subject", "claim", "predicted", "observed", "can it fail?", "violated", "share", "allowed", "result")
 STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:75em;margin:2em auto;padding:0 1em;color:#222}
 table{border-collapse:collapse;font-size:13px}td,th{padding:.2em .7em;border-bottom:1px solid #ddd;text-align:left}
 td.n{text-align:right;font-variant-numeric:tabular-nums}.bad{color:#a00;font-weight:bold}img{max-width:100%}.wide{overflow-x:auto}"""
@@ -27,17 +28,18 @@ def cells(row: Finding) -> tuple[str, ...]:
         row.claim,
         _number(row.predicted),
         _number(row.observed),
+        can_it_fail(row.runs, row.vacuous),
         f"{row.violations} of {row.runs:,}",
         f"[{low:.3f}, {high:.3f}]",
         f"{row.delta:g}",
-        "holds" if row.holds else "VIOLATED",
+        "VIOLATED" if not row.holds else "holds" if row.can_fail else "not checked",
     )
 
 
 def summary_rows(audit: Audit) -> Iterator[tuple[str, ...]]:
     """One line per claim over all subjects: subjects, runs, violations, the largest share, result."""
     for claim in CLAIMS:
-        own = [row for row in audit.findings if row.claim == claim]
+        own = [row for row in audit.checked if row.claim == claim]
         if own:
             worst = max(own, key=lambda row: row.violations / row.runs)
             runs, violations = sum(row.runs for row in own), sum(row.violations for row in own)
@@ -46,20 +48,35 @@ def summary_rows(audit: Audit) -> Iterator[tuple[str, ...]]:
             yield claim, CLAIMS[claim], str(len(own)), f"{violations} of {runs:,}", share, result
 
 
+def can_it_fail(runs: int, vacuous: int) -> str:
+    """Whether a finding could have failed, or in how many of its runs.
+
+    >>> can_it_fail(10, 0), can_it_fail(0, 10), can_it_fail(3, 7)
+    ('yes', 'no', 'in 3 of 10 runs')
+    """
+    if not runs:
+        return "no"
+    return f"in {runs:,} of {runs + vacuous:,} runs" if vacuous else "yes"
+
+
 def describe_controls(audit: Audit) -> list[str]:
-    return [
-        f"{name}: caught by {', '.join(claims)}" if claims else f"{name}: NOT CAUGHT"
-        for name, claims in audit.caught.items()
-    ]
+    """One line per control: the claims that caught it, the one that had to first."""
+    lines = []
+    for name, claims in audit.caught.items():
+        named = CONTROLS[name].caught_by
+        others = [claim for claim in claims if claim != named]
+        caught = f"caught by {named}" + (f" (also by {', '.join(others)})" if others else "")
+        lines.append(f"{name}: {caught}" if named in claims else f"{name}: NOT CAUGHT by {named}")
+    return lines
 
 
 def describe_outcome(audit: Audit) -> str:
-    n = len(audit.findings)
+    n, n_vacuous = len(audit.checked), len(audit.findings) - len(audit.checked)
     if audit.passed:
-        return f"All {n} findings agree with their claims, and every control was caught."
-    missed = [name for name, claims in audit.caught.items() if not claims]
+        rest = f"; {n_vacuous} more could not fail and are not counted" if n_vacuous else ""
+        return f"All {n} findings agree with their claims, and every control was caught{rest}."
     parts = [f"{len(audit.broken)} of {n} findings contradict their claims"] if audit.broken else []
-    parts += [f"controls not caught: {', '.join(missed)}"] if missed else []
+    parts += [f"controls not caught: {', '.join(audit.missed)}"] if audit.missed else []
     return f"Failed: {'; '.join(parts)}."
 
 
@@ -83,7 +100,8 @@ def page(audit: Audit, image: bytes) -> str:
         "",
         f"<style>{STYLE}</style><h1>Audit</h1><p>{escape(describe_outcome(audit))}</p>",
         f"<p>A claim is rejected when the exact {CONFIDENCE:.1%} interval of its share of violations lies above the "
-        "allowed share. Predicted and observed are medians over runs.</p>",
+        "allowed share. Predicted and observed are medians over runs. A finding that predicts no more than what is "
+        "true of every run cannot fail, and is not counted.</p>",
         f'<img alt="Share of runs that violate each claim" src="data:image/png;base64,{encoded}">',
         "<h2>Controls</h2><ul>",
         *(f"<li>{escape(words)}</li>" for words in describe_controls(audit)),
@@ -114,15 +132,15 @@ def picture(audit: Audit) -> bytes:
     """Every finding as a dot, by claim: the share of runs that violate it; controls are drawn separately."""
     from matplotlib.figure import Figure
 
-    claims = [claim for claim in CLAIMS if any(row.claim == claim for row in audit.findings)]
+    claims = [claim for claim in CLAIMS if any(row.claim == claim for row in audit.checked)]
     figure = Figure(figsize=(9, 0.38 * len(claims) + 1.3), layout="constrained")
     axes = figure.subplots()
     controls = [row for outcome in audit.outcomes if outcome.task.kind == "control" for row in outcome.findings]
     for rows, color, shift, label in (
-        (audit.findings, "#3465a4", 0.14, "audited, with the exact interval"),
+        (audit.checked, "#3465a4", 0.14, "audited, with the exact interval"),
         (controls, "#d55e00", -0.18, "controls, which must be caught"),
     ):
-        known = [row for row in rows if row.claim in claims]
+        known = [row for row in rows if row.claim in claims and row.can_fail]
         heights = [-claims.index(row.claim) + shift for row in known]
         shares = [row.violations / row.runs for row in known]
         ends = [[share - row.interval[0] for share, row in zip(shares, known, strict=True)]]

@@ -1,7 +1,8 @@
 """What is audited, with how many runs and rounds, and how a subject is run; each subject is one task.
 
-A subject is an experiment's instance, a family of scheduled learners, a lemma or a control. Its runs are functions of
-settings and seed alone, so the findings do not depend on how subjects are spread over processes.
+A subject is an experiment's instance, a family of scheduled learners, a lemma, a sharp setting, late rewards learned in
+order, or a control. Its runs are functions of settings and seed alone, so the findings do not depend on how subjects
+are spread over processes.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import numpy as np
 
 from equipoise.lab.audit.claims import Finding, Seen, findings
 from equipoise.lab.audit.controls import CONTROLS
+from equipoise.lab.audit.in_order import IN_ORDER
 from equipoise.lab.audit.judging import run_and_evaluate
 from equipoise.lab.audit.lemmas import CERTAIN, LEMMAS
 from equipoise.lab.audit.pools import FAMILIES, make_pool
+from equipoise.lab.audit.sharp import SHARP, could_have_ended
 from equipoise.lab.executor import Report, silent
 from equipoise.lab.experiments import EXPERIMENTS, Experiment
 from equipoise.lab.runs.results import log_rounds
@@ -46,18 +49,20 @@ SIZES: dict[str, tuple[int, int]] = {
     "linear-mdp": (400, 100),
     "exploration-bonus": (400, 100),
     "bellman-error": (400, 100),
+    "ball": (600, 100),
 }
 EPISODIC = ("linear-mdp", "exploration-bonus", "bellman-error")
 SAME_OPTIMUM = ("nested",)  # for all seeds, as the distribution of actions is rotation invariant
 QUICK, SLOW_LEMMAS = ("ucb-width",), ("least squares",)  # included in, and left out of, a quick audit
-SCHEDULED, LEMMA, CONTROL = (6000, 1000), (2000, 1000), (8000, 100)
-QUICK_RUNS = {"experiment": 20, "scheduled": 20, "lemma": 40, "control": 20}
+SCHEDULED, LEMMA = (6000, 1000), (2000, 1000)
+SHARP_SIZE, IN_ORDER_SIZE = (1000, 300), (1500, 100)
+QUICK_RUNS = {"experiment": 20, "scheduled": 20, "lemma": 40, "sharp": 15, "in order": 2}
 
 
 class Task(NamedTuple):
     """One subject."""
 
-    kind: str  # experiment, scheduled, lemma or control
+    kind: str  # experiment, scheduled, lemma, sharp, in order or control
     name: str
     instance: str
     rounds: int
@@ -103,8 +108,11 @@ def tasks(quick: bool = False) -> list[Task]:
             found.append(Task("scheduled", family, gap, rounds, QUICK_RUNS["scheduled"] if quick else runs))
     lemmas = [name for name in LEMMAS if not quick or name not in SLOW_LEMMAS]
     found += [Task("lemma", name, "", LEMMA[0], QUICK_RUNS["lemma"] if quick else LEMMA[1]) for name in lemmas]
+    for kind, names, (rounds, runs) in (("sharp", SHARP, SHARP_SIZE), ("in order", IN_ORDER, IN_ORDER_SIZE)):
+        found += [Task(kind, name, "", rounds, QUICK_RUNS[kind] if quick else runs) for name in names]
     found += [
-        Task("control", name, "", CONTROL[0], QUICK_RUNS["control"] if quick else CONTROL[1]) for name in CONTROLS
+        Task("control", name, "", control.rounds, control.quick_runs if quick else control.runs)
+        for name, control in CONTROLS.items()
     ]
     return found
 
@@ -118,12 +126,12 @@ def perform(task: Task, report: Report = silent) -> Outcome:
             return _experiment(task)
         case "scheduled":
             return _scheduled(task)
-        case "lemma":
-            seen = [row for seed in range(task.runs) for row in LEMMAS[task.name](seed, task.rounds)]
-            return Outcome(task, findings(f"lemma: {task.name}", seen, DELTA, CERTAIN), [])
-        case _:
-            seen = [row for seed in range(task.runs) for row in CONTROLS[task.name](seed, task.rounds)]
-            return Outcome(task, findings(f"control: {task.name}", seen, DELTA), [])
+        case kind:
+            simulate = {name: control.simulate for name, control in CONTROLS.items()}
+            simulate = {"lemma": LEMMAS, "sharp": SHARP, "in order": IN_ORDER}.get(kind, simulate)
+            seen = [row for seed in range(task.runs) for row in simulate[task.name](seed, task.rounds)]
+            certain = CERTAIN if kind == "lemma" else ("balancing",)
+            return Outcome(task, findings(f"{kind}: {task.name}", seen, DELTA, certain), [])
 
 
 def _experiment(task: Task) -> Outcome:
@@ -163,10 +171,12 @@ def _shared_certificate(
     experiment: Experiment, settings: Mapping[str, Plain], task: Task, seed: int, label: str
 ) -> Seen:
     """The certificate where learners share data, at recorded rounds of a joint run, whether or not bounds hold."""
+    low, high = experiment.set_up(settings, seed, task.instance).problem.reward_range
     setup = experiment.set_up(settings, seed, task.instance)
     marks = log_rounds(task.rounds)
     run, _ = run_jointly(setup.problem, setup.learners, setup.selectors[label], marks, seed, share_data=True)
-    return Seen("certificate", float(run.certified[-1]), float(run.regret[-1]), violates(run))
+    can_fail = bool(run.certified[-1] < (high - low) * task.rounds)
+    return Seen("certificate", float(run.certified[-1]), float(run.regret[-1]), violates(run), can_fail)
 
 
 def _scheduled(task: Task) -> Outcome:
@@ -229,24 +239,27 @@ def _evaluate_epochs(
     selector: AdversarialElimination, run: Curves, marks: Integers, true: list[bool]
 ) -> Iterator[Seen]:
     regret, rounds = float(run.regret[-1]), int(marks[-1])
+    low, high = selector.reward_range
+    trivial = (high - low) * rounds
     eliminated = [end.learner.index for end in selector.eliminations]
     wrong = sum(not holds for holds in true)
-    yield Seen("epochs", wrong + 1.0, len(eliminated) + 1.0, any(true[i] for i in eliminated))
-    yield Seen("certificate", float(run.certified[-1]), regret, violates(run))
+    could_end = bool(eliminated) or could_have_ended(selector)
+    yield Seen("epochs", wrong + 1.0, len(eliminated) + 1.0, any(true[i] for i in eliminated), could_end)
+    yield Seen("certificate", float(run.certified[-1]), regret, violates(run), bool(run.certified[-1] < trivial))
     promise = adversarial_guarantee(selector.classes, wrong, rounds=rounds, delta=selector.delta, noise=selector.noise)
-    yield Seen("closed form", promise, regret, regret > promise)
+    yield Seen("closed form", promise, regret, regret > promise, promise < trivial)
     kept = [i for i, fine in enumerate(well_spaced(selector.sizes)) if fine]
     weights = {i: 1 / selector.sizes[i] for i in kept}
     first_end = selector.eliminations[0].round if eliminated else rounds
-    worst = 0.0
+    worst, can_fail = 0.0, False
     for mark, plays in zip(marks.tolist(), run.plays, strict=True):
         if mark <= first_end:
             for i in kept:
                 most = most_plays(mark, weights[i] / sum(weights.values()), len(kept), selector.alpha)
-                worst = max(worst, float(plays[i]) / most)
-    yield Seen("play counts", 1.0, worst, worst > 1.0)
+                worst, can_fail = max(worst, float(plays[i]) / most), can_fail or most < mark
+    yield Seen("play counts", 1.0, worst, worst > 1.0, can_fail)
     if not eliminated:
         chances = [weights.get(i, 0.0) / sum(weights.values()) for i in range(selector.n_learners)]
         limit = balanced_regret_bounds(selector.classes, rounds=rounds, alpha=selector.alpha, chances=chances)
         total = float(selector.kernel_state.epoch[0].regrets)
-        yield Seen("epoch bounds", limit, total, total > limit)
+        yield Seen("epoch bounds", limit, total, total > limit, limit < trivial)

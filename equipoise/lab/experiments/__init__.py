@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from equipoise.lab.experiment import Experiment, Setup
 from equipoise.lab.experiments.adversarial import ADVERSARIAL
+from equipoise.lab.experiments.ball import BALL
 from equipoise.lab.experiments.bellman_error import BELLMAN_ERROR
 from equipoise.lab.experiments.confidence import CONFIDENCE
 from equipoise.lab.experiments.context_or_not import CONTEXT_OR_NOT
@@ -26,6 +27,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         LINEAR_MDP,
         EXPLORATION_BONUS,
         BELLMAN_ERROR,
+        BALL,
     )
 }
 

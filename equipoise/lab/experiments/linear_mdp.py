@@ -67,7 +67,7 @@ LINEAR_MDP = Experiment(
         "bonus": 0.015,
         "bound_scale": 0.7,
         "delta": 0.05,
-        "radius": "stitched",
+        "radius": "mixture",
     },
     selectors=("balanced-observed", "balanced-paper", "balanced-scaled", "realized"),
     build=build,

@@ -78,7 +78,7 @@ NESTED = Experiment(
         "signal": 1.0,
         "bound_scale": 0.25,
         "delta": 0.05,
-        "radius": "stitched",
+        "radius": "mixture",
         "share_data": False,
     },
     selectors=("balanced-observed", "balanced-paper", "balanced-scaled", "realized"),

@@ -166,6 +166,7 @@ def elimination_schema(records: Iterable[Record], has_instances: bool) -> Schema
     learner, witness = {**plays, "regret_bound": number, "mean_upper": number}, {**plays, "mean_lower": number}
     sums = {"rounds": whole, "reward_sum": number, "regret_bound": number, "radius": number, "mean_upper": number}
     by_epoch = any("epoch" in record for record in records)
+    by_lower = any("lower_sum" in record["witness"] for record in records)
     return {
         "version": whole,
         "selector": text,
@@ -181,9 +182,11 @@ def elimination_schema(records: Iterable[Record], has_instances: bool) -> Schema
         "noise": number,
         "contexts": text,
         **({"shares": whole} if sharper else {}),
+        **({"radius_version": whole} if any("radius_version" in record for record in records) else {}),
+        **({"same_round": pl.Boolean()} if any("same_round" in record for record in records) else {}),
         "learner": pl.Struct(learner),
         **({"epoch": pl.Struct(sums)} if by_epoch else {}),
-        "witness": pl.Struct({**witness, "lower_sum": number} if by_epoch else witness),
+        "witness": pl.Struct({**witness, "lower_sum": number} if by_lower else witness),
         "digest": text,
     }
 

@@ -7,6 +7,7 @@ order in which they finish.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 
@@ -61,18 +62,20 @@ def run(
     seeds: int | None = None,
     selectors: Sequence[str] | None = None,
     jobs: Jobs | None = None,
+    executor: Executor | None = None,
     overrides: Mapping[str, Plain] | None = None,
     progress: Report = silent,
 ) -> Results:
     """Run whatever seeds the folder `out` lacks and write its files.
 
-    `jobs` is a number of processes or an executor of `concurrent.futures`; the results do not depend on it.
+    `jobs` is a number of local processes; `executor`, of `concurrent.futures`, runs seeds elsewhere. The results do not
+    depend on them.
     `progress` is told shares of the whole run.
     """
     if not isinstance(experiment, Experiment):
         raise InvalidArgument(f"experiment is {experiment!r:.80}, but must be an Experiment")
     settings = complete_settings(experiment, rounds=rounds, seeds=seeds, selectors=selectors, overrides=overrides)
-    workers = checked_jobs(jobs)
+    workers = checked_jobs(jobs, executor)
     # Building refuses impossible settings before anything is written.
     setups = [experiment.set_up(settings, 0, instance) for instance in experiment.instances]
     about = {"title": experiment.title, "section": experiment.section, "claim": experiment.claim}

@@ -18,6 +18,7 @@ from equipoise.learners import OFUL, OSOM, ALBDim, MisspecificationAdaptive, Mod
 from equipoise.problems import DisjointLinearBandit, LinearBandit, MisspecifiedLinearBandit
 from equipoise.selector import Selector
 from equipoise.selectors import SELECTORS
+from equipoise.theory.first_rounds import balanced_elimination, first_rounds, realized_balancing
 from equipoise.types import Config, Plain
 
 DELTA = 0.05
@@ -33,10 +34,21 @@ class Contender:
     label: str
     selector: str  # name in the registry of selectors, or of learners
     constants: str  # description
-    guaranteed: bool  # whether a regret bound is proved for it as it runs here
+    proof: str  # of what a regret bound is proved as it runs here; empty if of nothing
     build: Builder | None = None
     build_learner: LearnerBuilder | None = None
     can_share: bool = True  # whether it may run while learners learn from each other's rounds
+    bound: Callable[[int], float] | None = None  # that bound in the reference setting, if its constants are known
+
+    @property
+    def guaranteed(self) -> bool:
+        """Whether a regret bound is proved for it as it runs here."""
+        return self.proof != ""
+
+    @property
+    def informative_from(self) -> int | None:
+        """The first number of rounds at which its bound is below the regret that nobody exceeds; None if unknown."""
+        return None if self.bound is None else first_rounds(self.bound)
 
     @property
     def whole(self) -> bool:
@@ -142,58 +154,68 @@ def _misspecification_adaptive(setup: InstanceSetup, rounds: int) -> Misspecific
     return MisspecificationAdaptive(problem.n_columns, arms=problem.n_actions, rounds=rounds, norm_bound=norm_bound)
 
 
+# Of what a regret bound is proved. CORRAL's theorem needs learners that are stable under importance weights, which is
+# proved of none of these, and another learning rate; ModCB's is about the limit of many rounds; Regret Balancing's is
+# about one common bound.
+NOTHING = ""
+ANY = "the regret of any learner"
+SCALED = "if a scaled bound is true"
+OBSERVED = "if a learner's confidence sets hold"
+
 _ALL = (
     Contender(
         "realized-balancing",
         "RealizedBalancing",
         "no bounds, all settings by default",
-        True,
+        ANY,
         _without_bounds("RealizedBalancing"),
+        bound=realized_balancing,
     ),
     Contender(
         "balanced-scaled",
         "BalancedElimination",
-        "scaled bounds, stitched radius",
-        True,
+        "scaled bounds, mixture radius",
+        SCALED,
         _with_bounds("BalancedElimination"),
+        bound=balanced_elimination,
     ),
     Contender(
         "balanced-observed",
         "BalancedElimination",
-        "observed bounds, stitched radius",
-        True,
+        "observed bounds, mixture radius",
+        OBSERVED,
         _with_bounds("BalancedElimination", observed=True),
     ),
-    Contender("regret-balancing", "RegretBalancing", "scaled bounds", True, _with_bounds("RegretBalancing")),
+    Contender("regret-balancing", "RegretBalancing", "scaled bounds", NOTHING, _with_bounds("RegretBalancing")),
     Contender(
         "dynamic-balancing",
         "DynamicBalancing",
-        "scaled bounds, v = 1, b = 0, stitched radius",
-        True,
+        "scaled bounds, v = 1, b = 0, mixture radius",
+        SCALED,
         _with_bounds("DynamicBalancing"),
     ),
-    Contender("d3rb", "D3RB", "d_min = 1, stitched radius", True, _without_bounds("D3RB")),
-    Contender("ed2rb", "ED2RB", "d_min = 1, stitched radius", True, _without_bounds("ED2RB")),
+    Contender("d3rb", "D3RB", "d_min = 1, mixture radius", ANY, _without_bounds("D3RB")),
+    Contender("ed2rb", "ED2RB", "d_min = 1, mixture radius", ANY, _without_bounds("ED2RB")),
     Contender(
         "explore-commit-exploit",
         "ExploreCommitExploit",
         "ECE-style: scaled bounds, explores with probability t^(-1/3), a schedule of our own",
-        False,
+        NOTHING,
         _with_bounds("ExploreCommitExploit"),
     ),
     Contender(
         "rate-adaptive",
         "RateAdaptive",
         "Bibaut-style: explores with probability t^(-1/3), a schedule of our own",
-        False,
+        NOTHING,
         _without_bounds("RateAdaptive"),
     ),
-    Contender("corral", "Corral", "η = √(M / T)", True, _with_weights("Corral"), can_share=False),
+    Contender("corral", "Corral", "η = √(M / T)", NOTHING, _with_weights("Corral"), can_share=False),
     Contender(
         "stochastic-corral",
         "StochasticCorral",
         "in the style of the publication: CORRAL over smoothed learners, η = √(M / turns)",
-        False,
+        NOTHING,
         _with_weights("StochasticCorral"),
         can_share=False,
     ),
@@ -201,7 +223,7 @@ _ALL = (
         "stochastic-exp3p",
         "StochasticEXP3P",
         "in the style of the publication: EXP3.P over smoothed learners, floor for unknown c",
-        False,
+        NOTHING,
         _with_weights("StochasticEXP3P"),
         can_share=False,
     ),
@@ -209,30 +231,30 @@ _ALL = (
         "tsallis-corral",
         "TsallisCorral",
         "in the style of the authors' code: η = βᵏ / √t, β = exp(1 / ln T)",
-        False,
+        NOTHING,
         _with_weights("TsallisCorral"),
         can_share=False,
     ),
-    Contender("ucbc", "UCBC", "UCB-C-style: scaled bounds, R(n)/n + w √(ln T / (2 n)), one copy", False, _ucbc),
-    Contender("ucb1", "UCB1", "mean + w √(ln t / (2 n))", False, _without_bounds("UCB1")),
-    Contender("exp3", "EXP3", "η = √(2 ln M / (M T))", False, _with_rounds("EXP3")),
-    Contender("greedy-mean", "GreedyMean", "highest mean reward so far", False, _without_bounds("GreedyMean")),
-    Contender("uniform", "Uniform", "any learner, equally likely", False, _without_bounds("Uniform")),
-    Contender("mod-cb", "ModCB", "κ = 1/3", True, build_learner=_modcb, can_share=False),
+    Contender("ucbc", "UCBC", "UCB-C-style: scaled bounds, R(n)/n + w √(ln T / (2 n)), one copy", NOTHING, _ucbc),
+    Contender("ucb1", "UCB1", "mean + w √(ln t / (2 n))", NOTHING, _without_bounds("UCB1")),
+    Contender("exp3", "EXP3", "η = √(2 ln M / (M T))", NOTHING, _with_rounds("EXP3")),
+    Contender("greedy-mean", "GreedyMean", "highest mean reward so far", NOTHING, _without_bounds("GreedyMean")),
+    Contender("uniform", "Uniform", "any learner, equally likely", NOTHING, _without_bounds("Uniform")),
+    Contender("mod-cb", "ModCB", "κ = 1/3", NOTHING, build_learner=_modcb, can_share=False),
     Contender(
         "alb-dim",
         "ALBDim",
         "ALB-Dim-style: first phase of 2,500 rounds",
-        False,
+        NOTHING,
         build_learner=_alb_dim,
         can_share=False,
     ),
-    Contender("osom", "OSOM", "OSOM-style: threshold of our own", False, build_learner=_osom, can_share=False),
+    Contender("osom", "OSOM", "OSOM-style: threshold of our own", NOTHING, build_learner=_osom, can_share=False),
     Contender(
         "misspecification-adaptive",
         "MisspecificationAdaptive",
         "Foster-et-al.-style: rates of the publication's order",
-        False,
+        NOTHING,
         build_learner=_misspecification_adaptive,
         can_share=False,
     ),

@@ -20,6 +20,7 @@ from equipoise.lab.suite.leaderboard import Place
 from equipoise.lab.suite.picture import suite_figure
 from equipoise.lab.suite.suite import FIRST_SEED, Outcome
 from equipoise.storage.files import write_atomic
+from equipoise.theory.first_rounds import N_LEARNERS
 from equipoise.types import Config, Plain
 
 JSON, REPORT, PICTURE, DRAWING, PAGE = "suite.json", "report.html", "suite.png", "suite.svg", "suite.md"
@@ -66,7 +67,13 @@ def figures(outcome: Outcome) -> Config:
             for name in outcome.instances
         ],
         "selectors": [
-            {"name": label, "class": each.selector, "constants": each.constants, "proved": each.guaranteed}
+            {
+                "name": label,
+                "class": each.selector,
+                "constants": each.constants,
+                "proved": each.proof,
+                "informative_from": each.informative_from,
+            }
             for label, each in CONTENDERS.items()
         ],
         "tables": {name: _table_figures(outcome, name) for name in outcome.scores},
@@ -126,8 +133,12 @@ def explanations(outcome: Outcome) -> list[str]:
         "the scaled ones are not proven. Seconds are single-thread time of all runs, compilation excluded.",
         f"All selectors have failure probability δ = {DELTA:g} where they take one and are given the range of the "
         "rewards, the noise where it is not bounded, and whether contexts change. Constants are the published ones, "
-        "the same on all instances. Proved: whether a regret bound is proved for the method as it runs here, with "
-        "learners such as these; methods that only follow the style of a publication do not count.",
+        "the same on all instances. Proved: of what a regret bound is proved for the method as it runs here, with "
+        'learners such as these; methods that only follow the style of a publication do not count. "If a scaled bound '
+        'is true": nothing is proved of the instances on which none is. Below trivial from T: the first number of '
+        f"rounds at which that bound is below w T, which no regret exceeds, with {N_LEARNERS} learners, δ = 0.05, "
+        "rewards like fair coins, one learner with regret at most w √n and bounds of the others that are false; before "
+        "it, the proof says nothing. Unknown where no constants are published or the bound depends on the data.",
         f"Tuning half: the instances on which selectors may have been tuned, with seeds below {FIRST_SEED:,}. Report "
         f"half: the other instances. The seeds of these tables, {FIRST_SEED:,} and above, were not used for tuning.",
     ]
@@ -161,12 +172,12 @@ def _paragraphs(outcome: Outcome) -> Iterator[str]:
     for name in outcome.scores:
         yield f"## {tables.TITLES[name]}"
         yield describe_table(outcome, name)
-        yield tables.markdown(tables.leaders(outcome, name), left=(0, 1, 6, 7))
+        yield tables.markdown(tables.leaders(outcome, name), left=(0, 1, 7, 8))
         yield tables.markdown(tables.halves(outcome, name), left=(0, 1))
     yield "## How to read it"
     yield from (fill(text, WIDTH) for text in explanations(outcome))
     yield "## Selectors and their constants"
-    yield tables.markdown(tables.contenders(outcome), left=range(4))
+    yield tables.markdown(tables.contenders(outcome), left=(0, 1, 2, 4))
     yield "## Instances"
     yield tables.markdown(tables.instances(outcome), left=(0, 1, 4, 5))
     yield f"*Written by `equipoise suite` with version {__version__}: do not edit.*"

@@ -7,6 +7,7 @@ processes, on the order in which they finish or on how often the run was interru
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -61,17 +62,19 @@ def run_suite(
     selectors: Sequence[str] | None = None,
     seeds: int | None = None,
     jobs: Jobs | None = None,
+    executor: Executor | None = None,
     quick: bool = False,
     progress: Report = silent,
 ) -> Outcome:
     """Compute what the folder `out` lacks of these selectors; the tables show all that it has of any.
 
-    `jobs` is a number of processes or an executor of `concurrent.futures`; `progress` is told shares of the whole.
+    `jobs` is a number of local processes; `executor`, of `concurrent.futures`, runs tasks elsewhere, on machines that
+    see the folder `out`. `progress` is told shares of the whole.
     """
     names = chosen_instances(instances, quick)
     labels = chosen_labels(selectors)
     n_seeds = count("seeds", (QUICK_SEEDS if quick else SEEDS) if seeds is None else seeds)
-    workers = checked_jobs(jobs)
+    workers = checked_jobs(jobs, executor)
     rounds = {name: QUICK_ROUNDS if quick else INSTANCES[name].rounds for name in names}
     tape_folder = out / TAPES
     try:

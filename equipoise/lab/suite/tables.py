@@ -17,6 +17,7 @@ TITLES = {
 LEADERS = (
     "selector",
     "proved",
+    "below trivial from T",
     "price",
     "95 %",
     "to leader",
@@ -53,6 +54,7 @@ def _leader(outcome: Outcome, table: str, place: Place, n_all: int) -> list[str]
     return [
         name,
         proof_mark(place.label),
+        informative_from(place.label),
         number(place.price.value),
         span(place.price),
         number(place.ratio.value),
@@ -121,15 +123,28 @@ def instances(outcome: Outcome) -> Table:
 def contenders(outcome: Outcome) -> Table:
     """The constants of the selectors that took part."""
     took_part = {label for scores in outcome.scores.values() for label in scores.selectors}
-    rows = [["selector", "class", "proved", "constants"]]
+    rows = [["selector", "class", "proved", "below trivial from T", "constants"]]
     for label, contender in CONTENDERS.items():
         if label in took_part:
-            rows.append([label, contender.selector, proof_mark(label), contender.constants])
+            rows.append([label, contender.selector, proof_mark(label), informative_from(label), contender.constants])
     return rows
 
 
 def proof_mark(label: str) -> str:
-    return "" if label == ORACLE else "yes" if CONTENDERS[label].guaranteed else "no"
+    """Of what a regret bound is proved."""
+    return "" if label == ORACLE else CONTENDERS[label].proof or "no"
+
+
+def informative_from(label: str) -> str:
+    """The first rounds at which the proved bound is below the trivial one, in the reference setting.
+
+    >>> informative_from("uniform"), informative_from("d3rb")
+    ('', 'unknown')
+    """
+    if label == ORACLE or not CONTENDERS[label].guaranteed:
+        return ""
+    first = CONTENDERS[label].informative_from
+    return "unknown" if first is None else f"{first:,}"
 
 
 def number(value: float) -> str:

@@ -7,7 +7,7 @@ random numbers, and `units` has the range of rewards and their noise.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import Field
 from functools import partial
 from operator import index
@@ -18,7 +18,7 @@ import numpy as np
 from equipoise.errors import InvalidArgument
 from equipoise.features import Offers
 from equipoise.kernels.streams import LEARNERS, open_stream, seek
-from equipoise.learner import Proposal, one_hot
+from equipoise.learner import Learner, Proposal, one_hot
 from equipoise.settings import Configured, configurable, optional, setting
 from equipoise.settings.checks import count, non_negative, real, text
 from equipoise.settings.units import Units
@@ -112,12 +112,7 @@ class KernelLearner(Named, Units, Generic[ParamsT, MemoryT]):
         raise NotImplementedError  # abstract
 
     def check_reward(self, reward: float, weight: float) -> float:
-        number = real("reward", reward)
-        if weight != 1.0:
-            if "weight" not in self.accepts:
-                raise InvalidArgument(f"weight is {weight!r}, but must be 1 for {self.name}")
-            non_negative("weight", weight)
-        return number
+        return check_lesson(self, reward, weight)
 
     def state(self) -> State:
         """The learned state as a dictionary of arrays."""
@@ -127,16 +122,7 @@ class KernelLearner(Named, Units, Generic[ParamsT, MemoryT]):
     def restore(self, state: State) -> None:
         """Restore a state returned by `state`. Any other state raises an error and changes nothing."""
         learner = self._in_units_of(state)
-        own = learner.state()
-        if state.keys() != own.keys():
-            raise InvalidArgument(f"state has entries {sorted(state)}, but must have {sorted(own)} for {self.name}")
-        for name, array in own.items():
-            given = np.asarray(state[name])
-            if given.shape != array.shape or given.dtype != array.dtype:
-                raise InvalidArgument(
-                    f"state {name!r} of {self.name} is {given.dtype} of shape {given.shape}, "
-                    f"but must be {array.dtype} of shape {array.shape}"
-                )
+        check_layout(state, learner.state(), self.name)
         for name, array in learner._arrays().items():
             array[...] = state[name]
         learner._draws = int(state["draws"][0])
@@ -208,6 +194,30 @@ def _arrays_of(part: object, name: str = "") -> Iterator[tuple[str, AnyArray]]:
         for own, value in zip(names, part, strict=True):
             if own != "scratch":  # temporary storage of compiled code
                 yield from _arrays_of(value, f"{name}.{own}" if name else str(own))
+
+
+def check_layout(state: State, own: State, name: str, any_length: Collection[str] = ()) -> None:
+    """Raise an error if a state has other arrays than a learner's own; the lengths of `any_length` may differ."""
+    if state.keys() != own.keys():
+        raise InvalidArgument(f"state has entries {sorted(state)}, but must have {sorted(own)} for {name}")
+    for entry, array in own.items():
+        given = np.asarray(state[entry])
+        same = given.ndim == array.ndim if entry in any_length else given.shape == array.shape
+        if not same or given.dtype != array.dtype:
+            raise InvalidArgument(
+                f"state {entry!r} of {name} is {given.dtype} of shape {given.shape}, "
+                f"but must be {array.dtype} of shape {array.shape}"
+            )
+
+
+def check_lesson(learner: Learner, reward: float, weight: float) -> float:
+    """Return the reward as a number; raise an error if the learner cannot learn from it with this weight."""
+    number = real("reward", reward)
+    if weight != 1.0:
+        if "weight" not in learner.accepts:
+            raise InvalidArgument(f"weight is {weight!r}, but must be 1 for {learner.name}")
+        non_negative("weight", weight)
+    return number
 
 
 def check_index(action: Action, n_actions: int) -> int:

@@ -15,6 +15,14 @@ each with half of alpha. X is not clipped at H: the expectation of a clipped X m
 With a bias of at most iota in one backup, 2 b_h becomes 2 b_h + 2 iota and every H - h + 1 grows by the factor 1 +
 iota.
 
+Overlapping episodes. X uses the bonuses of the plan that played, which may be older than the present one, so a proposal
+carries the widths of its plan, and the number j of episodes learned by then. If all earlier episodes of the learner,
+and no later ones, have been learned when the outcome comes, the increase of the bound f(n, S(n)) is known exactly.
+Otherwise its place n > j in the order of plays is not known, and the increase is bounded: that of the smaller of two
+functions is at most the larger of their increases, and the stitched boundary is concave in n, so
+    f(n, S + X) - f(n - 1, S) <= max(X + d(j + 1) - d(j), (x X + [j = 0] B ln(1 / alpha)) / (1 - exp(-x))),
+d the stitched boundary. Either way the increases up to any play add up to at least f.
+
 References: Howard, Ramdas, McAuliffe and Sekhon (2021), "Time-uniform, nonparametric, nonasymptotic confidence
 sequences", eq. (2) (the stitched boundary); Jin, Yang, Wang and Jordan (2020), "Provably efficient reinforcement
 learning with linear function approximation", lemma B.5 (optimism and one-step error).
@@ -25,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import exp, log, sqrt
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -40,6 +48,7 @@ from equipoise.settings.checks import count, probability
 from equipoise.types import Action, Array, Context, Integers, Outcome
 
 Table = Integers  # (H, S)
+PlanRecord: TypeAlias = tuple[int, Array]  # episodes learned when the plan was proposed, and its widths or bonuses
 EXPONENTIAL_RATE = 0.5  # x of the second bound in the module docstring
 NORM_TOLERANCE = 1 + 1e-9  # relative tolerance for rounding in the norms of features
 
@@ -50,12 +59,40 @@ def observed_bound(episodes: int, width_sum: float, max_width: float, alpha: flo
     if episodes == 0:
         return 0.0
     share = alpha / 2.0
-    # Increments in an interval of width B have the sub-Gaussian factor B^2/4.
-    deviation = STITCHED_FACTOR / 2.0 * max_width * sqrt(episodes * stitched_bracket(episodes, stitched_level(share)))
-    return min(
-        width_sum + deviation,
-        (EXPONENTIAL_RATE * width_sum + max_width * log(1.0 / share)) / (1.0 - exp(-EXPONENTIAL_RATE)),
-    )
+    return min(width_sum + deviation(episodes, max_width, share), exponential_bound(width_sum, max_width, share))
+
+
+@kernel
+def deviation(episodes: int, max_width: float, share: float) -> float:
+    """d: the stitched boundary. Increments in an interval of width B have the sub-Gaussian factor B^2/4."""
+    return STITCHED_FACTOR / 2.0 * max_width * sqrt(episodes * stitched_bracket(episodes, stitched_level(share)))
+
+
+@kernel
+def exponential_bound(width_sum: float, max_width: float, share: float) -> float:
+    return (EXPONENTIAL_RATE * width_sum + max_width * log(1.0 / share)) / (1.0 - exp(-EXPONENTIAL_RATE))
+
+
+def largest_increase(episodes: int, width: float, max_width: float, alpha: float) -> float:
+    """Upper bound on the increase of `observed_bound` by an episode of this width after `episodes` or more others."""
+    share = alpha / 2.0
+    if episodes == 0:
+        return max(width + deviation(1, max_width, share), exponential_bound(width, max_width, share))
+    step = deviation(episodes + 1, max_width, share) - deviation(episodes, max_width, share)
+    return max(width + step, EXPONENTIAL_RATE * width / (1.0 - exp(-EXPONENTIAL_RATE)))
+
+
+def increase(episodes: int, width_sum: float, width: float, max_width: float, alpha: float) -> float:
+    """The increase of `observed_bound` by the next episode."""
+    after = observed_bound(episodes + 1, width_sum + width, max_width, alpha)
+    return float(after - observed_bound(episodes, width_sum, max_width, alpha))
+
+
+def check_plan(plan: object, shape: tuple[int, ...]) -> tuple[int, Array]:
+    """Return the number of episodes and the array of a proposal's plan; raise an error if it is invalid."""
+    if not isinstance(plan, tuple) or len(plan) != 2 or np.shape(plan[1]) != shape:
+        raise InvalidArgument(f"plan is {plan!r:.80}, but must be the plan of a proposal of this learner")
+    return count("episodes of plan", plan[0], minimum=0), np.asarray(plan[1], float)
 
 
 class Plan(Protocol):
@@ -75,11 +112,11 @@ class Plan(Protocol):
 
 
 @kernel
-def episode_width(memory: Plan, states: Table) -> float:
-    """Sum of the widths of the planned policy along the states of an episode."""
+def episode_width(widths: Array, states: Table) -> float:
+    """Sum of the widths (H, S) of a policy along the states of an episode."""
     total = 0.0
     for h in range(len(states)):
-        total += memory.widths[h, states[h]]
+        total += widths[h, states[h]]
     return total
 
 
@@ -88,7 +125,7 @@ def add_width(memory: Plan, states: Table, max_width: float, alpha: float) -> fl
     """Add an episode and its width to the totals; return the increase of the observed bound."""
     before = observed_bound(memory.episodes[0], memory.width_sum[0], max_width, alpha)
     memory.episodes[0] += 1
-    memory.width_sum[0] += episode_width(memory, states)
+    memory.width_sum[0] += episode_width(memory.widths, states)
     return observed_bound(memory.episodes[0], memory.width_sum[0], max_width, alpha) - before
 
 
@@ -122,16 +159,20 @@ class EpisodicLearner(KernelLearner[ParamsT, MemoryT], Episodes):
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from a trajectory. `reward`, its return in the units of the selector, is checked but not used."""
+        self.learn_checked(self.check_episode(context, action, reward, weight))
+
+    def learn_checked(self, steps: Steps) -> None:
+        """Learn from the steps of an episode."""
+        raise NotImplementedError  # abstract
+
+    def check_episode(self, context: Context, action: Action, reward: float, weight: float) -> Steps:
+        """Return the steps of an episode; raise an error if an argument of `learn` is invalid."""
         steps = self.check_trajectory(action)
         start = self.check_state(context)
         if steps.states[0] != start:
             raise InvalidArgument(f"trajectory starts in {steps.states[0]}, but must start in its context {start}")
         self.check_reward(reward, weight)
-        self.learn_checked(steps)
-
-    def learn_checked(self, steps: Steps) -> None:
-        """Learn from the steps of an episode."""
-        raise NotImplementedError  # abstract
+        return steps
 
     def check_trajectory(self, trajectory: Outcome) -> Steps:
         """Return the trajectory as arrays; raise an error if it is invalid."""
@@ -156,7 +197,6 @@ class PlanningLearner(EpisodicLearner[ParamsT, PlanT]):
     `memory.policy` (H, S) is the plan for the next episode, and `memory.widths` (H, S) bounds the loss of the plan at
     each step and state, not counting later losses (nan if unknown); `episodes` and `width_sum` are totals over the
     learner's own episodes. Half of `delta` is the failure probability of optimism, half that of the observed bound.
-    That bound needs the episodes in order: `learn` an episode before calling `regret_of` for the next one.
     """
 
     provides = frozenset({"regret"})
@@ -170,18 +210,38 @@ class PlanningLearner(EpisodicLearner[ParamsT, PlanT]):
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """Propose the planned policy, which is the same for all start states."""
         self.check_state(context)
-        return Proposal(self.memory.policy.copy())
+        memory = self.memory
+        plan = (int(memory.episodes[0]), memory.widths.copy()) if "regret" in self.provides else None
+        return Proposal(memory.policy.copy(), plan=plan)
 
-    def learn_checked(self, steps: Steps) -> None:
-        add_width(self.memory, steps.states, self.max_width, self.delta / 2)
-        type(self).learn_episode(self.params, self.memory, *steps)
+    def learn(
+        self, context: Context, action: Action, reward: float, weight: float = 1.0, plan: PlanRecord | None = None
+    ) -> None:
+        """Learn from a trajectory of the proposal with this plan, or of the present plan if it is not given.
 
-    def regret_of(self, outcome: Outcome) -> float:
-        """Increase of the observed regret bound by an episode of the planned policy; call this before `learn`."""
-        width = episode_width(self.memory, self.check_trajectory(outcome).states)
-        before, width_sum, alpha = int(self.memory.episodes[0]), float(self.memory.width_sum[0]), self.delta / 2
-        after = observed_bound(before + 1, width_sum + width, self.max_width, alpha)
-        return float(after - observed_bound(before, width_sum, self.max_width, alpha))
+        `reward`, its return in the units of the selector, is checked but not used.
+        """
+        memory, steps = self.memory, self.check_episode(context, action, reward, weight)
+        width = episode_width(self._plan_record(plan)[1], steps.states)
+        memory.episodes[0] += 1
+        memory.width_sum[0] += width
+        type(self).learn_episode(self.params, memory, *steps)
+
+    def regret_of(self, outcome: Outcome, plan: PlanRecord | None = None, in_order: bool = True) -> float:
+        """Increase of the observed regret bound by an episode of the proposal with this plan, or of the present plan.
+
+        Call this before `learn`. `in_order` tells whether exactly the earlier episodes of the learner have been
+        learned; if not, the result is an upper bound on the increase.
+        """
+        learned, widths = self._plan_record(plan)
+        width, memory = episode_width(widths, self.check_trajectory(outcome).states), self.memory
+        if not in_order:
+            return largest_increase(learned, width, self.max_width, self.delta / 2)
+        return increase(int(memory.episodes[0]), float(memory.width_sum[0]), width, self.max_width, self.delta / 2)
+
+    def _plan_record(self, plan: PlanRecord | None) -> PlanRecord:
+        memory = self.memory
+        return (int(memory.episodes[0]), memory.widths) if plan is None else check_plan(plan, memory.widths.shape)
 
 
 @configurable

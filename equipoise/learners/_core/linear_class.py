@@ -6,7 +6,16 @@ learner of the smallest class when some class must be false. That is sound only 
 it: then "class i is true" implies that all later classes are true.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), section "Extension to Adversarial Contexts".
-Symbols: d dim, S norm_bound, L action_bound, lambda regularization, sigma noise, R^max half the width of reward_range.
+Symbols: d dim, S norm_bound, L action_bound, lambda regularization, sigma noise, R^max half the width of reward_range,
+kappa scale, eps misspecification, T rounds.
+
+Ladders of kappa and of eps. Class i with kappa_i means that the noise has the factor kappa_i sigma and theta* a norm of
+at most kappa_i S; then kappa_i beta is a radius of the ellipsoid, whatever rounds were learned, and a larger kappa
+contains a smaller one. Class i with eps_i means that expected rewards are within eps_i of linear. A play costs at most
+2 (kappa beta + eps sqrt(n)) ||a|| + 2 eps, n plays in all 2 (kappa beta + eps sqrt(n)) sqrt(n X) + 2 eps n by
+Cauchy-Schwarz, with X <= (1 + b^2) d ln(...) the elliptical potential. So the square of the regret over n, up to
+logarithms, is at most z = d (kappa^2 (sigma^2 d + lambda S^2) + eps^2 n)(1 + b^2) + eps^2 n. The probabilities 1/z are
+fixed within an epoch, so n is replaced by its upper bound T, which must be given if some eps is positive.
 """
 
 from __future__ import annotations
@@ -100,12 +109,13 @@ def check_nested(classes: Sequence[LinearClass]) -> None:
         larger.check_contains(smaller)
 
 
-def proof_size(model_class: LinearClass) -> float:
-    """z of the proof: d (sigma^2 d + lambda S^2)(1 + b^2), b the smaller of R^max / min(1, beta) and L / sqrt(lambda).
+def proof_size(model_class: LinearClass, rounds: int | None = None) -> float:
+    """z of the proof, extended: d (kappa^2 (sigma^2 d + lambda S^2) + eps^2 T)(1 + b^2) + eps^2 T.
 
-    beta is the radius of the ellipsoid before any data, which is its smallest; the paper assumes that it is at least 1.
+    b is the smaller of R^max / min(1, kappa beta) and L / sqrt(lambda), beta the radius of the ellipsoid before any
+    data, which is its smallest; the paper assumes that it is at least 1.
     """
-    min_radius = (
+    min_radius = model_class.scale * (
         model_class.noise * sqrt(2 * log(1 / model_class.delta))
         + sqrt(model_class.regularization) * model_class.norm_bound
     )
@@ -113,21 +123,39 @@ def proof_size(model_class: LinearClass) -> float:
         _half_width(model_class) / min(1.0, min_radius), model_class.action_bound / sqrt(model_class.regularization)
     )
     spread = model_class.noise**2 * model_class.dim + model_class.regularization * model_class.norm_bound**2
-    return model_class.dim * spread * (1 + norm_ratio**2)
+    error = _squared_error_sum(model_class, rounds)
+    return model_class.dim * (model_class.scale**2 * spread + error) * (1 + norm_ratio**2) + error
 
 
-def text_size(model_class: LinearClass) -> float:
-    """z as the paper's text prints it: (d^2 + d S^2) times the smaller of R^max and L^2."""
-    return _unit_size(model_class) * min(_half_width(model_class), model_class.action_bound**2)
+def text_size(model_class: LinearClass, rounds: int | None = None) -> float:
+    """z as the paper's text prints it, (d^2 + d S^2) times the smaller of R^max and L^2, extended likewise."""
+    error = _squared_error_sum(model_class, rounds)
+    return _unit_size(model_class, error) * min(_half_width(model_class), model_class.action_bound**2) + error
 
 
-def theorem_size(model_class: LinearClass) -> float:
-    """z as in the paper's regret theorem: 2 (d^2 + d S^2) times the square of the smaller of R^max and L."""
-    return 2 * _unit_size(model_class) * min(_half_width(model_class), model_class.action_bound) ** 2
+def theorem_size(model_class: LinearClass, rounds: int | None = None) -> float:
+    """z as in the paper's regret theorem, 2 (d^2 + d S^2) times the square of the smaller of R^max and L, extended."""
+    error = _squared_error_sum(model_class, rounds)
+    return 2 * _unit_size(model_class, error) * min(_half_width(model_class), model_class.action_bound) ** 2 + error
 
 
-def _unit_size(model_class: LinearClass) -> float:
-    return model_class.dim**2 + model_class.dim * model_class.norm_bound**2
+def _unit_size(model_class: LinearClass, error: float) -> float:
+    return model_class.scale**2 * (model_class.dim**2 + model_class.dim * model_class.norm_bound**2) + (
+        model_class.dim * error
+    )
+
+
+def _squared_error_sum(model_class: LinearClass, rounds: int | None) -> float:
+    """eps^2 T."""
+    if model_class.misspecification == 0.0:
+        return 0.0
+    if rounds is None:
+        raise InvalidArgument(
+            f"rounds is None, but must be given for {model_class.name!r} with misspecification = "
+            f"{model_class.misspecification:g}: the regret of such a class grows faster than the square root of "
+            "rounds, so its probability depends on their number"
+        )
+    return model_class.misspecification**2 * rounds
 
 
 def _half_width(model_class: LinearClass) -> float:
@@ -135,8 +163,12 @@ def _half_width(model_class: LinearClass) -> float:
     return (high - low) / 2
 
 
-# The paper's measures z of the size of a class: OFUL's regret grows like sqrt(z n).
-SIZES: dict[str, Callable[[LinearClass], float]] = {"proof": proof_size, "text": text_size, "theorem": theorem_size}
+# The paper's measures z of the size of a class: OFUL's regret in n <= `rounds` rounds is of order sqrt(z n).
+SIZES: dict[str, Callable[[LinearClass, int | None], float]] = {
+    "proof": proof_size,
+    "text": text_size,
+    "theorem": theorem_size,
+}
 
 
 def well_spaced(sizes: Sequence[float]) -> list[bool]:

@@ -13,8 +13,7 @@ from math import isnan, nan
 
 import numpy as np
 
-from equipoise.certificates import Elimination, Evidence
-from equipoise.confidence import lower_sum, upper_sum
+from equipoise.certificates import Elimination
 from equipoise.errors import InvalidArgument, NoLearnerAvailable
 from equipoise.learner import Proposal, Proposals
 from equipoise.selector import Choice, SelectorTraits
@@ -24,6 +23,7 @@ from equipoise.selectors._core.evidence import Params as EvidenceParams
 from equipoise.selectors._core.evidence import State as EvidenceState
 from equipoise.selectors._core.ledger import Entry, Resolved
 from equipoise.selectors._core.parts import D, P, S
+from equipoise.selectors._core.proofs import elimination_by_plays
 from equipoise.selectors._core.proposals import check_regret, gather
 from equipoise.selectors._core.reports import Reporting
 from equipoise.settings.checks import count
@@ -255,15 +255,8 @@ class KernelSelector(Reporting[P, S, D]):
         """Pass resolved rounds and plays to the kernels; returns the new eliminations."""
         kernels, params, state = self.kernels, self.params, self.kernel_state
         rounds, plays, rewind = resolved
-        for entry in rounds:
-            if entry.left_out:
-                continue
-            kernels.pool(params, state, entry.reward)
-            if self._asks_all and self._in_epoch(entry):
-                kernels.close_round(params, state, entry.learner, entry.reward, entry.regret, entry.proposals)
         late = learner in self._late
-        if late:
-            params = self.params_of(learner)
+        pooled, params = params, self.params_of(learner) if late else params
         for entry in plays:
             if entry.left_out:
                 self._skip(entry)
@@ -276,6 +269,12 @@ class KernelSelector(Reporting[P, S, D]):
             self._widen(learner)
         if rewind:
             kernels.rewind(params, state, learner)
+        for entry in rounds:
+            if entry.left_out:
+                continue
+            kernels.pool(pooled, state, entry.reward)
+            if self._asks_all and self._in_epoch(entry):
+                kernels.close_round(pooled, state, entry.learner, entry.reward, entry.regret, entry.proposals)
         if self.evidence.pool[0].eliminated == len(self._eliminations):
             return ()
         return self._record_eliminations()
@@ -309,28 +308,17 @@ class KernelSelector(Reporting[P, S, D]):
             return regret
         return custom.raw(position) - (custom.raw(position - 1) if position > 1 else 0.0)
 
+    def _elimination_by_plays(self, i: int) -> Elimination:
+        """The proof by which the test of Algorithm 1 eliminated learner i."""
+        witness = self.evidence.accounts[i].witness
+        return elimination_by_plays(self.evidence, i, self.confidence_of(i).radius, self.confidence_of(witness).radius)
+
 
 class EvidenceSelector(KernelSelector[P, S, Elimination]):
     """A selector that eliminates, if any, learners whose own plays contradict their bound."""
 
     def _elimination(self, i: int) -> Elimination:
-        account = self.evidence.accounts[i]
-        plays, bound = account.proof_plays, account.proof_bound
-        above = upper_sum(self.confidence_of(i).radius, plays, account.proof_spread, bound)
-        witness_radius = self.confidence_of(account.witness).radius
-        below = lower_sum(witness_radius, account.witness_plays, account.witness_spread)
-        return Elimination(
-            account.eliminated_at,
-            Evidence(i, plays, account.proof_rewards, bound, above, account.proof_spread),
-            Evidence(
-                account.witness,
-                account.witness_plays,
-                account.witness_rewards,
-                account.witness_bound,
-                below,
-                account.witness_spread,
-            ),
-        )
+        return self._elimination_by_plays(i)
 
 
 class NestedSelector(EvidenceSelector[nested.Params, S]):

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.bounds import BOUNDS, Bound, Custom, Observed, bound_of
+from equipoise.certificates.radii import late_share
 from equipoise.confidence import Confidence, radius_sum
 from equipoise.errors import InvalidArgument
 from equipoise.selectors._core.evidence import Params as EvidenceParams
@@ -75,7 +76,7 @@ class Changing(SelectorParts[P, S, D]):
             rule = "must be given" if window is None else "must be given only with delays 'exogenous'"
             raise InvalidArgument(f"window is {window!r} with delays {delays!r}, but {rule}")
         rounds = 0 if window is None else count("window", window)
-        if noise is not None and not hasattr(self, "noise"):
+        if noise is not None and all(each.name != "noise" for each in settings_of(type(self))):
             raise InvalidArgument(f"noise is {noise!r}, but rewards of {type(self).__name__} must be bounded")
         self._adopt(self._agreed(reward_range, noise))
         self.delays, self._ledger.window = delays, rounds
@@ -139,7 +140,7 @@ class Changing(SelectorParts[P, S, D]):
 
     def _add_row(self, bound: Bound | None, round_: int) -> None:
         i, width = self.pool_size, self.reward_range[1] - self.reward_range[0]
-        share = self.late_share(len(self._late))
+        share = late_share(self.delta, len(self._late))
         # The share of one of M + 1 accounts.
         confidence = self._make_confidence(self.n_learners, share * (self.n_learners + 1))
         self.evidence.accounts.append(open_state([] if bound is None else [bound], 1, width).accounts[0])
@@ -150,10 +151,6 @@ class Changing(SelectorParts[P, S, D]):
         self._ledger.add_learner(isinstance(bound, Observed))
         self._late[i] = Late(round_, share, confidence, self._params_with(confidence))
         self._grow()
-
-    def late_share(self, j: int) -> float:
-        """What the j-th learner that is added later, from 0, spends in addition to delta."""
-        return self.delta / ((j + 1) * (j + 2))
 
     def _grow(self) -> None:
         """Add the rows of a new learner to the selector's own state."""

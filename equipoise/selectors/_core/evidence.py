@@ -322,15 +322,22 @@ def eliminate_learner(state: State, i: int, witness: int) -> None:
 @kernel
 def certify(params: Params, state: State) -> tuple[float, float, float, float, bool]:
     """(optimum_lower, optimum_upper, regret_lower, regret_upper, consistent) over all rounds, as in `Certificate`."""
-    pooled = state.pool[0]
-    rounds, resolved, pool_radius = rounds_made(state), pooled.plays, 0.0
-    lower, upper = max(params.low, pooled.best_lower), -inf
-    if resolved > 0:
-        pool_radius = radius_sum(params.radius, resolved)
-        lower = max(lower, (pooled.rewards - pool_radius) / resolved)
+    upper = -inf
     for i in range(len(state.accounts)):
         if state.accounts[i].active:
             upper = max(upper, state.accounts[i].least_upper)
+    return certify_below(params, state, upper)
+
+
+@kernel
+def certify_below(params: Params, state: State, upper: float) -> tuple[float, float, float, float, bool]:
+    """The certificate if the optimum is at most `upper`."""
+    pooled = state.pool[0]
+    rounds, resolved, pool_radius = rounds_made(state), pooled.plays, 0.0
+    lower = max(params.low, pooled.best_lower)
+    if resolved > 0:
+        pool_radius = radius_sum(params.radius, resolved)
+        lower = max(lower, (pooled.rewards - pool_radius) / resolved)
     consistent = lower <= upper
     lower, upper = min(lower, params.high), max(min(upper, params.high), params.low)
     by_pool = resolved * upper - pooled.rewards + pool_radius + params.width * (rounds - resolved)

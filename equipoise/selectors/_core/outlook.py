@@ -44,7 +44,7 @@ def next_elimination(rows: Sequence[Standing], bounds: Sequence[Bound], radius: 
                 return row.learner, witness.learner
         return None
 
-    extra = _first(lambda more: eliminated_after(more) is not None)
+    extra = first_true(lambda more: eliminated_after(more) is not None)
     found = None if extra is None else eliminated_after(extra)
     if extra is None or found is None:
         return None
@@ -59,12 +59,12 @@ def _bound_after(bound: Bound, row: Standing, resolved: int, plays: int, width: 
     return min(float(bound.raw(plays)), width * plays)
 
 
-def _first(holds: Callable[[int], bool]) -> int | None:
-    """The smallest number for which a monotone condition holds; None if it is above `MAX_ROUNDS`."""
+def first_true(holds: Callable[[int], bool], most: int = MAX_ROUNDS) -> int | None:
+    """The smallest number for which a monotone condition holds; None if it is above `most`."""
     high = 1
     while not holds(high):
         high *= 2
-        if high > MAX_ROUNDS:
+        if high > most:
             return None
     low = high // 2
     while high - low > 1:

@@ -38,6 +38,8 @@ class SelectorParts(Units, Generic[P, S, D]):
     n_learners: int  # at the start
     delta: float
     reward_range: tuple[float, float]
+    noise: float | None = None
+    radius_scale: float = 1.0
 
     confidence: Confidence
     params: P  # first argument of the kernels

@@ -22,11 +22,11 @@ def gather(proposals: Mapping[int, Proposal], asked: Sequence[int], n_learners: 
         raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {missing[0]} too")
     rows = [UNKNOWN] * n_learners
     for j in asked:
-        action, lower_bound, regret, probability, greedy, value = proposals[j]
+        action, lower_bound, regret, probability, greedy, value, _ = proposals[j]
         if lower:
             lower_bound = real(f"lower of learner {j}", lower_bound)
         rows[j] = Proposal(_index(action), lower_bound, check_regret(regret), probability, _index(greedy), value)
-    actions, lowers, regrets, probabilities, all_greedy, values = zip(*rows, strict=True)
+    actions, lowers, regrets, probabilities, all_greedy, values, _ = zip(*rows, strict=True)
     return Proposals(actions, all_greedy, lowers, regrets, probabilities, values)
 
 

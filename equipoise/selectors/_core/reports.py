@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from math import nan
 
-from equipoise.certificates import Certificate, Standing
-from equipoise.confidence import radius_sum
+from equipoise.certificates import Certificate, Comparison, Side, Standing
+from equipoise.certificates.comparisons import check_pair
+from equipoise.confidence import RADIUS_VERSIONS, radius_sum
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.parts import D, P, S
 from equipoise.selectors._core.saving import Saving
@@ -59,13 +60,32 @@ class Reporting(Saving[P, S, D]):
             regret_lower=regret_lower,
             regret_upper=regret_upper + width * unplayed,  # whatever was played instead may have lost that much
             learner_regret_lowers=tuple(proved),
-            delta=self.delta + sum(late.delta for late in self._late.values()),
+            delta=self._total_delta,
             learners_delta=0.0,
             consistent=consistent,
             valid=self.confidence.valid,
             assumes_bounds=bool(self._bounds),
+            radius=self.confidence.name,
+            radius_version=RADIUS_VERSIONS[self.confidence.name],
         )
         return self._for_changed_pool(certificate) if self._late or self._removed else certificate
+
+    def compare(self, learner: int, other: int) -> Comparison:
+        """How much more regret per play `learner` has had than `other`, each over its own plays that count."""
+        check_pair(learner, other, [account.booked_plays for account in self.evidence.accounts])
+        low, high = self.reward_range
+        contexts, delta = getattr(self, "contexts", "random"), self._total_delta
+        return Comparison(self._side(learner), self._side(other), high - low, delta, contexts, self.confidence.valid)
+
+    def _side(self, i: int) -> Side:
+        account = self.evidence.accounts[i]
+        n = account.booked_plays
+        return Side(i, n, account.plays - n, account.rewards, radius_sum(self.confidence_of(i).radius, n))
+
+    @property
+    def _total_delta(self) -> float:
+        """What the statements about all learners spend, those included that were added later."""
+        return self.delta + sum(late.delta for late in self._late.values())
 
     def _for_changed_pool(self, certificate: Certificate) -> Certificate:
         """The certificate with what it says about a pool that has changed."""

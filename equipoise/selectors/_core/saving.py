@@ -134,7 +134,7 @@ class Saving(Changing[P, S, D]):
     def _record_eliminations(self) -> tuple[D, ...]:
         known = {elimination.learner.index for elimination in self._eliminations}
         rounds = {i: account.eliminated_at for i, account in enumerate(self.evidence.accounts)}
-        dropped = sorted((i for i in rounds if rounds[i] > 0 and i not in known), key=rounds.__getitem__)
-        new = tuple(self._elimination(i) for i in dropped)
+        eliminated = sorted((i for i in rounds if rounds[i] > 0 and i not in known), key=rounds.__getitem__)
+        new = tuple(self._elimination(i) for i in eliminated)
         self._eliminations += new
         return new

@@ -71,13 +71,14 @@ class CertificateSettings(Units):
     delta: float = setting(default=0.05, check=probability)
     reward_range: tuple[float, float] = setting(default=None, check=optional(interval))
     contexts: str = setting(default="random", check=partial(one_of, options=("random", "fixed")))
+    radius: str = setting(default="mixture", check=partial(one_of, options=RADII))
 
     def _set_up(self) -> None:
         self._leave_unstated("reward_range", DEFAULT_RANGE)
         super()._set_up()
 
     def _make_confidence(self, n_learners: int, delta: float | None = None) -> Confidence:
-        return make_confidence("stitched", **self._radius_settings(n_learners, delta))
+        return make_confidence(self.radius, **self._radius_settings(n_learners, delta))
 
     def _radius_settings(
         self, n_learners: int, delta: float | None, noise: float | None = None, scale: float = 1.0
@@ -93,10 +94,9 @@ class CertificateSettings(Units):
 class ConfidenceSettings(CertificateSettings):
     """Settings of a selector with a choice of noise model and radius."""
 
-    separate_lower: ClassVar[bool] = False  # whether lower means have a stitched radius of their own
+    separate_lower: ClassVar[bool] = False  # whether lower means have a radius of their own
 
     noise: float | None = setting(default=None, check=optional(positive))
-    radius: str = setting(default="stitched", check=partial(one_of, options=RADII))
     radius_scale: float = setting(default=1.0, check=positive)
 
     def _set_up(self) -> None:

@@ -10,12 +10,15 @@ Reference: Pacchiano, Phan, Abbasi-Yadkori, Rao, Zimmert, Lattimore and Szepesva
 contextual stochastic bandit problems", the smoothing transformation.
 Symbols: s taught, number of the sampled policy kept.
 Departures: one policy of each learner is stored, not all. The s-th policy replaces the stored one with probability 1/s
-(reservoir sampling), so the stored number is uniform on 1..s at every s, given all rewards up to the choice of the
-learner: each second round has the distribution of the original. Second rounds of one learner are dependent, however:
-they repeat a policy until it is replaced. The expectation of every round, and of the regret, is the same; the variance
-is larger. Memory is one policy per learner, and about ln(s) copies are made in s plays. If the
-learner of a second round cannot play, that round is dropped, another learner is sampled, and the algorithm gets no
-reward for the first.
+(reservoir sampling), so before any second round is seen the stored number is uniform on 1..s. The original draws it
+afresh for every second round; here a policy plays again and again until it is replaced, and the probabilities of the
+algorithm have learned from what it earned. So this is not the original: a second round, its reward and the regret have
+other distributions and other expectations, and the expected regret of a second round is the average above only if the
+learner's choice did not depend on the stored policy. In the setting of tests/selectors/test_smoothing_draws.py the mean
+total reward is 220.5 in 400 rounds (standard error 2.4), with fresh draws 201.6 (0.7). Memory is one policy per learner
+instead of one per play (800 MB for OFUL with 32 features and 1e5 plays), and about ln(s) copies are made in s plays.
+If the learner of a second round cannot play, that round is skipped, another learner is sampled, and the algorithm gets
+no reward for the first.
 """
 
 from __future__ import annotations

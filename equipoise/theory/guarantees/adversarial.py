@@ -11,7 +11,8 @@ lem:regret_bounds_balanced_prob, theorem::main_adversarial; symbols as in `equip
 Departures: four one-sided events of alpha = delta/(4 M) each per epoch (the statements count two, or none), radius and
 play counts as in `equipoise.confidence` and `deviations`; the cap b of the random potential must not depend on t, so it
 uses the smallest radius beta_1 instead of beta_t; a play costs at most the full width w = 2 R^max. The theorems hide
-constants in O~; here those of the proof are explicit.
+constants in O~; here those of the proof are explicit. Classes may have a confidence scale kappa and an error eps: beta
+is then kappa beta + eps sqrt(t), and n plays cost another 2 eps n, which is at most 2 eps sqrt(n T).
 """
 
 from __future__ import annotations
@@ -59,15 +60,16 @@ def epoch_guarantee(
     checked = _classes(classes, best)
     alpha = epoch_alpha(count("n_epochs", n_epochs), probability("delta", delta))
     t, star = count("rounds", rounds), checked[best]
-    weights = [1 / SIZES["proof"](model_class) for model_class in checked]
+    weights = [1 / SIZES["proof"](model_class, t) for model_class in checked]
     width = max(high - low for low, high in (model_class.reward_range for model_class in checked))
     potential = random_potential(_log_determinant(star, t), _cap(star), weights[best] / sum(weights), t, alpha)
-    rooted, rest = 2 * _radius(star, t) * sqrt(t * potential), width
+    rooted, rest = 2 * _radius(star, t) * sqrt(t * potential) + 2 * star.misspecification * t, width
     logs = 1.4 * log(log(2 * t)) + log(STITCHED_RATIO * len(checked) / alpha)
     for model_class, weight in zip(checked, weights, strict=True):
         plays = min(3 * weight / sum(weights), 1.0) * t
         rooted += (
             2 * _radius(model_class, t) * sqrt(plays * (1 + _cap(model_class)) * _log_determinant(model_class, plays))
+            + 2 * model_class.misspecification * plays
         )
         rest += 2.9 * width * logs
     rooted += 2 * radius_sum(noise_radius(alpha=alpha, width=width, noise=noise, scale=1.0), t)
@@ -106,6 +108,7 @@ def balanced_regret_bounds(
         total += 2.9 * (high - low) * logs
         total += (
             2 * _radius(model_class, t) * sqrt(plays * (1 + _cap(model_class)) * _log_determinant(model_class, plays))
+            + 2 * model_class.misspecification * plays
         )
     return total
 
@@ -140,13 +143,15 @@ def _log_determinant(model_class: LinearClass, plays: float) -> float:
 
 
 def _radius(model_class: LinearClass, plays: float) -> float:
-    return ellipsoid_radius(
+    """kappa beta + eps sqrt(n)."""
+    radius = ellipsoid_radius(
         _log_determinant(model_class, plays),
         noise=model_class.noise,
         norm_bound=model_class.norm_bound,
         delta=model_class.delta,
         regularization=model_class.regularization,
     )
+    return model_class.scale * radius + model_class.misspecification * sqrt(plays)
 
 
 def _cap(model_class: LinearClass) -> float:

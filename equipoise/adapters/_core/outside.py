@@ -1,0 +1,129 @@
+"""Base class of learners that other libraries compute: checks, random numbers, copies and state.
+
+Such a learner cannot be copied by copying its memory, which lies in the library. Copies and pickles are made from its
+settings and its state, and are therefore exact where the state is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from functools import partial
+from itertools import accumulate
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from equipoise.kernels.streams import LEARNERS, generator_at
+from equipoise.learner import Proposal
+from equipoise.learners._core.base import Named, check_index, check_layout, check_lesson
+from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count
+from equipoise.settings.matrices import as_matrix, check_entries
+from equipoise.settings.units import Ranged
+from equipoise.types import Action, AnyArray, Array, Context, State
+
+
+@configurable
+class OutsideLearner(Named, Ranged):
+    """A learner of another library, with a random stream of its own for decisions without a generator."""
+
+    seed: int = setting(default=0, check=partial(count, minimum=0, maximum=2**64 - 1))
+
+    accepts: ClassVar[frozenset[str]] = frozenset()
+    provides: ClassVar[frozenset[str]] = frozenset()
+    randomized: ClassVar[bool] = True
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        self._n_draws = 0  # generators taken from the learner's own random stream
+
+    def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
+        """Propose an action. Changes nothing, except the learner's own random stream if no `rng` is given."""
+        checked = self.check_context(context)
+        if rng is None:
+            rng = generator_at(self.seed, LEARNERS, self._n_draws)
+            self._n_draws += 1
+        return self._propose(checked, rng)
+
+    def _propose(self, context: Any, rng: np.random.Generator) -> Proposal:
+        raise NotImplementedError  # abstract
+
+    def check_context(self, context: Context) -> Any:
+        """Return the context in the form that the learner uses; raise an error if it cannot use it."""
+        raise NotImplementedError  # abstract
+
+    def check_reward(self, reward: float, weight: float) -> float:
+        return check_lesson(self, reward, weight)
+
+    def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
+        """Learn from the reward of an offered action."""
+        raise NotImplementedError  # abstract
+
+    def state(self) -> State:
+        """The learned state as a dictionary of arrays."""
+        return {"n_draws": np.array([self._n_draws]), **self._learned(), **self._units_state()}
+
+    def restore(self, state: State) -> None:
+        """Restore a state returned by `state`. Any other state raises an error and changes nothing."""
+        learner = self._in_units_of(state)
+        own = learner.state()
+        check_layout(state, own, self.name, [name for name, array in own.items() if is_bytes(array)])
+        if learner is not self:
+            vars(self).update(vars(learner))
+        self._set_learned({name: state[name] for name in own if name in self._learned()})
+        self._n_draws = int(state["n_draws"][0])
+
+    def _learned(self) -> State:
+        raise NotImplementedError  # abstract
+
+    def _set_learned(self, learned: State) -> None:
+        raise NotImplementedError  # abstract
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        copy = self.clone()
+        copy.restore(self.state())
+        return copy
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return _rebuild, (type(self), self.config(), self.state())
+
+
+def _rebuild(cls: type[OutsideLearner], config: dict[str, Any], state: State) -> OutsideLearner:
+    learner = cls.from_config(config)
+    learner.restore(state)
+    return learner
+
+
+class MatrixLearner(OutsideLearner):
+    """A learner whose contexts are K x d matrices with one offered action per row, of which it uses `_dim` columns."""
+
+    _dim: int
+
+    def check_context(self, context: Context) -> Array:
+        actions = as_matrix(context, self._dim)
+        check_entries(actions)
+        return actions if actions.shape[1] == self._dim else actions[:, : self._dim]
+
+    def check_offered(self, context: Context, action: Action) -> tuple[Array, int]:
+        actions = self.check_context(context)
+        return actions, check_index(action, len(actions))
+
+
+def draw(probabilities: list[float], greedy: int, number: float) -> int:
+    """The action of a uniform number in [0, 1); the greedy one for what rounding leaves over.
+
+    >>> [draw([0.25, 0.0, 0.75], 2, number) for number in (0.0, 0.24, 0.25, 0.99)]
+    [0, 0, 2, 2]
+    """
+    action = bisect_right(list(accumulate(probabilities)), number)
+    return action if action < len(probabilities) else greedy
+
+
+def as_array(data: bytes) -> AnyArray:
+    """Bytes as an array, the form in which a state holds them."""
+    return np.frombuffer(data, np.uint8).copy()
+
+
+def is_bytes(array: AnyArray) -> bool:
+    return array.dtype == np.uint8 and array.ndim == 1

@@ -1,0 +1,52 @@
+"""The contract of a model: a regression of another library that scores actions and learns from rewards one by one.
+
+A model is a description until a learner opens it: the learner makes a copy for itself, so one model can be given to
+several learners, and nothing that a library object has learned before is used.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from equipoise.settings import Configured, configurable, setting
+from equipoise.settings.checks import count
+from equipoise.types import Array, State
+
+MAX_DIM = 100_000
+
+
+@configurable
+class Model(Configured):
+    """A regression that `Exploring` turns into a learner. Subclasses implement everything below.
+
+    Parameters
+    ----------
+    dim
+        Number of features used: the first `dim` columns of a context. At least 1.
+    """
+
+    dim: int = setting(check=partial(count, maximum=MAX_DIM))
+
+    def open(self, reward_range: tuple[float, float]) -> None:
+        """Create everything that learns."""
+        raise NotImplementedError  # abstract
+
+    def scores(self, rows: Array) -> Array:
+        """The estimated reward of every row, which has `dim` columns; changes nothing."""
+        raise NotImplementedError  # abstract
+
+    def learn(self, row: Array, reward: float, weight: float) -> None:
+        """Learn from the reward of a row; `weight` is positive."""
+        raise NotImplementedError  # abstract
+
+    def state(self) -> State:
+        """Everything learned, as arrays; bytes as arrays of uint8."""
+        raise NotImplementedError  # abstract
+
+    def restore(self, state: State) -> None:
+        """Replace everything learned by a state of the same arrays."""
+        raise NotImplementedError  # abstract
+
+    def describe(self) -> str:
+        """A short name for tables."""
+        return type(self).__name__

@@ -1,0 +1,145 @@
+"""Models of scikit-learn that learn one row at a time: whatever has `partial_fit`.
+
+Of the linear models by stochastic gradient descent (`SGDRegressor`, `SGDClassifier` with logistic loss) the state is
+three arrays, and scores are one matrix product, as `predict` takes longer than the rest of the round. Other estimators
+are saved by skops and score with their own methods.
+
+A classifier learns a reward r in (low, high) as the label 1 with weight q = (r - low) / (high - low) and the label 0
+with weight 1 - q, whose expected logistic loss is that of r; it scores with the probability of the label 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from equipoise.adapters._core.carrier import pack, unpack
+from equipoise.adapters._core.descriptions import Library
+from equipoise.adapters._core.outside import as_array
+from equipoise.adapters.model import Model
+from equipoise.errors import InvalidArgument, require
+from equipoise.settings import configurable, setting
+from equipoise.types import Array, Plain, State
+
+SKLEARN = Library("sklearn", ("linear_model", "neural_network", "naive_bayes"))
+PACKAGES = ("sklearn", "numpy", "scipy")
+LABELS = np.array([0, 1])
+LINEAR = ("coef_", "intercept_")  # the arrays of a linear model, beside its step t_
+
+
+def _description(name: str, value: Any) -> Plain:
+    """The description of an estimator that is given as an object or as its description; fills in the class."""
+    require("a model of scikit-learn", "sklearn", "skops")
+    estimator = SKLEARN.build(value) if isinstance(value, dict) else value
+    description = SKLEARN.describe(estimator)
+    if not callable(getattr(estimator, "partial_fit", None)):
+        raise InvalidArgument(f"{name} is {estimator!r:.80}, but must have partial_fit()")
+    if _is_classifier(estimator) and not hasattr(estimator, "predict_proba"):
+        raise InvalidArgument(f"{name} is {estimator!r:.80}, but must have predict_proba(), as its scores are those")
+    return description
+
+
+def _is_classifier(estimator: Any) -> bool:
+    from sklearn.base import is_classifier
+
+    return bool(is_classifier(estimator))
+
+
+@configurable
+class Sklearn(Model):
+    """An estimator of scikit-learn with `partial_fit`: a regressor, or a classifier with `predict_proba`.
+
+    Its parameters are used, not what it has learned. A `random_state` of None becomes 0, so that runs can be repeated.
+
+    Parameters
+    ----------
+    estimator
+        The estimator, or its description, such as {"class": "linear_model.SGDRegressor", "eta0": 0.05}.
+    dim
+        Number of features used: the first `dim` columns of a context. At least 1.
+    """
+
+    estimator: Plain = setting(check=_description, kw_only=False)
+
+    def open(self, reward_range: tuple[float, float]) -> None:
+        self._reward_range = reward_range
+        self._model = SKLEARN.build(self.estimator)
+        if getattr(self._model, "random_state", 0) is None:
+            self._model.set_params(random_state=0)
+        self._keeps_losses = str(self.estimator["class"]).startswith("neural_network.MLP")
+        self._classifies = _is_classifier(self._model)
+        self._linear = self.describe() in ("SGDRegressor", "SGDClassifier") and not self._model.average
+        if self._linear:
+            self._open_linear()
+
+    def _open_linear(self) -> None:
+        """One lesson creates the arrays, which are then cleared."""
+        # Without shuffling a generator is never used, but one that had to be created anew would cost every lesson time.
+        self._model.set_params(random_state=np.random.RandomState(0), shuffle=False)
+        rows, labels = np.zeros((1, self.dim)), np.zeros(1)
+        self._model.partial_fit(rows, labels, **({"classes": LABELS} if self._classifies else {}))
+        zeros = {name: np.zeros_like(getattr(self._model, name)) for name in LINEAR}
+        self._set_linear({**zeros, "t_": np.ones(1)})
+
+    def _set_linear(self, state: State) -> None:
+        for name in LINEAR:
+            setattr(self._model, name, np.array(state[name], order="C"))
+        self._model.t_ = float(state["t_"][0])
+
+    @property
+    def _is_fitted(self) -> bool:
+        return hasattr(self._model, "n_features_in_")
+
+    def scores(self, rows: Array) -> Array:
+        low, high = self._reward_range
+        if self._linear:
+            scores: Array = (
+                rows @ (self._model.coef_[0] if self._classifies else self._model.coef_) + self._model.intercept_[0]
+            )
+            if self._classifies:
+                scores = 0.5 + 0.5 * np.tanh(0.5 * scores)  # the logistic function, which cannot overflow
+        elif not self._is_fitted:
+            return np.full(len(rows), (low + high) / 2)
+        else:
+            scores = self._model.predict_proba(rows)[:, 1] if self._classifies else self._model.predict(rows)
+        return low + (high - low) * scores if self._classifies else scores
+
+    def learn(self, row: Array, reward: float, weight: float) -> None:
+        if self._classifies:
+            self._learn_labels(row, reward, weight)
+        elif weight == 1.0:  # checking a weight takes as long as the lesson
+            self._model.partial_fit(row[None], [reward])
+        else:
+            self._model.partial_fit(row[None], [reward], sample_weight=[weight])
+        if self._keeps_losses:
+            self._model.loss_curve_.clear()  # a neural network keeps the loss of every lesson, and uses the last only
+
+    def _learn_labels(self, row: Array, reward: float, weight: float) -> None:
+        low, high = self._reward_range
+        share = (reward - low) / (high - low)
+        if not 0.0 <= share <= 1.0:
+            raise InvalidArgument(f"reward is {reward!r}, but must lie in [{low}, {high}] for a classifier")
+        weights = np.array([1.0 - share, share]) * weight
+        used = weights > 0.0
+        rows = np.broadcast_to(row, (int(used.sum()), self.dim))
+        classes = {} if self._is_fitted else {"classes": LABELS}
+        self._model.partial_fit(rows, LABELS[used], sample_weight=weights[used], **classes)
+
+    def state(self) -> State:
+        if self._linear:
+            arrays = {name: getattr(self._model, name).copy() for name in LINEAR}
+            return {**arrays, "t_": np.array([self._model.t_])}
+        return {"estimator": as_array(pack(self._model))}
+
+    def restore(self, state: State) -> None:
+        if self._linear:
+            self._set_linear(state)
+            return
+        restored = unpack(state["estimator"].tobytes(), PACKAGES)
+        if type(restored) is not type(self._model):
+            raise InvalidArgument(f"state is of a {type(restored).__name__}, but must be of a {self.describe()}")
+        self._model = restored
+
+    def describe(self) -> str:
+        return str(self.estimator["class"]).rpartition(".")[2]

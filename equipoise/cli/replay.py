@@ -1,0 +1,61 @@
+"""`equipoise replay`: what learners would have earned on a log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from equipoise.cli.app import app, print_error
+from equipoise.cli.terminal import print_paths, print_table, progress_bar
+from equipoise.errors import require
+
+
+@app.command()
+def replay(
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="The log: dsjson, VW text, CSV or Parquet.")],
+    config: Annotated[Path, typer.Option(help="The portfolio, as portfolio.toml.")],
+    format: Annotated[str, typer.Option(help="auto, dsjson, vw, csv or parquet.")] = "auto",
+    method: Annotated[str, typer.Option(help="How learners are judged: progressive or rejection.")] = "progressive",
+    out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("results/replay"),
+    skip_bad_rows: Annotated[int, typer.Option(help="Number of faulty rows to skip; the report counts them.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of learners and thinning.")] = 0,
+) -> None:
+    """Replay a log: its health, every learner against the policy that logged it, the portfolio, suggested bounds.
+
+    Exits with code 1 if the log fails its health check.
+    """
+    require("equipoise replay", "polars", "msgspec", "matplotlib", "numba")
+    from equipoise import config as configuration
+    from equipoise.logs import open_log
+    from equipoise.logs.command import run
+    from equipoise.logs.replay import METHODS
+    from equipoise.logs.report import COLUMNS, bound_lines, learner_rows, publish
+    from equipoise.settings.checks import one_of
+
+    one_of("--method", method, METHODS)
+    portfolio = configuration.read(config)
+    with progress_bar() as progress:
+        progress("reading", 0.0)
+        opened = open_log(log, format, skip_bad_rows=skip_bad_rows)
+        result = run(opened, portfolio, method=method, seed=seed, progress=progress)
+        progress("drawing", 0.0)
+        paths = publish(result, out)
+    typer.echo(f"{opened.name}: {opened.n_rounds:,} rounds, {opened.n_actions} actions")
+    if opened.n_skipped:
+        typer.echo(f"{opened.n_skipped:,} faulty rows skipped")
+    typer.echo(f"\n{result.health.describe()}\n")
+    print_table(["", *COLUMNS], learner_rows(result))
+    if len(result.portfolio.rewards):
+        rounds, value = len(result.portfolio.rewards), result.portfolio.estimate.value
+        typer.echo(f"\nThe portfolio by rejection: {value:.4f} per round over {rounds:,} rounds")
+    for name in result.portfolio.excluded:
+        typer.echo(f"{name} is excluded from it: the log does not take its actions")
+    typer.echo("\nSuggested bounds:")
+    for line in bound_lines(result.replay):
+        typer.echo(f"  {line}")
+    print_paths(paths)
+    if not result.health.passed:
+        print_error(f"{opened.name} fails its health check")
+        raise typer.Exit(1)

@@ -1,0 +1,103 @@
+"""Sharp settings for Algorithms 2 and 3: learners that know everything but the noise of the rewards.
+
+Every well-specified learner plays the best action, whose expected reward is 1/2, states that as its lower bound and a
+regret of 0: all true, and nothing is left between the two sides of the test but the noise of fair coins and the radius.
+With OFUL, whose confidence sets are far larger than that noise, not even a test without radius would ever fail.
+A misspecified learner plays an action of expected reward 3/10 and states a lower bound of 9/10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from equipoise.confidence import radius_sum
+from equipoise.lab.audit.claims import Seen
+from equipoise.learner import Proposal
+from equipoise.learners import LinearClass
+from equipoise.selectors import AdversarialElimination, EpochBalancing
+from equipoise.theory.guarantees import most_plays
+
+BEST, POOR, OVERSTATED = 0.5, 0.3, 0.9
+CLASSES = tuple(LinearClass(f"{dim} features", dim) for dim in (1, 2, 4))
+
+
+def epoch_balancing(seed: int, rounds: int) -> Iterator[Seen]:
+    """Algorithm 2 over well-specified learners."""
+    yield from run_epochs(EpochBalancing(CLASSES), seed, rounds, wrong=0)
+
+
+def elimination(seed: int, rounds: int) -> Iterator[Seen]:
+    """Algorithm 3 over one misspecified learner and two others."""
+    yield from run_epochs(AdversarialElimination(CLASSES), seed, rounds, wrong=1)
+
+
+SHARP: dict[str, Callable[[int, int], Iterator[Seen]]] = {
+    "epoch balancing": epoch_balancing,
+    "adversarial elimination": elimination,
+}
+
+
+def run_epochs(
+    selector: EpochBalancing, seed: int, rounds: int, *, wrong: int, optimum: float = BEST
+) -> Iterator[Seen]:
+    """One run in which the first `wrong` learners are misspecified, and the claims that concern it.
+
+    `optimum` is the expected reward of the best action. If it is above what the learners play and state to be best,
+    all of them are misspecified.
+    """
+    rng, n_learners = np.random.default_rng([5, seed]), selector.n_learners
+    uniform, draws = rng.random(rounds), rng.random(rounds)
+    stated = [OVERSTATED] * wrong + [BEST] * (n_learners - wrong)
+    means = [POOR] * wrong + [BEST] * (n_learners - wrong)
+    first_epoch = np.full(n_learners, rounds + 1)
+    regret, excess, counts = 0.0, -np.inf, []
+    proposals = {i: Proposal(0, lower=lower, regret=0.0) for i, lower in enumerate(stated)}
+    for t in range(rounds):
+        choice = selector.choose(_Once(draws[t]))  # type: ignore[arg-type]  # the one method that is used
+        asked = {i: proposals[i] for i in selector.active} | {choice.learner: proposals[choice.learner]}
+        selector.observe(choice, asked)
+        selector.credit(choice, float(uniform[t] < means[choice.learner]))
+        regret += optimum - means[choice.learner]
+        counts.append(choice.learner)
+        if t < 100 or t % 10 == 9:
+            excess = max(excess, regret - selector.certificate().regret_upper)
+        if len(selector.active) < n_learners:
+            first_epoch = np.minimum(first_epoch, t + 1)
+    eliminated = [end.learner.index for end in selector.eliminations]
+    ended = [] if selector.ended is None or eliminated else [0]  # Algorithm 2 ends its epoch and eliminates nothing
+    gone = [i for i in [*eliminated, *ended] if i >= wrong]
+    yield Seen("epochs", wrong + 1.0, len(eliminated) + len(ended) + 1.0, bool(gone), could_have_ended(selector))
+    certified = selector.certificate().regret_upper
+    yield Seen("certificate", certified, regret, excess > 1e-9, certified < rounds)
+    yield _play_counts(selector, counts[: int(first_epoch.min())])
+
+
+def could_have_ended(selector: EpochBalancing) -> bool:
+    """Whether the test could have failed by now, whatever the rewards and lower bounds: regrets + D(t) < w t."""
+    epoch, (low, high) = selector.kernel_state.epoch[0], selector.reward_range
+    n = int(epoch.rounds)
+    return n > 0 and float(epoch.regrets) + radius_sum(selector.confidence.radius, n) < (high - low) * n
+
+
+def _play_counts(selector: EpochBalancing, played: Sequence[int]) -> Seen:
+    """The lemma on play counts over the rounds of the first epoch."""
+    weights, worst, can_fail = [1 / size for size in selector.sizes], 0.0, False
+    for i, weight in enumerate(weights):
+        for t, plays in enumerate(accumulate(int(j == i) for j in played), 1):
+            if t & (t - 1) == 0:  # powers of two
+                most = most_plays(t, weight / sum(weights), len(weights), selector.alpha)
+                worst, can_fail = max(worst, plays / most), can_fail or most < t
+    return Seen("play counts", 1.0, worst, worst > 1.0, can_fail)
+
+
+class _Once:
+    """A generator of one number, which was drawn with all others of the run."""
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    def random(self) -> float:
+        return float(self.number)

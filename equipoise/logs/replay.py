@@ -1,0 +1,378 @@
+"""Replay: what each learner would have earned, from rounds that another policy logged.
+
+*Progressive*: every learner proposes in every round, is judged by importance weights before it learns from the round,
+and then learns what was logged. All rounds are used. A learner that accepts off-policy rounds learns all of them; one
+that accepts weights learns all with weight 1 / (K p), which makes up for the choices of the logging policy; any other
+learns the rounds in which it proposed the logged action.
+
+*Rejection*: a learner plays a round only if it proposes the logged action, and the round then survives with probability
+p_min / p. What remains is distributed as if the learner had played live, so its mean reward is what it would have
+earned; but only a share of about p_min of the rounds remains.
+
+Reference: Li, Chu, Langford and Wang (2011), "Unbiased offline evaluation of contextual-bandit-based news article
+recommendation algorithms", algorithm 2 and theorem 1. Departure: thinning by p_min / p allows unequal propensities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil, log1p
+from math import log as ln
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from equipoise.errors import InvalidArgument
+from equipoise.learner import MinimalLearner, accepts, part_name, unique_names
+from equipoise.logs.encoding import contexts, n_columns
+from equipoise.logs.estimators import Estimate, Evaluation, difference, dr, ips, logged
+from equipoise.logs.intervals import Interval
+from equipoise.logs.models import Ridge, logged_features, widened
+from equipoise.logs.rounds import LoggedRounds, Rounds
+from equipoise.settings.checks import count, one_of
+from equipoise.simulation.logged import Answers, Batch, LoggedLearner
+from equipoise.simulation.parts import ALWAYS, NEVER, WHEN_PROPOSED, log_rounds
+from equipoise.types import Array, Integers
+
+METHODS = ("progressive", "rejection")
+MAX_MODEL_COLUMNS = 512  # with more, no model of the reward is fitted
+MIN_BOUND_ROUNDS = 100  # before, a suggested bound says nothing
+Progress = Callable[[str, float], None]
+
+
+def no_progress(what: str, share: float) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class LearnerReplay:
+    """One learner on a log."""
+
+    name: str
+    evaluation: Evaluation  # of all rounds
+    accepted: Integers  # rounds, from 0, that the learner would have played itself
+
+    def estimate(self, method: str) -> Estimate:
+        """Its value by a method, over all rounds."""
+        if method == "progressive":
+            return ips(self.evaluation) if self.evaluation.predicted is None else dr(self.evaluation)
+        played = np.zeros(len(self.evaluation.rewards))
+        played[self.accepted] = 1.0
+        return Estimate("rejection", played * self.evaluation.rewards, played, None)
+
+    def advantage(self, method: str) -> Estimate:
+        """How much more than the logging policy it earns per round."""
+        return difference(self.estimate(method), logged(self.evaluation))
+
+    @property
+    def agreement(self) -> float:
+        """Mean probability with which it takes the logged action."""
+        return float(self.evaluation.probabilities.mean())
+
+
+class Summary(NamedTuple):
+    """What is reported of one learner, or of the logging policy; nan for what is unknown."""
+
+    name: str
+    value: float
+    interval: Interval
+    advantage: float  # over the logging policy
+    advantage_interval: Interval
+    effective_rounds: float
+
+
+NOTHING = Interval(np.nan, np.nan)
+
+
+def summarize(replay: Replay, delta: float = 0.05) -> list[Summary]:
+    """The logging policy and then every learner, with bootstrap intervals."""
+    baseline = logged(replay.learners[0].evaluation)
+    rounds = float(len(baseline.numerators))
+    rows = [Summary("logging policy", baseline.value, baseline.bootstrap(delta), 0.0, Interval(0.0, 0.0), rounds)]
+    for learner in replay.learners:
+        estimate, advantage = learner.estimate(replay.method), learner.advantage(replay.method)
+        if np.isnan(estimate.value):
+            rows.append(Summary(learner.name, np.nan, NOTHING, np.nan, NOTHING, 0.0))
+            continue
+        own = learner.evaluation.effective_sample_size if replay.method == "progressive" else len(learner.accepted)
+        intervals = estimate.bootstrap(delta), advantage.bootstrap(delta)
+        rows.append(Summary(learner.name, estimate.value, intervals[0], advantage.value, intervals[1], float(own)))
+    return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """All learners on a log."""
+
+    method: str
+    learners: tuple[LearnerReplay, ...]
+
+    @property
+    def ranking(self) -> list[int]:
+        """The learners by their value, best first; those without a single round last."""
+        values = [learner.estimate(self.method).value for learner in self.learners]
+        return sorted(range(len(values)), key=lambda i: -np.inf if np.isnan(values[i]) else values[i], reverse=True)
+
+    def suggested_coefficients(self) -> list[float]:
+        """For each learner the smallest c for which c sqrt(n) covers its loss against the best learner in this log.
+
+        The loss after n rounds is n times the best learner's value over the second half of its rounds, minus what the
+        learner earned. It is noisy, and the best learner need not be the best policy: a starting point, not a promise.
+        """
+        curves = [self._terms(learner) for learner in self.learners]
+        levels = [float(terms[len(terms) // 2 :].mean()) for terms in curves if len(terms) >= MIN_BOUND_ROUNDS]
+        if not levels:
+            return [np.nan] * len(curves)
+        return [_coefficient(max(levels), terms) for terms in curves]
+
+    def _terms(self, learner: LearnerReplay) -> Array:
+        if self.method == "progressive":
+            return learner.estimate(self.method).terms
+        played: Array = learner.evaluation.rewards[learner.accepted]
+        return played
+
+
+def _coefficient(best: float, terms: Array) -> float:
+    """Rounded up to two digits."""
+    if len(terms) < MIN_BOUND_ROUNDS:
+        return np.nan
+    marks = log_rounds(len(terms))
+    marks = marks[marks >= MIN_BOUND_ROUNDS]
+    losses = marks * best - np.cumsum(terms)[marks - 1]
+    c = max(float((losses / np.sqrt(marks)).max()), 0.01)
+    digit = 10.0 ** (np.floor(np.log10(c)) - 1)
+    return float(f"{ceil(c / digit - 1e-9) * digit:.2g}")
+
+
+def replay(
+    log: LoggedRounds,
+    learners: Sequence[MinimalLearner],
+    *,
+    method: str = "progressive",
+    seed: int = 0,
+    progress: Progress = no_progress,
+) -> Replay:
+    """Replay a log for each of several learners, which learn from it.
+
+    Parameters
+    ----------
+    log
+        The log; it is read once.
+    learners
+        The learners, which are changed. Those made of kernels run compiled.
+    method
+        "progressive" or "rejection"; see the module's docstring.
+    seed
+        Seed of the random numbers of learners and of thinning.
+    progress
+        Called with the name of the step and the share of the work done since the last call.
+
+    Examples
+    --------
+    >>> from equipoise.logs import from_arrays
+    >>> class Always:
+    ...     def __init__(self, action):
+    ...         self.name, self.action = f"always {action}", action
+    ...     def decide(self, context):
+    ...         return self.action
+    ...     def learn(self, context, action, reward):
+    ...         pass
+    >>> log = from_arrays(None, [0, 1] * 50, [1.0, 0.0] * 50, [0.5] * 100)
+    >>> result = replay(log, [Always(1), Always(0)])
+    >>> [result.learners[i].name for i in result.ranking]
+    ['always 0', 'always 1']
+    """
+    chosen = one_of("method", method, METHODS)
+    if not learners:
+        raise InvalidArgument("learners is empty, but must have at least one learner")
+    names = unique_names([part_name(learner) for learner in learners])
+    tracks = [_Track(learner, log, i, count("seed", seed, minimum=0), chosen) for i, learner in enumerate(learners)]
+    columns = max(track.n_columns for track in tracks)
+    model = Ridge(n_columns(log)) if chosen == "progressive" and n_columns(log) <= MAX_MODEL_COLUMNS else None
+    rng, common = np.random.default_rng([seed, 1]), _Columns()
+    for batch in log:
+        rows = contexts(batch, n_columns(log) if model else columns)
+        survives = rng.random(batch.n_rounds) < log.min_propensity / batch.propensities
+        values = None if model is None else np.clip(model.predict(rows), *widened(log.reward_range))
+        common.add(batch, values)
+        for track in tracks:
+            track.play(batch, rows, survives, values)
+        if model is not None:
+            model.learn(logged_features(rows, batch), batch.rewards)
+        progress("replaying", batch.n_rounds / log.n_rounds)
+    return Replay(chosen, tuple(track.result(name, common) for track, name in zip(tracks, names, strict=True)))
+
+
+class _Columns:
+    """What all learners share: rewards, propensities, predictions for the logged actions, and weights of rounds."""
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[Array, ...]] = []
+
+    def add(self, batch: Rounds, values: Array | None) -> None:
+        of_logged = np.zeros(0) if values is None else values[np.arange(batch.n_rounds), batch.actions]
+        self.parts.append((batch.rewards, batch.propensities, of_logged, batch.weights))
+
+    def joined(self) -> list[Array]:
+        return [np.concatenate(arrays) for arrays in zip(*self.parts, strict=True)]
+
+
+class _Track:
+    """One learner on its way through the log."""
+
+    def __init__(self, learner: MinimalLearner, log: LoggedRounds, lane: int, seed: int, method: str) -> None:
+        self.learner, self.log = learner, log
+        own = getattr(learner, "n_columns", None)
+        self.n_columns: int = n_columns(log) if own is None else own
+        self._loop = LoggedLearner(learner, log.n_actions, lane, seed)
+        allowed = accepts(learner) if method == "progressive" else frozenset()
+        self._always, self._weighted = bool({"off_policy", "weight"} & allowed), "weight" in allowed
+        self._uncorrected = "off_policy" in allowed
+        self._probabilities: list[Array] = []
+        self._expected: list[Array] = []
+        self._accepted: list[Integers] = []
+        self._done = 0
+
+    def play(self, batch: Rounds, rows: Array, survives: Any, values: Array | None) -> None:
+        own = np.ascontiguousarray(rows[:, :, : max(self.n_columns, 0)])
+        check_contexts(self.learner, own, batch)
+        weights = batch.weights if self._weighted else np.ones(batch.n_rounds)
+        if self._weighted and not self._uncorrected:
+            weights = weights / (batch.n_offered * batch.propensities)
+        lessons = np.full(batch.n_rounds, ALWAYS) if self._always else np.where(survives, WHEN_PROPOSED, NEVER)
+        answers = self._loop.play(Batch(own, batch.n_offered, batch.actions, batch.rewards, weights, lessons))
+        self._record(batch, answers, survives, values)
+
+    def _record(self, batch: Rounds, answers: Answers, survives: Any, values: Array | None) -> None:
+        proposed = answers.proposed
+        wrong = np.flatnonzero((proposed < 0) | (proposed >= batch.n_offered))
+        if len(wrong):
+            row, action = batch.rows[wrong[0]], proposed[wrong[0]]
+            raise InvalidArgument(
+                f"learner {part_name(self.learner)!r} proposed action {action} in row {row}, "
+                f"but only {batch.n_offered[wrong[0]]} actions are offered there"
+            )
+        self._probabilities.append(answers.probabilities)
+        self._accepted.append(self._done + np.flatnonzero((proposed == batch.actions) & survives))
+        if values is not None:
+            self._expected.append(values[np.arange(batch.n_rounds), proposed])
+        self._done += batch.n_rounds
+
+    def result(self, name: str, common: _Columns) -> LearnerReplay:
+        rewards, propensities, predicted, counts = common.joined()
+        has_model = len(predicted) > 0
+        evaluation = Evaluation(
+            rewards,
+            propensities,
+            np.concatenate(self._probabilities),
+            widened(self.log.reward_range),
+            1.0 / self.log.min_propensity,
+            predicted if has_model else None,
+            np.concatenate(self._expected) if has_model else None,
+            counts,
+        )
+        return LearnerReplay(name, evaluation, np.concatenate(self._accepted))
+
+
+def check_contexts(learner: Any, rows: Array, batch: Rounds) -> None:
+    """Raise an error if a learner made of kernels cannot use the contexts, which compiled code does not check."""
+    if not hasattr(learner, "check_context"):
+        return
+    most = int(batch.n_offered.argmax())
+    try:
+        learner.check_context(rows[most, : batch.n_offered[most]])
+        if rows.shape[2]:
+            learner.check_context(rows.reshape(-1, rows.shape[2]))
+    except InvalidArgument as error:
+        first, last = batch.rows[0], batch.rows[-1]
+        raise InvalidArgument(f"learner {part_name(learner)!r}, rows {first} to {last} of the log: {error}") from None
+
+
+class PortfolioReplay(NamedTuple):
+    """A portfolio by rejection."""
+
+    names: tuple[str, ...]  # of the learners that took part
+    excluded: tuple[str, ...]  # learners whose actions the log does not take
+    plays: tuple[int, ...]
+    rewards: Array  # of the rounds it played, in order
+    description: str  # standing and certificate at the end
+
+    @property
+    def estimate(self) -> Estimate:
+        return Estimate("rejection", self.rewards, np.ones(len(self.rewards)), None)
+
+
+def patience(min_propensity: float, chance: float = 1e-6) -> int:
+    """Rejections in a row that a learner survives with probability `chance` only if the log can take its actions.
+
+    >>> patience(0.1)
+    132
+    """
+    return ceil(ln(chance) / log1p(-min(min_propensity, 1 - 1e-9)))
+
+
+def replay_portfolio(
+    log: LoggedRounds,
+    make: Callable[[Sequence[int]], Any],
+    n_learners: int,
+    *,
+    seed: int = 0,
+    progress: Progress = no_progress,
+) -> PortfolioReplay:
+    """Replay a log by rejection for a whole portfolio: selector and learners together.
+
+    A round counts if the portfolio takes the logged action and the round survives thinning; otherwise its decision is
+    withdrawn. A learner that is rejected many times in a row has actions that the log does not take: the replay then
+    starts again without it, so that it ends after at most `n_learners` passes.
+
+    Parameters
+    ----------
+    log
+        The log.
+    make
+        Makes a new portfolio of the learners with the given indices.
+    n_learners
+        Number of learners.
+    seed
+        Seed of thinning.
+    progress
+        As in `replay`.
+    """
+    which, excluded = list(range(n_learners)), list[str]()
+    while True:
+        portfolio = make(which)
+        stuck, rewards, plays = _run_portfolio(portfolio, log, seed, progress)
+        if stuck is None:
+            names = tuple(portfolio.learner_names)
+            return PortfolioReplay(names, tuple(excluded), tuple(plays), np.array(rewards), portfolio.describe())
+        excluded.append(portfolio.learner_names[stuck])
+        del which[stuck]
+        if not which:
+            return PortfolioReplay((), tuple(excluded), (), np.empty(0), "no learner takes the actions of the log")
+
+
+def _run_portfolio(
+    portfolio: Any, log: LoggedRounds, seed: int, progress: Progress
+) -> tuple[int | None, list[float], list[int]]:
+    """One pass; returns the learner that was rejected too often, or None at the end of the log."""
+    rng, limit = np.random.default_rng([seed, 2]), patience(log.min_propensity)
+    rejections, rewards, plays = [0] * len(portfolio.learners), [], [0] * len(portfolio.learners)
+    for batch in log:
+        rows = contexts(batch)
+        survives = rng.random(batch.n_rounds) < log.min_propensity / batch.propensities
+        for n in range(batch.n_rounds):
+            decision = portfolio.decide(rows[n, : batch.n_offered[n]])
+            i = decision.learner
+            if survives[n] and decision.action == batch.actions[n]:
+                portfolio.learn(decision, float(batch.rewards[n]))
+                rewards.append(float(batch.rewards[n]))
+                plays[i] += 1
+                rejections[i] = 0
+            else:
+                portfolio.withdraw(decision)
+                rejections[i] += 1
+                if rejections[i] > limit:
+                    return i, rewards, plays
+        progress("replaying the portfolio", batch.n_rounds / log.n_rounds)
+    return None, rewards, plays

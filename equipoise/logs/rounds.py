@@ -1,0 +1,227 @@
+"""Logged rounds: what was offered, which action was taken with which probability, and which reward it got.
+
+A `LoggedRounds` is read in batches (`Rounds`), as often as one likes, so that a log may be larger than memory. Opening
+it reads the whole log once: every row is checked, and a log with faults is refused before anything is learned from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from equipoise.errors import InvalidArgument
+from equipoise.settings.checks import LARGEST, count
+from equipoise.types import Array, Integers
+
+MAX_LISTED = 10  # faults in a message
+BATCH_CELLS = 1 << 22  # numbers that are read or written at once: 32 MB
+SUM_TOLERANCE = 1e-4  # of probabilities, which other systems store as 32-bit floats
+NO_ID = np.uint64(0)
+
+
+class Rounds(NamedTuple):
+    """Consecutive rounds of a log, one entry per round."""
+
+    rows: Integers  # row or line of the file, from 1
+    shared: Array  # (n, shared columns) features of the round
+    offers: Array  # (n, actions, offer columns) features of the offered actions; 0 beyond the last offered one
+    n_offered: Integers  # offered actions are 0, ..., n_offered - 1
+    actions: Integers
+    rewards: Array
+    propensities: Array  # probability of the logged action
+    pmf: Array  # (n, actions) probability of every action; nan where the log does not say
+    weights: Array  # how many rounds it stands for: 1 / (1 - pdrop) if rounds were dropped at random
+    times: Array  # seconds since 1970; nan where the log does not say
+    ids: NDArray[np.uint64]  # digest of the event's id; 0 where it has none
+
+    @property
+    def n_rounds(self) -> int:
+        return len(self.rows)
+
+
+def take(rounds: Rounds, which: NDArray[np.bool_]) -> Rounds:
+    """The selected rounds."""
+    return rounds if which.all() else Rounds._make(array[which] for array in rounds)
+
+
+class Fault(NamedTuple):
+    """A row that violates a rule."""
+
+    row: int
+    rule: str
+
+
+class InvalidLog(InvalidArgument):
+    """A log has faulty rows; the message lists the first ten."""
+
+    def __init__(self, name: str, faults: tuple[Fault, ...], n_faults: int) -> None:
+        self._arguments = name, faults, n_faults
+        listed = "".join(f"\n  row {fault.row}: {fault.rule}" for fault in faults)
+        more = f"\n  and {n_faults - len(faults)} more" if n_faults > len(faults) else ""
+        rows = "1 faulty row" if n_faults == 1 else f"{n_faults} faulty rows"
+        super().__init__(f"{name} has {rows}, and nothing was used:{listed}{more}")
+
+    def __reduce__(self) -> tuple[type[InvalidLog], tuple[str, tuple[Fault, ...], int]]:
+        return type(self), self._arguments
+
+
+class Faults:
+    """Collects faulty rows: counts all, keeps the first ten."""
+
+    def __init__(self) -> None:
+        self.first: list[Fault] = []
+        self.n_faults = 0
+
+    def add(self, row: int, rule: str) -> None:
+        self.n_faults += 1
+        self.first.append(Fault(row, rule))
+        self.first.sort()
+        del self.first[MAX_LISTED:]
+
+
+class Source(Protocol):
+    """A file or table that can be read again and again."""
+
+    name: str
+    n_skipped: int  # events of the last reading that the log itself excludes
+
+    @property
+    def shared_names(self) -> tuple[str, ...]:
+        """The columns of shared features found so far."""
+        ...
+
+    @property
+    def offer_names(self) -> tuple[str, ...]:
+        """The columns of features of an offer found so far."""
+        ...
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Names of the actions found so far; empty if actions are numbers."""
+        ...
+
+    def read(self, faults: Faults) -> Iterator[Rounds]:
+        """Batches of rounds without the faulty ones, which are added to `faults`."""
+        ...
+
+
+class LoggedRounds:
+    """A log that has been read once and checked; iterate over it for batches of rounds.
+
+    Parameters
+    ----------
+    source
+        What to read.
+    skip_bad_rows
+        Number of faulty rows to skip; with more, an error lists them.
+    n_actions
+        Number of actions, if more than those that occur.
+    """
+
+    def __init__(self, source: Source, *, skip_bad_rows: int = 0, n_actions: int | None = None) -> None:
+        self._source, self.name = source, source.name
+        allowed, faults = count("skip_bad_rows", skip_bad_rows, minimum=0), Faults()
+        self.n_rounds, self.n_actions, self.min_propensity = 0, 0, 1.0
+        self.reward_range = (np.inf, -np.inf)
+        self.has_pmf = True
+        for batch in checked(source.read(faults), faults):
+            self._add(batch)
+        if faults.n_faults > allowed:
+            raise InvalidLog(self.name, tuple(faults.first), faults.n_faults)
+        if not self.n_rounds:
+            raise InvalidArgument(f"{self.name} has no rounds, but must have at least one")
+        if n_actions is not None:
+            self.n_actions = count("n_actions", n_actions, minimum=self.n_actions)
+        self.skipped, self.n_skipped = tuple(faults.first), faults.n_faults
+        self.n_excluded = source.n_skipped
+        self.shared_names, self.offer_names = source.shared_names, source.offer_names
+        self.action_names = source.action_names or tuple(str(action) for action in range(self.n_actions))
+
+    def _add(self, batch: Rounds) -> None:
+        if not batch.n_rounds:
+            return
+        self.n_rounds += batch.n_rounds
+        self.n_actions = max(self.n_actions, int(batch.n_offered.max()), batch.pmf.shape[1])
+        self.min_propensity = min(self.min_propensity, float(batch.propensities.min()))
+        low, high = self.reward_range
+        self.reward_range = (min(low, float(batch.rewards.min())), max(high, float(batch.rewards.max())))
+        self.has_pmf = self.has_pmf and not np.isnan(batch.pmf[:, 0]).any()
+
+    def __len__(self) -> int:
+        return self.n_rounds
+
+    def __iter__(self) -> Iterator[Rounds]:
+        faults = Faults()
+        for batch in checked(self._source.read(faults), faults):
+            if batch.n_rounds:
+                yield _widened(batch, self.n_actions)
+        if faults.n_faults != self.n_skipped:
+            raise InvalidLog(self.name, tuple(faults.first), faults.n_faults)  # the file has changed
+
+    def __repr__(self) -> str:
+        return f"LoggedRounds({self.name!r}, {self.n_rounds:,} rounds, {self.n_actions} actions)"
+
+
+def _widened(batch: Rounds, n_actions: int) -> Rounds:
+    """The batch with room for all actions of the log. If the log has a fixed number of actions, all are offered."""
+    lacking = n_actions - batch.pmf.shape[1]
+    if lacking <= 0:
+        return batch
+    pmf = np.pad(batch.pmf, ((0, 0), (0, lacking)), constant_values=np.nan)
+    offers = batch.offers
+    if offers.shape[2] == 0:  # without features of offers every round offers all actions
+        return batch._replace(
+            pmf=pmf, offers=np.empty((batch.n_rounds, n_actions, 0)), n_offered=np.full(batch.n_rounds, n_actions)
+        )
+    return batch._replace(pmf=pmf, offers=np.pad(offers, ((0, 0), (0, lacking), (0, 0))))
+
+
+def checked(batches: Iterator[Rounds], faults: Faults) -> Iterator[Rounds]:
+    """The rounds that keep the rules of every format; the others are added to `faults`."""
+    for batch in batches:
+        good = np.ones(batch.n_rounds, np.bool_)
+        for violations, rule in _violations(batch):
+            for i in map(int, np.flatnonzero(violations & good)):
+                faults.add(int(batch.rows[i]), rule(i))
+            good &= ~violations
+        yield take(batch, good)
+
+
+def _violations(batch: Rounds) -> Iterator[tuple[NDArray[np.bool_], _Rule]]:
+    """Every rule with the rounds that violate it, and its message."""
+    actions, p, rewards, pmf = batch.actions, batch.propensities, batch.rewards, batch.pmf
+    yield (
+        (actions < 0) | (actions >= batch.n_offered),
+        lambda i: f"action is {actions[i]}, but must be one of the {batch.n_offered[i]} offered, from 0",
+    )
+    yield np.isnan(p), lambda i: "propensity is missing, but every row must have one"
+    yield ~((p > 0.0) & (p <= 1.0)), lambda i: f"propensity is {p[i]:g}, but must lie in (0, 1]"
+    yield ~(np.abs(rewards) <= LARGEST), lambda i: f"reward is {rewards[i]:g}, but must be finite"
+    with np.errstate(invalid="ignore"):
+        finite = np.all(np.abs(batch.shared) <= LARGEST, axis=1) & np.all(np.abs(batch.offers) <= LARGEST, axis=(1, 2))
+    bad: NDArray[np.bool_] = ~finite
+    yield bad, lambda i: "the context has nan or infinite entries, but must be finite"
+    if not pmf.shape[1]:
+        return
+    known: NDArray[np.bool_] = ~np.all(np.isnan(pmf), axis=1)
+    sums: Array = np.nansum(pmf, axis=1)
+    yield (
+        known & ~(np.abs(sums - 1.0) <= SUM_TOLERANCE),
+        lambda i: f"probabilities sum to {sums[i]:.6g}, but must sum to 1",
+    )
+    yield (
+        known & (np.nanmin(np.where(known[:, None], pmf, 0.0), axis=1) < 0.0),
+        lambda i: "a probability is negative, but must not be",
+    )
+    own = pmf[np.arange(batch.n_rounds), np.clip(actions, 0, pmf.shape[1] - 1)]
+    yield (
+        known & ~(np.abs(own - p) <= SUM_TOLERANCE * p),
+        lambda i: f"propensity is {p[i]:g}, but must be the probability {own[i]:g} of the logged action",
+    )
+
+
+class _Rule(Protocol):
+    def __call__(self, i: int, /) -> str: ...

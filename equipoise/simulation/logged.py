@@ -1,0 +1,120 @@
+"""Learners on logged rounds: each proposes in every round and learns from those it may learn from.
+
+Learners made of kernels run compiled; others through their public methods, in the same loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from equipoise.kernels.streams import LEARNERS, seek
+from equipoise.learner import AdaptedLearner, MinimalLearner, provides
+from equipoise.simulation import rounds
+from equipoise.simulation.binding import Binding, Function, Group, bind
+from equipoise.simulation.loops import can_compile, compiled_loop, native_memory, plain_loop
+from equipoise.simulation.parts import (
+    ALWAYS,
+    WHEN_PROPOSED,
+    Components,
+    Logged,
+    Played,
+    Run,
+    Turn,
+    open_run,
+)
+from equipoise.types import Array, Integers
+
+NO_TAPE = np.empty((0, 3))
+
+
+class Batch(NamedTuple):
+    """Consecutive logged rounds, as the learner sees them; see `Logged`."""
+
+    contexts: Array
+    n_offered: Integers
+    actions: Integers
+    rewards: Array
+    weights: Array
+    lessons: Integers
+
+
+class Answers(NamedTuple):
+    """What the learner did in each round, before it learned from it."""
+
+    proposed: Integers
+    probabilities: Array  # of the logged action: by `pmf` if the learner has one, else whether it was proposed
+
+
+class LoggedLearner:
+    """A learner that goes through a log batch by batch; `lane` and `seed` are those of its random stream."""
+
+    def __init__(self, learner: MinimalLearner, n_actions: int, lane: int, seed: int) -> None:
+        self._learner, self._lane, self._seed, self._done = learner, lane, seed, 0
+        self._compiled = can_compile(learner) and "pmf" not in provides(learner)
+        if self._compiled:
+            part: Any = learner
+            group = Group(part.kernels.decide, part.kernels.learn, 1)
+            self._binding = _bind(rounds.play_logged, group)
+            self._memory = native_memory(learner, _Offers(n_actions))
+        else:
+            self._adapted = AdaptedLearner(learner)
+
+    def play(self, batch: Batch) -> Answers:
+        """Let the learner propose and learn; returns what it did."""
+        n = len(batch.actions)
+        run = open_run(self._seed, np.array([n]), 1)
+        proposed, probabilities = np.full(n, -1), np.zeros(n)
+        if self._compiled:
+            part: Any = self._learner
+            place = np.zeros((1, 4), np.int64)
+            # A read-only or strided array would be another type, for which the loop would be compiled again.
+            owned = Batch._make(np.require(array, requirements=["C", "W"]) for array in batch)
+            source = Logged(((part.params,),), ((self._memory,),), place, *owned, proposed, self._lane, self._done)
+            compiled_loop(Components(source, tape=NO_TAPE), self._binding).advance(run, n)
+            probabilities[:] = proposed == batch.actions
+        else:
+            own = LoggedAdapter(self._adapted, batch, Answers(proposed, probabilities), self._lane, self._done)
+            plain_loop(Components(own, tape=NO_TAPE), _bind(play_adapted)).advance(run, n)
+        self._done += n
+        return Answers(proposed, probabilities)
+
+
+def _bind(play: Function, *groups: Group) -> Binding:
+    names: dict[str, Function | bool] = {"select": rounds.select_only_learner, "deliver": rounds.write_row}
+    return bind({**names, "play_round": play}, groups)
+
+
+class _Offers(NamedTuple):
+    """What the memory of a learner depends on."""
+
+    n_actions: int
+    same_actions: bool = False
+
+
+class LoggedAdapter(NamedTuple):
+    """A source: logged rounds for a learner without kernels."""
+
+    learner: AdaptedLearner
+    batch: Batch
+    answers: Answers
+    lane: int
+    first: int
+
+
+def play_adapted(components: Components, run: Run, turn: Turn) -> Played:
+    source: LoggedAdapter = components.source
+    batch, learner, n = source.batch, source.learner, turn.round - 1
+    context = batch.contexts[n, : batch.n_offered[n]]
+    seek(run.stream, LEARNERS + source.lane, source.first + n)
+    proposal = learner.decide(context, run.stream.generator)
+    action, reward, lesson = int(batch.actions[n]), float(batch.rewards[n]), int(batch.lessons[n])
+    agrees = proposal.action == action
+    source.answers.proposed[n] = proposal.action
+    inner: Any = learner.learner
+    source.answers.probabilities[n] = inner.pmf(context)[action] if "pmf" in learner.provides else float(agrees)
+    if lesson == ALWAYS or (lesson == WHEN_PROPOSED and agrees):
+        weight = float(batch.weights[n])
+        inner.learn(context, action, reward, *([weight] if weight != 1.0 else []))
+    return Played(reward, np.nan, proposal.regret)

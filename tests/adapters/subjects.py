@@ -1,0 +1,96 @@
+"""Every adapter with settings and contexts to test it with; those of a library that is not installed are skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from equipoise.adapters import (
+    VW,
+    Epsilon,
+    Exploring,
+    InverseGap,
+    LightGBM,
+    MABWiser,
+    Model,
+    River,
+    Sklearn,
+    Softmax,
+    XGBoost,
+)
+from equipoise.testing.plays import ContextSource, random_actions
+
+DIM = 8  # of the contract suite's contexts
+
+
+class Subject(NamedTuple):
+    library: str
+    make: Callable[[], Any]
+    contexts: ContextSource = random_actions
+
+
+def needs(library: str) -> pytest.MarkDecorator:
+    """Skips a test where a library is not installed; the reason is what the closing line counts."""
+    return pytest.mark.skipif(find_spec(library) is None, reason=f"{library} is not installed")
+
+
+def sgd(**settings: Any) -> Model:
+    return Sklearn({"class": "linear_model.SGDRegressor", **settings}, dim=5)
+
+
+def mlp() -> Model:
+    return Sklearn({"class": "neural_network.MLPClassifier", "hidden_layer_sizes": [4]}, dim=DIM)
+
+
+def scaled_river() -> Model:
+    steps = [{"class": "preprocessing.StandardScaler"}, {"class": "linear_model.LinearRegression", "l2": 0.01}]
+    return River({"class": "compose.Pipeline", "steps": steps}, dim=DIM)
+
+
+def vector(rng: np.random.Generator) -> Any:
+    return rng.standard_normal(3)
+
+
+def nothing(rng: np.random.Generator) -> Any:
+    return None
+
+
+def mab(policy: str, **settings: Any) -> dict[str, Any]:
+    return {"arms": ["a", "b", "c"], "policy": policy, **settings}
+
+
+SUBJECTS = {
+    "sgd": Subject("sklearn", lambda: Exploring(sgd(eta0=0.05, alpha=0.01), Epsilon(0.2), seed=5)),
+    "logistic": Subject(
+        "sklearn",
+        lambda: Exploring(Sklearn({"class": "linear_model.SGDClassifier", "loss": "log_loss"}, dim=DIM), Softmax(0.2)),
+    ),
+    "mlp": Subject("sklearn", lambda: Exploring(mlp(), Epsilon(0.2))),
+    "lightgbm": Subject(
+        "lightgbm",
+        lambda: Exploring(
+            LightGBM(dim=DIM, window=30, every=10, lag=4, trees=3, settings={"min_data_in_leaf": 3}),
+            Softmax(0.3),
+            reward_range=(-1.0, 2.0),
+        ),
+    ),
+    "xgboost": Subject(
+        "xgboost",
+        lambda: Exploring(XGBoost(dim=DIM, window=25, every=10, lag=10, trees=2, settings={"max_depth": 2})),
+    ),
+    "river": Subject("river", lambda: Exploring(scaled_river(), InverseGap(20.0, exponent=0.3))),
+    "vw squarecb": Subject("vowpalwabbit", lambda: VW("--squarecb --gamma_scale 20 -l 0.3", dim=DIM, seed=3)),
+    "vw regcbopt": Subject("vowpalwabbit", lambda: VW("--regcbopt --mellowness 0.01", dim=DIM)),
+    "vw epsilon": Subject("vowpalwabbit", lambda: VW("--epsilon 0.2 -q ff -b 12", dim=4)),
+    "vw softmax": Subject("vowpalwabbit", lambda: VW("--softmax --lambda 5", dim=DIM, name="soft")),
+    "mabwiser linucb": Subject("mabwiser", lambda: MABWiser(mab("LinUCB", alpha=0.5)), vector),
+    "mabwiser lints": Subject("mabwiser", lambda: MABWiser(mab("LinTS")), vector),
+    "mabwiser lingreedy": Subject("mabwiser", lambda: MABWiser(mab("LinGreedy", epsilon=0.3)), vector),
+    "mabwiser ucb1": Subject("mabwiser", lambda: MABWiser(mab("UCB1", alpha=0.7)), nothing),
+    "mabwiser softmax": Subject("mabwiser", lambda: MABWiser(mab("Softmax", tau=0.5)), nothing),
+}
+CASES = [pytest.param(subject, id=name, marks=needs(subject.library)) for name, subject in SUBJECTS.items()]

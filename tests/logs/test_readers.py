@@ -1,0 +1,219 @@
+"""Readers and writers of logs, each against plain Python that reads the same file."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equipoise.errors import InvalidArgument
+from equipoise.logs import LoggedRounds, Rounds, from_arrays, from_bandit_feedback, open_log
+from equipoise.logs import dsjson as dsjson_module
+from equipoise.logs.dsjson import write_dsjson
+from equipoise.logs.encoding import contexts, n_columns
+from equipoise.logs.formats import detect
+from equipoise.logs.writing import write_parquet
+from tests.logs.generate import event, linear_truth, write_lines
+
+
+def joined(log: LoggedRounds) -> Rounds:
+    return Rounds(*map(np.concatenate, zip(*log, strict=True)))
+
+
+def assert_same(one: LoggedRounds, other: LoggedRounds) -> None:
+    for name, mine, theirs in zip(Rounds._fields, joined(one), joined(other), strict=True):
+        if name not in ("ids", "rows"):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("format", ["dsjson", "parquet"])
+def test_what_is_written_is_read_again(tmp_path: Path, format: str) -> None:
+    log = linear_truth(300, seed=1).log(times=1.7e9 + np.arange(300))
+    path = tmp_path / f"log.{format}"
+    {"dsjson": write_dsjson, "parquet": write_parquet}[format](log, path)
+    again = open_log(path)
+    assert detect(path) == format
+    assert_same(log, again)
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+@settings(max_examples=20)
+@given(
+    offered=st.lists(st.integers(1, 4), min_size=1, max_size=6),
+    dim=st.integers(1, 3),
+    seed=st.integers(0, 100),
+)
+def test_offers_of_different_sizes_survive_both_formats(
+    tmp_path_factory: pytest.TempPathFactory, offered: list[int], dim: int, seed: int
+) -> None:
+    rng, folder = np.random.default_rng(seed), tmp_path_factory.mktemp("log")
+    events = []
+    for n_actions in offered:
+        multi = [{"x": rng.random(dim).tolist()} for _ in range(n_actions)]
+        p = [1.0] if n_actions == 1 else [0.5, *[0.5 / (n_actions - 1)] * (n_actions - 1)]
+        changes = {"c": {"_multi": multi}, "p": p, "_label_probability": p[0]}
+        action = int(rng.integers(n_actions))
+        events.append(event(action, n_actions, **changes) if n_actions > 1 else one_offer(changes))
+    log = open_log(write_lines(folder / "log.json", events))
+    rounds = joined(log)
+    assert rounds.n_offered.tolist() == offered
+    for i, each in enumerate(events):
+        expected = [offer["x"] for offer in each["c"]["_multi"]]
+        np.testing.assert_array_equal(rounds.offers[i, : offered[i]], expected)
+        assert (rounds.offers[i, offered[i] :] == 0.0).all()
+    write_parquet(log, folder / "log.parquet")
+    assert_same(log, open_log(folder / "log.parquet"))
+
+
+def one_offer(changes: dict) -> dict:
+    return {**event(0, 2), **changes, "a": [1]}
+
+
+def plain_dsjson(path: Path) -> list[tuple]:
+    """Reads a dsjson file the slow and obvious way."""
+    rows = []
+    for line in path.read_text().splitlines():
+        each = json.loads(line)
+        pmf = {action - 1: p for action, p in zip(each["a"], each["p"], strict=True)}
+        offers = [
+            {f"{ns}^{name}": value for ns, features in offer.items() for name, value in features.items()}
+            for offer in each["c"]["_multi"]
+        ]
+        rows.append((each["_labelIndex"], -each["_label_cost"], each["_label_probability"], pmf, offers))
+    return rows
+
+
+def test_dsjson_agrees_with_a_plain_reader_while_features_come_and_go(tmp_path: Path) -> None:
+    """Also across the borders of batches, and with lines that need the general decoder in the middle."""
+    rng = np.random.default_rng(3)
+    events = []
+    for t in range(dsjson_module.BATCH_LINES + 50):
+        names = ["price", "age", "late"] if t > 2_000 else ["price", "age"]
+        multi = [{"ad": {name: float(rng.random()) for name in names[: rng.integers(1, 4)]}} for _ in range(3)]
+        events.append(event(int(rng.integers(3)), 3, c={"_multi": multi}, p=[0.5, 0.25, 0.25]))
+    path = write_lines(tmp_path / "log.json", events)
+    log = open_log(path)
+    rounds, columns = joined(log), log.offer_names
+    assert sorted(columns) == ["ad^age", "ad^late", "ad^price"]
+    for i, (action, reward, p, pmf, offers) in enumerate(plain_dsjson(path)):
+        assert (rounds.actions[i], rounds.rewards[i], rounds.propensities[i]) == (action, reward, p)
+        assert {k: rounds.pmf[i, k] for k in range(3)} == pmf
+        np.testing.assert_array_equal(
+            rounds.offers[i], [[offer.get(name, 0.0) for name in columns] for offer in offers]
+        )
+
+
+def test_dsjson_of_strings_drops_and_left_out_events(tmp_path: Path) -> None:
+    multi = [{"ad": {"price": 2}}, {"ad": {"brand": "A"}}]
+    other = {"user": {"city": "Bern", "new": True}, "_tag": "x", "_multi": multi}
+    lines = [event(), event(1, c=other, pdrop=0.75), event(_skipLearn=True), event(EventId=None, Timestamp=None)]
+    log = open_log(write_lines(tmp_path / "log.json", lines))
+    assert (log.n_rounds, log.n_excluded) == (3, 1)
+    assert log.shared_names == ("user^age", "user^city=Bern", "user^new")
+    assert log.offer_names == ("ad^price", "ad^brand=A")
+    rounds = joined(log)
+    assert rounds.weights.tolist() == [1.0, 4.0, 1.0]
+    assert rounds.shared.tolist() == [[0.25, 0.0, 0.0], [0.0, 1.0, 1.0], [0.25, 0.0, 0.0]]
+    assert rounds.offers[1].tolist() == [[2.0, 0.0], [0.0, 1.0]]
+    assert rounds.rows.tolist() == [1, 2, 4]
+    assert rounds.times[0] == 1793491200.0 and np.isnan(rounds.times[2])
+    assert rounds.ids[0] == rounds.ids[1] != rounds.ids[2] == 0
+
+
+def test_text_of_vowpal_wabbit(tmp_path: Path) -> None:
+    lines = ["shared |user age:2 new", "|ad price:0.5", "0:-1:0.25 |ad:2 price:1 |b x", "", "0:0.5:1 |ad price:3", ""]
+    path = write_lines(tmp_path / "log.txt", lines)
+    log = open_log(path)
+    assert detect(path) == "vw"
+    rounds = joined(log)
+    assert (log.shared_names, log.offer_names) == (("user^age", "user^new"), ("ad^price", "b^x"))
+    assert rounds.n_offered.tolist() == [2, 1]
+    assert rounds.actions.tolist() == [1, 0]
+    assert rounds.rewards.tolist() == [1.0, -0.5]
+    assert rounds.propensities.tolist() == [0.25, 1.0]
+    assert rounds.shared.tolist() == [[2.0, 1.0], [0.0, 0.0]]
+    assert rounds.offers.tolist() == [[[0.5, 0.0], [2.0, 1.0]], [[3.0, 0.0], [0.0, 0.0]]]
+    assert rounds.rows.tolist() == [1, 5]
+
+
+def test_csv_agrees_with_the_csv_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of a few lines, so that rows and values cross their borders."""
+    monkeypatch.setattr("equipoise.logs.tables.BLOCK_BYTES", 64)
+    rng = np.random.default_rng(0)
+    rows = [
+        [["left", "right"][rng.integers(2)], rng.integers(2), 0.5, rng.random(), ["a", "b,c", "d"][rng.integers(3)]]
+        for _ in range(50)
+    ]
+    path = tmp_path / "log.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([["action", "reward", "propensity", "age", "city"], *rows])
+    log = open_log(path)
+    rounds = joined(log)
+    values = log.shared_names[1:]
+    for i, (action, reward, p, age, city) in enumerate(rows):
+        assert log.action_names[rounds.actions[i]] == action
+        assert (rounds.rewards[i], rounds.propensities[i], rounds.shared[i, 0]) == (reward, p, age)
+        assert values[int(rounds.shared[i, 1:].argmax())] == f"city={city}"
+    assert rounds.shared[:, 1:].sum(axis=1).tolist() == [1.0] * 50
+    assert rounds.rows.tolist() == list(range(2, 52))
+
+
+def test_open_bandit_columns(tmp_path: Path) -> None:
+    head = ",timestamp,item_id,position,click,propensity_score,user_feature_0,user-item_affinity_0,user-item_affinity_1"
+    rows = ["0,2019-11-24 00:00:03.8+00:00,1,3,0,0.25,x,0.5,0.0", "1,2019-11-24 00:00:05+00:00,0,1,1,0.75,y,0.0,2.0"]
+    log = open_log(write_lines(tmp_path / "log.csv", [head, *rows]))
+    rounds = joined(log)
+    assert rounds.actions.tolist() == [1, 0]
+    assert rounds.rewards.tolist() == [0.0, 1.0]
+    assert rounds.offers.tolist() == [[[0.5], [0.0]], [[0.0], [2.0]]]
+    assert log.shared_names == ("position=3", "position=1", "user_feature_0=x", "user_feature_0=y")
+    assert rounds.times[1] - rounds.times[0] == pytest.approx(1.2)
+
+
+def test_bandit_feedback() -> None:
+    feedback = {
+        "n_rounds": 3,
+        "n_actions": 4,
+        "context": np.arange(6.0).reshape(3, 2),
+        "action": np.array([0, 1, 2]),
+        "position": np.array([0, 1, 0]),
+        "reward": np.array([1.0, 0.0, 1.0]),
+        "pscore": np.array([0.5, 0.25, 0.25]),
+        "action_context": np.eye(4),
+    }
+    log = from_bandit_feedback(feedback)
+    rounds = joined(log)
+    assert log.n_actions == 4
+    assert rounds.shared.tolist() == [[0, 1, 1, 0], [2, 3, 0, 1], [4, 5, 1, 0]]
+    np.testing.assert_array_equal(rounds.offers[2], np.eye(4))
+    del feedback["pscore"]
+    with pytest.raises(InvalidArgument, match="must have 'pscore'"):
+        from_bandit_feedback(feedback)
+
+
+def test_contexts_of_shared_features_are_nested() -> None:
+    log = from_arrays([[2.0, 3.0], [5.0, 7.0]], [0, 1], [1.0, 0.0], [0.5, 0.5])
+    (batch,) = log
+    full = contexts(batch)
+    assert n_columns(log) == 6
+    assert full[0].tolist() == [[1, 0, 2, 0, 3, 0], [0, 1, 0, 2, 0, 3]]
+    assert full[1].tolist() == [[1, 0, 5, 0, 7, 0], [0, 1, 0, 5, 0, 7]]
+    for columns in range(7):
+        np.testing.assert_array_equal(contexts(batch, columns), full[:, :, :columns])
+
+
+def test_contexts_of_offers_leave_out_what_is_not_offered(tmp_path: Path) -> None:
+    text = ["shared |u a:2", "0:0:1 |x b:3", "", "shared |u a:4", "|x b:5", "0:0:1 |x b:6", ""]
+    (batch,) = open_log(write_lines(tmp_path / "log.txt", text))
+    assert contexts(batch).tolist() == [[[3, 2], [0, 0]], [[5, 4], [6, 4]]]
+
+
+def test_more_actions_than_occur() -> None:
+    log = from_arrays(None, [0, 1], [1.0, 0.0], [0.2, 0.2], n_actions=5)
+    (batch,) = log
+    assert batch.n_offered.tolist() == [5, 5] and contexts(batch).shape == (2, 5, 5)
+    with pytest.raises(InvalidArgument, match="row 2: action is 1, but must be one of the 1 offered"):
+        from_arrays(None, [0, 1], [1.0, 0.0], [0.2, 0.2], n_actions=1)

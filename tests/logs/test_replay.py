@@ -1,0 +1,176 @@
+"""Replay of learners and portfolios on logs, against live runs on the same problem and against plain loops."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from equipoise.errors import InvalidArgument
+from equipoise.learner import MinimalLearner
+from equipoise.learners import OFUL, UCB, Constant
+from equipoise.logs import from_arrays
+from equipoise.logs.estimators import dr, ips, logged
+from equipoise.logs.replay import METHODS, patience, replay, replay_portfolio
+from equipoise.portfolio import Portfolio
+from tests.logs.generate import linear_truth
+
+
+class Fixed:
+    """A policy that never learns: the offered action with the largest last feature. Counts what it is taught."""
+
+    name = "fixed"
+    accepts = frozenset({"off_policy"})
+    randomized = False
+
+    def __init__(self) -> None:
+        self.lessons: list[tuple[int, float]] = []
+
+    def decide(self, context):
+        return int(context[:, -1].argmax())
+
+    def learn(self, context, action, reward):
+        self.lessons.append((action, reward))
+
+
+class OwnRounds(Fixed):
+    """One that may learn only from its own rounds."""
+
+    accepts = frozenset()
+
+
+def test_progressive_judges_before_it_teaches() -> None:
+    """A learner that repeats the last logged action agrees with the next one by chance only; if it were taught first,
+    it would always agree."""
+
+    class Repeats(Fixed):
+        def decide(self, context):
+            return self.lessons[-1][0] if self.lessons else 0
+
+    truth = linear_truth(500, 3)
+    (result,) = replay(truth.log(), [Repeats()]).learners
+    expected = np.concatenate([[0], truth.actions[:-1]]) == truth.actions
+    np.testing.assert_array_equal(result.evaluation.probabilities, expected)
+    assert result.agreement == expected.mean() < 0.5
+
+
+def test_estimates_of_a_fixed_policy_by_hand() -> None:
+    truth = linear_truth(600, 4)
+    policy = Fixed()
+    result = replay(truth.log(), [policy])
+    (learner,) = result.learners
+    agrees = truth.contexts[:, :, -1].argmax(axis=1) == truth.actions
+    assert ips(learner.evaluation).value == pytest.approx((agrees / truth.propensities * truth.rewards).mean())
+    assert learner.estimate("progressive").value == dr(learner.evaluation).value
+    assert learner.advantage("progressive").value == pytest.approx(
+        dr(learner.evaluation).value - logged(learner.evaluation).value
+    )
+    assert len(policy.lessons) == 600
+    assert learner.evaluation.max_weight == pytest.approx(1 / truth.propensities.min())
+
+
+def test_a_learner_of_its_own_rounds_is_taught_those_only() -> None:
+    truth = linear_truth(600, 5)
+    for method in METHODS:
+        policy = OwnRounds()
+        (learner,) = replay(truth.log(), [policy], method=method, seed=1).learners
+        agrees = truth.contexts[:, :, -1].argmax(axis=1) == truth.actions
+        assert agrees[learner.accepted].all()
+        assert [action for action, _ in policy.lessons] == truth.actions[learner.accepted].tolist()
+        assert 0 < len(learner.accepted) < agrees.sum()  # thinned
+
+
+@pytest.mark.statistical
+def test_rejection_and_progressive_agree_with_the_true_value_of_a_policy() -> None:
+    """100 logs of 500 rounds; both means within 4.5 standard errors of the truth, one error in 1e5 each.
+    Negative control: without thinning, the mean reward of accepted rounds is off by more."""
+    errors: dict[str, list[float]] = {"progressive": [], "rejection": [], "unthinned": []}
+    for seed in range(100):
+        truth = linear_truth(500, seed, floor=0.2)
+        best = truth.contexts[:, :, -1].argmax(axis=1)
+        value = truth.means[np.arange(500), best].mean()
+        for method in METHODS:
+            (learner,) = replay(truth.log(), [Fixed()], method=method, seed=seed).learners
+            errors[method].append(learner.estimate(method).value - value)
+        errors["unthinned"].append(truth.rewards[best == truth.actions].mean() - value)
+    scores = {name: np.mean(x) / (np.std(x) / 10) for name, x in errors.items()}
+    assert abs(scores["progressive"]) < 4.5 and abs(scores["rejection"]) < 4.5
+    assert abs(scores["unthinned"]) > 4.5
+
+
+@pytest.mark.compiled
+def test_learners_that_learn_better_models_rank_first() -> None:
+    truth = linear_truth(4_000, 6)
+    learners: list[MinimalLearner] = [Fixed(), OFUL(3, name="right"), OFUL(1, name="small")]
+    result = replay(truth.log(), learners)
+    assert result.learners[result.ranking[0]].name == "right"
+    coefficients = result.suggested_coefficients()
+    assert coefficients[1] == min(coefficients) and all(c > 0 for c in coefficients)
+    low, _ = result.learners[1].advantage("progressive").bootstrap()
+    assert low > 0.0
+
+
+def test_compiled_code_gets_only_contexts_that_the_learner_accepts() -> None:
+    truth = linear_truth(50, 0)
+    with pytest.raises(InvalidArgument, match=r"learner 'OFUL\(d=3\)', rows 1 to 50 of the log: .* norm 2"):
+        replay(truth._replace(contexts=2.0 * truth.contexts).log(), [OFUL(3)])
+    with pytest.raises(InvalidArgument, match=r"'UCB', rows 1 to 50 of the log: context has 4 rows, but must have at"):
+        replay(truth.log(), [UCB(3)])
+    with pytest.raises(InvalidArgument, match="learners is empty"):
+        replay(truth.log(), [])
+    with pytest.raises(InvalidArgument, match="method is 'guess', but must be one of progressive, rejection"):
+        replay(truth.log(), [Fixed()], method="guess")
+
+
+class Never:
+    """A learner whose action is offered but never logged."""
+
+    name = "never"
+
+    def decide(self, context):
+        return len(context) - 1
+
+    def learn(self, context, action, reward):
+        raise AssertionError("it must not be taught a round that it did not play")
+
+
+def test_a_portfolio_with_a_learner_that_the_log_never_follows() -> None:
+    """The replay ends, excludes that learner and says so; the others go on."""
+    rng = np.random.default_rng(0)
+    n = 2_000
+    actions = rng.integers(3, size=n)
+    rewards = (rng.random(n) < np.array([0.1, 0.9, 0.1])[actions]).astype(float)
+    log = from_arrays(None, actions, rewards, np.full(n, 1 / 3), n_actions=4)
+    makers: list[Callable[[], MinimalLearner]] = [lambda: Constant(1), Never, lambda: Constant(2)]
+    asked: list[list[int]] = []
+
+    def make(which: Sequence[int]) -> Portfolio:
+        asked.append(list(which))
+        return Portfolio([makers[i]() for i in which])
+
+    result = replay_portfolio(log, make, 3)
+    assert result.excluded == ("never",)
+    assert asked == [[0, 1, 2], [0, 2]]
+    assert sum(result.plays) == len(result.rewards) > 100
+    assert result.estimate.value > 0.4
+    nobody = replay_portfolio(log, lambda which: Portfolio([Never() for _ in which]), 2)
+    assert nobody.excluded == ("never", "never") or nobody.excluded == ("never (2)", "never")
+    assert len(nobody.rewards) == 0
+
+
+def test_patience_is_the_smallest_that_keeps_the_chance_of_a_mistake() -> None:
+    for p in (0.001, 0.1, 0.5, 0.9):
+        assert (1 - p) ** patience(p) <= 1e-6 < (1 - p) ** (patience(p) - 1)
+
+
+def test_a_portfolio_replays_as_if_it_were_live() -> None:
+    """With a log that takes every action in every context in turn, rejection keeps the order of a live run."""
+    means, n = np.array([0.2, 0.8]), 400
+    actions = np.tile([0, 1], n // 2)
+    rewards = means[actions]
+    log = from_arrays(None, actions, rewards, np.full(n, 0.5))
+    result = replay_portfolio(log, lambda which: Portfolio([UCB(2), Constant(0)]), 2)
+    live = Portfolio([UCB(2), Constant(0)])
+    for reward in result.rewards:
+        decision = live.decide(np.eye(2))
+        assert means[decision.action] == reward
+        live.learn(decision, reward)

@@ -1,0 +1,138 @@
+"""The same-round test against a slow reference, with the control that shows why a witness must be trusted or nested."""
+
+import json
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from equipoise import Portfolio
+from equipoise.bounds import Bound, Custom, Power
+from equipoise.certificates import Elimination, SameRoundElimination
+from equipoise.certificates.records import describe_elimination, elimination_record, verify_record
+from equipoise.errors import IncompatibleLearner, InvalidArgument
+from equipoise.learner import Proposal
+from equipoise.learners import OFUL, UCB, Constant
+from equipoise.selectors import BalancedElimination
+from equipoise.storage.files import digest
+from equipoise.storage.parts import load, save
+from tests.radii import normal_mixture, stitched_radius
+
+NARROW = 0.05  # radius_scale at which learners are eliminated within few rounds
+
+
+class Round(NamedTuple):
+    learner: int
+    reward: float
+    lowers: tuple[float, ...]
+
+
+def noise_radius(n: int, alpha: float) -> float:
+    return min(stitched_radius(n, 0.25, alpha / 2), normal_mixture(n, 0.25, alpha / 2))
+
+
+def refuted(rounds: list[Round], i: int, bounds: list[Bound], trusted: int | None, active: set[int]) -> bool:
+    """Whether the lower bounds of an active witness in the rounds of i exceed what its bound allows; from scratch."""
+    own = [each for each in rounds if each.learner == i]
+    witnesses = [trusted] if trusted is not None else range(i + 1, len(bounds))
+    bound = 0.0
+    for n in range(1, len(own) + 1):
+        bound = min(bound + 1.0, max(bound, bounds[i].raw(n)))  # type: ignore[union-attr]
+    allowed = sum(each.reward for each in own) + bound + NARROW * noise_radius(len(own), 0.05 / (3 * (len(bounds) + 1)))
+    claims = [sum(each.lowers[j] for each in own) for j in witnesses if j in active and j != i]
+    return max(claims, default=-np.inf) > allowed
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10**6), st.sampled_from([None, 0, 1, 2]))
+def test_it_eliminates_whom_the_reference_eliminates(seed: int, trusted: int | None) -> None:
+    """All other eliminations are by the test of Algorithm 1, which has a reference of its own."""
+    rng = np.random.default_rng(seed)
+    bounds: list[Bound] = [Power(0.3), Power(0.4), Power(0.5)]
+    selector = BalancedElimination(bounds, same_round=True, trusted=trusted, radius_scale=NARROW)
+    means, levels = rng.random(3) * 0.5 + 0.25, rng.random(3)
+    rounds: list[Round] = []
+    for _ in range(40):
+        before = set(selector.active)
+        choice = selector.choose()
+        lowers = tuple(float(level * rng.random()) for level in levels)
+        selector.observe(choice, {j: Proposal(0, lower=lowers[j]) for j in selector.active})
+        reward = float(rng.random() < means[choice.learner])
+        known = tuple(lower if j in before else 0.0 for j, lower in enumerate(lowers))
+        rounds.append(Round(choice.learner, reward, known))
+        new = selector.credit(choice, reward)
+        by_round = [each.learner.index for each in new if isinstance(each, SameRoundElimination)]
+        by_plays = {each.learner.index for each in new if isinstance(each, Elimination)}
+        left = before - by_plays
+        expected = choice.learner in left and refuted(rounds, choice.learner, bounds, trusted, left)
+        assert by_round == ([choice.learner] if expected else [])
+        assert selector.active
+        for each in new:
+            about: Any = {"selector_label": "s", "seed": 0, "selector": selector, "learner_names": "abc"}
+            record = elimination_record(each, **about)
+            faults = verify_record(json.loads(json.dumps(record)))
+            assert [fault for fault in faults if not fault.startswith("radius_scale")] == []
+
+
+def single_offers(trusted: int | None, rounds: int = 8_000, seed: int = 0) -> Portfolio:
+    """One action is offered: (1, 0), which pays 0.85, in 30 % of the rounds, and (0.4, 1), which pays 0.1, in the
+    others. No model of the first feature alone has that; OFUL(2) is perfect, and nobody has any regret."""
+    rng = np.random.default_rng(seed)
+    learners = [OFUL(1, noise=0.05, action_bound=1.1), OFUL(2, noise=0.05, action_bound=1.1)]
+    portfolio = Portfolio(learners, BalancedElimination([Power(0.05)] * 2, same_round=True, trusted=trusted))
+    for _ in range(rounds):
+        rare = rng.random() < 0.3
+        decision = portfolio.decide(np.array([[1.0, 0.0]]) if rare else np.array([[0.4, 1.0]]))
+        portfolio.learn(decision, 0.85 if rare else 0.1)
+        if portfolio.selector.eliminations:
+            break
+    return portfolio
+
+
+def test_a_misspecified_witness_would_eliminate_a_perfect_learner() -> None:
+    """The control: why Algorithm 1's freedom in the choice of a witness is not there."""
+    portfolio = single_offers(trusted=0)
+    (elimination,) = portfolio.selector.eliminations
+    assert isinstance(elimination, SameRoundElimination)
+    assert (elimination.learner.index, elimination.witness.index) == (1, 0)
+    about: Any = {"selector_label": "s", "seed": 0, "selector": portfolio.selector}
+    record = elimination_record(elimination, learner_names=portfolio.learner_names, **about)
+    assert verify_record(record) == []
+    assert "OFUL(d=2) was eliminated with confidence 0.95, if the confidence sets of OFUL(d=1) hold" in (
+        describe_elimination(record)
+    )
+    for name, value in (("lower_sum", 2000.0), ("mean_lower", 0.9)):
+        forged = {**record, "witness": {**record["witness"], name: value}}
+        assert verify_record({**forged, "digest": digest(forged)}) != []
+
+
+def test_in_a_nested_pool_no_smaller_class_is_a_witness() -> None:
+    portfolio = single_offers(trusted=None, rounds=6_400)
+    assert portfolio.selector.needs == {"bounds", "actions", "lower", "nested"}
+    assert portfolio.selector.eliminations == []
+
+
+def test_saving_keeps_the_sums(tmp_path: Any) -> None:
+    portfolio = single_offers(trusted=None, rounds=50)
+    save(portfolio.selector, tmp_path / "s")
+    assert load(tmp_path / "s") == portfolio.selector
+
+
+def test_what_it_needs_is_said() -> None:
+    with pytest.raises(
+        InvalidArgument, match=r"same_round is True with radius 'paper', but its printed form leaves no"
+    ):
+        BalancedElimination([Power(1.0)] * 2, same_round=True, radius="paper")
+    with pytest.raises(InvalidArgument, match=r"same_round is True, but bound 'f' is Custom"):
+        BalancedElimination([Custom(float, "f")] * 2, same_round=True)
+    with pytest.raises(InvalidArgument, match=r"trusted is 2, but must be from 0 to 1"):
+        BalancedElimination([Power(1.0)] * 2, trusted=2)
+    same_round = BalancedElimination([Power(1.0)] * 2, same_round=True)
+    with pytest.raises(IncompatibleLearner, match=r"needs learners with nested model classes"):
+        Portfolio([OFUL(3), OFUL(2)], same_round)
+    with pytest.raises(IncompatibleLearner, match=r"needs a lower bound from every learner"):
+        Portfolio([UCB(2), Constant(0)], BalancedElimination([Power(1.0)] * 2, same_round=True, trusted=0))
+    assert BalancedElimination([Power(1.0)] * 2).needs == {"bounds"}
+    assert BalancedElimination([Power(1.0)] * 2, same_round=True).shares == 3
