@@ -202,6 +202,9 @@ class AdaptedLearner:
         self.delta = float(getattr(learner, "delta", 0.0))
         self._takes_rng = _takes_rng(learner)
 
+    def __repr__(self) -> str:
+        return f"AdaptedLearner({self.learner!r})"
+
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """Propose an action in this context."""
         if self._takes_rng == BY_POSITION:

@@ -80,6 +80,9 @@ class AdaptedProblem:
         self._record = getattr(problem, "record", None)
         self._play = getattr(problem, "play", None)
 
+    def __repr__(self) -> str:
+        return f"AdaptedProblem({self.problem!r})"
+
     @property
     def knows_gaps(self) -> bool:
         return self._gap is not None

@@ -64,6 +64,7 @@ class Selector(Protocol):
     and that `choose` and `replay` need `available` only if a portfolio ever leaves a learner out of a choice.
     Optional members:
     - `name`: the name shown in tables and figures; by default the class name.
+    - `explanation`: how it chooses, in one sentence; used by `Portfolio.explain`.
     - `traits`: its properties, a `SelectorTraits`; by default the defaults of that class.
     - `check_credit(choice, reward, regret=None)`: reward and regret as floats, nan for an unknown regret; raises what
       `credit` would and changes nothing. A portfolio calls it before any learner learns, so that an invalid reward

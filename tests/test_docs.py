@@ -201,7 +201,7 @@ def skip_without(*packages: str) -> pytest.MarkDecorator:
 
 def test_the_examples_are_those_tested_here() -> None:
     tested = {"own_learner.py", "feature_selection.py", "gymnasium_frozenlake.py", "offers.py"}
-    tested |= {"three_libraries.py", "litellm_routing.py"}
+    tested |= {"three_libraries.py", "litellm_routing.py", "dollars.py", "training_loop.py"}
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == tested
 
 
@@ -210,6 +210,21 @@ def test_offers_example_finds_the_map_that_matters() -> None:
     plays = {name: int(n.replace(",", "")) for name, n in re.findall(r"^(.+?) +([\d,]+) plays", shown, re.MULTILINE)}
     assert max(plays, key=lambda name: plays[name]) == "price by visitor"
     assert "ids remembered" in shown
+
+
+def test_dollars_example_plays_the_offer_that_earns_most_and_counts_what_it_clips() -> None:
+    shown = run_example("dollars.py", "6000")
+    plays = {name: int(n.replace(",", "")) for name, n in re.findall(r"^(.+?): ([\d,]+) plays", shown, re.MULTILINE)}
+    assert sum(plays.values()) == 6000 and max(plays, key=lambda name: plays[name]) == "EpsilonGreedy(0.1)"
+    assert "about rewards clipped to [0, 150]" in shown and "visits ended without a purchase" in shown
+
+
+def test_training_loop_example_prefers_a_moderate_rate() -> None:
+    shown = run_example("training_loop.py", "800")
+    plays = {
+        name: int(n.replace(",", "")) for name, n in re.findall(r"^(rate .+?): ([\d,]+) plays", shown, re.MULTILINE)
+    }
+    assert sum(plays.values()) == 800 and min(plays, key=lambda name: plays[name]) == "rate 0.9"
 
 
 def test_own_learner_drops_the_learner_that_cannot_tell_visitors_apart() -> None:

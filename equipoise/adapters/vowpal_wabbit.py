@@ -89,7 +89,7 @@ def check_options(name: str, value: Any) -> str:
 
 def check_known(probability: float) -> float:
     """The probability with which an action was played. Costs are divided by it, so an unknown one cannot be used."""
-    if isinstance(probability, float) and isnan(probability):
+    if isnan(probability):
         raise InvalidArgument("probability is nan, but must be known, as Vowpal Wabbit divides costs by it")
     number = real("probability", probability)
     if not 0.0 < number <= 1.0:

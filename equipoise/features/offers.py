@@ -42,6 +42,9 @@ class Rows:
         self.rows = rows
         self.max_squared_norm = float(np.vecdot(rows, rows).max())
 
+    def __repr__(self) -> str:
+        return f"Rows({len(self.rows)} rows of {self.rows.shape[1]} features)"
+
 
 class Offers:
     """The actions that are offered in a round. Never changes; checked once, when it is created.

@@ -29,9 +29,9 @@ from equipoise.learners._core.base import among_all
 from equipoise.learners._core.linear import EllipsoidLearner
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, ellipsoid_radius, new_ridge, new_scratch, update
 from equipoise.learners._core.selecting import check_arms
-from equipoise.learners._core.units import Ranged
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import positive
+from equipoise.settings.units import Ranged
 from equipoise.types import Action, Array, Context, Integers
 
 

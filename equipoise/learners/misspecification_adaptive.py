@@ -31,10 +31,10 @@ from equipoise.learner import Proposal
 from equipoise.learners._core.base import Kernels, Seeded
 from equipoise.learners._core.ridge import Ridge, new_ridge, predict, update_offered
 from equipoise.learners._core.selecting import SelectingLearner, check_arms
-from equipoise.learners._core.units import Ranged
 from equipoise.learners.square_cb import inverse_gap_weights, sample_index
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
+from equipoise.settings.units import Ranged
 from equipoise.types import Array, Context
 
 

@@ -29,9 +29,9 @@ from equipoise.learner import Proposal
 from equipoise.learners._core.arms import share_of_delta
 from equipoise.learners._core.base import Kernels
 from equipoise.learners._core.finite import FiniteLearner
-from equipoise.learners._core.units import Noisy, Ranged
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import positive, probability
+from equipoise.settings.units import Noisy, Ranged
 from equipoise.types import Array, Integers
 
 

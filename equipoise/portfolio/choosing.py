@@ -18,8 +18,10 @@ from time import perf_counter
 from typing import NamedTuple
 
 from equipoise.errors import InvalidArgument, NoLearnerAvailable
+from equipoise.features import Offers
 from equipoise.kernels.streams import LEARNERS, SELECTOR, Stream, seek
 from equipoise.learner import Proposal
+from equipoise.portfolio.contexts import seen_by
 from equipoise.portfolio.members import Member, describe_error
 from equipoise.portfolio.proposals import InvalidProposal, check_proposal, n_offers
 from equipoise.portfolio.snapshots import SavedPolicies
@@ -72,6 +74,7 @@ class Chooser:
         self._twins = frozenset(getattr(selector, "twins", ()))  # learners whose greedy action may be played
         self._takes_available = "available" in inspect.signature(selector.choose).parameters
         self.wants_propensities = self.asks_all
+        self.offers: Offers | None = None  # what the context of the round was turned into
 
     def turn(self, context: Context, round_: int, allowed: Collection[int] | None, *, desperate: bool) -> Turn | Nobody:
         """Let somebody play; afterwards the selector has one more open play, unless nobody could.
@@ -216,7 +219,7 @@ class Chooser:
             seek(self._stream, LEARNERS + i, round_)
         since = perf_counter()
         try:
-            proposal = learner.decide(context, self._stream.generator)
+            proposal = learner.decide(seen_by(learner, context, self.offers), self._stream.generator)
         finally:
             member.decide_times.add(perf_counter() - since)
         if proposal.greedy is None and i in self._twins:

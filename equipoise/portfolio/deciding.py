@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import nan
+from math import inf, nan
 
 import numpy as np
 
@@ -13,8 +13,10 @@ from equipoise.kernels.streams import seek
 from equipoise.learner import Proposal
 from equipoise.portfolio import health, propensities
 from equipoise.portfolio.choosing import Nobody, Turn
+from equipoise.portfolio.contexts import seen_by
 from equipoise.portfolio.decided import decided, failures_of
 from equipoise.portfolio.decisions import Decision
+from equipoise.portfolio.events import logger
 from equipoise.portfolio.members import describe_error
 from equipoise.portfolio.proposals import n_offers
 from equipoise.portfolio.state import PortfolioState
@@ -33,6 +35,7 @@ class Deciding(PortfolioState):
     ) -> tuple[Ticket, float, Turn | Nobody | None]:
         """Decide a round: a ticket without its id, the probability of its learner, and who was asked, if anybody."""
         chooser, explore = self._chooser, self.explore
+        chooser.offers = self._contexts.offers(context)
         chooser.wants_propensities = wants_propensity or chooser.asks_all or explore > 0.0
         n_actions = propensities.count_actions(context, self._members) if explore > 0.0 else 0
         if n_actions:
@@ -80,7 +83,7 @@ class Deciding(PortfolioState):
         n_actions = n_offers(context)
         return propensities.propensity(
             action,
-            context,
+            lambda learner: seen_by(learner, context, self._chooser.offers),
             probabilities,
             self._members,
             proposals,
@@ -127,6 +130,8 @@ class Deciding(PortfolioState):
     def _open_ticket(self, ticket: Ticket) -> None:
         """Record a decided round."""
         self._round = ticket.round
+        if ticket.round >= self._history.next_round:
+            self._sample()
         choice = ticket.choice
         if choice is None:
             self._count_unplayed(1)
@@ -135,8 +140,21 @@ class Deciding(PortfolioState):
         self._open[ticket.id] = ticket
         self._teaching.open(ticket)
 
+    def _sample(self) -> None:
+        """Add the present standing and certificate to the history."""
+        history = self._history
+        try:
+            history.sample(self._round, self._selector.standing(), health.certificate(self))
+        except Exception:
+            logger.exception("the selector failed to state how it is doing; the history ends here")
+            history.next_round = inf
+        costs = "" if self.reward_range is None else history.oversized(self.reward_range)
+        if costs:
+            logger.warning("%s", costs)
+
     def _record(self, decision: Decision, ticket: Ticket, turn: Turn | Nobody | None, digest: str) -> None:
         """Record a decided round, announce it, and count who could decide."""
+        ticket.offers = self._chooser.offers
         self._open_ticket(ticket)
         if self._listeners.any:
             key = decision.id if digest else None

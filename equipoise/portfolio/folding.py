@@ -96,8 +96,8 @@ def _rewarded(portfolio: Foldable, data: Mapping[str, Plain]) -> None:
     if "part" in data:
         portfolio._add_reward(ticket, data["part"], data["reward"], data["outcome"])
     else:
-        failures = _failures(data)
-        portfolio._settle(ticket, "rewarded", data["reward"], data.get("regret", nan), data["outcome"], failures)
+        settled = data["reward"], data.get("regret", nan), data["outcome"], _failures(data), data.get("clipped", False)
+        portfolio._settle(ticket, "rewarded", *settled)
 
 
 def _expired(portfolio: Foldable, data: Mapping[str, Plain]) -> None:

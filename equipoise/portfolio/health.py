@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from math import inf
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import NamedTuple
 
-from equipoise.certificates import Certificate, Standing
+from equipoise.certificates import Certificate
 from equipoise.portfolio.members import Member
 from equipoise.portfolio.state import PortfolioState
 from equipoise.portfolio.tickets import Ticket
@@ -23,6 +22,18 @@ class Blocking(NamedTuple):
     ticket: Ticket
     held_up: int
     what: str  # "evidence" or "lessons"
+
+
+def certificate(portfolio: PortfolioState) -> Certificate:
+    """What the rewards so far prove; a round that no learner played counts with the width of the reward range."""
+    unplayed = portfolio._counts.unplayed
+    members = {i: portfolio._members[i] for i in portfolio._traits.observed}
+    deltas = {i: 0.0 if member.learner is None else member.learner.delta for i, member in members.items()}
+    proved = portfolio._selector.certificate().with_learners(deltas)
+    if unplayed == 0 or hasattr(portfolio._selector, "tick"):
+        return proved
+    regret_upper = proved.regret_upper + unplayed * portfolio._width
+    return replace(proved, rounds=proved.rounds + unplayed, regret_upper=regret_upper)
 
 
 def health(portfolio: PortfolioState) -> Config:
@@ -61,7 +72,7 @@ def _age(portfolio: PortfolioState, ticket: Ticket) -> Config:
 def _learner(portfolio: PortfolioState, i: int, member: Member) -> Config:
     return {
         "name": member.name,
-        "state": _state(portfolio, i, member),
+        "state": state_of(portfolio, i),
         "failures": member.failures,
         "last_error": member.last_error,
         "paused_until_round": member.paused_until if member.paused_until > portfolio._round else None,
@@ -70,7 +81,9 @@ def _learner(portfolio: PortfolioState, i: int, member: Member) -> Config:
     }
 
 
-def _state(portfolio: PortfolioState, i: int, member: Member) -> str:
+def state_of(portfolio: PortfolioState, i: int) -> str:
+    """What keeps a learner from playing, or "active"."""
+    member = portfolio._members[i]
     if member.learner is None:
         return "removed"
     if i not in portfolio._selector.active:
@@ -110,15 +123,21 @@ def report_blocked(portfolio: PortfolioState) -> None:
     portfolio._reported = {(round_, what) for round_, what in portfolio._reported if round_ in still_open}
 
 
-def describe(portfolio: PortfolioState, certificate: Certificate, standing: Sequence[Standing]) -> str:
+def describe(portfolio: PortfolioState, reward_range: tuple[float, float]) -> str:
     """Certificate and standing in sentences."""
-    names = [member.name for member in portfolio._members]
-    lines = [certificate.describe(names)]
+    proved, names = certificate(portfolio), [member.name for member in portfolio._members]
+    lines = [proved.describe(names)]
+    if portfolio.clip and portfolio.reward_range is not None:
+        low, high = portfolio.reward_range
+        lines.append(
+            f"All of this is about rewards clipped to [{low:.4g}, {high:.4g}]; so far {portfolio._counts.clipped:,} "
+            f"{'was' if portfolio._counts.clipped == 1 else 'were'} outside."
+        )
     unplayed = portfolio._counts.unplayed
     if unplayed:
         lines.append(f"No learner played {unplayed:,} of these rounds: fallback or exploration.")
-    for row in standing:
-        line = row.describe(names[row.learner], certificate, portfolio._traits.reward_range or (-inf, inf))
-        state = _state(portfolio, row.learner, portfolio._members[row.learner])
+    for row in portfolio._selector.standing():
+        line = row.describe(names[row.learner], proved, reward_range)
+        state = state_of(portfolio, row.learner)
         lines.append(line if state in ("active", "eliminated", "removed") else f"{line} It is {state}.")
     return "\n".join(lines)

@@ -12,6 +12,7 @@ from equipoise.bounds import Bound, Observed, from_json, to_json
 from equipoise.compatibility import check_learners, check_sharing
 from equipoise.errors import InvalidArgument, UnknownSetting
 from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored, unique_names
+from equipoise.portfolio import units
 from equipoise.portfolio.deadlines import deadline_to_plain
 from equipoise.portfolio.members import Member
 from equipoise.portfolio.state import PortfolioState
@@ -33,6 +34,7 @@ class Lifecycle(PortfolioState):
             check_learners([*(member.learner.learner for member in self._members if member.learner), learner])
             adapted = AdaptedLearner(learner)
             _check_needs(self._selector, adapted, bound)
+            units.join(adapted, self.reward_range, self._traits.noise)
             index = add(bound)
             name = unique_names([*(member.name for member in self._members), adapted.name])[-1]
             self._members.append(Member(adapted, name))
@@ -42,10 +44,9 @@ class Lifecycle(PortfolioState):
                 self._teaching.sharing.add(index)
             if isinstance(bound, Observed) and self.delays == "any":
                 self._teaching.learn_in_order(index)
-            if self._listeners.any:
-                row = describe_part(learner) if can_be_restored(learner) else {"class": type(learner).__name__}
-                given = None if bound is None else to_json(bound)
-                self._emit("learner_added", {"name": name, "learner": row, "bound": given})
+            row = describe_part(learner) if can_be_restored(learner) else {"class": type(learner).__name__}
+            given = None if bound is None else to_json(bound)
+            self._emit("learner_added", {"name": name, "learner": row, "bound": given})
             return name
 
     def remove_learner(self, name: str) -> None:
@@ -58,7 +59,7 @@ class Lifecycle(PortfolioState):
             remove(i)
             self._members[i].learner = None
             self._teaching.remove(i)
-            self._announce("learner_removed", name=name)
+            self._emit("learner_removed", {"name": name})
 
     def rename_learner(self, name: str, new: str) -> None:
         """Give a learner another name."""
@@ -67,20 +68,20 @@ class Lifecycle(PortfolioState):
             if text("new", new) in (member.name for member in self._members):
                 raise InvalidArgument(f"new is {new!r}, but must differ from the names of the other learners")
             self._members[i].name = new
-            self._announce("learner_renamed", name=name, new=new)
+            self._emit("learner_renamed", {"name": name, "new": new})
 
     def suspend(self, name: str) -> None:
         """Let a learner play no more until it is resumed; it goes on learning."""
         with self._lock:
             self._members[self._index(name)].suspended = True
             self._chooser.any_unavailable = True
-            self._announce("learner_suspended", name=name, error="by request")
+            self._emit("learner_suspended", {"name": name, "error": "by request"})
 
     def resume(self, name: str) -> None:
         """Let a learner play again that was suspended, by request or because of failures."""
         with self._lock:
             self._members[self._index(name)].resume()
-            self._announce("learner_resumed", name=name)
+            self._emit("learner_resumed", {"name": name})
 
     def reconfigure(self, **changes: Plain) -> None:
         """Change settings of the running portfolio: all that are given or, after an error, none.
@@ -114,17 +115,13 @@ class Lifecycle(PortfolioState):
             plain = {name: value for name, value in changes.items() if not callable(value)}
             if "deadline" in plain:
                 plain["deadline"] = deadline_to_plain(deadline)
-            self._announce("config", changes=plain)
+            self._emit("config", {"changes": plain})
 
     def _sharing(self) -> set[int]:
         """The learners that learn from every round if data are shared."""
         present = [(i, member.learner.learner) for i, member in enumerate(self._members) if member.learner is not None]
         accepting = check_sharing(self._selector, [learner for _, learner in present])
         return {present[k][0] for k in accepting} & set(self._selector.active)
-
-    def _announce(self, kind: str, **data: Plain) -> None:
-        if self._listeners.any:
-            self._emit(kind, data)
 
 
 def _check_needs(selector: Selector, learner: AdaptedLearner, bound: Bound | None) -> None:

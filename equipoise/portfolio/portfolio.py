@@ -5,34 +5,34 @@ decision. `learn` takes the decision (or just its id) with its reward, in any or
 take the portfolio down: if it fails, another one plays, and a lesson that fails is kept for another try.
 
 The parts: `choosing` (who plays), `teaching` (who learns), `members` (failures and pauses of learners), `ids`,
-`tickets`, `deadlines`, `propensities`, `events`, `folding` (state = fold of events), `saving`, `health`.
+`tickets`, `deadlines`, `propensities`, `events`, `folding` (state = fold of events), `saving`, `units` (the range of
+rewards), and `reporting` with `health`, `history` and `explaining`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self
 
 from equipoise._deprecated import with_old_methods
-from equipoise.certificates import Certificate, Comparison, Standing
 from equipoise.compatibility import check_compatible, check_learners, check_selector
 from equipoise.errors import InvalidArgument
 from equipoise.learner import MinimalLearner
-from equipoise.portfolio import health, saving
+from equipoise.portfolio import saving, units
 from equipoise.portfolio.claims import claim
 from equipoise.portfolio.decisions import Decision
 from equipoise.portfolio.events import Callback, Listeners
 from equipoise.portfolio.folding import Foldable
 from equipoise.portfolio.ids import ID, check_caller_id, context_digest
+from equipoise.portfolio.reporting import Reporting
 from equipoise.portfolio.rewards import check_key
 from equipoise.portfolio.settling import id_of
 from equipoise.portfolio.teaching import Lesson, check_no_lesson
 from equipoise.portfolio.tickets import copy_if_mutable
-from equipoise.selector import Selector, compare_learners, configure
+from equipoise.selector import Selector
 from equipoise.settings.checks import count, real
 from equipoise.storage.parts import check_savable, read_part, write_part
 from equipoise.types import Action, Config, Context, Outcome, Plain
@@ -41,7 +41,7 @@ EXPIRED_PER_CALL = 8  # at most so many overdue decisions are closed by each cal
 
 
 @with_old_methods
-class Portfolio(Foldable):
+class Portfolio(Foldable, Reporting):
     """Several learners and the selector that chooses among them.
 
     Safe for use by several threads: calls wait for each other. Decisions are plain values and may be passed between
@@ -79,6 +79,12 @@ class Portfolio(Foldable):
     availability
         "any", or "independent" if failures of learners, and `available` of `decide`, do not depend on contexts. With
         "any", a round that a substitute plays does not count as evidence.
+    reward_range
+        Lowest and highest reward, in any unit; said here once, and adopted by selector and learners that state none.
+        Default: that of the selector, which is (0, 1) unless it states another.
+    clip
+        Whether rewards outside of the range count as its nearer end; else they are refused. All statements are then
+        about clipped rewards.
 
     Examples
     --------
@@ -102,6 +108,8 @@ class Portfolio(Foldable):
         fallback: Action | Callable[[Context], Action] | None = None,
         explore: float = 0.0,
         availability: str = "any",
+        reward_range: tuple[float, float] | None = None,
+        clip: bool = False,
     ) -> None:
         check_learners(learners)
         if selector is None:
@@ -110,6 +118,7 @@ class Portfolio(Foldable):
             selector = RealizedBalancing(len(learners))
         check_selector(selector)
         check_compatible(selector, learners)
+        units.check(learners, selector, reward_range)
         self._set_up(
             learners,
             selector,
@@ -123,9 +132,10 @@ class Portfolio(Foldable):
             fallback=fallback,
             explore=explore,
             availability=availability,
+            reward_range=reward_range,
+            clip=clip,
         )
-        if self.delays == "exogenous":
-            configure(selector, delays=self.delays, window=self.window)
+        units.tell(self)
 
     def __getstate__(self) -> dict[str, object]:
         # A copy must not call the callbacks of the original; a lock cannot be copied.
@@ -145,11 +155,6 @@ class Portfolio(Foldable):
     def learners(self) -> tuple[Any, ...]:
         """The given learners by index; None for one that was removed."""
         return tuple(None if member.learner is None else member.learner.learner for member in self._members)
-
-    @property
-    def learner_names(self) -> tuple[str, ...]:
-        """The names of the learners, unique in this portfolio."""
-        return tuple(member.name for member in self._members)
 
     @property
     def selector(self) -> Any:
@@ -253,11 +258,12 @@ class Portfolio(Foldable):
         self, decision: Decision | ID, reward: float, outcome: Outcome, regret: float | None, key: str | None
     ) -> None:
         ticket = self._find(decision)
+        reward, clipped = self._clip(reward) if self.aggregate == "first" else (reward, False)
         if ticket is None:
             self._ignore_late(id_of(decision), reward)
             return
         if self._is_overdue(ticket):
-            self._traits.check_reward(reward)
+            self._check_reward(reward)
             self._expire_ticket(ticket)
             self._ignore_late(ticket.id, reward)
             return
@@ -266,7 +272,8 @@ class Portfolio(Foldable):
                 check_savable(tuple(outcome) if isinstance(outcome, tuple) else outcome, "outcome")
             outcome = copy_if_mutable(outcome)
         if self.aggregate == "first":
-            self._settle(ticket, "rewarded", *self._check_credit(ticket, reward, regret), outcome)
+            credit = self._check_credit(ticket, reward, regret)
+            self._settle(ticket, "rewarded", *credit, outcome, was_clipped=clipped)
         else:
             self._add_reward(ticket, check_key(ticket, key), real("reward", reward), outcome)
 
@@ -293,48 +300,6 @@ class Portfolio(Foldable):
         with self._lock:
             self._admit(at)
             return self._expire(None if limit is None else count("limit", limit))
-
-    def certificate(self) -> Certificate:
-        """What the rewards so far prove, with confidence 1 - delta - the deltas of the learners.
-
-        A round that no learner played counts with the width of the reward range, the most it can cost.
-        """
-        with self._lock:
-            members = {i: self._members[i] for i in self._traits.observed}
-            deltas = {i: 0.0 if member.learner is None else member.learner.delta for i, member in members.items()}
-            certificate = self._selector.certificate().with_learners(deltas)
-            unplayed = self._counts.unplayed
-            if unplayed == 0 or hasattr(self._selector, "tick"):
-                return certificate
-            regret_upper = certificate.regret_upper + unplayed * self._width
-            return replace(certificate, rounds=certificate.rounds + unplayed, regret_upper=regret_upper)
-
-    def compare(self, learner: int | str, other: int | str) -> Comparison:
-        """How much more regret per play one learner has had than another; they are given by index or name."""
-        with self._lock:
-            return compare_learners(self._selector, learner, other, self.learner_names)
-
-    def standing(self) -> list[Standing]:
-        """How every learner is doing, one row per learner."""
-        with self._lock:
-            return self._selector.standing()
-
-    def health(self) -> Config:
-        """What an operator wants to know, as plain data: open, overdue and blocking decisions, failures, times."""
-        with self._lock:
-            return health.health(self)
-
-    def describe(self) -> str:
-        """Certificate and standing in sentences, one line for the certificate and one for each learner."""
-        with self._lock:
-            return health.describe(self, self.certificate(), self.standing())
-
-    def to_json(self) -> Config:
-        """Certificate and standing as plain data."""
-        with self._lock:
-            names = self.learner_names
-            rows = [{"name": names[row.learner], **row.to_json()} for row in self.standing()]
-            return {"certificate": self.certificate().to_json(), "standing": rows}
 
     def on_event(self, callback: Callback) -> None:
         """Call `callback` with every `Event`, after it happened. If it raises an error, that is logged."""

@@ -14,7 +14,7 @@ from math import isnan, nan
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.learner import Proposal
+from equipoise.learner import AdaptedLearner, Proposal
 from equipoise.portfolio.members import Member
 from equipoise.portfolio.proposals import n_offers
 from equipoise.types import Action, Context
@@ -22,20 +22,23 @@ from equipoise.types import Action, Context
 
 def propensity(
     action: Action,
-    context: Context,
+    context_of: Callable[[AdaptedLearner], Context],
     probabilities: Sequence[float] | None,
     members: Sequence[Member],
     proposals: Mapping[int, Proposal],
     ask: Callable[[int], Proposal],
 ) -> float:
-    """The propensity of an action without a floor; nan if the selector or a learner cannot tell. Never fails."""
+    """The propensity of an action without a floor; nan if the selector or a learner cannot tell. Never fails.
+
+    `context_of` is what a learner sees.
+    """
     if probabilities is None:
         return nan
     total = 0.0
     for j, chance in enumerate(probabilities):
         if chance > 0.0:
             try:
-                total += chance * _chance(action, context, members[j], proposals.get(j), ask, j)
+                total += chance * _chance(action, context_of, members[j], proposals.get(j), ask, j)
             except Exception:  # a learner that cannot tell now does not spoil the decision
                 return nan
     return total
@@ -43,7 +46,7 @@ def propensity(
 
 def _chance(
     action: Action,
-    context: Context,
+    context_of: Callable[[AdaptedLearner], Context],
     member: Member,
     proposal: Proposal | None,
     ask: Callable[[int], Proposal],
@@ -53,7 +56,7 @@ def _chance(
     learner = member.adapted
     if "pmf" not in learner.provides and not learner.randomized:
         return float(_same(action, (ask(j) if proposal is None else proposal).action))
-    probabilities = learner.pmf(context)
+    probabilities = learner.pmf(context_of(learner))
     if probabilities is None:
         return nan
     return float(probabilities[action]) if action < len(probabilities) else 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from equipoise.errors import DuplicateReward, InvalidArgument
 from equipoise.portfolio.tickets import Ticket
+from equipoise.settings.checks import boolean, real
 
 AGGREGATES = ("first", "sum", "last")
 
@@ -17,9 +18,26 @@ def check_key(ticket: Ticket, key: object) -> str:
     return key
 
 
-def combine(aggregate: str, rewards: dict[str, float], default: float, limits: tuple[float, float] | None) -> float:
-    """The reward of a decision from those that arrived, `default` if none did; a sum is clipped to the range."""
+def combine(aggregate: str, rewards: dict[str, float], default: float) -> float:
+    """The reward of a decision from those that arrived, `default` if none did."""
     if not rewards:
         return default
-    total = sum(rewards.values()) if aggregate == "sum" else list(rewards.values())[-1]
-    return total if limits is None else min(max(total, limits[0]), limits[1])
+    return sum(rewards.values()) if aggregate == "sum" else list(rewards.values())[-1]
+
+
+def check_clip(clip: object, units: tuple[float, float] | None, noise: float | None) -> bool:
+    """Whether to clip; raises an error if rewards have no range to clip them to."""
+    if not boolean("clip", clip):
+        return False
+    if units is None:
+        raise InvalidArgument("clip is True, but neither portfolio nor selector has a reward_range to clip to")
+    if noise is not None:
+        raise InvalidArgument(
+            f"clip is True, but the selector states noise = {noise:g}, which is for rewards without limits"
+        )
+    return True
+
+
+def clipped(reward: float, limits: tuple[float, float]) -> float:
+    """The reward in the range."""
+    return min(max(real("reward", reward), limits[0]), limits[1])

@@ -38,12 +38,15 @@ def state(portfolio: PortfolioState) -> Config:
             "fallback": None if callable(portfolio.fallback) else portfolio.fallback,
             "explore": portfolio.explore,
             "availability": portfolio.availability,
+            "reward_range": portfolio.reward_range,
+            "clip": portfolio.clip,
         },
         "fallback_is_function": callable(portfolio.fallback),
         "round": portfolio._round,
         "expired_round": portfolio._expired_round,
         "time": portfolio._time,
         "counts": asdict(portfolio._counts),
+        "history": portfolio._history.state(),
         "ids": portfolio._ids.state(),
         "callers": portfolio._callers.state(),
         "kept": portfolio._policies.state(),
@@ -74,6 +77,8 @@ def from_state(
     portfolio._round, portfolio._expired_round = saved["round"], saved["expired_round"]
     portfolio._time = saved["time"]
     portfolio._counts = Counts(**saved["counts"])
+    if "history" in saved:  # which files of earlier releases do not have
+        portfolio._history.restore(saved["history"])
     portfolio._ids.restore(saved["ids"])
     portfolio._callers.restore(saved["callers"])
     portfolio._policies.restore(saved["kept"])

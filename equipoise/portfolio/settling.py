@@ -11,7 +11,7 @@ from equipoise.certificates import AnyElimination
 from equipoise.errors import DuplicateReward, InvalidArgument, UnknownDecision
 from equipoise.portfolio.decisions import Decision
 from equipoise.portfolio.ids import ID
-from equipoise.portfolio.rewards import combine
+from equipoise.portfolio.rewards import clipped, combine
 from equipoise.portfolio.state import PortfolioState
 from equipoise.portfolio.teaching import Failures, Lesson
 from equipoise.portfolio.tickets import Ticket
@@ -50,7 +50,7 @@ class Settling(PortfolioState):
         round_ = self._round_of(id_)
         if round_ is None or round_ > self._expired_round:
             raise self._closed(id_)
-        self._traits.check_reward(reward)
+        self._check_reward(reward)
         self._ignore(id_)
 
     def _ignore(self, id_: ID) -> None:
@@ -71,7 +71,9 @@ class Settling(PortfolioState):
     def _check_credit(self, ticket: Ticket, reward: float, regret: float | None) -> tuple[float, float]:
         """Reward and regret as floats, nan for an unknown regret; raises an error if they are invalid."""
         if ticket.choice is None:
-            return self._traits.check_reward(reward), nan
+            return self._check_reward(reward), nan
+        if self._traits.reward_range is None:
+            self._check_reward(reward)
         return check_credit(self._selector, ticket.choice, reward, regret)
 
     def _settle(
@@ -82,6 +84,7 @@ class Settling(PortfolioState):
         regret: float,
         outcome: Outcome,
         failures: Failures | None = None,
+        was_clipped: bool = False,
     ) -> None:
         """Teach the learners, credit the selector and close the decision; `failures` are those of a log."""
         ticket.reward, ticket.outcome = reward, outcome
@@ -95,11 +98,14 @@ class Settling(PortfolioState):
             ticket.reward, ticket.outcome = nan, None
             raise
         self._close(ticket)
+        self._history.see(reward)
+        if was_clipped:
+            self._counts.clipped += 1
         if kind == "expired":
             self._expired_round = max(self._expired_round, ticket.round)
             self._counts.expired += 1
         if self._listeners.any:
-            self._emit(kind, _settled(ticket, regret, failed))
+            self._emit(kind, _settled(ticket, regret, failed, was_clipped))
         if failed or eliminations:
             self._finish(failed, eliminations)
 
@@ -123,11 +129,19 @@ class Settling(PortfolioState):
         return expired
 
     def _expire_ticket(self, ticket: Ticket, failures: Failures | None = None) -> None:
-        limits = self._traits.reward_range if self._traits.noise is None else None
         assert self.default_reward is not None
-        reward = combine(self.aggregate, ticket.rewards, self.default_reward, limits)
+        total = combine(self.aggregate, ticket.rewards, self.default_reward)
+        limits = self.reward_range if self._traits.noise is None else None
+        reward = total if limits is None else clipped(total, limits)
         checked = self._check_credit(ticket, reward, self._default_regret(ticket))
-        self._settle(ticket, "expired", *checked, ticket.outcome, failures)
+        self._settle(ticket, "expired", *checked, ticket.outcome, failures, reward != total)
+
+    def _clip(self, reward: float) -> tuple[float, bool]:
+        """The reward that counts, and whether it differs from the one that arrived."""
+        if not self.clip or self.reward_range is None:
+            return reward, False
+        inside = clipped(reward, self.reward_range)
+        return inside, inside != reward
 
     def _default_regret(self, ticket: Ticket) -> float | None:
         """The regret of a round without an outcome, if unknown: the width of the reward range."""
@@ -179,11 +193,12 @@ def _matches(decision: Decision, ticket: Ticket) -> bool:
     return decision.learner == ticket.learner and (callable(given) or np.array_equal(given, made))
 
 
-def _settled(ticket: Ticket, regret: float, failed: Sequence[Lesson]) -> dict[str, Plain]:
+def _settled(ticket: Ticket, regret: float, failed: Sequence[Lesson], was_clipped: bool) -> dict[str, Plain]:
     return {
         "id": ticket.id,
         "reward": ticket.reward,
         "regret": regret,
         "outcome": ticket.outcome,
         "failed": list(map(tuple, failed)),
+        "clipped": was_clipped,
     }

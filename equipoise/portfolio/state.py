@@ -15,17 +15,20 @@ from equipoise.kernels.streams import open_stream
 from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored, unique_names
 from equipoise.portfolio.choosing import Chooser
 from equipoise.portfolio.claims import claim
+from equipoise.portfolio.contexts import Contexts
 from equipoise.portfolio.counts import Counts
 from equipoise.portfolio.deadlines import check_deadline, check_window
 from equipoise.portfolio.events import Event, Listeners, logger
+from equipoise.portfolio.history import History, reason_of
 from equipoise.portfolio.ids import ID, CallerIds, OwnIds
 from equipoise.portfolio.members import Member
-from equipoise.portfolio.rewards import AGGREGATES
+from equipoise.portfolio.rewards import AGGREGATES, check_clip
 from equipoise.portfolio.snapshots import SavedPolicies
 from equipoise.portfolio.teaching import Lesson, Teaching
 from equipoise.portfolio.tickets import Ticket
 from equipoise.selector import Choice, Selector, traits_of
-from equipoise.settings.checks import boolean, count, fraction, one_of
+from equipoise.settings.checks import boolean, count, fraction, interval, one_of, real
+from equipoise.settings.units import DEFAULT_RANGE
 from equipoise.types import Action, Config, Context
 
 DELAYS = ("any", "independent", "exogenous")
@@ -52,9 +55,14 @@ class PortfolioState:
         fallback: Action | Callable[[Context], Action] | None,
         explore: float,
         availability: str,
+        reward_range: tuple[float, float] | None = None,
+        clip: bool = False,
     ) -> None:
         """The state before the first round; a learner that is None was removed."""
         self._selector, self._traits = selector, traits_of(selector)
+        stated = None if reward_range is None else interval("reward_range", reward_range)
+        self.reward_range = stated or self._traits.reward_range
+        self.clip = check_clip(clip, self.reward_range, self._traits.noise)
         adapted = [None if learner is None else AdaptedLearner(learner) for learner in learners]
         names = unique_names(["" if learner is None else learner.name for learner in adapted])
         self._members = [Member(learner, name) for learner, name in zip(adapted, names, strict=True)]
@@ -76,6 +84,7 @@ class PortfolioState:
             self._teaching.sharing = set(check_sharing(selector, present))
         self._policies, self._stream = SavedPolicies(), open_stream(self.seed)
         self._savable = all(can_be_restored(part) for part in (selector, *present))
+        self._contexts = Contexts(self._members)
         self._chooser = Chooser(selector, self._members, self._stream, self._policies)
         self._chooser.savable, self._chooser.independent = self._savable, self.availability == "independent"
         self._timed = isinstance(self.deadline, float)
@@ -88,6 +97,7 @@ class PortfolioState:
         self._round = 0  # rounds decided, withdrawn ones included
         self._expired_round = 0  # the last round that expired
         self._counts = Counts()
+        self._history = History()
         self._open: dict[ID, Ticket] = {}
         self._time = 0.0  # of the last call; never goes backwards
         self._listeners = Listeners()
@@ -102,7 +112,16 @@ class PortfolioState:
             raise InvalidArgument(f"{given}, but must be given together")
         if deadline is None or default_reward is None:
             return None, None
-        return check_deadline(deadline), self._traits.check_reward(default_reward)
+        return check_deadline(deadline), self._check_reward(default_reward)
+
+    def _check_reward(self, reward: float) -> float:
+        """The reward as a float; raises an error if it is invalid."""
+        number = real("reward", reward)
+        if self.reward_range is not None and self._traits.noise is None:
+            low, high = self.reward_range
+            if not low <= number <= high:
+                raise InvalidArgument(f"reward is {reward!r}, but must lie in reward_range ({low:g}, {high:g})")
+        return number
 
     def _admit(self, at: float | None) -> float:
         """The time of a call, which never goes backwards."""
@@ -123,10 +142,11 @@ class PortfolioState:
 
     @property
     def _width(self) -> float:
-        low, high = self._traits.reward_range or (0.0, 1.0)
+        low, high = self.reward_range or DEFAULT_RANGE
         return high - low
 
     def _emit(self, kind: str, data: Config, *, derived: bool = False, key: str | None = None) -> None:
+        self._history.mark(self._round, kind, data)
         self._listeners.announce(Event(kind, data, self._time, derived, key=key))
 
     def _finish(self, failed: Sequence[Lesson], eliminations: Sequence[AnyElimination]) -> None:
@@ -142,7 +162,8 @@ class PortfolioState:
     def _announce_elimination(self, elimination: AnyElimination) -> None:
         learner, witness = elimination.learner.index, elimination.witness.index
         names = {"name": self._members[learner].name, "witness": self._members[witness].name}
-        self._emit("eliminated", {**names, "round": elimination.round}, derived=True)
+        reason = reason_of(elimination, names["witness"])
+        self._emit("eliminated", {**names, "round": elimination.round, "reason": reason}, derived=True)
         for callback in self._on_elimination:
             try:
                 callback(elimination)

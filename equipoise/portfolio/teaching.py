@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from equipoise.errors import InvalidArgument
+from equipoise.portfolio.contexts import seen_by
 from equipoise.portfolio.members import Member, describe_error
 from equipoise.portfolio.tickets import Ticket
 from equipoise.types import Config
@@ -182,14 +183,15 @@ class Teaching:
         learn: Callable[..., None] = learner.learner.learn
         outcome = ticket.action if ticket.outcome is None else ticket.outcome
         arguments = {"probability": self._probability(i, ticket)} if "probability" in learner.accepts else {}
+        context = seen_by(learner, ticket.context, ticket.offers)
         if ticket.plan is not None and i == ticket.learner:
             arguments["plan"] = ticket.plan
         if not self.weighted:
-            learn(ticket.context, outcome, ticket.reward, **arguments)
+            learn(context, outcome, ticket.reward, **arguments)
         elif ticket.choice is not None and i == ticket.choice.learner:
-            learn(ticket.context, outcome, ticket.reward, 1.0 / ticket.choice.probability, **arguments)
+            learn(context, outcome, ticket.reward, 1.0 / ticket.choice.probability, **arguments)
         else:
-            learn(ticket.context, ticket.others[i], 0.0, 0.0, **arguments)
+            learn(context, ticket.others[i], 0.0, 0.0, **arguments)
 
     def _probability(self, i: int, ticket: Ticket) -> float:
         """The probability of the action among the rounds that this learner learns from."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from math import nan
+from math import isnan, nan
 from typing import Self, TypeVar
 
 import numpy as np
 
+from equipoise.features import Offers
 from equipoise.portfolio.ids import ID
 from equipoise.selector import Choice
 from equipoise.storage.parts import context_from_plain, context_to_plain
@@ -28,6 +29,7 @@ class Ticket:
         "choice",
         "context",
         "id",
+        "offers",
         "others",
         "outcome",
         "plan",
@@ -46,6 +48,7 @@ class Ticket:
         self.round = round_
         self.choice = choice  # None: a play of no learner
         self.context = context
+        self.offers: Offers | None = None  # what the context was turned into for learners with a feature map
         self.action = action
         self.time = 0.0  # at which it was decided, if deadlines are in seconds
         self.regret = nan  # as proposed; nan if unknown
@@ -59,6 +62,10 @@ class Ticket:
         self.outcome: Outcome = None
         self.reward = nan
         self.taught: set[int] = set()
+
+    def __repr__(self) -> str:
+        reward = "" if isnan(self.reward) else f", reward {self.reward:g}"
+        return f"Ticket({self.id}, round {self.round}, learner {self.learner}, action {self.action!r:.40}{reward})"
 
     @property
     def learner(self) -> int | None:

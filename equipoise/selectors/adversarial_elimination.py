@@ -72,6 +72,10 @@ class AdversarialElimination(EpochBalancing):
     """
 
     name = "Adversarial elimination"
+    explanation = (
+        "An active learner is sampled, the more often the smaller its model class; when the rewards show that "
+        "some class is too small, the smallest one is eliminated."
+    )
     kernels: ClassVar[Kernels] = nested_kernels(choose, close_round=close_round, certify=certify)
 
     @property

@@ -100,7 +100,8 @@ class BalancedElimination(
     delta
         Failure probability of the selector's statements, in addition to that of the learners.
     reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
+        alone (0, 1).
     contexts
         "fixed" if contexts and action sets never change, which narrows the radius; else "random".
     radius
@@ -117,6 +118,10 @@ class BalancedElimination(
     """
 
     name = "Balanced elimination"
+    explanation = (
+        "The active learner plays whose candidate bound at its number of plays is smallest, so a learner with a "
+        "larger bound plays less; one whose rewards contradict its bound is eliminated."
+    )
     refuses_learners = ""
     kernels: ClassVar[Kernels] = PLAIN
 

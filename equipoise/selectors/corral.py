@@ -51,7 +51,7 @@ class Corral(SamplingSelector[Params, Odds]):
     delta
         Failure probability of the certificate; it does not affect choices.
     reward_range
-        Lowest and highest reward.
+        Lowest and highest reward. Default: as the portfolio says; alone (0, 1).
     contexts
         "fixed" if contexts and action sets never change, else "random"; only for the certificate.
     radius
@@ -65,6 +65,10 @@ class Corral(SamplingSelector[Params, Odds]):
     """
 
     name = "Corral"
+    explanation = (
+        "A learner is sampled; its probability decreases with its losses, each divided by the probability with "
+        "which it was played."
+    )
     needs = frozenset({"weight"})
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 

@@ -268,6 +268,10 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
     """
 
     name = "Counterfactual balancing"
+    explanation = (
+        "A learner, or its greedy action, is sampled, the more often the less the rewards of rounds in which the learners "
+        "proposed different actions show that another one is better; every round counts for all who proposed its action."
+    )
     needs = frozenset({"actions"})
     separate_lower = True
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive, close_round=close_round, learner_of=learner_of)

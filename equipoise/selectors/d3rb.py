@@ -90,7 +90,8 @@ class D3RB(LearnerCount, ConfidenceSettings, NestedSelector[State]):
     delta
         Failure probability of the selector's statements, in addition to that of the learners.
     reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
+        alone (0, 1).
     contexts
         "fixed" if contexts and action sets never change, which narrows the radius; else "random".
     radius
@@ -104,6 +105,10 @@ class D3RB(LearnerCount, ConfidenceSettings, NestedSelector[State]):
     """
 
     name = "D3RB"
+    explanation = (
+        "The learner plays whose presumed regret, its coefficient times the square root of its plays, is "
+        "smallest; the coefficient is doubled when its rewards contradict it, and the learner plays less."
+    )
     refuses_learners = ""
     kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 

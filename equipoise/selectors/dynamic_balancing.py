@@ -99,7 +99,8 @@ class DynamicBalancing(CandidateBounds, ConfidenceSettings, NestedSelector[State
     delta
         Failure probability of the selector's statements, in addition to that of the learners.
     reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
+        alone (0, 1).
     contexts
         "fixed" if contexts and action sets never change, which narrows the radius; else "random".
     radius
@@ -115,6 +116,10 @@ class DynamicBalancing(CandidateBounds, ConfidenceSettings, NestedSelector[State
     """
 
     name = "Dynamic balancing"
+    explanation = (
+        "The active learner plays whose candidate bound at its number of plays is smallest; a learner is inactive "
+        "while its rewards plus its bound are below what another one has proved possible."
+    )
     readmits = True
     per_learner = ("bounds", "scales", "biases")
     kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit, is_active=is_active)

@@ -93,7 +93,8 @@ class ED2RB(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
     delta
         Failure probability of the selector's statements, in addition to that of the learners.
     reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
+        alone (0, 1).
     contexts
         "fixed" if contexts and action sets never change, which narrows the radius; else "random".
     radius
@@ -107,6 +108,10 @@ class ED2RB(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
     """
 
     name = "ED2RB"
+    explanation = (
+        "The learner plays whose potential is smallest: the regret that its rewards prove, or a small multiple of "
+        "the square root of its plays if that is larger."
+    )
     refuses_learners = ""
     kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 

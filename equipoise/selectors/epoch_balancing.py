@@ -120,6 +120,7 @@ class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
     """
 
     name = "Epoch balancing"
+    explanation = "A learner is sampled, the more often the smaller its model class, whatever the rewards."
     needs = frozenset({"actions", "lower", "nested"})
     kernels: ClassVar[Kernels] = nested_kernels(choose, close_round=close_round, certify=certify)
 

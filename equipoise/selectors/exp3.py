@@ -118,7 +118,8 @@ class EXP3(LearnerCount, Seeded, ConfidenceSettings, EvidenceSelector[Params, St
     delta
         Failure probability of the certificate; it does not affect choices.
     reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
+        alone (0, 1).
     contexts
         "fixed" if contexts and action sets never change, which narrows the radius; else "random".
     radius
@@ -134,6 +135,10 @@ class EXP3(LearnerCount, Seeded, ConfidenceSettings, EvidenceSelector[Params, St
     """
 
     name = "EXP3"
+    explanation = (
+        "A learner is sampled; its probability decreases exponentially with its losses, each divided by the "
+        "probability with which it was played."
+    )
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 
     rounds: int | None = setting(default=None, check=optional(count), deprecated="horizon")

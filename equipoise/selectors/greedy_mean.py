@@ -61,7 +61,8 @@ class GreedyMean(LearnerCount, ConfidenceSettings, ArrivalSelector[Params]):
     delta
         Failure probability of the certificate; it does not affect choices.
     reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
+        alone (0, 1).
     contexts
         "fixed" if contexts and action sets never change, which narrows the radius; else "random".
     radius
@@ -73,6 +74,7 @@ class GreedyMean(LearnerCount, ConfidenceSettings, ArrivalSelector[Params]):
     """
 
     name = "Greedy mean"
+    explanation = "The learner with the highest mean reward plays; one with a lower mean is not tried again."
     refuses_learners = ""
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 

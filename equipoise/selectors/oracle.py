@@ -43,7 +43,8 @@ class Oracle(LearnerCount, ConfidenceSettings, PlainSelector):
     delta
         Failure probability of the certificate; it does not affect choices.
     reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
+        alone (0, 1).
     contexts
         "fixed" if contexts and action sets never change, which narrows the radius; else "random".
     radius
@@ -57,6 +58,7 @@ class Oracle(LearnerCount, ConfidenceSettings, PlainSelector):
     """
 
     name = "Oracle"
+    explanation = "The learner that was named as the best one always plays."
     kernels: ClassVar[Kernels] = Kernels(choose, evidence.credit_only)
 
     best: int = setting()

@@ -119,7 +119,8 @@ class RateAdaptive(LearnerCount, Seeded, ConfidenceSettings, NestedSelector[Stat
     delta
         Failure probability of the certificate; it does not affect choices.
     reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
+        alone (0, 1).
     contexts
         "fixed" if contexts and action sets never change, which narrows the radius; else "random".
     radius
@@ -133,6 +134,10 @@ class RateAdaptive(LearnerCount, Seeded, ConfidenceSettings, NestedSelector[Stat
     """
 
     name = "Rate-adaptive"
+    explanation = (
+        "The learner plays that had the largest sum of rewards at a number of plays that all have reached, except "
+        "in exploration rounds, which become rarer."
+    )
     kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
     @property

@@ -262,7 +262,8 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
     delta
         Failure probability of the selector's statements, in addition to that of the learners.
     reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
+        alone (0, 1).
     contexts
         "fixed" if contexts and action sets never change, which narrows the radius; else "random".
     radius
@@ -284,6 +285,10 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
     """
 
     name = "Realized balancing"
+    explanation = (
+        "Among the learners whose rewards show little regret compared with the least, the one plays that has the "
+        "highest mean reward, extrapolated by its trend, plus an exploration term that decreases with its plays."
+    )
     separate_lower = True
     refuses_learners = ""
     reconfigurable = ("floor", "slack", "optimism")

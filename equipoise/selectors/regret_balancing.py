@@ -83,7 +83,8 @@ class RegretBalancing(CandidateBounds, ConfidenceSettings, PlainSelector):
     delta
         Failure probability of the certificate; it does not affect choices.
     reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
+        alone (0, 1).
     contexts
         "fixed" if contexts and action sets never change, which narrows the radius; else "random".
     radius
@@ -95,6 +96,10 @@ class RegretBalancing(CandidateBounds, ConfidenceSettings, PlainSelector):
     """
 
     name = "Regret balancing"
+    explanation = (
+        "The learner plays whose rewards are least behind an optimistic value, the largest mean reward plus bound "
+        "per play of any learner."
+    )
     kernels: ClassVar[Kernels] = Kernels(choose, evidence.credit_only)
 
     @property

@@ -48,7 +48,7 @@ class StochasticEXP3P(SmoothedSelector[Params, Odds]):
     delta
         Failure probability of the certificate; it does not affect choices.
     reward_range
-        Lowest and highest reward.
+        Lowest and highest reward. Default: as the portfolio says; alone (0, 1).
     contexts
         "fixed" if contexts and action sets never change, else "random"; only for the certificate.
     radius
@@ -64,6 +64,10 @@ class StochasticEXP3P(SmoothedSelector[Params, Odds]):
     """
 
     name = "Stochastic EXP3.P"
+    explanation = (
+        "A learner is sampled for two rounds; its probability increases exponentially with the rewards of second "
+        "rounds, each divided by the probability with which it was sampled."
+    )
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive, stage=stage)
 
     eta: float = setting(default=None, check=optional(positive))

@@ -76,7 +76,8 @@ class UCB1(LearnerCount, ConfidenceSettings, ArrivalSelector[Params]):
     delta
         Failure probability of the certificate; it does not affect choices.
     reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
+        alone (0, 1).
     contexts
         "fixed" if contexts and action sets never change, which narrows the radius; else "random".
     radius
@@ -90,6 +91,9 @@ class UCB1(LearnerCount, ConfidenceSettings, ArrivalSelector[Params]):
     """
 
     name = "UCB1"
+    explanation = (
+        "The learner with the highest mean reward plus an exploration term, which decreases with its plays, plays."
+    )
     refuses_learners = ""
     reconfigurable = ("exploration",)
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)

@@ -123,7 +123,7 @@ class UCBC(CandidateBounds, CertificateSettings, ArrivalSelector[Params]):
     delta
         Failure probability of the certificate; it does not affect choices.
     reward_range
-        Lowest and highest reward.
+        Lowest and highest reward. Default: as the portfolio says; alone (0, 1).
     contexts
         "fixed" if contexts and action sets never change, else "random"; only for the certificate.
     radius
@@ -135,6 +135,10 @@ class UCBC(CandidateBounds, CertificateSettings, ArrivalSelector[Params]):
     """
 
     name = "UCB-C"
+    explanation = (
+        "The algorithm plays whose copies have the highest median mean reward plus bound per play and an "
+        "exploration term, which decreases with its plays."
+    )
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 
     bounds: Sequence[Bound] = setting(

@@ -41,7 +41,8 @@ class Uniform(LearnerCount, Seeded, ConfidenceSettings, PlainSelector):
     delta
         Failure probability of the certificate; it does not affect choices.
     reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward.
+        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
+        alone (0, 1).
     contexts
         "fixed" if contexts and action sets never change, which narrows the radius; else "random".
     radius
@@ -55,6 +56,7 @@ class Uniform(LearnerCount, Seeded, ConfidenceSettings, PlainSelector):
     """
 
     name = "Uniform"
+    explanation = "A learner is sampled uniformly, whatever the rewards."
     refuses_learners = ""
     kernels: ClassVar[Kernels] = Kernels(choose, evidence.credit_only)
 

@@ -172,8 +172,16 @@ def _rebuild(row: Config, registry: Mapping[str, type[Any]], argument: str) -> A
         ) from error
 
 
+def _as_saved(part: object, name: str, value: Plain, saved: Config) -> Plain:
+    """A setting; if it is left out and the file states it, what it stands for: earlier releases saved that."""
+    stated = value is not None or (saved["config"] or {}).get(name) is None
+    return value if stated else getattr(part, name, None)
+
+
 def _check_matches(part: Part, row: Config) -> Part:
     own, saved = fingerprint(part), {key: row[key] for key in ("class", "ours", "config")}
+    if own["config"]:
+        own["config"] = {name: _as_saved(part, name, value, saved) for name, value in own["config"].items()}
     if not equal_data(own, saved):
         raise StoreConflict(
             f"{part_name(part)!r} is a {own['class']} with {own['config']}, but must be a {saved['class']} "

@@ -92,7 +92,7 @@ def a_window_of_evidence_survives_saving(subject: Subject) -> None:
     require_error(partial(selector.configure, delays="exogenous"), "exogenous delays without a window")
     require_error(partial(selector.configure, delays="sometimes"), "delays 'sometimes'")
     low, high = reward_range(selector)
-    require_error(partial(selector.configure, reward_range=(low, high + 1.0)), "another reward range")
+    another_range_is_adopted_or_refused(subject.make(), (low, high + 1.0))
     selector.configure(reward_range=(low, high), delays="exogenous", window=5)
     for t in range(N_ROUNDS):
         choice = open_round(subject, selector, t)
@@ -105,6 +105,17 @@ def a_window_of_evidence_survives_saving(subject: Subject) -> None:
     successor.restore(state_of(selector))
     require(finish(subject, successor) == finish(subject, selector), "the restored copy chose differently")
     require_same_arrays(state_of(selector), successor.state(), "of the restored copy with a window")
+
+
+def another_range_is_adopted_or_refused(selector: Any, other: tuple[float, float]) -> None:
+    """A selector whose range is not stated adopts the one of its portfolio; any other refuses it."""
+    before = reward_range(selector)
+    try:
+        selector.configure(reward_range=other)
+    except EquipoiseError:
+        other = before
+    now = reward_range(selector)
+    require(now == other, f"reward_range is {now} after configure(), but must be {other}")
 
 
 def learners_come_and_go_or_are_refused_with_a_reason(subject: Subject) -> None:

@@ -17,10 +17,10 @@ import numpy as np
 from equipoise.kernels.streams import LEARNERS, generator_at
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import Named, check_index, check_layout, check_lesson
-from equipoise.learners._core.units import Ranged
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
 from equipoise.settings.matrices import as_matrix, check_entries
+from equipoise.settings.units import Ranged
 from equipoise.types import Action, AnyArray, Array, Context, State
 
 

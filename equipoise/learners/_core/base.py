@@ -19,9 +19,9 @@ from equipoise.errors import InvalidArgument
 from equipoise.features import Offers
 from equipoise.kernels.streams import LEARNERS, open_stream, seek
 from equipoise.learner import Learner, Proposal, one_hot
-from equipoise.learners._core.units import Units
 from equipoise.settings import Configured, configurable, optional, setting
 from equipoise.settings.checks import count, non_negative, real, text
+from equipoise.settings.units import Units
 from equipoise.types import Action, AnyArray, Array, Context, State
 
 # Covariant, so that learners of different algorithms have a type in common.

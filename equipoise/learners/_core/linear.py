@@ -20,10 +20,10 @@ from equipoise.kernels.marks import kernel
 from equipoise.learners._core.base import IndexLearner, MemoryT, ParamsT, check_choice
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, update, update_offered
-from equipoise.learners._core.units import Noisy, Ranged
 from equipoise.settings import configurable, optional, setting
 from equipoise.settings.checks import count, positive, probability
 from equipoise.settings.matrices import as_matrix, check_entries
+from equipoise.settings.units import Noisy, Ranged
 from equipoise.types import Action, Array, Context
 
 NORM_TOLERANCE = 1 + 1e-9  # relative tolerance for rounding in the norms of actions

@@ -20,7 +20,7 @@ from equipoise.selectors._core.evidence import Params as EvidenceParams
 from equipoise.selectors._core.evidence import open_state
 from equipoise.selectors._core.parts import D, P, S, SelectorParts
 from equipoise.settings import settings_of
-from equipoise.settings.checks import count, interval, one_of, positive
+from equipoise.settings.checks import count, one_of
 from equipoise.types import AnyArray
 
 DELAYS = ("any", "independent", "exogenous")
@@ -60,9 +60,9 @@ class Changing(SelectorParts[P, S, D]):
         Parameters
         ----------
         reward_range
-            Range of the rewards; must be that of the selector.
+            Range of the rewards; a selector that states another one refuses it.
         noise
-            Sub-Gaussian factor of the rewards; must be that of the selector.
+            Sub-Gaussian factor of the rewards; a selector that states another one refuses it.
         delays
             What is promised about delays: "any" for nothing; "independent" if they say nothing about a reward given its
             context and action; "exogenous" if they are independent of contexts, rewards and learners.
@@ -76,17 +76,16 @@ class Changing(SelectorParts[P, S, D]):
             rule = "must be given" if window is None else "must be given only with delays 'exogenous'"
             raise InvalidArgument(f"window is {window!r} with delays {delays!r}, but {rule}")
         rounds = 0 if window is None else count("window", window)
-        own: dict[str, tuple[object, object]] = {
-            "reward_range": (
-                None if reward_range is None else interval("reward_range", reward_range),
-                self.reward_range,
-            ),
-            "noise": (None if noise is None else positive("noise", noise), self.confidence.noise),
-        }
-        for name, (said, mine) in own.items():
-            if said is not None and said != mine:
-                raise InvalidArgument(f"{name} is {said!r}, but that of {type(self).__name__} is {mine!r}")
+        if noise is not None and all(each.name != "noise" for each in settings_of(type(self))):
+            raise InvalidArgument(f"noise is {noise!r}, but rewards of {type(self).__name__} must be bounded")
+        self._adopt(self._agreed(reward_range, noise))
         self.delays, self._ledger.window = delays, rounds
+
+    def _check_untaught(self, adopted: Mapping[str, Any]) -> None:
+        if self._clock:
+            raise InvalidArgument(
+                f"{self._label()} has made {self._clock} rounds in other units, but the portfolio says {dict(adopted)}"
+            )
 
     @property
     def window(self) -> int | None:

@@ -9,22 +9,26 @@ import numpy as np
 from equipoise.bounds import Bound, Custom, Observed
 from equipoise.certificates import AnyElimination
 from equipoise.confidence import Confidence
+from equipoise.errors import InvalidArgument
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.evidence import Params as EvidenceParams
 from equipoise.selectors._core.evidence import State as EvidenceState
 from equipoise.selectors._core.kernels import Kernels
 from equipoise.selectors._core.ledger import Ledger
-from equipoise.settings import Configured
+from equipoise.settings.units import Units
 
 P = TypeVar("P", bound=NamedTuple)
 S = TypeVar("S", bound=NamedTuple)
 D = TypeVar("D", bound=AnyElimination)
 
 
-class SelectorParts(Configured, Generic[P, S, D]):
+class SelectorParts(Units, Generic[P, S, D]):
     """The parts of a selector, whose params and state are or contain those of `evidence`."""
 
+    _kind = "selector"
+    _refusal = InvalidArgument
     name: str
+    explanation: str  # how it chooses, in one sentence
     needs: frozenset[str] = frozenset()
     kernels: ClassVar[Kernels]
     randomized: ClassVar[bool] = False  # whether `choose` uses random numbers

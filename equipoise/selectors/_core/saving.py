@@ -58,12 +58,13 @@ class Saving(Changing[P, S, D]):
             **ledger,
             "eliminated": np.array([elimination.learner.index for elimination in self._eliminations], np.int64),
             **{name: np.array([number], np.int64) for name, number in counts.items()},
+            **self._units_state(),
             **self._change_columns(),
         }
 
     def restore(self, state: Mapping[str, AnyArray]) -> None:
         """Load what `state` returned; anything else is refused and changes nothing."""
-        twin = self.clone()
+        twin = self._with_units(self._units_from(state))
         if "format" in state:
             twin._load(state)
         else:

@@ -14,6 +14,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.kernels.streams import SELECTOR, open_stream, seek
 from equipoise.settings import Configured, configurable, optional, setting
 from equipoise.settings.checks import count, interval, one_of, positive, probability
+from equipoise.settings.units import DEFAULT_RANGE, Units
 from equipoise.types import Config
 
 
@@ -64,13 +65,17 @@ class CandidateBounds(Configured):
 
 
 @configurable
-class CertificateSettings(Configured):
+class CertificateSettings(Units):
     """Settings of a selector with bounded rewards that uses a radius only for its certificate."""
 
     delta: float = setting(default=0.05, check=probability)
-    reward_range: tuple[float, float] = setting(default=(0.0, 1.0), check=interval)
+    reward_range: tuple[float, float] = setting(default=None, check=optional(interval))
     contexts: str = setting(default="random", check=partial(one_of, options=("random", "fixed")))
     radius: str = setting(default="mixture", check=partial(one_of, options=RADII))
+
+    def _set_up(self) -> None:
+        self._leave_unstated("reward_range", DEFAULT_RANGE)
+        super()._set_up()
 
     def _make_confidence(self, n_learners: int, delta: float | None = None) -> Confidence:
         return make_confidence(self.radius, **self._radius_settings(n_learners, delta))
@@ -93,6 +98,10 @@ class ConfidenceSettings(CertificateSettings):
 
     noise: float | None = setting(default=None, check=optional(positive))
     radius_scale: float = setting(default=1.0, check=positive)
+
+    def _set_up(self) -> None:
+        self._leave_unstated("noise", None)
+        super()._set_up()
 
     def _make_confidence(self, n_learners: int, delta: float | None = None) -> Confidence:
         settings = self._radius_settings(n_learners, delta, self.noise, self.radius_scale)

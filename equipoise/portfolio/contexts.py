@@ -1,0 +1,67 @@
+"""Contexts as learners see them: a matrix becomes offers once per round if a learner has a feature map.
+
+Offers keep the rows of every map, so that a map that several learners share is computed once per round, for deciding
+and for learning. Learners without a map see the context as it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from equipoise.errors import InvalidArgument
+from equipoise.features import FeatureMap, Offers
+from equipoise.features.offers import as_offers
+from equipoise.learner import AdaptedLearner
+from equipoise.portfolio.events import logger
+from equipoise.portfolio.members import Member
+from equipoise.types import Context
+
+
+def seen_by(learner: AdaptedLearner, context: Context, offers: Offers | None) -> Context:
+    """The context, or the offers that it was turned into if the learner has a feature map."""
+    return context if offers is None or not has_map(learner) else offers
+
+
+def has_map(learner: AdaptedLearner) -> bool:
+    return isinstance(getattr(learner.learner, "features", None), FeatureMap)
+
+
+class Contexts:
+    """Turns matrices into offers, and looks once at how many of their columns are used."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self._members = members
+        self._n_members = 0  # when it was last determined whether a learner has a map
+        self._any_map = False
+        self._looked = False  # whether the columns of a matrix were compared with those that learners use
+
+    def offers(self, context: Context) -> Offers | None:
+        """The context as offers if that saves work, else None."""
+        if len(self._members) != self._n_members:
+            self._n_members = len(self._members)
+            learners = [member.learner for member in self._members if member.learner is not None]
+            self._any_map = any(map(has_map, learners))
+        if not self._looked:
+            self._look(context)
+        if not self._any_map or not isinstance(context, np.ndarray | list):
+            return None
+        try:
+            return as_offers(context)
+        except InvalidArgument:
+            return None  # learners say what is wrong with it
+
+    def _look(self, context: Context) -> None:
+        matrix = context.actions if isinstance(context, Offers) else context
+        if not isinstance(matrix, np.ndarray) or matrix.ndim != 2:
+            return
+        self._looked = True
+        used = [
+            getattr(member.learner.learner, "n_columns", None) for member in self._members if member.learner is not None
+        ]
+        known = [n for n in used if isinstance(n, int)]
+        if len(known) == len(used) and 0 < max(known, default=0) < matrix.shape[1]:
+            logger.warning(
+                "no learner uses more than the first %d of the %d columns of the context", max(known), matrix.shape[1]
+            )
