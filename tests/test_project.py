@@ -38,8 +38,10 @@ RINGS = (
     ("learners", "selectors", "problems"),
     ("storage",),
     ("portfolio",),
+    ("config",),
     ("rl", "testing", "theory", "lab.executor", "simulation"),
     ("lab",),
+    ("serve",),
     ("cli", "__main__"),
 )
 LEVEL = {unit: level for level, row in enumerate(RINGS) for unit in row}

@@ -1,0 +1,289 @@
+"""Portfolios from a file, `portfolio.toml`.
+
+    version = 1
+    name = "ranking"
+    seed = 3
+    share_data = true
+    [reward]
+    range = [0, 1]
+    deadline = "24h"                 # or a number of rounds; together with `default`
+    default = 0.0
+    [context]
+    features = ["age", "visits"]     # names of the features of a round, in the order of the columns
+    [actions]
+    names = ["red", "blue"]          # the actions of a round that offers none itself
+    [selector]
+    use = "BalancedElimination"      # the recommended selector if the table is missing
+    delta = 0.05
+    [[learner]]
+    use = "OFUL"
+    features = { use = "Interactions", left = { use = "OneHot", ids = ["red", "blue"] }, right = { use = "Shared", dim = 2 } }
+    name = "one model per color"
+    bound = { use = "Power", coefficient = 2.0 }
+
+`use` is a registered name, never an import path; all other keys of a table are settings of its class. A setting that is
+a table with `use` is a feature map or a part of an adapter. The range of the rewards goes to every part that has one,
+and the number of learners to the selector. Unknown keys are errors. Nothing of the file is run.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from equipoise.bounds import BOUNDS, Bound, from_json
+from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName, UnknownSetting, UnreadableFile
+from equipoise.features.maps import map_from_plain
+from equipoise.features.offers import check_ids
+from equipoise.portfolio import Portfolio
+from equipoise.portfolio.deadlines import check_deadline
+from equipoise.settings.checks import count, interval, text
+from equipoise.storage.files import read_bytes
+from equipoise.storage.registry import registered_classes
+from equipoise.types import Config
+
+VERSION = 1
+OPTIONS = ("availability", "delays", "explore", "fallback", "share_data", "window")  # of `Portfolio`, under their names
+KEYS = ("version", "name", "seed", *OPTIONS, "reward", "selector", "learner", "context", "actions")
+REWARD_KEYS = ("range", "deadline", "default", "aggregate")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class PortfolioConfig:
+    """The content of a file; it makes as many portfolios as one likes, each with new learners.
+
+    Parameters
+    ----------
+    name
+        Name of the portfolio.
+    parts
+        The checked tables of the file.
+    """
+
+    name: str
+    parts: Config
+
+    @property
+    def n_learners(self) -> int:
+        return len(self.parts["learner"])
+
+    @property
+    def action_names(self) -> tuple[str, ...] | None:
+        """Names of the actions, if the file has them."""
+        names: tuple[str, ...] | None = self.parts["actions"].get("names")
+        return names
+
+    @property
+    def action_features(self) -> tuple[str, ...] | None:
+        """Names of the features of an offer, if the file has them."""
+        features: tuple[str, ...] | None = self.parts["actions"].get("features")
+        return features
+
+    @property
+    def context_features(self) -> tuple[str, ...] | None:
+        """Names of the features that all offers of a round share, if the file has them."""
+        features: tuple[str, ...] | None = self.parts["context"].get("features")
+        return features
+
+    @property
+    def reward_range(self) -> tuple[float, float] | None:
+        reward_range: tuple[float, float] | None = self.parts["reward"].get("range")
+        return reward_range
+
+    def learners(self) -> list[Any]:
+        """New learners, in the order of the file."""
+        tables = enumerate(self.parts["learner"], start=1)
+        return [make_learner(f"learner {i}", table, self.reward_range) for i, table in tables]
+
+    def portfolio(self, which: Sequence[int] | None = None) -> Portfolio:
+        """A new portfolio, of the learners with these indices only if `which` is given."""
+        indices = range(self.n_learners) if which is None else which
+        learners = self.learners()
+        tables = [self.parts["learner"][i] for i in indices]
+        reward = self.parts["reward"]
+        return Portfolio(
+            [learners[i] for i in indices],
+            _make_selector(self.parts["selector"], tables, self.reward_range),
+            seed=self.parts["seed"],
+            deadline=reward.get("deadline"),
+            default_reward=reward.get("default"),
+            aggregate=reward.get("aggregate", "first"),
+            **self.parts["options"],
+        )
+
+    def learner(self, table: Mapping[str, Any]) -> tuple[Any, Bound | None]:
+        """A learner that joins later, from a table such as those of the file, and its bound if it has one."""
+        return make_learner("the learner", table, self.reward_range), _make_bound("the learner", table)
+
+
+def read(path: str | os.PathLike[str]) -> PortfolioConfig:
+    """Read a portfolio from a file, and build it once so that everything is checked.
+
+    Parameters
+    ----------
+    path
+        A TOML file; see the module's docstring.
+    """
+    try:
+        content = tomllib.loads(read_bytes(path).decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UnreadableFile(f"{os.fspath(path)!r} is not valid TOML: {error}") from None
+    try:
+        config = parse(content)
+        config.portfolio()
+    except EquipoiseError as error:
+        raise InvalidArgument(f"{os.fspath(path)}: {error}") from error
+    return config
+
+
+def parse(content: Mapping[str, Any]) -> PortfolioConfig:
+    """The configuration of a parsed file.
+
+    Parameters
+    ----------
+    content
+        Tables and values, as `tomllib` returns them.
+
+    Examples
+    --------
+    >>> content = {"version": 1, "name": "offers", "learner": [{"use": "UCB", "arms": 3}]}
+    >>> parse(content).portfolio()
+    Portfolio([UCB(3)], RealizedBalancing(1))
+    """
+    _check_keys("key", content, KEYS)
+    version = content.get("version")
+    if version != VERSION or isinstance(version, bool):
+        raise InvalidArgument(f"version is {version!r}, but must be {VERSION}")
+    reward = _table("reward", content.get("reward", {}))
+    _check_keys("key of [reward]", reward, REWARD_KEYS)
+    if "range" in reward:
+        reward["range"] = interval("range", reward["range"])
+    if "deadline" in reward:
+        check_deadline(reward["deadline"])
+    context = _names("context", content, ("features",))
+    actions = _names("actions", content, ("names", "features"))
+    learners = content.get("learner")
+    if not isinstance(learners, list) or not learners:
+        raise InvalidArgument("learner is missing, but there must be at least one [[learner]]")
+    parts: Config = {
+        "seed": count("seed", content.get("seed", 0), minimum=0, maximum=2**64 - 1),
+        "options": {key: content[key] for key in OPTIONS if key in content},
+        "reward": reward,
+        "selector": _table("selector", content.get("selector", {})),
+        "context": context,
+        "actions": actions,
+        "learner": [_table("learner", learner) for learner in learners],
+    }
+    return PortfolioConfig(text("name", content.get("name")), parts)
+
+
+def _table(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidArgument(f"{name} is {value!r:.80}, but must be a table")
+    return dict(value)
+
+
+def _names(name: str, content: Mapping[str, Any], known: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """A table whose values are lists of different names."""
+    table = _table(name, content.get(name, {}))
+    _check_keys(f"key of [{name}]", table, known)
+    return {key: check_ids(value, f"{key} of [{name}]") for key, value in table.items()}
+
+
+def _check_keys(what: str, table: Mapping[str, Any], known: Sequence[str]) -> None:
+    for key in table:
+        if key not in known:
+            raise UnknownName(what, key, known)
+
+
+def _find(kind: str, table: Mapping[str, Any], where: str) -> type[Any]:
+    name, classes = table.get("use"), registered_classes(kind)
+    if not isinstance(name, str):
+        raise InvalidArgument(f"use of {where} is {name!r}, but must be the name of a registered class")
+    if name not in classes:
+        raise UnknownName(f"class of {where}", name, classes)
+    return classes[name]
+
+
+def _construct(make: Callable[..., T], settings: Mapping[str, Any], where: str) -> T:
+    known = inspect.signature(make).parameters
+    for name in settings:
+        if name not in known and not any(each.kind is each.VAR_KEYWORD for each in known.values()):
+            raise UnknownSetting(f"setting of {where}", name, known)
+    try:
+        return make(**settings)
+    except TypeError as error:  # a required setting is missing
+        raise InvalidArgument(f"{where} cannot be made: {error}") from None
+
+
+def _with_range(make: type[Any], settings: dict[str, Any], reward_range: tuple[float, float] | None) -> dict[str, Any]:
+    """The settings with the range of the rewards, if the class has one; it may not be given twice."""
+    if reward_range is None or "reward_range" not in inspect.signature(make).parameters:
+        return settings
+    if "reward_range" in settings:
+        raise InvalidArgument("reward_range is given, but must be given once, as range of [reward]")
+    return {**settings, "reward_range": reward_range}
+
+
+def make_learner(where: str, table: Mapping[str, Any], reward_range: tuple[float, float] | None) -> Any:
+    """A learner from its table; `where` says in messages which one."""
+    make = _find("learners", table, where)
+    settings = {key: _setting(key, value, where) for key, value in table.items() if key not in ("use", "bound")}
+    return _construct(make, _with_range(make, settings, reward_range), where)
+
+
+def _setting(key: str, value: Any, where: str) -> Any:
+    """A setting of a learner: a feature map, a part of an adapter, or the value itself."""
+    if key == "features":
+        return map_from_plain(_named(value, "map", f"features of {where}"))
+    return _named(value, "class", f"{key} of {where}") if isinstance(value, Mapping) and "use" in value else value
+
+
+def _named(value: Any, key: str, where: str) -> Any:
+    """Tables with `use` as the data from which maps (by "map") and parts of adapters (by "class") are made."""
+    if isinstance(value, list):
+        return [_named(item, key, where) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    if key in value or not isinstance(value.get("use"), str):
+        raise InvalidArgument(f"{where} is {dict(value)!r:.80}, but must say by `use` what it is")
+    return {key if name == "use" else name: _named(part, key, where) for name, part in value.items()}
+
+
+def _make_selector(
+    table: Mapping[str, Any], learners: Sequence[Mapping[str, Any]], reward_range: tuple[float, float] | None
+) -> Any:
+    make = _find("selectors", table or {"use": "RealizedBalancing"}, "[selector]")
+    settings = {key: value for key, value in table.items() if key != "use"}
+    known = inspect.signature(make).parameters
+    for key in ("n_learners", "bounds"):
+        if key in settings:
+            raise InvalidArgument(f"{key} is given in [selector], but must follow from the learners")
+    if "n_learners" in known:
+        settings["n_learners"] = len(learners)
+    bounds = [_make_bound(f"learner {i}", learner) for i, learner in enumerate(learners, start=1)]
+    if "bounds" not in known:
+        given = [i + 1 for i, bound in enumerate(bounds) if bound is not None]
+        if given:
+            raise InvalidArgument(f"bound of learner {given[0]} is given, but {make.__name__} takes no bounds")
+    elif any(bound is not None for bound in bounds) or known["bounds"].default is inspect.Parameter.empty:
+        lacking = [i + 1 for i, bound in enumerate(bounds) if bound is None]
+        if lacking:
+            raise InvalidArgument(f"bound of learner {lacking[0]} is missing, but {make.__name__} needs one for each")
+        settings["bounds"] = bounds
+    return _construct(make, _with_range(make, settings, reward_range), "[selector]")
+
+
+def _make_bound(where: str, table: Mapping[str, Any]) -> Bound | None:
+    if "bound" not in table:
+        return None
+    bound = _table(f"bound of {where}", table["bound"])
+    name = bound.pop("use", None)
+    if name not in BOUNDS or name == "Custom":
+        raise UnknownName(f"bound of {where}", str(name), [name for name in BOUNDS if name != "Custom"])
+    return from_json({**bound, "bound": name})

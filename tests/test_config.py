@@ -1,0 +1,212 @@
+"""Portfolios from files: what is read, and every way in which a file may be wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from equipoise.bounds import Observed, Power
+from equipoise.config import parse, read
+from equipoise.errors import EquipoiseError, InvalidArgument, UnreadableFile
+from equipoise.features import Concat, Interactions, OneHot, Prefix, Shared
+from equipoise.learners import OFUL, UCB, EpsilonGreedy
+from equipoise.selectors import BalancedElimination, RealizedBalancing
+
+OFFERS = """
+version = 1
+name = "offers"
+seed = 5
+[reward]
+range = [0, 2]
+deadline = 100
+default = 0.0
+[actions]
+names = ["left", "middle", "right"]
+[[learner]]
+use = "UCB"
+arms = 3
+[[learner]]
+use = "EpsilonGreedy"
+arms = 3
+epsilon = 0.1
+name = "greedy"
+"""
+RANKING = """
+version = 1
+name = "ranking"
+share_data = true
+[selector]
+use = "BalancedElimination"
+delta = 0.1
+[[learner]]
+use = "OFUL"
+dim = 4
+bound = { use = "Observed" }
+[[learner]]
+use = "OFUL"
+dim = 8
+bound = { use = "Power", coefficient = 2.0 }
+"""
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_learners_with_the_recommended_selector(tmp_path: Path) -> None:
+    config = read(write(tmp_path / "portfolio.toml", OFFERS))
+    portfolio = config.portfolio()
+    assert (config.name, config.action_names, config.n_learners) == ("offers", ("left", "middle", "right"), 2)
+    assert portfolio.learners == (UCB(3, reward_range=(0, 2)), EpsilonGreedy(3, epsilon=0.1, name="greedy"))
+    assert portfolio.selector == RealizedBalancing(2, reward_range=(0.0, 2.0))
+    assert (portfolio.seed, portfolio.deadline, portfolio.default_reward) == (5, 100, 0.0)
+    assert config.portfolio().learners[0] is not portfolio.learners[0]
+
+
+def test_bounds_follow_the_learners(tmp_path: Path) -> None:
+    config = read(write(tmp_path / "portfolio.toml", RANKING))
+    portfolio = config.portfolio()
+    assert portfolio.selector == BalancedElimination([Observed(), Power(2.0)], delta=0.1)
+    assert portfolio.learners == (OFUL(4), OFUL(8))
+    assert portfolio.share_data
+    assert config.portfolio([1]).selector == BalancedElimination([Power(2.0)], delta=0.1)
+
+
+SERVED = """
+version = 1
+name = "colors"
+explore = 0.1
+delays = "independent"
+[reward]
+deadline = "24h"
+default = 0.5
+aggregate = "last"
+[context]
+features = ["age", "visits"]
+[actions]
+names = ["red", "blue"]
+features = ["price"]
+[[learner]]
+use = "OFUL"
+bound = { use = "Power", coefficient = 2.0 }
+[learner.features]
+use = "Concat"
+maps = [
+    { use = "Prefix", dim = 1 },
+    { use = "Interactions", left = { use = "OneHot", ids = ["red", "blue"] }, right = { use = "Shared", dim = 2 } },
+]
+"""
+
+
+def test_features_names_and_times(tmp_path: Path) -> None:
+    config = read(write(tmp_path / "portfolio.toml", SERVED))
+    assert (config.context_features, config.action_features) == (("age", "visits"), ("price",))
+    portfolio = config.portfolio()
+    both = Interactions(OneHot(["red", "blue"]), Shared(2))
+    assert portfolio.learners == (OFUL(features=Concat([Prefix(1), both])),)
+    assert (portfolio.deadline, portfolio.aggregate, portfolio.explore) == (86400.0, "last", 0.1)
+    assert portfolio.delays == "independent"
+
+
+def test_a_learner_that_joins_later() -> None:
+    config = parse({"version": 1, "name": "x", "reward": {"range": [0, 2]}, "learner": [{"use": "UCB", "arms": 2}]})
+    table = {"use": "UCB", "arms": 4, "bound": {"use": "Power", "coefficient": 3.0}}
+    assert config.learner(table) == (UCB(4, reward_range=(0, 2)), Power(3.0))
+    assert config.learner({"use": "UCB", "arms": 4})[1] is None
+    with pytest.raises(EquipoiseError, match="class of the learner 'UBC' is unknown; did you mean UCB"):
+        config.learner({"use": "UBC"})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("version = 1", "version = 2", "version is 2, but must be 1"),
+        ("version = 1", "", "version is None, but must be 1"),
+        ('name = "ranking"', "", "name is None, but must be a nonempty string"),
+        ("share_data = true", "share_dat = true", "key 'share_dat' is unknown; did you mean share_data"),
+        ("share_data = true", "share_data = 1", "share_data is 1, but must be True or False"),
+        ("share_data = true", "seed = -1", "seed is -1"),
+        (
+            'use = "BalancedElimination"',
+            'use = "BalancedElim"',
+            "class of \\[selector\\] 'BalancedElim' is unknown; did you",
+        ),
+        ("delta = 0.1", "delt = 0.1", "setting of \\[selector\\] 'delt' is unknown; did you mean delta"),
+        ("delta = 0.1", "delta = 2.0", "delta is 2.0, but must lie in \\(0, 1\\)"),
+        ("delta = 0.1", "n_learners = 2", "n_learners is given in \\[selector\\], but must follow from the learners"),
+        ('use = "OFUL"\ndim = 4', 'use = "OFULL"', "class of learner 1 'OFULL' is unknown; did you mean OFUL"),
+        ("dim = 4", "dims = 4", "setting of learner 1 'dims' is unknown; did you mean dim"),
+        ("dim = 4", "", "dim is None, but must be a whole number from 1 to 10000 unless features are given"),
+        ("dim = 4", "dim = 0", "dim is 0"),
+        ('use = "OFUL"\ndim = 4', "use = 4", "use of learner 1 is 4, but must be the name of a registered class"),
+        (
+            'bound = { use = "Observed" }',
+            "",
+            "bound of learner 1 is missing, but BalancedElimination needs one for each",
+        ),
+        ('use = "Observed"', 'use = "Powr"', "bound of learner 1 'Powr' is unknown; did you mean Power"),
+        ('use = "Observed"', 'use = "Custom"', "bound of learner 1 'Custom' is unknown"),
+        ("coefficient = 2.0", "coeff = 2.0", "bound 'Power' has settings .* but must have those of its class"),
+        (
+            'use = "BalancedElimination"\ndelta = 0.1',
+            'use = "Uniform"',
+            "bound of learner 1 is given, but Uniform takes no",
+        ),
+        (
+            "share_data = true",
+            "[reward]\nranges = [0, 1]",
+            "key of \\[reward\\] 'ranges' is unknown; did you mean range",
+        ),
+        ("share_data = true", "[reward]\nrange = [1, 0]", "range is \\[1, 0\\], but must have low < high"),
+        ("share_data = true", "[reward]\ndeadline = 5", "deadline is 5 and default_reward is None"),
+        (
+            "share_data = true",
+            "[reward]\ndeadline = '5x'\ndefault = 0.0",
+            "deadline is '5x', but a text must be a number",
+        ),
+        (
+            "share_data = true",
+            "[reward]\ndeadline = true\ndefault = 0.0",
+            "deadline is True, but must be a whole number",
+        ),
+        ("share_data = true", "explore = 2.0", "explore is 2.0, but must lie in \\[0, 1\\]"),
+        (
+            "share_data = true",
+            "[context]\nfeature = ['a']",
+            "key of \\[context\\] 'feature' is unknown; did you mean feat",
+        ),
+        ("share_data = true", "[context]\nfeatures = ['a', 'a']", "features of \\[context\\] has 'a' twice"),
+        ("share_data = true", "[actions]\nnames = 'red'", "names of \\[actions\\] is 'red', but must be a list of str"),
+        ("dim = 4", "features = 4", "features is 4, but must be a feature map as data"),
+        ("dim = 4", "features = { dim = 4 }", "features of learner 1 is {'dim': 4}, but must say by `use` what it is"),
+        ("dim = 4", "features = { use = 'Prefx', dim = 4 }", "feature map 'Prefx' is unknown; did you mean Prefix"),
+        ("dim = 4", "features = { use = 'Prefix', dims = 4 }", "but must have the settings of Prefix"),
+        ("dim = 4", "features = { map = 'Prefix', dim = 4 }", "but must say by `use` what it is"),
+        ("share_data = true", "reward = 3", "reward is 3, but must be a table"),
+        ("share_data = true", "[actions]\nname = []", "key of \\[actions\\] 'name' is unknown"),
+    ],
+)
+def test_wrong_files(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in RANKING
+    path = write(tmp_path / "portfolio.toml", RANKING.replace(old, new, 1))
+    with pytest.raises(InvalidArgument, match=f"portfolio.toml: .*{message}"):
+        read(path)
+
+
+def test_a_range_is_given_once() -> None:
+    learner = {"use": "UCB", "arms": 2, "reward_range": [0, 1]}
+    content: dict[str, Any] = {"version": 1, "name": "x", "reward": {"range": [0, 1]}, "learner": [learner]}
+    with pytest.raises(
+        InvalidArgument, match="reward_range is given, but must be given once, as range of \\[reward\\]"
+    ):
+        parse(content).learners()
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableFile, match="is not valid TOML"):
+        read(write(tmp_path / "portfolio.toml", "version = = 1"))
+    with pytest.raises(EquipoiseError, match=r"none.toml' could not be read"):
+        read(tmp_path / "none.toml")
+    with pytest.raises(InvalidArgument, match=r"there must be at least one \[\[learner\]\]"):
+        read(write(tmp_path / "portfolio.toml", 'version = 1\nname = "x"'))
