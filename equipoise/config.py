@@ -17,8 +17,8 @@
     delta = 0.05
     [[learner]]
     use = "OFUL"
-    features = { use = "Interactions", left = { use = "OneHot", ids = ["red", "blue"] }, right = { use = "Shared", dim = 2 } }
-    name = "one model per color"
+    features = { use = "Prefix", dim = 4 }
+    name = "four features"
     bound = { use = "Power", coefficient = 2.0 }
 
 `use` is a registered name, never an import path; all other keys of a table are settings of its class. A setting that is
