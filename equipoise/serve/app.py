@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,12 +15,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from equipoise.config import PortfolioConfig
+from equipoise.errors import EquipoiseError
 from equipoise.serve.failures import Refused
-from equipoise.serve.guard import Guard
+from equipoise.serve.guard import Guard, logger
 from equipoise.serve.openapi import description
 from equipoise.serve.routes import OPERATIONS, endpoint, problem_response
 from equipoise.serve.service import Opener, Service, Settings, open_in_memory
 from equipoise.serve.tokens import Tokens
+
+EXPIRY_SECONDS = 1.0
+EXPIRED_AT_ONCE = 1_000
 
 
 def create_app(
@@ -62,14 +67,29 @@ def application(service: Service) -> Guard:
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
-        yield
-        service.close()
+        expiry = asyncio.create_task(_expire(service))
+        try:
+            yield
+        finally:
+            expiry.cancel()
+            service.close()
 
     routes = [Route(each.path, endpoint(service, each), methods=[each.method]) for each in OPERATIONS]
     routes.append(Route("/openapi.json", openapi, methods=["GET"]))
     app = Starlette(routes=_by_path(routes), exception_handlers={HTTPException: _refuse}, lifespan=lifespan)
     app.router.redirect_slashes = False
     return Guard(app, service)
+
+
+async def _expire(service: Service) -> None:
+    """Give overdue decisions their default reward, also while nobody asks for decisions."""
+    while True:
+        await asyncio.sleep(EXPIRY_SECONDS)
+        for served in list(service.portfolios.values()):
+            try:
+                await served.engine.run(lambda hosted: hosted.expire(EXPIRED_AT_ONCE))
+            except EquipoiseError as error:
+                logger.warning("overdue decisions of %s could not be closed: %s", served.name, error)
 
 
 def _by_path(routes: list[Route]) -> list[Route]:

@@ -31,20 +31,6 @@ class Refused(EquipoiseError):  # noqa: N818
         self.status, self.slug, self.headers = status, slug, dict(headers or {})
 
 
-class Overloaded(Refused):
-    """The queue of a portfolio is full: nothing was done, and the request may be repeated."""
-
-    def __init__(self, waiting: int) -> None:
-        super().__init__(503, "overloaded", f"{waiting} requests are waiting; try again", {"Retry-After": "1"})
-
-
-class Stopped(Refused):
-    """The portfolio takes no requests: it is stopping, or could not write."""
-
-    def __init__(self, detail: str) -> None:
-        super().__init__(503, "stopped", detail, {"Retry-After": "5"})
-
-
 class LateReward(EquipoiseError):  # noqa: N818
     """A reward that arrived after the deadline of its decision."""
 

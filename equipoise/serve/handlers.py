@@ -59,7 +59,7 @@ def to_answer(decision: Decision) -> schemas.Decided:
 
 
 async def make_decision(served: Served, context: Context, id_: str | None) -> Decision:
-    return await served.engine.submit(lambda hosted: hosted.portfolio.decide(context, id=id_))
+    return await served.engine.run(lambda hosted: hosted.decide(context, id_))
 
 
 async def decide(call: Call) -> Response:
@@ -72,7 +72,7 @@ async def reward(call: Call) -> Response:
     if call.lines is not None:
         return await _reward_batch(call, call.lines)
     body = call.body
-    await call.served.engine.submit(lambda hosted: hosted.reward(body.id, body.reward, body.key))
+    await call.served.engine.run(lambda hosted: hosted.reward(body.id, body.reward, body.key))
     return answer(schemas.Rewarded(body.id))
 
 
@@ -83,7 +83,7 @@ async def _reward_batch(call: Call, lines: list[bytes]) -> Response:
     def learn_all(hosted: Hosted) -> list[schemas.Line]:
         return [_learn_line(hosted, number, entry) for number, entry in enumerate(parsed, start=1)]
 
-    results = await call.served.engine.submit(learn_all)
+    results = await call.served.engine.run(learn_all)
     return Response(b"".join(encode(result) + b"\n" for result in results), media_type=NDJSON)
 
 
@@ -112,7 +112,7 @@ def _learn_line(hosted: Hosted, number: int, entry: schemas.Reward | Exception) 
 
 async def withdraw(call: Call) -> Response:
     id_ = call.body.id
-    await call.served.engine.submit(lambda hosted: hosted.withdraw(id_))
+    await call.served.engine.run(lambda hosted: hosted.withdraw(id_))
     return answer(schemas.Withdrawn(id_))
 
 
@@ -121,12 +121,12 @@ async def list_portfolios(call: Call) -> Response:
 
 
 async def show_portfolio(call: Call) -> Response:
-    status = plain(await call.served.engine.submit(Hosted.status))
+    status = plain(await call.served.engine.run(Hosted.status))
     return answer(schemas.PortfolioStatus(call.served.name, **status))
 
 
 async def list_eliminations(call: Call) -> Response:
-    records = await call.served.engine.submit(Hosted.eliminations)
+    records = await call.served.engine.run(Hosted.eliminations)
     return answer(schemas.EliminationList(plain(records)))
 
 
@@ -149,7 +149,7 @@ async def add_learner(call: Call) -> Response:
             raise Refused(409, "duplicate-learner", f"learner {name!r} exists, or did and was removed")
         return hosted.portfolio.add_learner(learner, bound=bound)
 
-    return answer(schemas.LearnerStatus(await served.engine.submit(add), "active"), 201)
+    return answer(schemas.LearnerStatus(await served.engine.run(add), "active"), 201)
 
 
 async def change_learner(call: Call) -> Response:
@@ -158,13 +158,13 @@ async def change_learner(call: Call) -> Response:
     def change(hosted: Hosted) -> None:
         _of_learner(hosted.portfolio.suspend if state == "suspended" else hosted.portfolio.resume, name)
 
-    await call.served.engine.submit(change)
+    await call.served.engine.run(change)
     return answer(schemas.LearnerStatus(name, state))
 
 
 async def remove_learner(call: Call) -> Response:
     name = call.request.path_params["learner"]
-    await call.served.engine.submit(lambda hosted: _of_learner(hosted.portfolio.remove_learner, name))
+    await call.served.engine.run(lambda hosted: _of_learner(hosted.portfolio.remove_learner, name))
     return answer(schemas.LearnerStatus(name, "removed"))
 
 
@@ -195,7 +195,7 @@ async def expose_metrics(call: Call) -> Response:
         engine = service.portfolios[name].engine
         depths[name] = engine.depth
         if engine.failure is None:
-            statuses[name] = plain(await engine.submit(Hosted.status))
+            statuses[name] = plain(await engine.run(Hosted.status))
     return Response(service.metrics.expose(statuses, depths), media_type=metrics.MEDIA_TYPE)
 
 

@@ -1,92 +1,101 @@
-"""A portfolio with what the service remembers beside it, used by one thread at a time.
+"""A portfolio with what the service remembers beside it, used by one operation at a time.
 
-A portfolio refuses a second reward for a decision. Over a network the second one may be the first one repeated, so the
-rewards that were learned are remembered in a window: the same reward again is answered as before, another one is an
-error. The same holds for withdrawals.
+A portfolio refuses a second reward for a decision, and forgets closed decisions of callers after a while. Over a
+network the second request may be the first one repeated, however late: the same request then gets the same answer, and
+another one under the same id is an error. What happened lately is remembered here; the rest is looked up in the
+journal, if there is one.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
 
 from equipoise.certificates.records import elimination_record
-from equipoise.errors import DuplicateReward
-from equipoise.portfolio import Decision, Event
+from equipoise.errors import DuplicateDecision, DuplicateReward, UnknownDecision
+from equipoise.portfolio import Decision, Event, Portfolio
+from equipoise.portfolio.ids import context_digest
 from equipoise.serve.failures import LateReward
 from equipoise.types import Config, Context
 
-REMEMBERED = 100_000  # rewards, and withdrawals
-
-
-class LivePortfolio(Protocol):
-    """The methods of `Portfolio` that the service uses."""
-
-    seed: int
-    deadline: int | float | None
-
-    @property
-    def selector(self) -> Any: ...
-    @property
-    def learner_names(self) -> tuple[str, ...]: ...
-    def decide(self, context: Context, *, id: str | None = None) -> Decision: ...
-    def learn(self, decision: Any, reward: float, *, key: str | None = None) -> None: ...
-    def withdraw(self, decision: Any) -> None: ...
-    def expire(self, limit: int | None = None) -> int: ...
-    def health(self) -> Config: ...
-    def to_json(self) -> Config: ...
-    def describe(self) -> str: ...
-    def add_learner(self, learner: Any, *, bound: Any = None) -> str: ...
-    def remove_learner(self, name: str) -> None: ...
-    def suspend(self, name: str) -> None: ...
-    def resume(self, name: str) -> None: ...
-    def rename_learner(self, name: str, new: str) -> None: ...
-    def on_event(self, callback: Any) -> None: ...
+REMEMBERED = 100_000  # rewards and withdrawals
+Find = Callable[[str], Sequence[Event]]  # the durable events of a decision
 
 
 class Hosted:
-    """A portfolio in the service."""
+    """A portfolio in the service.
 
-    def __init__(self, portfolio: LivePortfolio) -> None:
-        self.portfolio = portfolio
-        self._events: list[Event] = []  # since they were last taken
-        self._rewards: OrderedDict[tuple[str, str | None], float | None] = OrderedDict()  # None: withdrawn
+    Parameters
+    ----------
+    portfolio
+        The portfolio.
+    find
+        Looks up the durable events of a decision. Default: there are none.
+    """
+
+    def __init__(self, portfolio: Portfolio, find: Find = lambda id_: ()) -> None:
+        self.portfolio, self._find = portfolio, find
+        self.time = 0.0  # of the operation, in seconds
+        self._late = False  # whether the last reward came after its deadline
+        self._settled: OrderedDict[tuple[str, str | None], float | None] = OrderedDict()  # None: withdrawn
         portfolio.on_event(self._on_event)
 
     def _on_event(self, event: Event) -> None:
-        self._events.append(event)
         if event.kind == "rewarded":
-            self.remember(str(event.data["id"]), event.data.get("part"), float(event.data["reward"]))
+            self._remember(event)
+        elif event.kind == "ignored":
+            self._late = True
         elif event.kind == "withdrawn":
-            self.remember(str(event.data["id"]), None, None)
+            self._remember(event)
 
-    def remember(self, id_: str, key: str | None, reward: float | None) -> None:
-        """Note a reward that was learned; None for a decision that was withdrawn."""
-        self._rewards[id_, key] = reward
-        if len(self._rewards) > REMEMBERED:
-            self._rewards.popitem(last=False)
+    def _remember(self, event: Event) -> None:
+        self._settled[event.data["id"], event.data.get("part")] = event.data.get("reward")
+        if len(self._settled) > REMEMBERED:
+            self._settled.popitem(last=False)
 
-    def take_events(self) -> list[Event]:
-        """The events since the last call."""
-        events, self._events = self._events, []
-        return events
-
-    def withdraw(self, id_: str) -> None:
-        """Withdraw a decision, once."""
-        if self._rewards.get((id_, None), 0.0) is not None:
-            self.portfolio.withdraw(id_)
+    def decide(self, context: Context, id_: str | None) -> Decision:
+        """Decide a round, once if it has a caller's id."""
+        if id_ is not None:
+            for event in self._find(id_):
+                if event.kind == "decided":
+                    return _repeated(event, context)
+        return self.portfolio.decide(context, id=id_, at=self.time)
 
     def reward(self, id_: str, reward: float, key: str | None) -> None:
         """Learn a reward, once."""
-        earlier = self._rewards.get((id_, key))
-        if earlier is not None:
-            if earlier == reward:
-                return
-            raise DuplicateReward(f"decision {id_} has the reward {earlier!r}, but another one was given")
-        mark = len(self._events)
-        self.portfolio.learn(id_, reward, key=key)
-        if any(event.kind == "ignored" for event in self._events[mark:]):
-            raise LateReward(f"decision {id_} was past its deadline when the reward arrived, so it was not learned")
+        if (id_, key) in self._settled:
+            _check_same(id_, self._settled[id_, key], reward)
+            return
+        self._late = False
+        try:
+            self.portfolio.learn(id_, reward, key=key, at=self.time)
+        except UnknownDecision:
+            earlier = [event for event in self._find(id_) if event.kind in ("rewarded", "withdrawn", "expired")]
+            matching = [event for event in earlier if event.data.get("part") == key]
+            if not matching:
+                raise
+            if matching[0].kind == "expired":
+                raise LateReward(LATE.format(id_)) from None
+            _check_same(id_, matching[0].data.get("reward"), reward)
+            return
+        if self._late:
+            raise LateReward(LATE.format(id_))
+
+    def withdraw(self, id_: str) -> None:
+        """Withdraw a decision, once."""
+        try:
+            self.portfolio.withdraw(id_)
+        except UnknownDecision:
+            if (id_, None) in self._settled:
+                withdrawn = self._settled[id_, None] is None
+            else:
+                withdrawn = any(event.kind == "withdrawn" for event in self._find(id_))
+            if not withdrawn:
+                raise
+
+    def expire(self, limit: int) -> int:
+        """Give overdue decisions their default reward."""
+        return self.portfolio.expire(limit, at=self.time)
 
     def status(self) -> Config:
         portfolio = self.portfolio
@@ -94,12 +103,27 @@ class Hosted:
 
     def eliminations(self) -> list[Config]:
         """The proofs of all eliminations so far; none if the selector keeps none."""
-        selector = self.portfolio.selector
-        label, names = type(selector).__name__, self.portfolio.learner_names
-        found = getattr(selector, "eliminations", ())
+        portfolio, selector = self.portfolio, self.portfolio.selector
+        label, names = type(selector).__name__, portfolio.learner_names
         return [
-            elimination_record(
-                each, selector_label=label, seed=self.portfolio.seed, selector=selector, learner_names=names
-            )
-            for each in found
+            elimination_record(each, selector_label=label, seed=portfolio.seed, selector=selector, learner_names=names)
+            for each in getattr(selector, "eliminations", ())
         ]
+
+
+LATE = "decision {} was past its deadline when the reward arrived, so it was not learned"
+
+
+def _check_same(id_: str, earlier: float | None, reward: float) -> None:
+    if earlier is None:
+        raise DuplicateReward(f"decision {id_} was withdrawn")
+    if earlier != reward:
+        raise DuplicateReward(f"decision {id_} has the reward {earlier!r}, but another one was given")
+
+
+def _repeated(event: Event, context: Context) -> Decision:
+    """The decision of a durable event, if its context was this one."""
+    data = event.data
+    if data["digest"] != context_digest(context):
+        raise DuplicateDecision(f"id {data['id']!r} was used for a decision with another context, but must be unique")
+    return Decision(data["id"], data["action"], data["learner"], data["name"], *data["probabilities"], data["action_id"])

@@ -47,7 +47,7 @@ async def _change(served: Served, config: PortfolioConfig) -> None:
     joining = [config.learner(table) for name, table in after.items() if name not in before]
 
     def change(hosted: Hosted) -> None:
-        portfolio: Any = hosted.portfolio
+        portfolio = hosted.portfolio
         if changes:
             portfolio.reconfigure(**changes)
         for learner, bound in joining:
@@ -55,7 +55,7 @@ async def _change(served: Served, config: PortfolioConfig) -> None:
         for name in before.keys() - after.keys():
             portfolio.remove_learner(name)
 
-    await served.engine.submit(change)
+    await served.engine.run(change)
     served.config, served.reader = config, ContextReader(config)
 
 

@@ -93,7 +93,8 @@ def serve(
     try:
         for config in configs:
             service.add(config)
-        asyncio.run(_serve(service, path, host, port, token_file), loop_factory=_loop_factory())
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_serve(service, path, host, port, token_file))
     finally:
         service.close()
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from equipoise.config import PortfolioConfig
 from equipoise.errors import InvalidArgument
 from equipoise.serve.contexts import ContextReader
-from equipoise.serve.engine import CAPACITY, Engine, Store
+from equipoise.serve.engine import Engine, MemoryEngine
 from equipoise.serve.failures import Refused
-from equipoise.serve.hosted import Hosted, LivePortfolio
 from equipoise.serve.metrics import Metrics
 from equipoise.serve.schemas import NAME_PATTERN
 from equipoise.serve.streams import Subscribers
@@ -37,32 +36,20 @@ class Settings:
         Largest body of a batch.
     max_lines
         Most lines of a batch.
-    capacity
-        How many requests may wait for each portfolio.
     """
 
     hosts: tuple[str, ...] = LOOPBACK_HOSTS
     max_body_bytes: int = 1 << 16
     max_batch_bytes: int = 1 << 20
     max_lines: int = 1_000
-    capacity: int = CAPACITY
 
 
-@dataclass(frozen=True)
-class Opened:
-    """A portfolio that was opened, what makes it durable, and the rewards that its journal remembers."""
-
-    portfolio: LivePortfolio
-    store: Store | None = None
-    rewards: Iterable[tuple[str, str | None, float]] = ()
+Opener = Callable[[PortfolioConfig], Engine]
 
 
-Opener = Callable[[PortfolioConfig], Opened]
-
-
-def open_in_memory(config: PortfolioConfig) -> Opened:
+def open_in_memory(config: PortfolioConfig) -> Engine:
     """A portfolio that is forgotten when the process ends."""
-    return Opened(config.portfolio())
+    return MemoryEngine(config.portfolio())
 
 
 @dataclass
@@ -103,12 +90,8 @@ class Service:
             raise InvalidArgument(f"name is {config.name!r:.80}, but must be 1 to 64 of a-z, 0-9, _ and - to be served")
         if config.name in self.portfolios:
             raise InvalidArgument(f"name is {config.name!r}, but must differ from those of the other portfolios")
-        opened, subscribers = self.open(config), Subscribers()
-        hosted = Hosted(opened.portfolio)
-        for reward in opened.rewards:
-            hosted.remember(*reward)
-        engine = Engine(hosted, opened.store, capacity=self.settings.capacity, publish=subscribers.publish)
-        self.portfolios[config.name] = Served(config.name, config, ContextReader(config), engine, subscribers)
+        engine = self.open(config)
+        self.portfolios[config.name] = Served(config.name, config, ContextReader(config), engine, Subscribers(engine))
 
     def stop(self) -> None:
         """Be unready, and end streams; requests are still answered."""
@@ -124,7 +107,7 @@ class Service:
 
     @property
     def ready(self) -> bool:
-        return not self.stopping and all(served.engine.ready for served in self.portfolios.values())
+        return not self.stopping and all(served.engine.failure is None for served in self.portfolios.values())
 
     def authenticate(self, authorization: str | None) -> Token:
         """The token of a request."""

@@ -15,6 +15,7 @@ import msgspec
 from equipoise.portfolio import Event
 from equipoise.portfolio.events import BULKY
 from equipoise.serve.encoding import plain
+from equipoise.serve.engine import Engine
 
 MAX_WAITING = 1_000  # events that a reader may be behind
 KEEPALIVE_SECONDS = 15.0
@@ -24,13 +25,15 @@ END: Any = object()
 class Subscribers:
     """Those who read the events of a portfolio."""
 
-    def __init__(self) -> None:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._listens = False
         self._queues: dict[asyncio.Queue[Any], asyncio.AbstractEventLoop] = {}
 
-    def publish(self, events: list[Event]) -> None:
-        """Called by the writer after each commit."""
+    def _publish(self, event: Event) -> None:
+        """Called with every durable event, in any thread."""
         for queue, loop in list(self._queues.items()):
-            loop.call_soon_threadsafe(self._put, queue, [each for each in events])
+            loop.call_soon_threadsafe(self._put, queue, event)
 
     def close(self) -> None:
         """End all streams."""
@@ -38,6 +41,9 @@ class Subscribers:
             self._end(queue)
 
     async def stream(self) -> AsyncIterator[bytes]:
+        if not self._listens:  # as long as nobody reads, events cost nothing
+            self._engine.on_event(self._publish)
+            self._listens = True
         queue: asyncio.Queue[Any] = asyncio.Queue(MAX_WAITING + 1)
         self._queues[queue] = asyncio.get_running_loop()
         try:
@@ -54,12 +60,12 @@ class Subscribers:
         finally:
             self._queues.pop(queue, None)
 
-    def _put(self, queue: asyncio.Queue[Any], events: list[Event]) -> None:
-        for event in events:
+    def _put(self, queue: asyncio.Queue[Any], event: Event) -> None:
+        if queue in self._queues:
             if queue.qsize() >= MAX_WAITING:
                 self._end(queue)
-                return
-            queue.put_nowait(event)
+            else:
+                queue.put_nowait(event)
 
     def _end(self, queue: asyncio.Queue[Any]) -> None:
         if self._queues.pop(queue, None) is not None:
