@@ -38,7 +38,7 @@ RINGS = (
     ("learners", "selectors", "problems"),
     ("storage",),
     ("portfolio",),
-    ("rl", "testing", "theory", "lab.executor", "simulation"),
+    ("rl", "testing", "theory", "journal", "lab.executor", "simulation"),
     ("lab",),
     ("cli", "__main__"),
 )
@@ -47,6 +47,7 @@ LEVEL = {unit: level for level, row in enumerate(RINGS) for unit in row}
 TOP = "equipoise"
 LEVEL["__init__"] = LEVEL["portfolio"]
 DOORS = {
+    ("equipoise.__init__", "equipoise.journal.opening"),
     ("equipoise.__init__", "equipoise.simulation.api"),
     ("equipoise.__init__", "equipoise.lab.runs.results"),
 }
