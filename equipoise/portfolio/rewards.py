@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from equipoise.errors import DuplicateReward, InvalidArgument
+from equipoise.portfolio.ids import MAX_LENGTH
 from equipoise.portfolio.tickets import Ticket
 
 AGGREGATES = ("first", "sum", "last")
@@ -10,8 +11,9 @@ AGGREGATES = ("first", "sum", "last")
 
 def check_key(ticket: Ticket, key: object) -> str:
     """The key of a further reward of a decision; raises an error if a reward with this key has arrived."""
-    if not isinstance(key, str) or not key:
-        raise InvalidArgument(f"key is {key!r:.80}, but every reward of a decision needs a nonempty string of its own")
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_LENGTH or not key.isprintable():
+        rule = f"every reward of a decision needs a printable string of its own, of 1 to {MAX_LENGTH} characters"
+        raise InvalidArgument(f"key is {key!r:.80}, but {rule}")
     if key in ticket.rewards:
         raise DuplicateReward(f"decision {ticket.id} already has the reward with key {key!r}")
     return key
