@@ -71,12 +71,18 @@ class MissingExtra(EquipoiseError, ImportError):  # noqa: N818
 
 EXTRAS = {
     "gymnasium": "rl",
+    "httptools": "serve",
     "matplotlib": "lab",
+    "msgspec": "serve",
     "numba": "lab",
     "polars": "lab",
+    "prometheus_client": "serve",
     "rich": "cli",
     "scipy": "lab",
+    "starlette": "serve",
     "typer": "cli",
+    "uvicorn": "serve",
+    "uvloop": "serve",
 }
 
 

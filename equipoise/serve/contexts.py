@@ -62,7 +62,9 @@ class ContextReader:
         rows = [self._row(k, offer.features) for k, offer in enumerate(offers) if offer.features is not None]
         for name, given in (("id", ids), ("features", rows)):
             if len(given) not in (0, len(offers)):
-                raise InvalidArgument(f"offers have {name} in {len(given)} of {len(offers)} cases, but must in all or none")
+                raise InvalidArgument(
+                    f"offers have {name} in {len(given)} of {len(offers)} cases, but must in all or none"
+                )
         if len({len(row) for row in rows}) > 1:
             raise InvalidArgument("offers have different numbers of features, but must have the same number")
         return Offers(np.array(rows) if rows else None, shared, ids or None)

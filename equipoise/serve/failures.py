@@ -12,6 +12,8 @@ from equipoise.errors import (
     DuplicateDecision,
     DuplicateReward,
     EquipoiseError,
+    JournalBusy,
+    JournalFailed,
     MissingExtra,
     NoLearnerAvailable,
     UnknownDecision,
@@ -49,6 +51,8 @@ KINDS: tuple[tuple[type[Exception], Kind], ...] = (
     (DuplicateDecision, Kind(409, "duplicate-decision")),
     (UnknownDecision, Kind(404, "unknown-decision")),
     (NoLearnerAvailable, Kind(503, "no-learner-available")),
+    (JournalBusy, Kind(503, "overloaded")),
+    (JournalFailed, Kind(503, "read-only")),
     (MissingExtra, Kind(422, "missing-extra")),
     (UnknownName, Kind(422, "unknown-name")),
     (EquipoiseError, Kind(422, "invalid-argument")),
@@ -89,4 +93,4 @@ def printable(text: str) -> str:
 def headers_of(error: BaseException) -> dict[str, str]:
     if isinstance(error, Refused):
         return error.headers
-    return {"Retry-After": "5"} if isinstance(error, NoLearnerAvailable) else {}
+    return {"Retry-After": "1" if isinstance(error, JournalBusy) else "5"} if problem_of(error).status == 503 else {}

@@ -64,7 +64,11 @@ def _check_fixed(old: dict[str, Any], new: dict[str, Any]) -> None:
     for key in ("seed", "selector", "context"):
         if old[key] != new[key]:
             raise InvalidArgument(f"{key} changed, but must not while the portfolio runs")
-    for part, keys in (("reward", ("range", "aggregate")), ("options", ("delays", "window")), ("actions", ("features",))):
+    for part, keys in (
+        ("reward", ("range", "aggregate")),
+        ("options", ("delays", "window")),
+        ("actions", ("features",)),
+    ):
         for key in keys:
             if old[part].get(key) != new[part].get(key):
                 raise InvalidArgument(f"{key} changed, but must not while the portfolio runs")

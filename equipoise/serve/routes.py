@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from equipoise.serve import handlers, schemas
 from equipoise.serve.failures import MEDIA_TYPE, Refused, headers_of, kind_of, problem_of
-from equipoise.serve.handlers import NDJSON, Call
 from equipoise.serve.guard import logger
+from equipoise.serve.handlers import NDJSON, Call
 from equipoise.serve.service import Service
 
 PORTFOLIO = "/v1/portfolios/{name}"
@@ -81,7 +81,14 @@ OPERATIONS = (
         schemas.LearnerStatus,
     ),
     Operation(
-        *("evaluate", "POST", "/ofrep/v1/evaluate/flags/{name}", handlers.evaluate, "decide", "Evaluate a flag (OFREP)"),
+        *(
+            "evaluate",
+            "POST",
+            "/ofrep/v1/evaluate/flags/{name}",
+            handlers.evaluate,
+            "decide",
+            "Evaluate a flag (OFREP)",
+        ),
         *(schemas.EvaluationRequest, schemas.Evaluation),
     ),
     Operation(
@@ -173,7 +180,11 @@ OFREP_CODES = {400: "PARSE_ERROR", 404: "FLAG_NOT_FOUND", 413: "INVALID_CONTEXT"
 def evaluation_failure(error: BaseException, request: Request) -> Response:
     """A failure in the form of OFREP, which knows the status 400 and not 422."""
     document = problem_of(error)
-    code = error.slug if isinstance(error, Refused) and error.slug.isupper() else OFREP_CODES.get(document.status, "GENERAL")
+    code = (
+        error.slug
+        if isinstance(error, Refused) and error.slug.isupper()
+        else OFREP_CODES.get(document.status, "GENERAL")
+    )
     status = 400 if document.status == 422 else document.status
     body = schemas.EvaluationFailure(request.path_params.get("name", ""), code, document.detail)
     return Response(msgspec.json.encode(body), status, headers_of(error), JSON)

@@ -93,7 +93,8 @@ def read_tokens(path: str | os.PathLike[str]) -> Tokens:
         if content["version"] != VERSION:
             raise ValueError(f"version is {content['version']!r}, but must be {VERSION}")
         rows = [
-            Token(row["name"], row["digest"], tuple(row["scopes"]), tuple(row["portfolios"])) for row in content["tokens"]
+            Token(row["name"], row["digest"], tuple(row["scopes"]), tuple(row["portfolios"]))
+            for row in content["tokens"]
         ]
     except (ValueError, TypeError, KeyError) as error:
         raise UnreadableFile(f"{os.fspath(path)!r} is not a file of tokens: {error}") from None
