@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from equipoise.serve import handlers, schemas
@@ -154,19 +154,17 @@ async def _read(call: Call, operation: Operation, decode: Callable[[bytes], Any]
 
 
 async def _body(request: Request, max_bytes: int) -> bytes:
-    length = request.headers.get("content-length", "0")
-    if length.isdecimal() and int(length) > max_bytes:
-        raise Refused(413, "too-large", f"the body has {length} bytes, but must have at most {max_bytes}")
-    chunks, size = [], 0
-    try:
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > max_bytes:
-                raise Refused(413, "too-large", f"the body must have at most {max_bytes} bytes")
-            chunks.append(chunk)
-    except ClientDisconnect:
-        raise Refused(400, "cut-request", "the connection ended before the body did") from None
-    return b"".join(chunks)
+    chunks, size, more = [], 0, True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise Refused(400, "cut-request", "the connection ended before the body did")
+        chunk, more = message.get("body", b""), message.get("more_body", False)
+        size += len(chunk)
+        if size > max_bytes:
+            raise Refused(413, "too-large", f"the body must have at most {max_bytes} bytes")
+        chunks.append(chunk)
+    return b"".join(chunks) if len(chunks) > 1 else chunks[0]
 
 
 def problem_response(error: BaseException, request: Request) -> Response:
