@@ -112,5 +112,8 @@ def _by_path(routes: list[Route]) -> list[Route]:
 async def _refuse(request: Request, error: Exception) -> Response:
     """What Starlette refuses itself: unknown paths and methods."""
     assert isinstance(error, HTTPException)
+    headers = dict(error.headers or {})
+    if "Allow" in headers:
+        headers["Allow"] = ", ".join(sorted(headers["Allow"].split(", ")))
     slug = {404: "unknown-path", 405: "unknown-method"}.get(error.status_code, "refused")
-    return problem_response(Refused(error.status_code, slug, str(error.detail), error.headers), request)
+    return problem_response(Refused(error.status_code, slug, str(error.detail), headers), request)

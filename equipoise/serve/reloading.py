@@ -17,6 +17,11 @@ from equipoise.serve.contexts import ContextReader
 from equipoise.serve.hosted import Hosted
 from equipoise.serve.service import Served, Service
 
+FIXED = (
+    *(("reward", "range"), ("reward", "aggregate"), ("options", "delays"), ("options", "window")),
+    ("actions", "features"),
+)
+
 
 async def take_in(service: Service, config: PortfolioConfig) -> bool:
     """Take in a file that may be new or changed; returns whether anything changed."""
@@ -64,14 +69,9 @@ def _check_fixed(old: dict[str, Any], new: dict[str, Any]) -> None:
     for key in ("seed", "selector", "context"):
         if old[key] != new[key]:
             raise InvalidArgument(f"{key} changed, but must not while the portfolio runs")
-    for part, keys in (
-        ("reward", ("range", "aggregate")),
-        ("options", ("delays", "window")),
-        ("actions", ("features",)),
-    ):
-        for key in keys:
-            if old[part].get(key) != new[part].get(key):
-                raise InvalidArgument(f"{key} changed, but must not while the portfolio runs")
+    for part, key in FIXED:
+        if old[part].get(key) != new[part].get(key):
+            raise InvalidArgument(f"{key} of {part} changed, but must not while the portfolio runs")
     names, more = old["actions"].get("names"), new["actions"].get("names")
     if (names is None) != (more is None) or not set(names or ()) <= set(more or ()):
         raise InvalidArgument("names of [actions] lost some, but may only gain while the portfolio runs")

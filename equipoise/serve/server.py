@@ -90,6 +90,7 @@ def serve(
     _log_as_json(debug)
     settings = Settings(hosts=hosts_for(host, extra_hosts, LOOPBACK_HOSTS))
     service = Service(tokens, settings, open_portfolio)
+    signal.signal(signal.SIGTERM, lambda *_: None)  # raised again after the server has ended, which is success
     try:
         for config in configs:
             service.add(config)

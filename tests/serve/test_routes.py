@@ -153,7 +153,7 @@ def test_eliminations_are_proofs(tmp_path: Path) -> None:
     bound = { use = "Power", coefficient = 0.1 }
     """
     with client(text, data=tmp_path) as service:
-        for _ in range(400):
+        for _ in range(150):
             decision = decide(service, "proofs", context=[[0.0], [1.0]])
             reward(service, decision["id"], float(decision["action"]), "proofs")
         (record,) = service.get("/v1/portfolios/proofs/eliminations").json()["eliminations"]
