@@ -131,8 +131,9 @@ class Client:
         """
         body = {"context": context, "offers": None if offers is None else list(offers), "id": id or uuid4().hex}
         row = self._json("POST", "/decide", {key: value for key, value in body.items() if value is not None})
-        chances = [nan if row[key] is None else row[key] for key in PROBABILITIES]
-        return Decision(row["id"], row["action"], None, row["learner"], *chances, row["action_id"])
+        of_learner, of_action, propensity = (nan if row[key] is None else row[key] for key in PROBABILITIES)
+        who = None, row["learner"]
+        return Decision(row["id"], row["action"], *who, of_learner, of_action, propensity, row["action_id"])
 
     def reward(self, id: str, reward: float, *, key: str | None = None) -> None:
         """Give the reward of a decision; the same reward again changes nothing, another one is an error."""

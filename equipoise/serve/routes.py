@@ -14,6 +14,7 @@ from equipoise.serve.failures import MEDIA_TYPE, Refused, headers_of, kind_of, p
 from equipoise.serve.guard import logger
 from equipoise.serve.handlers import NDJSON, Call
 from equipoise.serve.service import Service
+from equipoise.serve.tokens import Token
 
 PORTFOLIO = "/v1/portfolios/{name}"
 LEARNER = PORTFOLIO + "/learners/{learner}"
@@ -131,7 +132,7 @@ def endpoint(service: Service, operation: Operation) -> Callable[[Request], Awai
     return respond
 
 
-NOBODY = handlers.Token("nobody", "", (), ())
+NOBODY = Token("nobody", "", (), ())  # where no token is needed
 
 
 async def _read(call: Call, operation: Operation, decode: Callable[[bytes], Any]) -> None:

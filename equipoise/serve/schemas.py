@@ -14,6 +14,7 @@ from equipoise.settings.checks import LARGEST
 
 MAX_OFFERS = 1_000
 MAX_FEATURES = 10_000
+MAX_NAMES = 1_000  # of an object: as many as fit into a body with names of some length
 NAME_PATTERN = "^[a-z0-9_-]{1,64}$"
 LEARNER_PATTERN = "^[^/\\x00-\\x1f\\x7f]{1,200}$"
 
@@ -22,7 +23,7 @@ Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Id = Annotated[str, Meta(min_length=1, max_length=MAX_LENGTH, pattern="^[ -~]+$")]
 Label = Annotated[str, Meta(min_length=1, max_length=200)]
 Vector = Annotated[list[Number], Meta(max_length=MAX_FEATURES)]
-Named = Annotated[dict[str, Number | bool], Meta(max_length=MAX_FEATURES)]
+Named = Annotated[dict[str, Number | bool], Meta(max_length=MAX_NAMES)]
 Entries = Annotated[list[Number | Vector], Meta(max_length=MAX_FEATURES)]  # of a vector, or rows of a matrix
 
 
@@ -152,7 +153,7 @@ class Health(Struct):
 class EvaluationRequest(Struct):
     """A flag evaluation of OFREP; `targetingKey` is one of the attributes."""
 
-    context: Annotated[dict[str, Any], Meta(max_length=MAX_FEATURES)] | None = None
+    context: Annotated[dict[str, Any], Meta(max_length=MAX_NAMES)] | None = None
 
 
 class Evaluation(Struct):

@@ -85,4 +85,4 @@ def client(
 
 
 def service_of(made: TestClient) -> Any:
-    return made.app.service  # type: ignore[union-attr]  # the guard around the application
+    return made.app.service

@@ -190,7 +190,7 @@ async def test_a_cut_request_changes_nothing(anyio_backend: str) -> None:
         headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
         scope = {"type": "http", "method": "POST", "path": "/v1/portfolios/arms/decide", "headers": headers}
         rest = {"query_string": b"", "client": ("127.0.0.1", 1), "root_path": "", "scheme": "http"}
-        await service.app({**scope, **rest}, receive, send)  # type: ignore[operator]
+        await service.app({**scope, **rest}, receive, send)
         assert sent[0]["status"] == 400 and state(service) == {"arms": 0}
 
 

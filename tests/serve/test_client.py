@@ -158,7 +158,7 @@ def test_the_whole_way_as_a_new_user_goes_it(tmp_path: Path) -> None:
         "serve", str(ROOT / "examples/config/offers.toml"), "--host", "0.0.0.0", "--data", "x", folder=tmp_path
     )
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1) and "without tokens" in refused.stderr
-    seen = []
+    seen: list[int] = []
     for _ in range(2):
         with served(tmp_path) as url, Client(url, "offers", secret, backoff_seconds=0.05, retries=8) as client:
             decision = client.decide(id=f"first-{len(seen)}")

@@ -93,7 +93,9 @@ def engine_in(folder: Path, **options: Any) -> JournalEngine:
 def test_requests_share_transactions_and_nothing_is_answered_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine, written, answered = engine_in(tmp_path), [], []
+    engine = engine_in(tmp_path)
+    written: list[int] = []
+    answered: list[Any] = []
     write = Writer._write
 
     def slow(self: Writer, rows: Any, work: Any) -> None:
