@@ -23,7 +23,7 @@ FIXED = (
 )
 
 
-async def take_in(service: Service, config: PortfolioConfig) -> bool:
+async def apply_file(service: Service, config: PortfolioConfig) -> bool:
     """Take in a file that may be new or changed; returns whether anything changed."""
     served = service.portfolios.get(config.name)
     if served is None:

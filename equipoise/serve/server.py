@@ -17,7 +17,7 @@ from equipoise.config import PortfolioConfig, read
 from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.serve.app import application
 from equipoise.serve.guard import JsonFormatter, hosts_for
-from equipoise.serve.reloading import take_in
+from equipoise.serve.reloading import apply_file
 from equipoise.serve.service import LOOPBACK_HOSTS, Opener, Service, Settings
 from equipoise.serve.tokens import Tokens, read_tokens
 
@@ -141,7 +141,7 @@ async def reload_files(service: Service, path: Path, token_file: Path) -> None:
     for file in files:
         try:
             config: PortfolioConfig = read(file)
-            if await take_in(service, config):
+            if await apply_file(service, config):
                 logger.info("%s was taken in", file)
         except EquipoiseError as error:
             logger.error("%s was not taken in: %s", file, error)

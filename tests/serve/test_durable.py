@@ -15,7 +15,7 @@ from equipoise.journal.writer import Writer
 from equipoise.portfolio import ids
 from equipoise.serve import hosted as hosted_module
 from equipoise.serve.durable import JournalEngine, open_in
-from equipoise.serve.reloading import take_in
+from equipoise.serve.reloading import apply_file
 from equipoise.serve.service import Service, Settings
 from equipoise.serve.tokens import Tokens
 from tests.serve.served import ARMS, COLORS, client, configs, service_of
@@ -182,11 +182,11 @@ def test_changed_files(old: str, new: str, message: str | None, tmp_path: Path) 
         service = Service(Tokens(), Settings(), open_in(tmp_path))
         (config,), (changed,) = configs(COLORS), configs(COLORS.replace(old, new))
         try:
-            assert await take_in(service, config) is True
-            assert await take_in(service, config) is False
+            assert await apply_file(service, config) is True
+            assert await apply_file(service, config) is False
             served = service.portfolios["colors"]
             if message is None:
-                assert await take_in(service, changed) is True
+                assert await apply_file(service, changed) is True
                 assert served.config == changed
                 decision = await served.engine.run(lambda hosted: hosted.decide(served.reader.read([0, 1], None), None))
                 assert decision.action_id in (changed.action_names or ())
@@ -194,7 +194,7 @@ def test_changed_files(old: str, new: str, message: str | None, tmp_path: Path) 
                 assert len(names) == changed.n_learners
             else:
                 with pytest.raises(InvalidArgument, match=message):
-                    await take_in(service, changed)
+                    await apply_file(service, changed)
                 assert served.config == config
         finally:
             service.close()
