@@ -89,7 +89,7 @@ def open(
 
 
 def _seconds(retention: timedelta | str) -> float:
-    seconds = check_deadline(retention) if isinstance(retention, timedelta | str) else None
+    seconds = check_deadline(retention)
     if not isinstance(seconds, float):
         raise InvalidArgument(f"retention is {retention!r}, but must be a timedelta or a text such as '30d'")
     return seconds
