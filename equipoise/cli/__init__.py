@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def application() -> typer.Typer:
     """The application with all its commands."""
-    from equipoise.cli import audit, bench, list, run, suite, verify  # noqa: F401 - each adds its command
+    from equipoise.cli import audit, bench, journals, list, run, suite, verify  # noqa: F401 - each adds its command
     from equipoise.cli.app import app
 
     return app
