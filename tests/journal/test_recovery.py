@@ -83,7 +83,8 @@ def test_a_crash_at_any_moment_changes_nothing(steps: list[tuple[Any, ...]]) -> 
             elif step == ("snapshot",):
                 live.snapshot()
             else:
-                assert perform(live, step, float(k)) == perform(twin, step, float(k))
+                # By their text, since a propensity may be nan.
+                assert repr(perform(live, step, float(k))) == repr(perform(twin, step, float(k)))
             assert list(differences(live.state(), twin.state(), "")) == []
         assert compare(live.journal, make_flaky()).differences == ()
         for portfolio in used:
