@@ -109,9 +109,9 @@ class Durable:
         return commit, result, refusal
 
     def _check_open(self) -> None:
-        failure = self._failure or self._journal.failure
-        if failure is not None:
-            raise failure
+        if self._failure is not None:
+            raise self._failure
+        self._journal.check_writable()
         if self._journal.backlog >= self._max_waiting:
             raise JournalBusy(f"{self._max_waiting} calls wait for the journal, which is as many as may")
 

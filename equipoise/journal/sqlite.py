@@ -81,6 +81,12 @@ class SQLiteJournal:
         """Why nothing more is written, if so."""
         return None if self._writer is None else self._writer.failure
 
+    def check_writable(self) -> None:
+        """Raise the error that an append would raise."""
+        failure = self._leased().failure
+        if failure is not None:
+            raise failure
+
     def lease(self) -> int:
         """Take the right to write, create or migrate the tables, and start the writer; returns the epoch."""
         lock = LockFile(self.path)
