@@ -25,7 +25,7 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test quick lint interpreted bounds bench suite audit lock clean
+.PHONY: help venv demo test quick lint interpreted bounds bench suite audit chaos lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -52,6 +52,9 @@ bench: venv $(BENCH_VENV)/.requirements ## measure the time per round beside oth
 
 suite: venv ## run every selector on the same instances; writes docs/suite.md (SUITE_FLAGS; under twenty minutes)
 	$(EQUIPOISE) suite $(SUITE_FLAGS)
+
+chaos: venv ## kill a process under load hundreds of times, and check that nothing acknowledged is lost (half an hour)
+	$(RUN) tools.studies.kill_journal
 
 interpreted: venv ## run the tests as plain Python, without compiling anything (some ten minutes)
 	NUMBA_DISABLE_JIT=1 $(RUN) pytest -n $(TEST_JOBS)

@@ -1,57 +1,29 @@
-"""A portfolio whose every answer is durable.
-
-A call changes the portfolio in memory, queues the events of the change, and answers when they are durable: decisions,
-rewards, refusals and reports alike, so nothing is visible that a crash could take back. Calls of other threads or tasks
-go on meanwhile, and one flush to disk serves all that wait.
-
-Memory is ahead of the log only while calls wait. If the log cannot be written (full disk, lost device), the calls that
-wait get `JournalFailed` and so does every later one: what is in memory is no longer what is durable, and the way on is
-to open the journal again. A failed call was not acknowledged; after opening again, its change is there as a whole or
-not at all, and a caller's own id tells which (`decide` with the same id and context gives the one decision).
-"""
+"""The methods of a portfolio, durable at each answer; how is in `durable`."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable, Collection, Iterable, Sequence
-from threading import Lock
+from collections.abc import Collection, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from equipoise.certificates import Certificate, Standing
-from equipoise.errors import EquipoiseError, InvalidArgument, JournalBusy, JournalFailed
-from equipoise.journal.protocol import Commit
-from equipoise.journal.recovery import REDACTED
-from equipoise.journal.snapshots import Background
+from equipoise.errors import EquipoiseError, InvalidArgument, JournalFailed
+from equipoise.journal.durable import Durable
+from equipoise.journal.maintenance import backup
+from equipoise.journal.retention import redact
 from equipoise.journal.sqlite import SQLiteJournal
 from equipoise.learner import MinimalLearner
-from equipoise.portfolio import Decision, Portfolio
-from equipoise.portfolio.events import Callback, Event, Listeners
+from equipoise.portfolio import Decision
+from equipoise.portfolio.events import Callback
 from equipoise.portfolio.ids import ID
 from equipoise.portfolio.teaching import Lesson
+from equipoise.storage.parts import describe_part
 from equipoise.types import Config, Context, Outcome, Plain
 
-Result = TypeVar("Result")
 Reward = tuple[ID, float] | tuple[ID, float, str | None]  # id of the decision, reward, key
 
 
-class Clock:
-    """Time that no setting of the system's clock moves: read once, then measured by a steady clock."""
-
-    def __init__(self, at_least: float) -> None:
-        self._offset = max(time.time(), at_least) - _steady()
-
-    def now(self) -> float:
-        return self._offset + _steady()
-
-
-def _steady() -> float:
-    boot = getattr(time, "CLOCK_BOOTTIME", None)  # goes on while the machine sleeps
-    return time.monotonic() if boot is None else time.clock_gettime(boot)
-
-
-class LivePortfolio:
+class LivePortfolio(Durable):
     """The methods of `Portfolio`, durable at each answer; made by `equipoise.open`.
 
     Safe for threads and for asyncio: `adecide`, `alearn`, `awithdraw` and `aexpire` are the awaitable forms of the
@@ -71,26 +43,6 @@ class LivePortfolio:
     max_waiting
         Number of calls that may wait for the disk; one more gets `JournalBusy`.
     """
-
-    def __init__(
-        self,
-        portfolio: Portfolio,
-        journal: SQLiteJournal,
-        *,
-        snapshot_every: int = 20_000,
-        retention_seconds: float | None = None,
-        max_waiting: int = 1024,
-    ) -> None:
-        self._portfolio, self._journal = portfolio, journal
-        self._max_waiting = max_waiting
-        self._lock = Lock()
-        self._seq = journal.last_seq
-        self._events: list[Event] = []
-        self._failure: EquipoiseError | None = None
-        self._listeners = Listeners()
-        self._clock = Clock(portfolio._time)
-        portfolio.on_event(self._events_append)
-        self._background = Background(self, snapshot_every, retention_seconds)
 
     def __enter__(self) -> Self:
         return self
@@ -112,11 +64,6 @@ class LivePortfolio:
     def journal(self) -> SQLiteJournal:
         """The journal, for reading."""
         return self._journal
-
-    @property
-    def failure(self) -> EquipoiseError | None:
-        """Why nothing more is accepted, if so."""
-        return self._failure or self._journal.failure
 
     @property
     def learner_names(self) -> tuple[str, ...]:
@@ -282,10 +229,6 @@ class LivePortfolio:
         """
         self._listeners.add(callback)
 
-    def run(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """Call a method by its name."""
-        return getattr(self, method)(*arguments, **options)
-
     async def arun(self, method: str, *arguments: Any, **options: Any) -> Any:
         """Call a method of `Portfolio` by its name; other tasks run until it is durable."""
         return await self._acall(lambda: getattr(self._portfolio, method)(*arguments, **options))
@@ -311,9 +254,7 @@ class LivePortfolio:
         before
             Seconds since 1970: decisions from before that time are meant. Give either this or `ids`.
         """
-        from equipoise.journal.retention import redact
-
-        return redact(self, ids, before)
+        return redact(self._journal, self._note_redaction, ids, before)
 
     def snapshot(self) -> int:
         """Store a snapshot now; returns the number of the last event in it."""
@@ -321,7 +262,7 @@ class LivePortfolio:
 
     def backup(self, path: str) -> None:
         """Write a copy of the journal to another file while it is in use."""
-        self._journal.backup(path)
+        backup(self._journal.path, path)
 
     def close(self, *, snapshot: bool = True) -> None:
         """Finish what waits, store a snapshot so that the next start is quick, and give the journal back."""
@@ -365,92 +306,5 @@ class LivePortfolio:
         return self._portfolio.expire(limit, at=self._clock.now() if at is None else at)
 
     def _add_learner(self, learner: MinimalLearner, bound: Any) -> str:
-        from equipoise.storage.parts import describe_part
-
         describe_part(learner)  # raises an error if it has no state
         return self._portfolio.add_learner(learner, bound=bound)
-
-    def _call(self, operation: Callable[[], Result]) -> Result:
-        commit, result, error = self._begin(operation, None)
-        commit.wait()
-        if error is not None:
-            raise error
-        return result  # type: ignore[return-value]  # set unless there was an error
-
-    async def _acall(self, operation: Callable[[], Result]) -> Result:
-        commit, result, error = self._begin(operation, asyncio.get_running_loop())
-        assert commit.future is not None
-        await commit.future
-        if error is not None:
-            raise error
-        return result  # type: ignore[return-value]  # set unless there was an error
-
-    def _begin(
-        self, operation: Callable[[], Result], loop: asyncio.AbstractEventLoop | None
-    ) -> tuple[Commit, Result | None, Exception | None]:
-        """Run an operation and queue its events; its result, or its error, may be shown when the commit is done."""
-        result, refusal = None, None
-        with self._lock:
-            self._check_open()
-            try:
-                result = operation()
-            except Exception as error:  # a refusal changed nothing, but may speak of what is not durable yet
-                refusal = error
-            except BaseException:
-                self._failure = JournalFailed("a call was interrupted while it changed the portfolio: open it again")
-                raise
-            commit = self._queue_events(loop)
-        self._background.wake_if_due(self._seq)
-        return commit, result, refusal
-
-    def _check_open(self) -> None:
-        failure = self._failure or self._journal.failure
-        if failure is not None:
-            raise failure
-        if self._journal.backlog >= self._max_waiting:
-            raise JournalBusy(f"{self._max_waiting} calls wait for the journal, which is as many as may")
-
-    def _queue_events(self, loop: asyncio.AbstractEventLoop | None = None) -> Commit:
-        """Queue the events of an operation, numbered."""
-        events, self._events = self._events, []
-        name = self._journal.portfolio
-        numbered = [event._replace(seq=self._seq + k, portfolio=name) for k, event in enumerate(events, start=1)]
-        commit = Commit(loop, (lambda: self._deliver(numbered)) if self._listeners.callbacks and numbered else None)
-        try:
-            self._journal.append(numbered, commit)
-        except EquipoiseError as error:
-            self._failure = self._failure or JournalFailed(f"an event could not be stored ({error}): open it again")
-            raise
-        self._seq += len(numbered)
-        return commit
-
-    def _events_append(self, event: Event) -> None:
-        self._events.append(event)
-
-    def _deliver(self, events: Sequence[Event]) -> None:
-        for event in events:
-            self._listeners.announce(event)
-
-    def _state_and_seq(self) -> tuple[Config, int]:
-        """The state, and the last event in it."""
-        with self._lock:
-            return self._portfolio.state(), self._seq
-
-    def _note_redaction(self, ids: Collection[str] | None, before: float | None) -> tuple[Config, int, frozenset[str]]:
-        """Append the event of a redaction; the state and last event before it, and the decisions to leave alone."""
-        with self._lock:
-            self._check_open()
-            keep = frozenset(str(row["id"]) for row in self._needed_tickets())
-            for id_ in ids or ():
-                if id_ in keep:
-                    raise InvalidArgument(f"id {id_!r} is open, or waits to be learned, but only closed ones can go")
-            state, seq = self._portfolio.state(), self._seq
-            data = {"ids": None if ids is None else sorted(ids), "before": before}
-            self._events.append(Event(REDACTED, data, self._portfolio._time))
-            commit = self._queue_events()
-        commit.wait()
-        return state, seq, keep
-
-    def _needed_tickets(self) -> list[Config]:
-        state = self._portfolio.state()
-        return [*state["tickets"], *state["teaching"]["tickets"]]

@@ -37,16 +37,15 @@ class LockFile:
         except OSError:
             owner = self._owner()
             os.close(self._file)
-            raise JournalLocked(
-                f"{str(journal)!r} is open in another process{owner}, but only one may write to a journal"
-            ) from None
+            where = "already open in this process" if owner == os.getpid() else f"open in another process ({owner})"
+            raise JournalLocked(f"{str(journal)!r} is {where}, but only one may write to a journal") from None
         self._pid = os.getpid()
         os.pwrite(self._file, f"{self._pid:<20d}\n".encode(), MARK_LENGTH)
 
-    def _owner(self) -> str:
+    def _owner(self) -> int | None:
         with suppress(OSError, ValueError):
-            return f" ({int(os.pread(self._file, 20, MARK_LENGTH))})"
-        return ""
+            return int(os.pread(self._file, 20, MARK_LENGTH))
+        return None
 
     def check_process(self) -> None:
         """Raise an error in a process that was forked from the one that took the lock."""

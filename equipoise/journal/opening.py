@@ -41,7 +41,7 @@ def open(
     path
         The file, on a local disk. Beside it stand its WAL and a lock file.
     config
-        A portfolio, a function that makes one, or an object whose method `make` does.
+        A portfolio, a function that makes one, or an object whose method `make` or `portfolio` does.
     name
         Name of the portfolio in its events, for a new file. Default: the name of the file.
     snapshot_every
@@ -89,7 +89,7 @@ def open(
 
 
 def _seconds(retention: timedelta | str) -> float:
-    seconds = check_deadline(retention) if isinstance(retention, timedelta | str) else None
+    seconds = check_deadline(retention)
     if not isinstance(seconds, float):
         raise InvalidArgument(f"retention is {retention!r}, but must be a timedelta or a text such as '30d'")
     return seconds
@@ -106,7 +106,7 @@ def _create(journal: SQLiteJournal, config: Any) -> Portfolio:
 
 
 def _make(config: Any) -> Portfolio:
-    make = getattr(config, "make", config)
+    make = getattr(config, "make", None) or getattr(config, "portfolio", config)
     portfolio = make() if not isinstance(make, Portfolio) and callable(make) else make
     if not isinstance(portfolio, Portfolio):
         raise InvalidArgument(f"config is {config!r:.80}, but must be a portfolio or make one")

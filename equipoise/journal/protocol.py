@@ -108,7 +108,8 @@ class Journal(Protocol):
     def redact(self, *, ids: Collection[str] | None, before: float | None, keep: Collection[str]) -> int:
         """Remove contexts and outcomes from the log, of these decisions or of those made before a time.
 
-        Those in `keep` are left alone. Returns the number of events that lost data.
+        Those in `keep` are left alone. Snapshots before the newest base go too. Returns the number of events that lost
+        data.
         """
         ...
 

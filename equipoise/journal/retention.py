@@ -6,29 +6,29 @@ then the removal. The first snapshot is the base: a rebuild starts there, since 
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
 
 from equipoise.errors import InvalidArgument
+from equipoise.journal.protocol import Journal
 from equipoise.settings.checks import real
+from equipoise.types import Config
 
-if TYPE_CHECKING:
-    from equipoise.journal.live import LivePortfolio
+Ids = Collection[str] | None
+Note = Callable[[Ids, float | None], tuple[Config, int, frozenset[str]]]
 
 
-def redact(live: LivePortfolio, ids: Collection[str] | None, before: float | None) -> int:
-    """Remove contexts and outcomes of closed decisions; returns the number of events that lost data."""
+def redact(journal: Journal, note: Note, ids: Ids, before: float | None) -> int:
+    """Remove contexts and outcomes of closed decisions; returns the number of events that lost data.
+
+    `note` makes the event durable; it returns the state and last event before it, and the decisions to leave alone.
+    """
     if (ids is None) == (before is None):
         raise InvalidArgument(f"ids is {ids!r:.80} and before is {before!r}, but exactly one must be given")
     if before is not None:
         before = real("before", before)
     if isinstance(ids, str):
         raise InvalidArgument(f"ids is {ids!r:.80}, but must be a list of ids")
-    journal = live.journal
-    state, seq, keep = live._note_redaction(ids, before)
+    state, seq, keep = note(ids, before)
     journal.put_snapshot(seq, state, base=True)
     journal.put_snapshot(seq + 1, state)  # the event of the redaction changes no state
-    journal.drop_snapshots_before(seq)
-    removed = journal.redact(ids=ids, before=before, keep=keep)
-    journal.checkpoint()  # so that the WAL does not hold it either
-    return removed
+    return journal.redact(ids=ids, before=before, keep=keep)

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Event as Signal
 from threading import Lock, Thread
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 from equipoise.errors import EquipoiseError
+from equipoise.journal.sqlite import SQLiteJournal
 from equipoise.portfolio.events import logger
-
-if TYPE_CHECKING:
-    from equipoise.journal.live import LivePortfolio
+from equipoise.types import Config
 
 
 class Background:
-    """The thread that stores snapshots and removes what is past its retention."""
+    """The thread that stores snapshots every so many events, and then calls `afterwards`.
 
-    def __init__(self, live: LivePortfolio, every: int, retention_seconds: float | None) -> None:
-        self._live, self._every, self._retention_seconds = live, every, retention_seconds
-        snapshots = live.journal.snapshots()
+    `take` returns the state and the number of the last event in it.
+    """
+
+    def __init__(
+        self,
+        journal: SQLiteJournal,
+        every: int,
+        take: Callable[[], tuple[Config, int]],
+        afterwards: Callable[[], object],
+    ) -> None:
+        self._journal, self._every, self._take, self._afterwards = journal, every, take, afterwards
+        snapshots = journal.snapshots()
         self._last = snapshots[0].seq if snapshots else 0
         self._due, self._one_at_a_time = Signal(), Lock()
         self._closing = False
         self.pause_seconds = 0.0  # for which the portfolio waited at the last snapshot
         self.error = ""  # of the last snapshot, if it failed
-        self._thread = Thread(target=self._run, name=f"equipoise snapshots {live.name}", daemon=True)
+        self._thread = Thread(target=self._run, name=f"equipoise snapshots {journal.portfolio}", daemon=True)
         self._thread.start()
-        self.wake_if_due(live.journal.last_seq)
+        self.wake_if_due(journal.last_seq)
 
     def wake_if_due(self, seq: int) -> None:
         """Start a snapshot if there are enough new events."""
@@ -44,10 +52,10 @@ class Background:
         """Store a snapshot; returns the number of the last event in it."""
         with self._one_at_a_time:
             since = perf_counter()
-            state, seq = self._live._state_and_seq()
+            state, seq = self._take()
             self.pause_seconds = perf_counter() - since
             if seq != self._last:
-                self._live.journal.put_snapshot(seq, state)
+                self._journal.put_snapshot(seq, state)
                 self._last = seq
             return seq
 
@@ -59,10 +67,9 @@ class Background:
                 return
             try:
                 self.snapshot()
-                if self._retention_seconds is not None:
-                    self._live.redact(before=self._live._clock.now() - self._retention_seconds)
+                self._afterwards()
                 self.error = ""
             except EquipoiseError as error:
                 self.error = str(error)
                 logger.warning("no snapshot was stored: %s", error)
-                self._last = self._live.journal.last_seq  # try again after as many events as usual
+                self._last = self._journal.last_seq  # try again after as many events as usual

@@ -81,6 +81,12 @@ class SQLiteJournal:
         """Why nothing more is written, if so."""
         return None if self._writer is None else self._writer.failure
 
+    def check_writable(self) -> None:
+        """Raise the error that an append would raise."""
+        failure = self._leased().failure
+        if failure is not None:
+            raise failure
+
     def lease(self) -> int:
         """Take the right to write, create or migrate the tables, and start the writer; returns the epoch."""
         lock = LockFile(self.path)
@@ -204,21 +210,11 @@ class SQLiteJournal:
             some = seqs[start : start + REDACTED_PER_TRANSACTION]
             rows = (self._query(f"SELECT {COLUMNS} FROM events WHERE seq = ?", seq)[0] for seq in some)
             self._do([_stripped(self._event(_check_row(row, self.path))) for row in rows])
-        return len(seqs)
-
-    def drop_snapshots_before(self, seq: int) -> None:
-        """Remove older snapshots, which hold what was redacted."""
-        self._do([(f"DELETE FROM {table} WHERE seq < ?", (seq,)) for table in ("snapshots", "snapshot_parts")])
-
-    def backup(self, target: str | Path) -> None:
-        """Write a consistent copy of the journal to another file while it is in use."""
-        from equipoise.journal.maintenance import backup
-
-        backup(self.path, Path(target))
-
-    def checkpoint(self) -> None:
-        """Move everything from the WAL into the file."""
+        # Older snapshots and the WAL hold it too.
+        base = "(SELECT max(seq) FROM snapshots WHERE base)"
+        self._do([(f"DELETE FROM {table} WHERE seq < {base}", ()) for table in ("snapshot_parts", "snapshots")])
         self._work(lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
+        return len(seqs)
 
     def close(self) -> None:
         """Finish what is queued and give the lease back."""
@@ -250,7 +246,6 @@ class SQLiteJournal:
         commit.wait()
 
     def _committed(self, row: Row) -> None:
-        assert isinstance(row[0], int)
         self._last_seq = row[0]
         assert self._lock is not None
         self._lock.mark(self._last_seq, self._id)
@@ -269,7 +264,7 @@ class SQLiteJournal:
 
     def _event(self, row: Row) -> Event:
         seq, kind, key, _, time, derived, version, _, data, _ = row
-        return Event(kind, decode(data), time, bool(derived), version, self._portfolio, seq, key)  # type: ignore[arg-type]
+        return Event(kind, decode(data), time, bool(derived), version, self._portfolio, seq, key)
 
     def _query(self, statement: str, *arguments: object) -> list[Row]:
         with closing(self._connect_reader()) as connection:

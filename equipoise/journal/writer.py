@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Condition, Thread
+from typing import Any
 
 from equipoise.errors import JournalFailed
 from equipoise.journal.protocol import Commit
@@ -20,7 +21,7 @@ from equipoise.journal.protocol import Commit
 MAX_ROWS = 4096  # of one transaction
 INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
-Row = tuple[object, ...]
+Row = tuple[Any, ...]
 Work = Callable[[sqlite3.Connection], object]  # anything else that writes; makes its own transaction
 
 

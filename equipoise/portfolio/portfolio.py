@@ -289,8 +289,12 @@ class Portfolio(Deciding, Settling):
         Every call of `decide` and `learn` does this for a few.
         """
         with self._lock:
+            limit, before = None if limit is None else count("limit", limit), self._time
             self._admit(at)
-            return self._expire(None if limit is None else count("limit", limit))
+            expired = self._expire(limit)
+            if not expired:
+                self._time = before  # nothing happened, so there is no event that could repeat this
+            return expired
 
     def certificate(self) -> Certificate:
         """What the rewards so far prove, with confidence 1 - delta - the deltas of the learners.
