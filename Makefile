@@ -53,8 +53,9 @@ bench: venv $(BENCH_VENV)/.requirements ## measure the time per round beside oth
 suite: venv ## run every selector on the same instances; writes docs/suite.md (SUITE_FLAGS; under twenty minutes)
 	$(EQUIPOISE) suite $(SUITE_FLAGS)
 
-chaos: venv ## check what a live portfolio promises at full size: failures, crashes, threads, memory (some minutes)
+chaos: venv ## check what live portfolios and journals promise at full size: failures, kills, threads (half an hour)
 	$(RUN) tools.studies.live_portfolio
+	$(RUN) tools.studies.kill_journal
 
 interpreted: venv ## run the tests as plain Python, without compiling anything (some ten minutes)
 	NUMBA_DISABLE_JIT=1 $(RUN) pytest -n $(TEST_JOBS)

@@ -23,6 +23,7 @@ from equipoise.storage.parts import load, save
 
 if TYPE_CHECKING:
     from equipoise import learners, problems, selectors
+    from equipoise.journal.opening import open
     from equipoise.lab.runs.results import load_results
     from equipoise.learners import Ball, LinearClass
     from equipoise.simulation.api import simulate
@@ -48,6 +49,7 @@ __all__ = [
     "learners",
     "load",
     "load_results",
+    "open",
     "problems",
     "save",
     "selectors",
@@ -61,6 +63,7 @@ _LAZY = {
     "Ball": "equipoise.learners",
     "LinearClass": "equipoise.learners",
     "load_results": "equipoise.lab.runs.results",
+    "open": "equipoise.journal.opening",
     "simulate": "equipoise.simulation.api",
 }
 

@@ -6,19 +6,24 @@
     share_data = true
     [reward]
     range = [0, 1]
-    deadline = 1000                  # a number of rounds, with `default`
+    deadline = "24h"                 # or a number of rounds; together with `default`
     default = 0.0
+    [context]
+    features = ["age", "visits"]     # names of the features of a round, in the order of the columns
+    [actions]
+    names = ["red", "blue"]          # the actions of a round that offers none itself
     [selector]
     use = "BalancedElimination"      # the recommended selector if the table is missing
     delta = 0.05
     [[learner]]
     use = "OFUL"
-    dim = 4
+    features = { use = "Prefix", dim = 4 }
     name = "four features"
     bound = { use = "Power", coefficient = 2.0 }
 
-`use` is a registered name; all other keys of a table are settings of its class. The range of the rewards goes to every
-part that has one, and the number of learners to the selector. Unknown keys are errors. Nothing of the file is run.
+`use` is a registered name, never an import path; all other keys of a table are settings of its class. A setting that is
+a table with `use` is a feature map or a part of an adapter. The range of the rewards goes to every part that has one,
+and the number of learners to the selector. Unknown keys are errors. Nothing of the file is run.
 """
 
 from __future__ import annotations
@@ -32,15 +37,19 @@ from typing import Any, TypeVar
 
 from equipoise.bounds import BOUNDS, Bound, from_json
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName, UnknownSetting, UnreadableFile
+from equipoise.features.maps import map_from_plain
+from equipoise.features.offers import check_ids
 from equipoise.portfolio import Portfolio
-from equipoise.settings.checks import boolean, count, interval, text
+from equipoise.portfolio.deadlines import check_deadline
+from equipoise.settings.checks import count, interval, text
 from equipoise.storage.files import read_bytes
 from equipoise.storage.registry import registered_classes
 from equipoise.types import Config
 
 VERSION = 1
-KEYS = ("version", "name", "seed", "share_data", "reward", "selector", "learner", "actions")
-REWARD_KEYS = ("range", "deadline", "default")
+OPTIONS = ("availability", "delays", "explore", "fallback", "share_data", "window")  # of `Portfolio`, under their names
+KEYS = ("version", "name", "seed", *OPTIONS, "reward", "selector", "learner", "context", "actions")
+REWARD_KEYS = ("range", "deadline", "default", "aggregate")
 T = TypeVar("T")
 
 
@@ -66,8 +75,20 @@ class PortfolioConfig:
     @property
     def action_names(self) -> tuple[str, ...] | None:
         """Names of the actions, if the file has them."""
-        names = self.parts["actions"].get("names")
-        return None if names is None else tuple(names)
+        names: tuple[str, ...] | None = self.parts["actions"].get("names")
+        return names
+
+    @property
+    def action_features(self) -> tuple[str, ...] | None:
+        """Names of the features of an offer, if the file has them."""
+        features: tuple[str, ...] | None = self.parts["actions"].get("features")
+        return features
+
+    @property
+    def context_features(self) -> tuple[str, ...] | None:
+        """Names of the features that all offers of a round share, if the file has them."""
+        features: tuple[str, ...] | None = self.parts["context"].get("features")
+        return features
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
@@ -76,7 +97,8 @@ class PortfolioConfig:
 
     def learners(self) -> list[Any]:
         """New learners, in the order of the file."""
-        return [_make_learner(i, table, self.reward_range) for i, table in enumerate(self.parts["learner"])]
+        tables = enumerate(self.parts["learner"], start=1)
+        return [make_learner(f"learner {i}", table, self.reward_range) for i, table in tables]
 
     def portfolio(self, which: Sequence[int] | None = None) -> Portfolio:
         """A new portfolio, of the learners with these indices only if `which` is given."""
@@ -88,10 +110,15 @@ class PortfolioConfig:
             [learners[i] for i in indices],
             _make_selector(self.parts["selector"], tables, self.reward_range),
             seed=self.parts["seed"],
-            share_data=self.parts["share_data"],
             deadline=reward.get("deadline"),
             default_reward=reward.get("default"),
+            aggregate=reward.get("aggregate", "first"),
+            **self.parts["options"],
         )
+
+    def learner(self, table: Mapping[str, Any]) -> tuple[Any, Bound | None]:
+        """A learner that joins later, from a table such as those of the file, and its bound if it has one."""
+        return make_learner("the learner", table, self.reward_range), _make_bound("the learner", table)
 
 
 def read(path: str | os.PathLike[str]) -> PortfolioConfig:
@@ -137,18 +164,19 @@ def parse(content: Mapping[str, Any]) -> PortfolioConfig:
     if "range" in reward:
         reward["range"] = interval("range", reward["range"])
     if "deadline" in reward:
-        reward["deadline"] = count("deadline", reward["deadline"])
-    actions = _table("actions", content.get("actions", {}))
-    _check_keys("key of [actions]", actions, ("names",))
+        check_deadline(reward["deadline"])
+    context = _names("context", content, ("features",))
+    actions = _names("actions", content, ("names", "features"))
     learners = content.get("learner")
     if not isinstance(learners, list) or not learners:
         raise InvalidArgument("learner is missing, but there must be at least one [[learner]]")
     parts: Config = {
         "seed": count("seed", content.get("seed", 0), minimum=0, maximum=2**64 - 1),
-        "share_data": boolean("share_data", content.get("share_data", False)),
+        "options": {key: content[key] for key in OPTIONS if key in content},
         "reward": reward,
         "selector": _table("selector", content.get("selector", {})),
-        "actions": {"names": [text("name of an action", name) for name in actions["names"]]} if actions else {},
+        "context": context,
+        "actions": actions,
         "learner": [_table("learner", learner) for learner in learners],
     }
     return PortfolioConfig(text("name", content.get("name")), parts)
@@ -158,6 +186,13 @@ def _table(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise InvalidArgument(f"{name} is {value!r:.80}, but must be a table")
     return dict(value)
+
+
+def _names(name: str, content: Mapping[str, Any], known: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """A table whose values are lists of different names."""
+    table = _table(name, content.get(name, {}))
+    _check_keys(f"key of [{name}]", table, known)
+    return {key: check_ids(value, f"{key} of [{name}]") for key, value in table.items()}
 
 
 def _check_keys(what: str, table: Mapping[str, Any], known: Sequence[str]) -> None:
@@ -195,11 +230,29 @@ def _with_range(make: type[Any], settings: dict[str, Any], reward_range: tuple[f
     return {**settings, "reward_range": reward_range}
 
 
-def _make_learner(i: int, table: Mapping[str, Any], reward_range: tuple[float, float] | None) -> Any:
-    where = f"learner {i + 1}"
+def make_learner(where: str, table: Mapping[str, Any], reward_range: tuple[float, float] | None) -> Any:
+    """A learner from its table; `where` says in messages which one."""
     make = _find("learners", table, where)
-    settings = {key: value for key, value in table.items() if key not in ("use", "bound")}
+    settings = {key: _setting(key, value, where) for key, value in table.items() if key not in ("use", "bound")}
     return _construct(make, _with_range(make, settings, reward_range), where)
+
+
+def _setting(key: str, value: Any, where: str) -> Any:
+    """A setting of a learner: a feature map, a part of an adapter, or the value itself."""
+    if key == "features":
+        return map_from_plain(_named(value, "map", f"features of {where}"))
+    return _named(value, "class", f"{key} of {where}") if isinstance(value, Mapping) and "use" in value else value
+
+
+def _named(value: Any, key: str, where: str) -> Any:
+    """Tables with `use` as the data from which maps (by "map") and parts of adapters (by "class") are made."""
+    if isinstance(value, list):
+        return [_named(item, key, where) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    if key in value or not isinstance(value.get("use"), str):
+        raise InvalidArgument(f"{where} is {dict(value)!r:.80}, but must say by `use` what it is")
+    return {key if name == "use" else name: _named(part, key, where) for name, part in value.items()}
 
 
 def _make_selector(
@@ -213,7 +266,7 @@ def _make_selector(
             raise InvalidArgument(f"{key} is given in [selector], but must follow from the learners")
     if "n_learners" in known:
         settings["n_learners"] = len(learners)
-    bounds = [_make_bound(i, learner) for i, learner in enumerate(learners)]
+    bounds = [_make_bound(f"learner {i}", learner) for i, learner in enumerate(learners, start=1)]
     if "bounds" not in known:
         given = [i + 1 for i, bound in enumerate(bounds) if bound is not None]
         if given:
@@ -226,11 +279,11 @@ def _make_selector(
     return _construct(make, _with_range(make, settings, reward_range), "[selector]")
 
 
-def _make_bound(i: int, table: Mapping[str, Any]) -> Bound | None:
+def _make_bound(where: str, table: Mapping[str, Any]) -> Bound | None:
     if "bound" not in table:
         return None
-    bound = _table(f"bound of learner {i + 1}", table["bound"])
+    bound = _table(f"bound of {where}", table["bound"])
     name = bound.pop("use", None)
     if name not in BOUNDS or name == "Custom":
-        raise UnknownName(f"bound of learner {i + 1}", str(name), [name for name in BOUNDS if name != "Custom"])
+        raise UnknownName(f"bound of {where}", str(name), [name for name in BOUNDS if name != "Custom"])
     return from_json({**bound, "bound": name})

@@ -72,12 +72,14 @@ class MissingExtra(EquipoiseError, ImportError):  # noqa: N818
 EXTRAS = {
     "distributed": "dask",
     "gymnasium": "rl",
+    "httptools": "serve",
     "lightgbm": "lightgbm",
     "mabwiser": "mabwiser",
     "matplotlib": "lab",
     "msgspec": "logs",
     "numba": "lab",
     "polars": "lab",
+    "prometheus_client": "serve",
     "ray": "ray",
     "rich": "cli",
     "river": "river",
@@ -85,7 +87,10 @@ EXTRAS = {
     "sklearn": "sklearn",
     "skops": "sklearn",
     "stable_baselines3": "sb3",
+    "starlette": "serve",
     "typer": "cli",
+    "uvicorn": "serve",
+    "uvloop": "serve",
     "vowpalwabbit": "vw",
     "xgboost": "xgboost",
 }
@@ -114,6 +119,21 @@ class UnreadableFile(EquipoiseError):  # noqa: N818
 
 class StoreConflict(EquipoiseError):  # noqa: N818
     """A folder or file contains something other than what is to be written or read."""
+
+
+class JournalLocked(EquipoiseError):  # noqa: N818
+    """Another process writes to the journal, or this process lost the right to."""
+
+
+class JournalBusy(EquipoiseError):  # noqa: N818
+    """Too many calls wait for the journal; nothing was changed, and the call may be repeated a moment later."""
+
+
+class JournalFailed(EquipoiseError):  # noqa: N818
+    """The journal could not be written, so nothing more is accepted; open it again when the cause is mended.
+
+    The call that raised this was not acknowledged: after opening again, its change is there as a whole or not at all.
+    """
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,7 @@ import pytest
 from equipoise.bounds import Observed, Power
 from equipoise.config import parse, read
 from equipoise.errors import EquipoiseError, InvalidArgument, UnreadableFile
+from equipoise.features import Concat, Interactions, OneHot, Prefix, Shared
 from equipoise.learners import OFUL, UCB, EpsilonGreedy
 from equipoise.selectors import BalancedElimination, RealizedBalancing
 
@@ -72,6 +73,51 @@ def test_bounds_follow_the_learners(tmp_path: Path) -> None:
     assert config.portfolio([1]).selector == BalancedElimination([Power(2.0)], delta=0.1)
 
 
+SERVED = """
+version = 1
+name = "colors"
+explore = 0.1
+delays = "independent"
+[reward]
+deadline = "24h"
+default = 0.5
+aggregate = "last"
+[context]
+features = ["age", "visits"]
+[actions]
+names = ["red", "blue"]
+features = ["price"]
+[[learner]]
+use = "OFUL"
+bound = { use = "Power", coefficient = 2.0 }
+[learner.features]
+use = "Concat"
+maps = [
+    { use = "Prefix", dim = 1 },
+    { use = "Interactions", left = { use = "OneHot", ids = ["red", "blue"] }, right = { use = "Shared", dim = 2 } },
+]
+"""
+
+
+def test_features_names_and_times(tmp_path: Path) -> None:
+    config = read(write(tmp_path / "portfolio.toml", SERVED))
+    assert (config.context_features, config.action_features) == (("age", "visits"), ("price",))
+    portfolio = config.portfolio()
+    both = Interactions(OneHot(["red", "blue"]), Shared(2))
+    assert portfolio.learners == (OFUL(features=Concat([Prefix(1), both])),)
+    assert (portfolio.deadline, portfolio.aggregate, portfolio.explore) == (86400.0, "last", 0.1)
+    assert portfolio.delays == "independent"
+
+
+def test_a_learner_that_joins_later() -> None:
+    config = parse({"version": 1, "name": "x", "reward": {"range": [0, 2]}, "learner": [{"use": "UCB", "arms": 2}]})
+    table = {"use": "UCB", "arms": 4, "bound": {"use": "Power", "coefficient": 3.0}}
+    assert config.learner(table) == (UCB(4, reward_range=(0, 2)), Power(3.0))
+    assert config.learner({"use": "UCB", "arms": 4})[1] is None
+    with pytest.raises(EquipoiseError, match="class of the learner 'UBC' is unknown; did you mean UCB"):
+        config.learner({"use": "UBC"})
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -115,6 +161,29 @@ def test_bounds_follow_the_learners(tmp_path: Path) -> None:
         ),
         ("share_data = true", "[reward]\nrange = [1, 0]", "range is \\[1, 0\\], but must have low < high"),
         ("share_data = true", "[reward]\ndeadline = 5", "deadline is 5 and default_reward is None"),
+        (
+            "share_data = true",
+            "[reward]\ndeadline = '5x'\ndefault = 0.0",
+            "deadline is '5x', but a text must be a number",
+        ),
+        (
+            "share_data = true",
+            "[reward]\ndeadline = true\ndefault = 0.0",
+            "deadline is True, but must be a whole number",
+        ),
+        ("share_data = true", "explore = 2.0", "explore is 2.0, but must lie in \\[0, 1\\]"),
+        (
+            "share_data = true",
+            "[context]\nfeature = ['a']",
+            "key of \\[context\\] 'feature' is unknown; did you mean feat",
+        ),
+        ("share_data = true", "[context]\nfeatures = ['a', 'a']", "features of \\[context\\] has 'a' twice"),
+        ("share_data = true", "[actions]\nnames = 'red'", "names of \\[actions\\] is 'red', but must be a list of str"),
+        ("dim = 4", "features = 4", "features is 4, but must be a feature map as data"),
+        ("dim = 4", "features = { dim = 4 }", "features of learner 1 is {'dim': 4}, but must say by `use` what it is"),
+        ("dim = 4", "features = { use = 'Prefx', dim = 4 }", "feature map 'Prefx' is unknown; did you mean Prefix"),
+        ("dim = 4", "features = { use = 'Prefix', dims = 4 }", "but must have the settings of Prefix"),
+        ("dim = 4", "features = { map = 'Prefix', dim = 4 }", "but must say by `use` what it is"),
         ("share_data = true", "reward = 3", "reward is 3, but must be a table"),
         ("share_data = true", "[actions]\nname = []", "key of \\[actions\\] 'name' is unknown"),
     ],

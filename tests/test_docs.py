@@ -54,7 +54,7 @@ def text_of(path: Path) -> str:
 def shell_lines(page: str) -> Iterator[list[str]]:
     """The commands of a page's shell blocks, as words, without comments."""
     for block in re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
-        for line in block.splitlines():
+        for line in block.replace("\\\n", " ").splitlines():
             if words := shlex.split(line, comments=True):
                 yield words
 
@@ -159,6 +159,8 @@ def test_commands_of_the_command_line_exist(path: Path) -> None:
     for words in commands(text_of(path)):
         if words[0] == "equipoise":
             command = group.commands.get(words[1])
+            if hasattr(command, "commands") and len(words) > 2:  # a group of commands
+                command = command.commands.get(words[2])
             assert command is not None, f"{' '.join(words)}: no such command"
             options = {option for parameter in command.params for option in parameter.opts}
             assert {word for word in words if word.startswith("--")} <= options, " ".join(words)

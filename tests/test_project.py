@@ -40,9 +40,10 @@ RINGS = (
     ("storage",),
     ("portfolio",),
     ("config",),
-    ("rl", "testing", "theory", "lab.executor", "simulation"),
+    ("rl", "testing", "theory", "journal", "lab.executor", "simulation"),
     ("lab",),
     ("logs",),
+    ("serve",),
     ("cli", "__main__"),
 )
 LEVEL = {unit: level for level, row in enumerate(RINGS) for unit in row}
@@ -50,6 +51,7 @@ LEVEL = {unit: level for level, row in enumerate(RINGS) for unit in row}
 TOP = "equipoise"
 LEVEL["__init__"] = LEVEL["portfolio"]
 DOORS = {
+    ("equipoise.__init__", "equipoise.journal.opening"),
     ("equipoise.__init__", "equipoise.simulation.api"),
     ("equipoise.__init__", "equipoise.lab.runs.results"),
     ("equipoise.portfolio.reporting", "equipoise.lab.report.portfolio_page"),

@@ -38,7 +38,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def application() -> typer.Typer:
     """The application with all its commands."""
-    from equipoise.cli import audit, bench, list, replay, run, show, suite, verify  # noqa: F401 - each adds its command
+    from equipoise.cli import (  # noqa: F401 - each adds its command
+        audit,
+        bench,
+        check,
+        journals,
+        list,
+        replay,
+        run,
+        serve,
+        show,
+        suite,
+        token,
+        verify,
+    )
     from equipoise.cli.app import app
 
     return app

@@ -54,6 +54,10 @@ class OwnIds:
         if len(self._rounds) > MAX_EPOCHS:
             del self._rounds[next(iter(self._rounds))]
 
+    def end_epoch(self) -> None:
+        """The next id begins an epoch."""
+        self._epoch = None
+
     def record(self, id_: str) -> None:
         """Note an id that was given out according to a log."""
         epoch, _, number = id_.rpartition("-")

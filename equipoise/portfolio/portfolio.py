@@ -298,8 +298,12 @@ class Portfolio(Foldable, Reporting):
         Every call of `decide` and `learn` does this for a few.
         """
         with self._lock:
+            limit, before = None if limit is None else count("limit", limit), self._time
             self._admit(at)
-            return self._expire(None if limit is None else count("limit", limit))
+            expired = self._expire(limit)
+            if not expired:
+                self._time = before  # nothing happened, so there is no event that could repeat this
+            return expired
 
     def on_event(self, callback: Callback) -> None:
         """Call `callback` with every `Event`, after it happened. If it raises an error, that is logged."""

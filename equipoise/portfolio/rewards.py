@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from equipoise.errors import DuplicateReward, InvalidArgument
+from equipoise.portfolio.ids import MAX_LENGTH
 from equipoise.portfolio.tickets import Ticket
 from equipoise.settings.checks import boolean, real
 
@@ -11,8 +12,9 @@ AGGREGATES = ("first", "sum", "last")
 
 def check_key(ticket: Ticket, key: object) -> str:
     """The key of a further reward of a decision; raises an error if a reward with this key has arrived."""
-    if not isinstance(key, str) or not key:
-        raise InvalidArgument(f"key is {key!r:.80}, but every reward of a decision needs a nonempty string of its own")
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_LENGTH or not key.isprintable():
+        rule = f"needs a nonempty string of its own, printable and of at most {MAX_LENGTH} characters"
+        raise InvalidArgument(f"key is {key!r:.80}, but every reward of a decision {rule}")
     if key in ticket.rewards:
         raise DuplicateReward(f"decision {ticket.id} already has the reward with key {key!r}")
     return key

@@ -90,7 +90,7 @@ class Ticket:
             # A trajectory is saved as a plain tuple, which learners accept too.
             "outcome": tuple(self.outcome) if isinstance(self.outcome, tuple) else self.outcome,
             "reward": self.reward,
-            "rewards": self.rewards,
+            "rewards": dict(self.rewards),
             "taught": sorted(self.taught),
         }
 

@@ -269,8 +269,8 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
 
     name = "Counterfactual balancing"
     explanation = (
-        "A learner, or its greedy action, is sampled, the more often the less the rewards of rounds in which the learners "
-        "proposed different actions show that another one is better; every round counts for all who proposed its action."
+        "A learner, or its greedy action, is sampled, the more often the less the rewards of rounds in which learners "
+        "proposed different actions show another one to be better; a round counts for all who proposed its action."
     )
     needs = frozenset({"actions"})
     separate_lower = True

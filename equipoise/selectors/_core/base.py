@@ -66,7 +66,6 @@ class KernelSelector(Reporting[P, S, D]):
                 self._show(hidden)
             if hidden and self._asks_all:
                 # Its test compares what all active learners proposed, and some cannot propose in this round.
-                self._leave_out(choice)
                 choice = choice._replace(evidence=False)
         if self._ledger.window:
             self._expire()
@@ -120,8 +119,6 @@ class KernelSelector(Reporting[P, S, D]):
         """Open exactly this play, as if it had just been chosen, without random numbers."""
         self._check_replay(choice, available)
         self._replay(choice, available)
-        if not choice.evidence:
-            self._leave_out(choice)
         if self._ledger.window:
             self._expire()
 
@@ -170,11 +167,6 @@ class KernelSelector(Reporting[P, S, D]):
         reported = (*self._unreported, *new)
         self._unreported.clear()
         return reported
-
-    def _leave_out(self, choice: Choice) -> Entry:
-        entry = self._ledger.entry(choice.learner, choice.play)
-        entry.left_out = True
-        return entry
 
     def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
         """Record the proposal of the chosen learner, or of every active learner if "actions" are needed.

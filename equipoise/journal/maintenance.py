@@ -1,0 +1,122 @@
+"""What is done to a journal from outside: backup, restore, and the comparison of a rebuild with a recovery."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from equipoise.errors import EquipoiseError, StoreConflict, UnreadableFile
+from equipoise.journal.locks import LockFile
+from equipoise.journal.recovery import Recovered, rebuild, recover
+from equipoise.journal.sqlite import SQLiteJournal, connect_reader
+from equipoise.portfolio import Portfolio
+from equipoise.types import Plain
+
+
+def backup(path: str | Path, target: str | Path) -> int:
+    """Write a consistent copy of a journal, also one that is in use; returns its number of events.
+
+    The copy is complete or not there at all. It replaces nothing.
+    """
+    source, copy = Path(path), Path(target)
+    if not source.is_file():
+        raise UnreadableFile(f"{str(source)!r} does not exist, so there is no journal to copy")
+    if copy.exists():
+        raise StoreConflict(f"{str(copy)!r} exists, and a backup replaces nothing")
+    return _copy(source, copy)
+
+
+def restore(backup_path: str | Path, path: str | Path, *, replace: bool = False) -> int:
+    """Make a journal from a backup after checking all of it; returns its number of events.
+
+    An existing journal is left alone unless `replace`, and always while it is open in a process.
+    """
+    source, target = Path(backup_path), Path(os.path.realpath(path))
+    if not source.is_file():
+        raise UnreadableFile(f"{str(source)!r} does not exist, so there is no backup to restore")
+    if target.exists() and not replace:
+        raise StoreConflict(f"{str(target)!r} exists: restore to another file, or say that it is to be replaced")
+    check(SQLiteJournal(source, create=False))
+    lock = LockFile(target)
+    try:
+        last_seq = _copy(source, target)
+        lock.mark(0, "")  # what the replaced journal had committed says nothing about this one
+        return last_seq
+    finally:
+        lock.close()
+
+
+def _copy(source: Path, target: Path) -> int:
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    try:
+        with closing(connect_reader(source)) as reader, closing(sqlite3.connect(temporary)) as writer:
+            reader.backup(writer)
+            writer.execute("PRAGMA journal_mode = DELETE")  # one file, without a WAL beside it
+            (last_seq,) = writer.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
+        _flush(temporary)
+        for leftover in ("-wal", "-shm"):  # of a journal that is replaced: they do not belong to the new one
+            target.with_name(target.name + leftover).unlink(missing_ok=True)
+        os.replace(temporary, target)
+        _flush(target.parent)
+    except (sqlite3.Error, OSError) as error:
+        raise EquipoiseError(f"{str(source)!r} could not be copied to {str(target)!r}: {error}") from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    return int(last_seq)
+
+
+def _flush(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def check(journal: SQLiteJournal) -> int:
+    """Read every event and snapshot; raises `UnreadableFile` at the first that is damaged. Returns how many events."""
+    for snapshot in journal.snapshots():
+        journal.get_snapshot(snapshot.seq)
+    return sum(1 for _ in journal.read())
+
+
+class Comparison(NamedTuple):
+    """What `equipoise rebuild` found."""
+
+    rebuilt: Recovered
+    recovered: Recovered
+    differences: tuple[str, ...]
+
+
+def compare(journal: SQLiteJournal, template: Portfolio | None = None) -> Comparison:
+    """Fold the log from its first event, and compare with what a start would give."""
+    rebuilt, recovered = rebuild(journal, template), recover(journal, template)
+    found = tuple(differences(recovered.portfolio.state(), rebuilt.portfolio.state(), ""))
+    return Comparison(rebuilt, recovered, found)
+
+
+def differences(one: Plain, other: Plain, where: str) -> Iterator[str]:
+    """The places at which two states differ."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping) and one.keys() == other.keys():
+        for key in one:
+            yield from differences(one[key], other[key], f"{where}.{key}" if where else str(key))
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
+        yield from _of_items(one, other, where)
+    elif isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        if one.dtype != other.dtype or one.shape != other.shape or one.tobytes() != other.tobytes():
+            yield f"{where}: arrays differ"
+    elif type(one) is not type(other) or not (one == other or (one != one and other != other)):
+        yield f"{where}: {one!r:.60} and {other!r:.60}"
+
+
+def _of_items(one: Sequence[Plain], other: Sequence[Plain], where: str) -> Iterator[str]:
+    for i, (first, second) in enumerate(zip(one, other, strict=True)):
+        yield from differences(first, second, f"{where}[{i}]")

@@ -1,0 +1,156 @@
+"""Recovery: the newest good snapshot and the events after it; rebuilding: everything from the first event.
+
+What was decided is taken from the log. A damaged snapshot is skipped for the one before it, finally for the first
+event. A damaged log is an error: it never starts empty, and never with a part of what was acknowledged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from typing import NamedTuple
+
+from equipoise.errors import EquipoiseError, StoreConflict, UnreadableFile
+from equipoise.journal.encoding import encode
+from equipoise.journal.protocol import Journal
+from equipoise.learner import MinimalLearner
+from equipoise.portfolio import Portfolio
+from equipoise.portfolio.events import Event, logger
+from equipoise.types import Config
+
+CREATED, REDACTED = "created", "redacted"
+OF_JOURNAL = frozenset({CREATED, REDACTED})  # kinds that change no portfolio
+
+
+class Recovered(NamedTuple):
+    """A portfolio, the last event in it, the event it started from, and the snapshots that were damaged."""
+
+    portfolio: Portfolio
+    seq: int
+    start: int
+    damaged: tuple[int, ...] = ()
+
+
+class Start(NamedTuple):
+    """A state from which events can be folded."""
+
+    seq: int
+    state: Callable[[], Config]
+
+
+def recover(journal: Journal, template: Portfolio | None = None) -> Recovered:
+    """The state of a journal that has events; `template` has the learners and selector that are not registered."""
+    damaged = []
+    for start in starts(journal):
+        try:
+            state = start.state()
+        except UnreadableFile as error:
+            logger.warning("%s; trying the one before it", error)
+            damaged.append(start.seq)
+            continue
+        if start.seq > journal.last_seq:
+            raise UnreadableFile(f"the journal ends at event {journal.last_seq}, before its snapshot at {start.seq}")
+        return fold(journal, state, start.seq, template)._replace(damaged=tuple(damaged))
+    raise UnreadableFile(
+        f"the journal has {journal.last_seq} events, but no good snapshot ({len(damaged)} are damaged) and no good "
+        "first event to start from: restore a backup"
+    )
+
+
+def rebuild(journal: Journal, template: Portfolio | None = None) -> Recovered:
+    """The state by the longest way: from the first event, or from the base snapshot if older events lost data."""
+    *_, start = starts(journal)
+    return fold(journal, start.state(), start.seq, template)
+
+
+def starts(journal: Journal) -> Iterator[Start]:
+    """Where a fold can start: snapshots, the newest first, down to a base or the first event."""
+    for snapshot in journal.snapshots():
+        yield Start(snapshot.seq, lambda seq=snapshot.seq: journal.get_snapshot(seq))  # type: ignore[misc]
+        if snapshot.is_base:
+            return
+    yield Start(1, lambda: _created(journal))
+
+
+def _created(journal: Journal) -> Config:
+    first = next(iter(journal.read(1)), None)
+    if first is None or first.kind != CREATED:
+        raise UnreadableFile("the journal does not begin with the event 'created'")
+    state: Config = first.data["state"]
+    return state
+
+
+def fold(journal: Journal, state: Config, seq: int, template: Portfolio | None) -> Recovered:
+    """Fold the events after `seq` into a state."""
+    portfolio, start = restore(state, template), seq
+    for event in journal.read(seq + 1):
+        if event.kind not in OF_JOURNAL:
+            try:
+                portfolio.apply(event, _added(event, template))
+            except Exception as error:
+                raise UnreadableFile(f"event {event.seq} ({event.kind}) could not be folded: {error}") from error
+        seq = event.seq
+    portfolio._ids.end_epoch()  # two recoveries of one journal must not give out the same ids
+    return Recovered(portfolio, seq, start)
+
+
+def restore(state: Config, template: Portfolio | None) -> Portfolio:
+    """The portfolio of a state; parts that are not registered are copied from the template."""
+    rows = [row for row in state["learners"] if row is not None]
+    learners = None if all(row["ours"] for row in rows) else [_learner(row, template) for row in rows]
+    selector = None
+    if not state["selector"]["ours"]:
+        selector = deepcopy(_need(template, state["selector"]["class"]).selector)
+    portfolio = Portfolio.from_state(state, learners, selector)
+    if state["fallback_is_function"] and template is not None and callable(template.fallback):
+        portfolio.fallback = template.fallback
+    return portfolio
+
+
+def _learner(row: Config, template: Portfolio | None) -> MinimalLearner:
+    if row["ours"]:
+        from equipoise.storage.parts import rebuild_learners
+
+        (rebuilt,) = rebuild_learners([row], None)
+        return rebuilt
+    return _copy_of(row["class"], row["name"], template)
+
+
+def _added(event: Event, template: Portfolio | None) -> MinimalLearner | None:
+    if event.kind != "learner_added" or event.data["learner"].get("ours", True):
+        return None
+    row = event.data["learner"]
+    learner = _copy_of(row["class"], row["name"], template)
+    learner.restore(row["state"])  # type: ignore[attr-defined]
+    return learner
+
+
+def _copy_of(class_name: str, name: str, template: Portfolio | None) -> MinimalLearner:
+    learners: Sequence[MinimalLearner] = _need(template, class_name).learners
+    same = [learner for learner in learners if type(learner).__name__ == class_name]
+    for learner in same:
+        if getattr(learner, "name", class_name) == name:
+            return deepcopy(learner)
+    raise StoreConflict(f"{name!r} is a {class_name}, which is not registered, and config has no such learner")
+
+
+def _need(template: Portfolio | None, class_name: str) -> Portfolio:
+    if template is None:
+        raise StoreConflict(f"the journal has a {class_name}, which is not registered: give config")
+    return template
+
+
+def digest(portfolio: Portfolio) -> str:
+    """SHA-256 of the whole state, in hexadecimal: equal for equal portfolios."""
+    return hashlib.sha256(encode(portfolio.state())).hexdigest()
+
+
+def check_savable(portfolio: Portfolio) -> Config:
+    """The state of a portfolio that can be stored in a journal; raises an error for another one."""
+    try:
+        state = portfolio.state()
+        encode(state)
+    except EquipoiseError as error:
+        raise StoreConflict(f"the portfolio cannot be kept in a journal: {error}") from error
+    return state

@@ -1,0 +1,75 @@
+"""Snapshots in the background: the portfolio waits only while its state is copied, not while it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Event as Signal
+from threading import Lock, Thread
+from time import perf_counter
+
+from equipoise.errors import EquipoiseError
+from equipoise.journal.sqlite import SQLiteJournal
+from equipoise.portfolio.events import logger
+from equipoise.types import Config
+
+
+class Background:
+    """The thread that stores snapshots every so many events, and then calls `afterwards`.
+
+    `take` returns the state and the number of the last event in it.
+    """
+
+    def __init__(
+        self,
+        journal: SQLiteJournal,
+        every: int,
+        take: Callable[[], tuple[Config, int]],
+        afterwards: Callable[[], object],
+    ) -> None:
+        self._journal, self._every, self._take, self._afterwards = journal, every, take, afterwards
+        snapshots = journal.snapshots()
+        self._last = snapshots[0].seq if snapshots else 0
+        self._due, self._one_at_a_time = Signal(), Lock()
+        self._closing = False
+        self.pause_seconds = 0.0  # for which the portfolio waited at the last snapshot
+        self.error = ""  # of the last snapshot, if it failed
+        self._thread = Thread(target=self._run, name=f"equipoise snapshots {journal.portfolio}", daemon=True)
+        self._thread.start()
+        self.wake_if_due(journal.last_seq)
+
+    def wake_if_due(self, seq: int) -> None:
+        """Start a snapshot if there are enough new events."""
+        if seq - self._last >= self._every:
+            self._due.set()
+
+    def close(self) -> None:
+        """Finish the snapshot that is being stored, and start no other."""
+        self._closing = True
+        self._due.set()
+        self._thread.join()
+
+    def snapshot(self) -> int:
+        """Store a snapshot; returns the number of the last event in it."""
+        with self._one_at_a_time:
+            since = perf_counter()
+            state, seq = self._take()
+            self.pause_seconds = perf_counter() - since
+            if seq != self._last:
+                self._journal.put_snapshot(seq, state)
+                self._last = seq
+            return seq
+
+    def _run(self) -> None:
+        while True:
+            self._due.wait()
+            self._due.clear()
+            if self._closing:
+                return
+            try:
+                self.snapshot()
+                self._afterwards()
+                self.error = ""
+            except EquipoiseError as error:
+                self.error = str(error)
+                logger.warning("no snapshot was stored: %s", error)
+                self._last = self._journal.last_seq  # try again after as many events as usual

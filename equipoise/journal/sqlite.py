@@ -1,0 +1,318 @@
+"""The journal in one SQLite file: WAL, flushed at each commit, one connection that writes and checkpoints.
+
+Every row has a CRC over all its columns. The writing connection lives in the writer thread (see `writer`); everything
+else reads over connections of its own that can only read, also in other processes. SQLite before 3.51.3 can damage a
+WAL if several connections write or checkpoint; here only one ever does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import zlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from time import time as clock
+from typing import TypeVar
+from urllib.parse import quote
+
+from equipoise.errors import EquipoiseError, JournalFailed, UnreadableFile
+from equipoise.journal import schema
+from equipoise.journal.encoding import decode, encode
+from equipoise.journal.locks import LockFile
+from equipoise.journal.protocol import Commit, SnapshotInfo
+from equipoise.journal.writer import Row, Work, Writer, finish, transaction
+from equipoise.portfolio.events import Event
+from equipoise.types import Config, Plain
+
+KEPT = 2  # snapshots
+PART_BYTES = 1 << 18  # of a snapshot, written in one transaction between those of events
+REDACTED_PER_TRANSACTION = 256
+COLUMNS = "seq, kind, key, subject, time, derived, version, redacted, data, crc"
+REMOVED = ("context", "digest", "outcome")  # what redaction removes
+
+T = TypeVar("T")
+
+
+class SQLiteJournal:
+    """A journal in a file.
+
+    Parameters
+    ----------
+    path
+        The file; created if `create` says so.
+    portfolio
+        Name of the portfolio, for a new file. Default: the name of the file.
+    create
+        Whether to create a file that does not exist.
+    """
+
+    def __init__(self, path: str | Path, portfolio: str | None = None, *, create: bool = True) -> None:
+        self.path = Path(os.path.realpath(path))
+        if not create and not self.path.is_file():
+            raise UnreadableFile(f"{os.fspath(path)!r} does not exist, so there is no journal to open")
+        self._portfolio = self.path.stem if portfolio is None else portfolio
+        self._writer: Writer | None = None
+        self._lock: LockFile | None = None
+        self._last_seq = 0
+        self._id = ""
+
+    @property
+    def portfolio(self) -> str:
+        """Name of the portfolio."""
+        return self._portfolio
+
+    @property
+    def last_seq(self) -> int:
+        """Number of the last durable event; 0 if there is none."""
+        if self._writer is None:
+            return int(self._query("SELECT coalesce(max(seq), 0) FROM events")[0][0])
+        return self._last_seq
+
+    @property
+    def backlog(self) -> int:
+        """How many batches wait to be written."""
+        return 0 if self._writer is None else self._writer.backlog
+
+    @property
+    def failure(self) -> JournalFailed | None:
+        """Why nothing more is written, if so."""
+        return None if self._writer is None else self._writer.failure
+
+    def check_writable(self) -> None:
+        """Raise the error that an append would raise."""
+        failure = self._leased().failure
+        if failure is not None:
+            raise failure
+
+    def lease(self) -> int:
+        """Take the right to write, create or migrate the tables, and start the writer; returns the epoch."""
+        lock = LockFile(self.path)
+        try:
+            connection = self._connect_writer()
+            try:
+                epoch = self._prepare(connection, lock)
+            except BaseException:
+                connection.close()
+                raise
+        except BaseException:
+            lock.close()
+            raise
+        self._lock = lock
+        self._writer = Writer(connection, self._committed, self._portfolio)
+        return epoch
+
+    def _connect_writer(self) -> sqlite3.Connection:
+        return self._guarded(
+            lambda: sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=5.0)
+        )
+
+    def _prepare(self, connection: sqlite3.Connection, lock: LockFile) -> int:
+        def prepare() -> int:
+            version = schema.version_of(connection, self.path)
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            if mode != "wal":
+                raise EquipoiseError(f"{str(self.path)!r} cannot be used with a WAL (its file system gives {mode!r})")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA secure_delete = ON")
+            if version == 0:
+                schema.create(connection, self._portfolio)
+            else:
+                schema.migrate(connection, version)
+            # A write, so that a file that cannot be written is found before the first event.
+            connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'epoch'")
+            meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
+            self._id, self._portfolio = meta["id"], meta["portfolio"]
+            (self._last_seq,) = connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
+            return int(meta["epoch"])
+
+        epoch = self._guarded(prepare)
+        marked = lock.marked(self._id)
+        if marked > self._last_seq:
+            raise UnreadableFile(
+                f"{str(self.path)!r} ends at event {self._last_seq}, but {marked} were committed: its end is lost. "
+                f"Restore a backup, or remove {lock.path.name!r} to accept the loss"
+            )
+        lock.mark(self._last_seq, self._id)
+        return epoch
+
+    def append(self, events: Sequence[Event], commit: Commit) -> None:
+        """Queue a batch; `commit` finishes when all before it and itself are durable."""
+        writer = self._leased()
+        if not events and writer.is_idle and writer.failure is None:
+            finish([commit], None)
+        else:
+            writer.put([_row(event) for event in events], commit)
+
+    def read(self, from_seq: int = 1) -> Iterator[Event]:
+        """The durable events from a number on; raises `UnreadableFile` at one that is damaged or missing."""
+        for row in self._rows(from_seq):
+            yield self._event(row)
+
+    def is_redacted(self, seq: int) -> bool:
+        """Whether an event lost data."""
+        return bool(self._query("SELECT redacted FROM events WHERE seq = ?", seq)[0][0])
+
+    def of_decision(self, id_: str) -> list[Event]:
+        """The events about a decision."""
+        rows = self._query(f"SELECT {COLUMNS} FROM events WHERE subject = ? ORDER BY seq", id_)
+        return [self._event(_check_row(row, self.path)) for row in rows]
+
+    def snapshots(self) -> list[SnapshotInfo]:
+        """The complete snapshots, the newest first."""
+        rows = self._query("SELECT seq, base, time FROM snapshots ORDER BY seq DESC")
+        return [SnapshotInfo(seq, bool(base), time) for seq, base, time in rows]
+
+    def get_snapshot(self, seq: int) -> Config:
+        """The state at an event; raises `UnreadableFile` if the snapshot is damaged."""
+        data = b"".join(
+            data for (data,) in self._query("SELECT data FROM snapshot_parts WHERE seq = ? ORDER BY part", seq)
+        )
+        rows = self._query("SELECT digest FROM snapshots WHERE seq = ?", seq)
+        if not rows or rows[0][0] != hashlib.sha256(data).hexdigest():
+            raise UnreadableFile(f"{str(self.path)!r} has a damaged snapshot at event {seq}")
+        state: Config = decode(data)
+        return state
+
+    def put_snapshot(self, seq: int, state: Config, *, base: bool = False) -> None:
+        """Store the state at an event in parts, between which events are written; two snapshots are kept."""
+        data = encode(state)
+        parts = [data[start : start + PART_BYTES] for start in range(0, len(data), PART_BYTES)]
+        digest, time = hashlib.sha256(data).hexdigest(), clock()
+
+        unused = "DELETE FROM snapshot_parts WHERE seq NOT IN (SELECT seq FROM snapshots)"
+        newest = f"SELECT seq FROM snapshots ORDER BY seq DESC LIMIT {KEPT}"
+        base_seq = "SELECT max(seq) FROM snapshots WHERE base"
+        old = f"DELETE FROM snapshots WHERE seq NOT IN ({newest}) AND seq IS NOT ({base_seq})"
+        self._do([("DELETE FROM snapshots WHERE seq = ?", (seq,)), (unused, ())])
+        for part, content in enumerate(parts):
+            self._do([("INSERT INTO snapshot_parts VALUES (?, ?, ?)", (seq, part, content))])
+        row = (seq, base, time, len(parts), digest)
+        self._do([("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?)", row), (old, ()), (unused, ())])
+
+    def redact(self, *, ids: Collection[str] | None, before: float | None, keep: Collection[str]) -> int:
+        """Remove contexts and outcomes from the log, of these decisions or of those made before a time."""
+        kept, wanted = frozenset(keep), None if ids is None else frozenset(ids)
+        if wanted is None:
+            found = self._query(
+                "SELECT seq, subject FROM events WHERE redacted = 0 AND subject IS NOT NULL AND time < ?", before
+            )
+        else:
+            found = [
+                (seq, id_)
+                for id_ in sorted(wanted)
+                for (seq,) in self._query("SELECT seq FROM events WHERE redacted = 0 AND subject = ?", id_)
+            ]
+        seqs = [seq for seq, subject in found if subject not in kept]
+        for start in range(0, len(seqs), REDACTED_PER_TRANSACTION):
+            some = seqs[start : start + REDACTED_PER_TRANSACTION]
+            rows = (self._query(f"SELECT {COLUMNS} FROM events WHERE seq = ?", seq)[0] for seq in some)
+            self._do([_stripped(self._event(_check_row(row, self.path))) for row in rows])
+        # Older snapshots and the WAL hold it too.
+        base = "(SELECT max(seq) FROM snapshots WHERE base)"
+        self._do([(f"DELETE FROM {table} WHERE seq < {base}", ()) for table in ("snapshot_parts", "snapshots")])
+        self._work(lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
+        return len(seqs)
+
+    def close(self) -> None:
+        """Finish what is queued and give the lease back."""
+        if self._writer is not None:
+            self._writer.close()
+        if self._lock is not None:
+            self._lock.close()
+        self._writer = self._lock = None
+
+    def _leased(self) -> Writer:
+        if self._writer is None or self._lock is None:
+            raise JournalFailed(f"{str(self.path)!r} is closed, or open for reading only")
+        self._lock.check_process()
+        return self._writer
+
+    def _do(self, statements: Sequence[tuple[str, Row]]) -> None:
+        """Let the writer execute statements in one transaction, and wait for it."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            with transaction(connection):
+                for statement, arguments in statements:
+                    connection.execute(statement, arguments)
+
+        self._work(work)
+
+    def _work(self, work: Work) -> None:
+        commit = Commit()
+        self._leased().put(work, commit)
+        commit.wait()
+
+    def _committed(self, row: Row) -> None:
+        self._last_seq = row[0]
+        assert self._lock is not None
+        self._lock.mark(self._last_seq, self._id)
+
+    def _rows(self, from_seq: int) -> Iterator[Row]:
+        """Checked rows, without gaps."""
+        expected = from_seq
+        with closing(self._connect_reader()) as connection:
+            statement = f"SELECT {COLUMNS} FROM events WHERE seq >= ? ORDER BY seq"
+            rows = self._guarded(lambda: connection.execute(statement, (from_seq,)))
+            while (row := self._guarded(rows.fetchone)) is not None:
+                if row[0] != expected:
+                    raise UnreadableFile(f"{str(self.path)!r} has no event {expected}, though later ones are there")
+                expected += 1
+                yield _check_row(row, self.path)
+
+    def _event(self, row: Row) -> Event:
+        seq, kind, key, _, time, derived, version, _, data, _ = row
+        return Event(kind, decode(data), time, bool(derived), version, self._portfolio, seq, key)
+
+    def _query(self, statement: str, *arguments: object) -> list[Row]:
+        with closing(self._connect_reader()) as connection:
+            rows: list[Row] = self._guarded(lambda: connection.execute(statement, arguments).fetchall())
+            return rows
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        """A connection that can only read."""
+        return self._guarded(lambda: connect_reader(self.path))
+
+    def _guarded(self, action: Callable[[], T]) -> T:
+        """What SQLite says about a file, as an error that names it."""
+        try:
+            return action()
+        except sqlite3.Error as error:
+            raise UnreadableFile(f"{str(self.path)!r} could not be used as a journal: {error}") from error
+
+
+def connect_reader(path: Path) -> sqlite3.Connection:
+    """A connection that can only read, for any thread."""
+    uri = f"file:{quote(str(path))}?mode=ro"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=5.0)
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def _row(event: Event, *, redacted: bool = False) -> Row:
+    subject: Plain = event.data.get("id")
+    head = (event.seq, event.kind, event.key, subject if isinstance(subject, str) else None, float(event.time))
+    body = (int(event.derived), event.version, int(redacted), encode(dict(event.data)))
+    return *head, *body, _crc(*head, *body)
+
+
+def _crc(*columns: object) -> int:
+    *head, data = columns
+    assert isinstance(data, bytes)
+    return zlib.crc32(data, zlib.crc32(repr(head).encode()))
+
+
+def _check_row(row: Row, path: Path) -> Row:
+    *columns, crc = row
+    if not isinstance(columns[-1], bytes) or _crc(*columns) != crc:
+        raise UnreadableFile(f"{str(path)!r} has a damaged event {row[0]}: its checksum does not match")
+    return row
+
+
+def _stripped(event: Event) -> tuple[str, Row]:
+    """The statement that removes contexts and outcomes from an event."""
+    data = {key: None if key in REMOVED else value for key, value in event.data.items()}
+    *_, encoded, crc = _row(event._replace(data=data), redacted=True)
+    return "UPDATE events SET redacted = 1, data = ?, crc = ? WHERE seq = ?", (encoded, crc, event.seq)

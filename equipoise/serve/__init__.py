@@ -1,0 +1,24 @@
+"""Decisions over HTTP: the service of `equipoise serve`, and its client.
+
+`create_app` makes the application without a server, for tests and for other servers; `Client` needs the standard
+library only.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from equipoise.serve.app import create_app
+    from equipoise.serve.client import Client
+
+__all__ = ["Client", "create_app"]
+
+_LAZY = {"Client": "equipoise.serve.client", "create_app": "equipoise.serve.app"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:  # the client must not need the packages of the service
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'equipoise.serve' has no attribute {name!r}")

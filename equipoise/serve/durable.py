@@ -1,0 +1,117 @@
+"""The engine over a journal: a portfolio that is kept in a file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from equipoise.config import PortfolioConfig
+from equipoise.errors import JournalBusy
+from equipoise.journal import LivePortfolio
+from equipoise.journal import open as open_journal
+from equipoise.journal.sqlite import connect_reader
+from equipoise.portfolio import Event, Portfolio
+from equipoise.serve.engine import Engine
+from equipoise.serve.hosted import Hosted
+from equipoise.serve.service import Opener
+
+T = TypeVar("T")
+MAX_WAITING = 4_096  # requests that may wait for the disk
+MAX_BATCH = 1_024  # requests of one transaction
+EXISTS = "SELECT EXISTS (SELECT 1 FROM events WHERE subject = ?)"
+
+
+class _Task(NamedTuple):
+    operation: Callable[[Hosted], Any]
+    future: asyncio.Future[Any]
+
+
+class JournalEngine:
+    """Runs operations on a portfolio that is kept in a journal.
+
+    While one transaction is being written, operations wait; then all of them become the next one. So the price of a
+    flush to disk, and of waking up the thread that writes, is shared by all that arrived meanwhile.
+    """
+
+    def __init__(self, live: LivePortfolio, max_waiting: int = MAX_WAITING) -> None:
+        self._live, self._hosted = live, live.transact(self._host)
+        self._reader = connect_reader(live.journal.path)
+        self._max_waiting = max_waiting
+        self._waiting: list[_Task] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    def _host(self, portfolio: Portfolio, at: float) -> Hosted:
+        return Hosted(portfolio, self._find)
+
+    @property
+    def depth(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def failure(self) -> str | None:
+        failure = self._live.failure
+        return None if failure is None else str(failure)
+
+    async def run(self, operation: Callable[[Hosted], T]) -> T:
+        if len(self._waiting) >= self._max_waiting:
+            raise JournalBusy(f"{self._max_waiting} requests wait for the journal, which is as many as may")
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Task(operation, future))
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write())
+        return await future
+
+    async def _write(self) -> None:
+        """Write transactions until nothing waits."""
+        try:
+            while self._waiting:
+                tasks, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
+                try:
+                    outcomes = await self._live.atransact(partial(self._run_all, tasks))
+                except Exception as error:
+                    outcomes = [(None, error)] * len(tasks)
+                for (_, future), (result, failure) in zip(tasks, outcomes, strict=True):
+                    if future.done():  # whoever asked has gone
+                        continue
+                    if failure is None:
+                        future.set_result(result)
+                    else:
+                        future.set_exception(failure)
+        finally:
+            self._writing = None
+
+    def _run_all(self, tasks: Sequence[_Task], portfolio: Portfolio, at: float) -> list[tuple[Any, Exception | None]]:
+        self._hosted.time = at
+        return [self._run(task.operation) for task in tasks]
+
+    def _run(self, operation: Callable[[Hosted], Any]) -> tuple[Any, Exception | None]:
+        try:
+            return operation(self._hosted), None
+        except Exception as error:
+            return None, error
+
+    def on_event(self, callback: Callable[[Event], None]) -> None:
+        self._live.on_event(callback)
+
+    def close(self) -> None:
+        self._reader.close()  # first, so that the last connection to close is the one that may checkpoint
+        self._live.close()
+
+    def _find(self, id_: str) -> Sequence[Event]:
+        # Most ids are new, and a connection that stays open says so in microseconds.
+        (exists,) = self._reader.execute(EXISTS, (id_,)).fetchone()
+        return self._live.journal.of_decision(id_) if exists else ()
+
+
+def open_in(folder: Path) -> Opener:
+    """Opens every portfolio in a journal of its own in a folder."""
+
+    def open_(config: PortfolioConfig) -> Engine:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = folder / f"{config.name}.db"  # a name of the configuration, which was checked; never one of a request
+        return JournalEngine(open_journal(path, config.portfolio, name=config.name))
+
+    return open_

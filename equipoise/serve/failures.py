@@ -1,0 +1,96 @@
+"""Errors as answers: a problem document (RFC 9457) with the right status for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import NamedTuple
+
+import msgspec
+
+from equipoise.errors import (
+    DuplicateDecision,
+    DuplicateReward,
+    EquipoiseError,
+    JournalBusy,
+    JournalFailed,
+    MissingExtra,
+    NoLearnerAvailable,
+    UnknownDecision,
+    UnknownName,
+)
+from equipoise.serve.schemas import Problem
+
+MEDIA_TYPE = "application/problem+json"
+MAX_DETAIL = 500
+
+
+class Refused(EquipoiseError):  # noqa: N818
+    """A request that is answered with a problem, whatever the portfolio says."""
+
+    def __init__(self, status: int, slug: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status, self.slug, self.headers = status, slug, dict(headers or {})
+
+
+class LateReward(EquipoiseError):  # noqa: N818
+    """A reward that arrived after the deadline of its decision."""
+
+
+class Kind(NamedTuple):
+    """Status and type of the problem that an error is."""
+
+    status: int
+    slug: str
+
+
+# The first class that fits is used, so narrower ones come first.
+KINDS: tuple[tuple[type[Exception], Kind], ...] = (
+    (LateReward, Kind(409, "late-reward")),
+    (DuplicateReward, Kind(409, "duplicate-reward")),
+    (DuplicateDecision, Kind(409, "duplicate-decision")),
+    (UnknownDecision, Kind(404, "unknown-decision")),
+    (NoLearnerAvailable, Kind(503, "no-learner-available")),
+    (JournalBusy, Kind(503, "overloaded")),
+    (JournalFailed, Kind(503, "read-only")),
+    (MissingExtra, Kind(422, "missing-extra")),
+    (UnknownName, Kind(422, "unknown-name")),
+    (EquipoiseError, Kind(422, "invalid-argument")),
+    (msgspec.ValidationError, Kind(422, "invalid-argument")),
+    (msgspec.DecodeError, Kind(400, "malformed-json")),
+    (UnicodeDecodeError, Kind(400, "malformed-json")),
+    (RecursionError, Kind(400, "malformed-json")),
+)
+
+
+def kind_of(error: BaseException) -> Kind | None:
+    """Status and type for an error; None for one that nobody expected."""
+    if isinstance(error, Refused):
+        return Kind(error.status, error.slug)
+    return next((kind for cls, kind in KINDS if isinstance(error, cls)), None)
+
+
+def problem(kind: Kind, detail: str, request_id: str = "") -> Problem:
+    title = HTTPStatus(kind.status).phrase
+    return Problem(f"urn:equipoise:problem:{kind.slug}", title, kind.status, detail[:MAX_DETAIL], request_id)
+
+
+def problem_of(error: BaseException, request_id: str = "") -> Problem:
+    """The problem document of an error; an unexpected one says nothing about the inside."""
+    kind = kind_of(error)
+    if kind is None:
+        return problem(Kind(500, "internal-error"), "the error is in the log under the id of the request", request_id)
+    if isinstance(error, RecursionError):
+        return problem(kind, "JSON is nested too deeply", request_id)
+    return problem(kind, printable(str(error)), request_id)
+
+
+def printable(text: str) -> str:
+    """A text on one line without control characters, which might change what a terminal shows."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def headers_of(error: BaseException) -> dict[str, str]:
+    if isinstance(error, Refused):
+        return error.headers
+    return {"Retry-After": "1" if isinstance(error, JournalBusy) else "5"} if problem_of(error).status == 503 else {}

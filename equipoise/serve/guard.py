@@ -1,0 +1,165 @@
+"""The outermost layer: checks that every request passes, headers that every answer has, counting and logging.
+
+- Without tokens, only clients on this machine are served, and nothing that came through a proxy: behind one, everybody
+  would look like this machine.
+- `Host` must be a known name, so that a page of another site cannot reach the service by a name of its own (DNS
+  rebinding), and `Origin`, if a browser sends it, must be the service itself.
+- Every request has an id: the caller's `X-Request-Id` if it is short and plain, else a new one. Log lines have it, and
+  the ids of a W3C trace context.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import logging
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import count
+from secrets import token_hex
+from time import perf_counter
+from typing import Any
+
+import msgspec
+
+from equipoise.serve.failures import MEDIA_TYPE, Refused, problem_of
+from equipoise.serve.service import Service
+
+logger = logging.getLogger("equipoise.serve")
+
+REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
+SECURITY_HEADERS = [
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+]
+CHECKED = frozenset({b"host", b"origin", b"x-request-id", b"traceparent", b"forwarded", b"x-forwarded-for"})
+PROCESS, NUMBERS = token_hex(6).encode(), count(1)  # ids of requests: unique, and cheap as no system call is made
+QUIET = frozenset({"decide", "rewards", "evaluate", "health", "ready"})  # logged at DEBUG if all went well
+
+
+class Guard:
+    """An ASGI application around another one."""
+
+    def __init__(self, app: Any, service: Service) -> None:
+        self._app, self.service = app, service
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        since, status = perf_counter(), 500
+        headers = {name: value for name, value in scope["headers"] if name in CHECKED}
+        given = headers.get(b"x-request-id", b"")
+        request_id = given if given and REQUEST_ID.fullmatch(given) else b"%s-%x" % (PROCESS, next(NUMBERS))
+        scope["request_id"] = request_id.decode()
+
+        async def send_with_headers(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *SECURITY_HEADERS, (b"x-request-id", request_id)]
+            await send(message)
+
+        try:
+            try:
+                self._check(scope, headers)
+            except Refused as refusal:
+                await _send_problem(refusal, scope["request_id"], send_with_headers)
+            else:
+                await self._app(scope, receive, send_with_headers)
+        finally:
+            seconds = perf_counter() - since
+            operation = scope.get("operation", "none")
+            self.service.metrics.count(operation, status, seconds)
+            level = logging.INFO if status >= 400 or operation not in QUIET else logging.DEBUG
+            if logger.isEnabledFor(level):
+                logger.log(level, "request", extra={"facts": _facts(scope, headers, status, seconds)})
+
+    def _check(self, scope: Any, headers: dict[bytes, bytes]) -> None:
+        service = self.service
+        if not len(service.tokens):
+            client = scope.get("client")
+            if client is not None and not _is_loopback(client[0]):
+                raise Refused(403, "loopback-only", "without tokens only clients on the same machine are served")
+            if b"forwarded" in headers or b"x-forwarded-for" in headers:
+                raise Refused(403, "loopback-only", "without tokens nothing is served through a proxy")
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        hosts = service.settings.hosts
+        if "*" not in hosts and host_name(host) not in hosts:
+            raise Refused(421, "unknown-host", "Host is not a name of this service")
+        origin = headers.get(b"origin")
+        if origin is not None and origin.decode("latin-1").lower().partition("://")[2] != host:
+            raise Refused(403, "foreign-origin", "Origin is another site")
+
+
+@lru_cache(64)
+def host_name(host: str) -> str:
+    """A host without its port.
+
+    >>> [host_name(host) for host in ("localhost:8000", "127.0.0.1", "[::1]:80", "::1")]
+    ['localhost', '127.0.0.1', '::1', '::1']
+    """
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0] if host.count(":") == 1 else host
+
+
+@lru_cache(1024)
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+async def _send_problem(refusal: Refused, request_id: str, send: Any) -> None:
+    body = msgspec.json.encode(problem_of(refusal, request_id))
+    headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _facts(scope: Any, headers: dict[bytes, bytes], status: int, seconds: float) -> dict[str, Any]:
+    """What a log line says; never the query, tokens or bodies."""
+    facts = {
+        "request_id": scope["request_id"],
+        "method": scope["method"],
+        "operation": scope.get("operation", "none"),
+        "status": status,
+        "milliseconds": round(seconds * 1e3, 3),
+    }
+    for key in ("portfolio", "token"):
+        if key in scope:
+            facts[key] = scope[key]
+    trace = TRACE.fullmatch(headers.get(b"traceparent", b""))
+    if trace is not None:
+        facts["trace_id"], facts["parent_id"] = trace[1].decode(), trace[2].decode()
+    return facts
+
+
+class JsonFormatter(logging.Formatter):
+    """Log records as JSON, one line each."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        row: dict[str, Any] = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "facts", {}),
+        }
+        if record.exc_info:
+            row["error"] = self.formatException(record.exc_info)
+        return json.dumps(row, ensure_ascii=True, default=str)
+
+
+def hosts_for(host: str, extra: Iterable[str], loopback: Iterable[str]) -> tuple[str, ...]:
+    """The names under which a service that listens on `host` may be addressed."""
+    own = () if host in ("0.0.0.0", "::", "") else (host.lower(),)
+    return tuple(dict.fromkeys((*loopback, *own, *(name.lower() for name in extra))))

@@ -1,0 +1,218 @@
+"""What each route does. A handler gets a `Call`, whose token and body were checked, and returns an answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
+from equipoise.portfolio import Decision
+from equipoise.serve import metrics, schemas
+from equipoise.serve.encoding import known, plain
+from equipoise.serve.failures import Refused, kind_of, problem_of
+from equipoise.serve.hosted import Hosted
+from equipoise.serve.service import Served, Service
+from equipoise.serve.tokens import Token
+from equipoise.types import Context
+
+NDJSON = "application/x-ndjson"
+encode = msgspec.json.Encoder().encode
+decode_reward = msgspec.json.Decoder(schemas.Reward).decode
+
+
+@dataclass(slots=True)
+class Call:
+    """A request that may be answered."""
+
+    service: Service
+    request: Request
+    token: Token
+    portfolio: Served | None
+    body: Any = None
+    lines: list[bytes] | None = None  # of a batch
+
+    @property
+    def served(self) -> Served:
+        assert self.portfolio is not None
+        return self.portfolio
+
+
+def answer(value: Any, status: int = 200) -> Response:
+    return Response(encode(value), status, media_type="application/json")
+
+
+def to_answer(decision: Decision) -> schemas.Decided:
+    action = decision.action
+    return schemas.Decided(
+        decision.id,
+        action if type(action) is int else plain(action),
+        decision.action_id,
+        decision.learner_name,
+        known(decision.learner_probability),
+        known(decision.action_probability),
+        known(decision.propensity),
+    )
+
+
+async def make_decision(served: Served, context: Context, id_: str | None) -> Decision:
+    return await served.engine.run(lambda hosted: hosted.decide(context, id_))
+
+
+async def decide(call: Call) -> Response:
+    body, served = call.body, call.served
+    context = served.reader.read(body.context, body.offers)
+    return answer(to_answer(await make_decision(served, context, body.id)))
+
+
+async def reward(call: Call) -> Response:
+    if call.lines is not None:
+        return await _reward_batch(call, call.lines)
+    body = call.body
+    await call.served.engine.run(lambda hosted: hosted.reward(body.id, body.reward, body.key))
+    return answer(schemas.Rewarded(body.id))
+
+
+async def _reward_batch(call: Call, lines: list[bytes]) -> Response:
+    """Every line is a reward of its own; one that is wrong does not disturb the others."""
+    parsed = [_parse(line, call.service.settings.max_body_bytes) for line in lines]
+
+    def learn_all(hosted: Hosted) -> list[schemas.Line]:
+        return [_learn_line(hosted, number, entry) for number, entry in enumerate(parsed, start=1)]
+
+    results = await call.served.engine.run(learn_all)
+    return Response(b"".join(encode(result) + b"\n" for result in results), media_type=NDJSON)
+
+
+def _parse(line: bytes, max_bytes: int) -> schemas.Reward | Exception:
+    if len(line) > max_bytes:
+        return Refused(413, "too-large", f"a line has {len(line)} bytes, but must have at most {max_bytes}")
+    try:
+        return decode_reward(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return error
+
+
+def _learn_line(hosted: Hosted, number: int, entry: schemas.Reward | Exception) -> schemas.Line:
+    try:
+        if isinstance(entry, Exception):
+            raise entry
+        hosted.reward(entry.id, entry.reward, entry.key)
+        return schemas.Line(number, 200, id=entry.id)
+    except Exception as error:
+        if kind_of(error) is None:
+            raise
+        document = problem_of(error)
+        id_ = entry.id if isinstance(entry, schemas.Reward) else msgspec.UNSET
+        return schemas.Line(number, document.status, id=id_, problem=document)
+
+
+async def withdraw(call: Call) -> Response:
+    id_ = call.body.id
+    await call.served.engine.run(lambda hosted: hosted.withdraw(id_))
+    return answer(schemas.Withdrawn(id_))
+
+
+async def list_portfolios(call: Call) -> Response:
+    return answer(schemas.PortfolioList(sorted(filter(call.token.covers, call.service.portfolios))))
+
+
+async def show_portfolio(call: Call) -> Response:
+    status = plain(await call.served.engine.run(Hosted.status))
+    return answer(schemas.PortfolioStatus(call.served.name, **status))
+
+
+async def list_eliminations(call: Call) -> Response:
+    records = await call.served.engine.run(Hosted.eliminations)
+    return answer(schemas.EliminationList(plain(records)))
+
+
+async def stream_events(call: Call) -> Response:
+    if call.service.stopping:
+        raise Refused(503, "stopped", "the service is stopping", {"Retry-After": "5"})
+    return StreamingResponse(call.served.subscribers.stream(), media_type="text/event-stream")
+
+
+async def add_learner(call: Call) -> Response:
+    body, name, served = call.body, call.request.path_params["learner"], call.served
+    reserved = {"use", "bound", "name"} & body.settings.keys()
+    if reserved:
+        raise InvalidArgument(f"settings has {min(reserved)!r}, which must stand outside of settings")
+    table = {"use": body.use, **body.settings, "name": name, **({} if body.bound is None else {"bound": body.bound})}
+    learner, bound = served.config.learner(table)
+
+    def add(hosted: Hosted) -> str:
+        if name in hosted.portfolio.learner_names:
+            raise Refused(409, "duplicate-learner", f"learner {name!r} exists, or did and was removed")
+        return hosted.portfolio.add_learner(learner, bound=bound)
+
+    return answer(schemas.LearnerStatus(await served.engine.run(add), "active"), 201)
+
+
+async def change_learner(call: Call) -> Response:
+    name, state = call.request.path_params["learner"], call.body.state
+
+    def change(hosted: Hosted) -> None:
+        _of_learner(hosted.portfolio.suspend if state == "suspended" else hosted.portfolio.resume, name)
+
+    await call.served.engine.run(change)
+    return answer(schemas.LearnerStatus(name, state))
+
+
+async def remove_learner(call: Call) -> Response:
+    name = call.request.path_params["learner"]
+    await call.served.engine.run(lambda hosted: _of_learner(hosted.portfolio.remove_learner, name))
+    return answer(schemas.LearnerStatus(name, "removed"))
+
+
+def _of_learner(change: Any, name: str) -> None:
+    try:
+        change(name)
+    except UnknownName as error:
+        raise Refused(404, "unknown-learner", str(error)) from error
+
+
+async def evaluate(call: Call) -> Response:
+    """OFREP: a flag is a portfolio, its value the chosen action."""
+    served, attributes = call.served, call.body.context or {}
+    try:
+        context = served.reader.read_attributes(attributes)
+    except EquipoiseError as error:
+        raise Refused(400, "INVALID_CONTEXT", str(error)) from error
+    decision = await make_decision(served, context, None)
+    value = plain(decision.action) if decision.action_id is None else decision.action_id
+    metadata = {"decision": decision.id, "learner": decision.learner_name or ""}
+    return answer(schemas.Evaluation(served.name, value, str(value), "SPLIT", metadata))
+
+
+async def expose_metrics(call: Call) -> Response:
+    service, names = call.service, sorted(filter(call.token.covers, call.service.portfolios))
+    statuses, depths = {}, {}
+    for name in names:
+        engine = service.portfolios[name].engine
+        depths[name] = engine.depth
+        if engine.failure is None:
+            statuses[name] = plain(await engine.run(Hosted.status))
+    return Response(service.metrics.expose(statuses, depths), media_type=metrics.MEDIA_TYPE)
+
+
+async def health(call: Call) -> Response:
+    return answer(schemas.Health("ok"))
+
+
+async def ready(call: Call) -> Response:
+    if call.service.ready:
+        return answer(schemas.Health("ok"))
+    return answer(schemas.Health("stopping" if call.service.stopping else "failed"), 503)
+
+
+async def status_page(call: Call) -> Response:
+    page = (
+        "<!doctype html><html lang='en'><meta charset='utf-8'><title>equipoise</title>"
+        "<h1>equipoise</h1><p>The service is running.</p>"
+        "<p>The interface is described in <a href='/openapi.json'>openapi.json</a>.</p></html>"
+    )
+    return Response(page, media_type="text/html; charset=utf-8")

@@ -1,0 +1,131 @@
+"""A portfolio with what the service remembers beside it, used by one operation at a time.
+
+A portfolio refuses a second reward for a decision, and forgets closed decisions of callers after a while. Over a
+network the second request may be the first one repeated, however late: the same request then gets the same answer, and
+another one under the same id is an error. What happened lately is remembered here; the rest is looked up in the
+journal, if there is one.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+from equipoise.certificates.records import elimination_record
+from equipoise.errors import DuplicateDecision, DuplicateReward, UnknownDecision
+from equipoise.portfolio import Decision, Event, Portfolio
+from equipoise.portfolio.ids import context_digest
+from equipoise.serve.failures import LateReward
+from equipoise.types import Config, Context
+
+REMEMBERED = 100_000  # rewards and withdrawals
+Find = Callable[[str], Sequence[Event]]  # the durable events of a decision
+
+
+class Hosted:
+    """A portfolio in the service.
+
+    Parameters
+    ----------
+    portfolio
+        The portfolio.
+    find
+        Looks up the durable events of a decision. Default: there are none.
+    """
+
+    def __init__(self, portfolio: Portfolio, find: Find = lambda id_: ()) -> None:
+        self.portfolio, self._find = portfolio, find
+        self.time = 0.0  # of the operation, in seconds
+        self._late = False  # whether the last reward came after its deadline
+        self._settled: OrderedDict[tuple[str, str | None], float | None] = OrderedDict()  # None: withdrawn
+        portfolio.on_event(self._on_event)
+
+    def _on_event(self, event: Event) -> None:
+        if event.kind == "rewarded":
+            self._remember(event)
+        elif event.kind == "ignored":
+            self._late = True
+        elif event.kind == "withdrawn":
+            self._remember(event)
+
+    def _remember(self, event: Event) -> None:
+        self._settled[event.data["id"], event.data.get("part")] = event.data.get("reward")
+        if len(self._settled) > REMEMBERED:
+            self._settled.popitem(last=False)
+
+    def decide(self, context: Context, id_: str | None) -> Decision:
+        """Decide a round, once if it has a caller's id."""
+        if id_ is not None:
+            for event in self._find(id_):
+                if event.kind == "decided":
+                    return _repeated(event, context)
+        return self.portfolio.decide(context, id=id_, at=self.time)
+
+    def reward(self, id_: str, reward: float, key: str | None) -> None:
+        """Learn a reward, once."""
+        if (id_, key) in self._settled:
+            _check_same(id_, self._settled[id_, key], reward)
+            return
+        self._late = False
+        try:
+            self.portfolio.learn(id_, reward, key=key, at=self.time)
+        except UnknownDecision:
+            earlier = [event for event in self._find(id_) if event.kind in ("rewarded", "withdrawn", "expired")]
+            matching = [event for event in earlier if event.data.get("part") == key]
+            if not matching:
+                raise
+            if matching[0].kind == "expired":
+                raise LateReward(LATE.format(id_)) from None
+            _check_same(id_, matching[0].data.get("reward"), reward)
+            return
+        if self._late:
+            raise LateReward(LATE.format(id_))
+
+    def withdraw(self, id_: str) -> None:
+        """Withdraw a decision, once."""
+        try:
+            self.portfolio.withdraw(id_)
+        except UnknownDecision:
+            if (id_, None) in self._settled:
+                withdrawn = self._settled[id_, None] is None
+            else:
+                withdrawn = any(event.kind == "withdrawn" for event in self._find(id_))
+            if not withdrawn:
+                raise
+
+    def expire(self, limit: int) -> int:
+        """Give overdue decisions their default reward."""
+        return self.portfolio.expire(limit, at=self.time)
+
+    def status(self) -> Config:
+        portfolio = self.portfolio
+        return {**portfolio.to_json(), "health": portfolio.health(), "description": portfolio.describe()}
+
+    def eliminations(self) -> list[Config]:
+        """The proofs of all eliminations so far; none if the selector keeps none."""
+        portfolio, selector = self.portfolio, self.portfolio.selector
+        label, names = type(selector).__name__, portfolio.learner_names
+        return [
+            elimination_record(each, selector_label=label, seed=portfolio.seed, selector=selector, learner_names=names)
+            for each in getattr(selector, "eliminations", ())
+        ]
+
+
+LATE = "decision {} was past its deadline when the reward arrived, so it was not learned"
+
+
+def _check_same(id_: str, earlier: float | None, reward: float) -> None:
+    if earlier is None:
+        raise DuplicateReward(f"decision {id_} was withdrawn")
+    if earlier != reward:
+        raise DuplicateReward(f"decision {id_} has the reward {earlier!r}, but another one was given")
+
+
+def _repeated(event: Event, context: Context) -> Decision:
+    """The decision of a durable event, if its context was this one."""
+    data = event.data
+    if data["digest"] != context_digest(context):
+        raise DuplicateDecision(f"id {data['id']!r} was used for a decision with another context, but must be unique")
+    of_learner, of_action, propensity = data["probabilities"]
+    who = data["learner"], data["name"]
+    return Decision(data["id"], data["action"], *who, of_learner, of_action, propensity, data["action_id"])

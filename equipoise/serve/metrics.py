@@ -1,0 +1,118 @@
+"""Measurements of the service in the form of Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import isfinite
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from equipoise.types import Config
+
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+MEDIA_TYPE = CONTENT_TYPE_LATEST
+
+# Names and meaning of what is read from `Portfolio.health()`.
+COUNTS = {
+    "rounds": ("decisions", "Rounds that were decided"),
+    "unplayed": ("unplayed", "Rounds that no learner played"),
+    "withdrawn": ("withdrawn", "Rounds that did not happen"),
+    "expired": ("expired", "Decisions that reached their deadline"),
+    "ignored": ("late_rewards", "Rewards that arrived after the deadline"),
+}
+LEVELS = {
+    "open": ("open_decisions", "Decisions that wait for their reward"),
+    "overdue": ("overdue_decisions", "Decisions past their deadline that are not closed yet"),
+    "failed_lessons": ("failed_lessons", "Lessons that learners failed to learn"),
+}
+CERTIFIED = {
+    "regret_upper": ("regret_upper", "Certified upper bound on the total regret"),
+    "regret_lower": ("regret_lower", "Certified lower bound on the total regret"),
+    "resolved_rounds": ("resolved_rounds", "Rounds that count as evidence"),
+}
+
+
+class Metrics:
+    """Counts and times of requests."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "equipoise_requests", "Requests by operation and status", ["operation", "status"], registry=self.registry
+        )
+        self._seconds = Histogram(
+            "equipoise_request_seconds",
+            "Time from request to answer",
+            ["operation"],
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+
+    def count(self, operation: str, status: int, seconds: float) -> None:
+        """Count an answered request."""
+        children = self._children.get((operation, status))
+        if children is None:
+            children = self._requests.labels(operation, str(status)), self._seconds.labels(operation)
+            self._children[operation, status] = children
+        children[0].inc()
+        children[1].observe(seconds)
+
+    def expose(self, statuses: Mapping[str, Config], depths: Mapping[str, int]) -> bytes:
+        """Everything as text; `statuses` and `depths` are those of the portfolios."""
+        registry = CollectorRegistry()
+        registry.register(_Portfolios(statuses, depths))
+        return bytes(generate_latest(self.registry) + generate_latest(registry))
+
+
+class _Portfolios(Collector):
+    """What the portfolios say about themselves at the time of the request."""
+
+    def __init__(self, statuses: Mapping[str, Config], depths: Mapping[str, int]) -> None:
+        self._statuses, self._depths = statuses, depths
+
+    def collect(self) -> Iterable[Metric]:
+        depth = GaugeMetricFamily("equipoise_queue_depth", "Requests that wait for the writer", labels=["portfolio"])
+        for name, waiting in self._depths.items():
+            depth.add_metric([name], waiting)
+        yield depth
+        for key, (suffix, text) in COUNTS.items():
+            counts = CounterMetricFamily(f"equipoise_{suffix}", text, labels=["portfolio"])
+            for name, status in self._statuses.items():
+                counts.add_metric([name], status["health"][key])
+            yield counts
+        for part, table in (("health", LEVELS), ("certificate", CERTIFIED)):
+            for key, (suffix, text) in table.items():
+                values = {name: status[part][key] for name, status in self._statuses.items()}
+                yield _levels(f"equipoise_{suffix}", text, values)
+        blocked = {name: len(status["health"]["blocking"]) for name, status in self._statuses.items()}
+        yield _levels("equipoise_blocking_decisions", "Decisions that hold up the rewards of others", blocked)
+        yield from self._learners()
+
+    def _learners(self) -> Iterable[Metric]:
+        labels = ["portfolio", "learner"]
+        plays = CounterMetricFamily("equipoise_plays", "Rounds that a learner played", labels=labels)
+        means = GaugeMetricFamily("equipoise_mean_reward", "Mean reward of a learner's plays", labels=labels)
+        active = GaugeMetricFamily("equipoise_active", "Whether a learner may be chosen", labels=labels)
+        suspended = GaugeMetricFamily("equipoise_suspended", "Whether a learner is suspended or paused", labels=labels)
+        for name, status in self._statuses.items():
+            states = {row["name"]: row["state"] for row in status["health"]["learners"]}
+            for row in status["standing"]:
+                pair = [name, row["name"]]
+                plays.add_metric(pair, row["plays"])
+                active.add_metric(pair, float(row["active"]))
+                suspended.add_metric(pair, float(states.get(row["name"]) in ("suspended", "paused after failures")))
+                if row["mean_reward"] is not None:
+                    means.add_metric(pair, row["mean_reward"])
+        yield from (plays, means, active, suspended)
+
+
+def _levels(name: str, text: str, values: Mapping[str, float | None]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=["portfolio"])
+    for portfolio, value in values.items():
+        if value is not None and isfinite(value):
+            family.add_metric([portfolio], value)
+    return family

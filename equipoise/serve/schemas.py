@@ -1,0 +1,174 @@
+"""What goes over the wire, as types: they validate requests, encode answers and describe both in OpenAPI.
+
+Limits stand here, once: of numbers (squares of larger ones overflow), of texts and of lists.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from equipoise.portfolio.ids import MAX_LENGTH
+from equipoise.settings.checks import LARGEST
+
+MAX_OFFERS = 1_000
+MAX_FEATURES = 10_000
+MAX_NAMES = 1_000  # of an object: as many as fit into a body with names of some length
+NAME_PATTERN = "^[a-z0-9_-]{1,64}$"
+LEARNER_PATTERN = "^[^/\\x00-\\x1f\\x7f]{1,200}$"
+
+Name = Annotated[str, Meta(pattern=NAME_PATTERN)]
+Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+Id = Annotated[str, Meta(min_length=1, max_length=MAX_LENGTH, pattern="^[ -~]+$")]
+Label = Annotated[str, Meta(min_length=1, max_length=200)]
+Vector = Annotated[list[Number], Meta(max_length=MAX_FEATURES)]
+Named = Annotated[dict[str, Number | bool], Meta(max_length=MAX_NAMES)]
+Entries = Annotated[list[Number | Vector], Meta(max_length=MAX_FEATURES)]  # of a vector, or rows of a matrix
+
+
+class Offer(Struct, forbid_unknown_fields=True):
+    """An action that may be chosen: its id, and its features in order or by name."""
+
+    id: Label | None = None
+    features: Vector | Named | None = None
+
+
+class DecideRequest(Struct, forbid_unknown_fields=True):
+    """A round to decide. A request that is repeated with the same id gets the same answer."""
+
+    context: Named | Entries | None = None
+    offers: Annotated[list[Offer], Meta(min_length=1, max_length=MAX_OFFERS)] | None = None
+    id: Id | None = None
+
+
+class Decided(Struct):
+    """A decision. A probability that is unknown is null; the learner is null where no learner plays."""
+
+    id: str
+    action: Any
+    action_id: str | None
+    learner: str | None
+    learner_probability: float | None
+    action_probability: float | None
+    propensity: float | None
+
+
+class Reward(Struct, forbid_unknown_fields=True):
+    """The reward of a decision; `key` tells several rewards of one decision apart."""
+
+    id: Id
+    reward: Number
+    key: Id | None = None
+
+
+class Rewarded(Struct):
+    """A reward that was learned, by this request or by the same one before."""
+
+    id: str
+    status: Literal["learned"] = "learned"
+
+
+class WithdrawRequest(Struct, forbid_unknown_fields=True):
+    """A decision whose round did not happen."""
+
+    id: Id
+
+
+class Withdrawn(Struct):
+    """A decision that was withdrawn, by this request or by the same one before."""
+
+    id: str
+    status: Literal["withdrawn"] = "withdrawn"
+
+
+class Problem(Struct, omit_defaults=True):
+    """What went wrong, in the form of RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str = ""
+    request_id: str = ""
+
+
+class Line(Struct, omit_defaults=True):
+    """The result of one line of a batch: its number from 1, the status as of a single request, and a problem if any."""
+
+    line: int
+    status: int
+    id: str | UnsetType = UNSET
+    problem: Problem | UnsetType = UNSET
+
+
+class PortfolioStatus(Struct):
+    """Standing, certificate and health of a portfolio."""
+
+    name: str
+    standing: list[dict[str, Any]]
+    certificate: dict[str, Any]
+    health: dict[str, Any]
+    description: str
+
+
+class PortfolioList(Struct):
+    """The portfolios that the token may use."""
+
+    portfolios: list[str]
+
+
+class EliminationList(Struct):
+    """The proof of every elimination, as `equipoise verify` reads it."""
+
+    eliminations: list[dict[str, Any]]
+
+
+class LearnerTable(Struct, forbid_unknown_fields=True):
+    """A learner as in `portfolio.toml`: a registered class and its settings."""
+
+    use: Label
+    settings: dict[str, Any] = {}
+    bound: dict[str, Any] | None = None
+
+
+class LearnerChange(Struct, forbid_unknown_fields=True):
+    """Whether a learner may play."""
+
+    state: Literal["active", "suspended"]
+
+
+class LearnerStatus(Struct):
+    """A learner and its state."""
+
+    name: str
+    state: Literal["active", "suspended", "removed"]
+
+
+class Health(Struct):
+    """Whether the process works."""
+
+    status: Literal["ok", "stopping", "failed"]
+
+
+class EvaluationRequest(Struct):
+    """A flag evaluation of OFREP; `targetingKey` is one of the attributes."""
+
+    context: Annotated[dict[str, Any], Meta(max_length=MAX_NAMES)] | None = None
+
+
+class Evaluation(Struct):
+    """An evaluated flag; the id under which its reward is learned is `metadata.decision`."""
+
+    key: str
+    value: Any
+    variant: str
+    reason: Literal["SPLIT"]
+    metadata: dict[str, Any]
+
+
+class EvaluationFailure(Struct):
+    """A flag that could not be evaluated."""
+
+    key: str
+    errorCode: str  # noqa: N815 - as OFREP spells it
+    errorDetails: str  # noqa: N815

@@ -1,0 +1,165 @@
+"""The process: files, journals, signals and the HTTP server."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from equipoise.config import PortfolioConfig, read
+from equipoise.errors import EquipoiseError, InvalidArgument
+from equipoise.serve.app import application
+from equipoise.serve.guard import JsonFormatter, hosts_for
+from equipoise.serve.reloading import apply_file
+from equipoise.serve.service import LOOPBACK_HOSTS, Opener, Service, Settings
+from equipoise.serve.tokens import Tokens, read_tokens
+
+logger = logging.getLogger("equipoise.serve")
+DRAIN_SECONDS = 30
+
+
+def config_files(path: Path) -> list[Path]:
+    """A file, or those of a folder."""
+    files = sorted(path.glob("*.toml")) if path.is_dir() else [path]
+    if not files:
+        raise InvalidArgument(f"{str(path)!r} has no file *.toml, but must have at least one")
+    return files
+
+
+def check_address(host: str, tokens: Tokens) -> None:
+    """Raise an error if the service would be open to others without tokens."""
+    try:
+        is_loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = host == "localhost"
+    if not is_loopback and not len(tokens):
+        raise InvalidArgument(
+            f"--host is {host!r}, but without tokens only this machine is served: add one with `equipoise token add`"
+        )
+
+
+class Server(uvicorn.Server):
+    """A server that becomes unready and ends streams before it waits for requests."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        asyncio.get_running_loop().call_soon_threadsafe(self._service.stop)
+        super().handle_exit(sig, frame)
+
+
+def serve(
+    path: Path,
+    open_portfolio: Opener,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    token_file: Path,
+    extra_hosts: Sequence[str] = (),
+    debug: bool = False,
+) -> None:
+    """Serve until a signal ends it; then answer what came in, and close the journals.
+
+    Parameters
+    ----------
+    path
+        A file `portfolio.toml`, or a folder of such files.
+    open_portfolio
+        How portfolios are opened.
+    host, port
+        Where to listen.
+    token_file
+        The file of tokens; it need not exist.
+    extra_hosts
+        More names under which the service is addressed, such as that of a reverse proxy.
+    debug
+        Whether to log every request.
+    """
+    tokens = read_tokens(token_file)
+    check_address(host, tokens)
+    configs = [read(file) for file in config_files(path)]
+    _log_as_json(debug)
+    settings = Settings(hosts=hosts_for(host, extra_hosts, LOOPBACK_HOSTS))
+    service = Service(tokens, settings, open_portfolio)
+    signal.signal(signal.SIGTERM, lambda *_: None)  # raised again after the server has ended, which is success
+    try:
+        for config in configs:
+            service.add(config)
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_serve(service, path, host, port, token_file))
+    finally:
+        service.close()
+
+
+async def _serve(service: Service, path: Path, host: str, port: int, token_file: Path) -> None:
+    config = uvicorn.Config(
+        application(service),
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,  # who a client is must not be a matter of what it says
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+        h11_max_incomplete_event_size=1 << 16,
+    )
+    server = Server(config, service)
+    loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+
+    def reload() -> None:
+        task = loop.create_task(reload_files(service, path, token_file))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, reload)
+    facts = {"portfolios": len(service.portfolios), "tokens": len(service.tokens), "address": f"{host}:{port}"}
+    logger.info("serving" if len(service.tokens) else "serving this machine only: no tokens", extra={"facts": facts})
+    await server.serve()
+
+
+async def reload_files(service: Service, path: Path, token_file: Path) -> None:
+    """Read all files again; what cannot be taken in is logged and changes nothing."""
+    try:
+        tokens = read_tokens(token_file)
+        if len(service.tokens) and not len(tokens):
+            raise InvalidArgument("the file of tokens is empty, but was not when the service started")
+        service.tokens = tokens
+        files = config_files(path)
+    except EquipoiseError as error:
+        logger.error("tokens or files could not be read again: %s", error)
+        return
+    for file in files:
+        try:
+            config: PortfolioConfig = read(file)
+            if await apply_file(service, config):
+                logger.info("%s was taken in", file)
+        except EquipoiseError as error:
+            logger.error("%s was not taken in: %s", file, error)
+
+
+def _loop_factory() -> Any:
+    try:
+        import uvloop
+    except ModuleNotFoundError:  # not on every system
+        return None
+    return uvloop.new_event_loop
+
+
+def _log_as_json(debug: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO)
+    logging.getLogger("equipoise.serve").setLevel(logging.DEBUG if debug else logging.INFO)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)

@@ -1,0 +1,131 @@
+"""The portfolios of a process, who may use them, and what is measured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from equipoise.config import PortfolioConfig
+from equipoise.errors import InvalidArgument
+from equipoise.serve.contexts import ContextReader
+from equipoise.serve.engine import Engine, MemoryEngine
+from equipoise.serve.failures import Refused
+from equipoise.serve.metrics import Metrics
+from equipoise.serve.schemas import NAME_PATTERN
+from equipoise.serve.streams import Subscribers
+from equipoise.serve.tokens import ALL, SCOPES, Token, Tokens
+
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
+NAME = re.compile(NAME_PATTERN)
+ANYONE = Token("anyone", "", SCOPES, (ALL,))  # on this machine, where there are no tokens
+BEARER = {"WWW-Authenticate": 'Bearer realm="equipoise"'}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Limits of a service.
+
+    Parameters
+    ----------
+    hosts
+        Names under which it may be addressed, without ports; "*" is any.
+    max_body_bytes
+        Largest body of a request, and longest line of a batch.
+    max_batch_bytes
+        Largest body of a batch.
+    max_lines
+        Most lines of a batch.
+    """
+
+    hosts: tuple[str, ...] = LOOPBACK_HOSTS
+    max_body_bytes: int = 1 << 16
+    max_batch_bytes: int = 1 << 20
+    max_lines: int = 1_000
+
+
+Opener = Callable[[PortfolioConfig], Engine]
+
+
+def open_in_memory(config: PortfolioConfig) -> Engine:
+    """A portfolio that is forgotten when the process ends."""
+    return MemoryEngine(config.portfolio())
+
+
+@dataclass
+class Served:
+    """A portfolio in the service."""
+
+    name: str
+    config: PortfolioConfig
+    reader: ContextReader
+    engine: Engine
+    subscribers: Subscribers
+
+
+@dataclass
+class Service:
+    """Everything that handlers of requests need.
+
+    Parameters
+    ----------
+    tokens
+        Who may do what; without any, requests of this machine may do everything, and others nothing.
+    settings
+        Limits.
+    open
+        How portfolios are opened.
+    """
+
+    tokens: Tokens
+    settings: Settings
+    open: Opener
+    metrics: Metrics = field(default_factory=Metrics)
+    portfolios: dict[str, Served] = field(default_factory=dict)
+    stopping: bool = False
+
+    def add(self, config: PortfolioConfig) -> None:
+        """Open a portfolio and serve it."""
+        if not NAME.fullmatch(config.name):
+            raise InvalidArgument(f"name is {config.name!r:.80}, but must be 1 to 64 of a-z, 0-9, _ and - to be served")
+        if config.name in self.portfolios:
+            raise InvalidArgument(f"name is {config.name!r}, but must differ from those of the other portfolios")
+        engine = self.open(config)
+        self.portfolios[config.name] = Served(config.name, config, ContextReader(config), engine, Subscribers(engine))
+
+    def stop(self) -> None:
+        """Be unready, and end streams; requests are still answered."""
+        self.stopping = True
+        for served in self.portfolios.values():
+            served.subscribers.close()
+
+    def close(self) -> None:
+        """Finish what waits and close the journals."""
+        self.stop()
+        for served in self.portfolios.values():
+            served.engine.close()
+
+    @property
+    def ready(self) -> bool:
+        return not self.stopping and all(served.engine.failure is None for served in self.portfolios.values())
+
+    def authenticate(self, authorization: str | None) -> Token:
+        """The token of a request."""
+        if not len(self.tokens):
+            return ANYONE
+        kind, _, secret = (authorization or "").partition(" ")
+        token = self.tokens.find(secret.strip()) if kind.lower() == "bearer" else None
+        if token is None:
+            raise Refused(401, "unauthenticated", "the request needs a valid token: Authorization: Bearer ...", BEARER)
+        return token
+
+    def authorize(self, token: Token, scope: str, portfolio: str | None) -> None:
+        """Raise an error if the token does not allow this."""
+        if not token.allows(scope, portfolio):
+            raise Refused(403, "forbidden", f"the token does not have the scope {scope!r} for this portfolio")
+
+    def find(self, name: str) -> Served:
+        served = self.portfolios.get(name)
+        if served is None:
+            raise Refused(404, "unknown-portfolio", "there is no portfolio of this name")
+        return served

@@ -1,0 +1,278 @@
+"""State = fold of events: whatever happened before a crash, what was acknowledged is there, exactly once."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import equipoise
+from equipoise import Portfolio
+from equipoise.errors import EquipoiseError, JournalFailed, StoreConflict, UnreadableFile
+from equipoise.journal import SQLiteJournal, digest, rebuild, recover
+from equipoise.journal.maintenance import compare, differences
+from equipoise.learners import UCB, Constant
+from tests.journal.shop import Flaky, image, make, make_flaky, memory_folder, offers, play, reopened
+
+numbers = st.floats(0.0, 1.0, allow_nan=False, width=32)
+operations = st.one_of(
+    st.tuples(st.just("decide"), st.integers(0, 20), numbers),
+    st.tuples(st.just("learn"), st.integers(0, 20), st.floats(-0.5, 1.5, width=32)),
+    st.tuples(st.just("withdraw"), st.integers(0, 20)),
+    st.tuples(st.just("expire"), numbers),
+    st.tuples(st.sampled_from(["suspend", "resume", "remove"]), st.sampled_from(["UCB", "flaky", "late", "nobody"])),
+    st.tuples(st.just("rename"), st.sampled_from(["UCB", "late"]), st.sampled_from(["late", "other"])),
+    st.tuples(st.sampled_from(["add", "add unregistered", "retry", "reconfigure", "snapshot", "crash"])),
+)
+
+
+def perform(portfolio: Any, operation: tuple[Any, ...], clock: float) -> object:
+    """Do something; the result, or the kind of error."""
+    try:
+        match operation:
+            case "decide", number, where:
+                return portfolio.decide(offers(where), id=f"d{number}", at=clock)
+            case "learn", number, reward:
+                return portfolio.learn(f"d{number}", reward, at=clock)
+            case "withdraw", number:
+                return portfolio.withdraw(f"d{number}")
+            case "expire", share:
+                return portfolio.expire(at=clock + 150.0 * share)
+            case "suspend", name:
+                return portfolio.suspend(name)
+            case "resume", name:
+                return portfolio.resume(name)
+            case "remove", name:
+                return portfolio.remove_learner(name)
+            case "rename", name, new:
+                return portfolio.rename_learner(name, new)
+            case ("add",):
+                return portfolio.add_learner(UCB(2, scale=0.5))
+            case ("add unregistered",):
+                return portfolio.add_learner(Flaky())
+            case ("retry",):
+                return portfolio.retry_lessons()
+            case ("reconfigure",):
+                return portfolio.reconfigure(deadline="50s", explore=0.25)
+    except EquipoiseError as error:
+        return type(error)
+    return None
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(operations, min_size=5, max_size=40))
+def test_a_crash_at_any_moment_changes_nothing(steps: list[tuple[Any, ...]]) -> None:
+    """The twin is a plain portfolio that does the same and never crashes."""
+    twin = make_flaky()
+    with TemporaryDirectory(dir=memory_folder()) as folder:
+        path = Path(folder, "shop.db")
+        live = reopened(path, make_flaky)
+        used = [live]
+        for k, step in enumerate([*steps, ("crash",)]):
+            if step == ("crash",):
+                path = image(path, Path(folder, str(k)))
+                live = reopened(path, make_flaky)
+                used.append(live)
+            elif step == ("snapshot",):
+                live.snapshot()
+            else:
+                # By their text, since a propensity may be nan.
+                assert repr(perform(live, step, float(k))) == repr(perform(twin, step, float(k)))
+            assert list(differences(live.state(), twin.state(), "")) == []
+        assert compare(live.journal, make_flaky()).differences == ()
+        for portfolio in used:
+            portfolio.close(snapshot=False)
+
+
+def test_own_ids_do_not_repeat_after_a_crash(tmp_path: Path) -> None:
+    """Two processes may start from one backup."""
+    with reopened(tmp_path / "shop.db", make) as live:
+        first = live.decide(offers(0.5))
+        with (
+            reopened(image(live.journal.path, tmp_path / "crash")) as one,
+            reopened(image(live.journal.path, tmp_path / "copy")) as other,
+        ):
+            assert one.pending == other.pending == (first.id,)
+            assert len({first.id, one.decide(offers(0.5)).id, other.decide(offers(0.5)).id}) == 3
+            one.learn(first, 1.0)
+            with pytest.raises(EquipoiseError, match="already has its reward"):
+                one.learn(first, 1.0)
+
+
+def test_a_snapshot_saves_time_and_nothing_else(tmp_path: Path) -> None:
+    with reopened(tmp_path / "shop.db", make) as live:
+        seen = []
+        for k in range(4):
+            play(live, 20, 20 * k)
+            seen.append(live.snapshot())
+            live.health()
+        play(live, 5, 80)
+        expected = digest(live._portfolio)
+    journal = SQLiteJournal(tmp_path / "shop.db", create=False)
+    assert [snapshot.seq for snapshot in journal.snapshots()] == [journal.last_seq, seen[-1]]
+    recovered = recover(journal)
+    assert (recovered.start, digest(recovered.portfolio)) == (journal.last_seq, expected)
+    rebuilt = rebuild(journal)
+    assert (rebuilt.start, rebuilt.seq, digest(rebuilt.portfolio)) == (1, journal.last_seq, expected)
+
+
+def damage(path: Path, statement: str, *arguments: object) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        assert connection.execute(statement, arguments).rowcount > 0
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> tuple[Path, str]:
+    """A journal with two snapshots and a tail, and the digest of its state."""
+    with reopened(tmp_path / "shop.db", make) as live:
+        play(live, 20)
+        live.snapshot()
+        play(live, 20, 20)
+        live.snapshot()
+        play(live, 10, 40)
+        expected = digest(live._portfolio)
+        live.close(snapshot=False)
+    return tmp_path / "shop.db", expected
+
+
+CUT = "UPDATE snapshot_parts SET data = substr(data, 1, length(data) - 1) WHERE seq = ?"
+FLIPPED = "UPDATE snapshot_parts SET data = data || x'00' WHERE seq = ?"
+
+
+@pytest.mark.parametrize("how", [CUT, FLIPPED, "DELETE FROM snapshot_parts WHERE seq = ?"])
+@pytest.mark.parametrize("n_damaged", [1, 2])
+def test_a_damaged_snapshot_is_skipped(closed: tuple[Path, str], how: str, n_damaged: int) -> None:
+    path, expected = closed
+    snapshots = SQLiteJournal(path).snapshots()
+    for snapshot in snapshots[:n_damaged]:
+        damage(path, how, snapshot.seq)
+    recovered = recover(SQLiteJournal(path))
+    assert recovered.start == (snapshots[1].seq if n_damaged == 1 else 1)
+    assert recovered.damaged == tuple(snapshot.seq for snapshot in snapshots[:n_damaged])
+    assert digest(recovered.portfolio) == expected
+
+
+def test_nothing_good_to_start_from_is_refused(closed: tuple[Path, str]) -> None:
+    path, _ = closed
+    damage(path, "UPDATE snapshot_parts SET data = x'00'")
+    damage(path, "UPDATE events SET data = data || x'00' WHERE seq = 1")
+    with pytest.raises(UnreadableFile, match=r"damaged event 1|no good"):
+        equipoise.open(path, make)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE events SET data = data || x'00' WHERE seq = (SELECT max(seq) - 3 FROM events)",
+        "UPDATE events SET time = time + 1 WHERE seq = (SELECT max(seq) FROM events)",
+        "UPDATE events SET kind = 'expired' WHERE seq = (SELECT max(seq) FROM events)",
+        "UPDATE events SET crc = crc + 1 WHERE seq = (SELECT max(seq) FROM events)",
+        "DELETE FROM events WHERE seq = (SELECT max(seq) - 3 FROM events)",
+        "DELETE FROM events WHERE seq > (SELECT max(seq) - 3 FROM events)",
+    ],
+)
+def test_a_damaged_tail_is_refused(closed: tuple[Path, str], statement: str) -> None:
+    """The last case: a log that ends before what was committed, which the lock file tells."""
+    path, _ = closed
+    damage(path, statement)
+    with pytest.raises(UnreadableFile):
+        reopened(path)
+
+
+def test_200_cut_or_flipped_wals_give_a_committed_prefix_or_a_refusal(tmp_path: Path) -> None:
+    """The WAL holds all events; without the lock file's mark a cut one may lose its end, and never more."""
+    rng = random.Random(7)
+    with reopened(tmp_path / "shop.db", make) as live:
+        prefixes = {digest(live._portfolio): live._seq}
+        for t in range(12):
+            play(live, 1, t)
+            prefixes[digest(live._portfolio)] = live._seq
+        crash = image(live.journal.path, tmp_path / "crash")
+    database, log = crash.read_bytes(), crash.with_name("shop.db-wal").read_bytes()
+    prefixes_found, refused = 0, 0
+    for case in range(200):
+        folder = tmp_path / f"case {case}"
+        folder.mkdir()
+        where = rng.randrange(len(log))
+        hurt = (
+            log[:where] if case % 2 else log[:where] + bytes([log[where] ^ (1 << rng.randrange(8))]) + log[where + 1 :]
+        )
+        (folder / "shop.db").write_bytes(database)
+        (folder / "shop.db-wal").write_bytes(hurt)
+        journal = SQLiteJournal(folder / "shop.db", create=False)
+        try:
+            recovered = recover(journal)
+        except UnreadableFile:
+            refused += 1
+            continue
+        assert prefixes.get(digest(recovered.portfolio), recovered.seq) == recovered.seq
+        prefixes_found += 1
+    assert prefixes_found > 50
+    assert prefixes_found + refused == 200
+
+
+def test_a_log_that_lost_its_end_is_refused_where_the_lock_file_is_there(tmp_path: Path) -> None:
+    with reopened(tmp_path / "shop.db", make) as live:
+        play(live, 5)
+        crash = image(live.journal.path, tmp_path / "crash")
+    log = crash.with_name("shop.db-wal")
+    log.write_bytes(log.read_bytes()[:-5000])
+    with pytest.raises(UnreadableFile, match=r"were committed: its end is lost"):
+        reopened(crash)
+    crash.with_name("shop.db.lock").unlink()  # as the message says
+    reopened(crash).close()
+
+
+def test_other_files_are_refused_and_left_alone(tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE orders (id)")
+    text = tmp_path / "text.db"
+    text.write_text("not a database, but longer than the header of one, which has a hundred bytes. " * 3)
+    for path in (other, text):
+        before = path.read_bytes()
+        with pytest.raises(UnreadableFile):
+            equipoise.open(path, make)
+        assert path.read_bytes() == before
+    with pytest.raises(UnreadableFile, match="does not exist"):
+        equipoise.open(tmp_path / "none.db")
+
+
+def test_what_is_in_the_journal_holds(tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    with reopened(path, make) as live:
+        live.add_learner(UCB(2, scale=0.3))
+        live.reconfigure(explore=0.5)
+    with reopened(path, make) as live:  # as it began
+        assert len(live.learner_names) == 4
+    with pytest.raises(StoreConflict, match="seed"):
+        reopened(path, lambda: Portfolio([UCB(2)], seed=6))
+    with equipoise.open(path, lambda: Portfolio([UCB(2)], seed=6), accept_changes=True) as live:
+        assert live.health()["learners"][3]["name"] == live.learner_names[3]
+
+
+def test_learners_without_a_state_are_refused(tmp_path: Path) -> None:
+    class Stateless:
+        def decide(self, context: object) -> int:
+            return 0
+
+        def learn(self, context: object, action: int, reward: float) -> None:
+            pass
+
+    with pytest.raises(StoreConflict, match="no state"):
+        reopened(tmp_path / "shop.db", lambda: Portfolio([Stateless(), Constant(1)]))
+    with reopened(tmp_path / "other.db", make) as live:
+        with pytest.raises(EquipoiseError, match="no state"):
+            live.add_learner(Stateless())
+        with pytest.raises(EquipoiseError, match="fallback is a function"):
+            live.reconfigure(fallback=lambda context: 0)
+        live.decide(offers(0.5))
+    with pytest.raises(JournalFailed, match="closed"):
+        live.decide(offers(0.5))

@@ -1,0 +1,88 @@
+"""Portfolios to serve in tests, and clients that reach them without a server."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from equipoise.config import PortfolioConfig, parse
+from equipoise.serve.app import create_app
+from equipoise.serve.durable import open_in
+from equipoise.serve.service import Settings, open_in_memory
+from equipoise.serve.tokens import Tokens
+
+ARMS = """
+version = 1
+name = "arms"
+[[learner]]
+use = "UCB"
+arms = 3
+[[learner]]
+use = "EpsilonGreedy"
+arms = 3
+name = "greedy"
+epsilon = 0.1
+"""
+COLORS = """
+version = 1
+name = "colors"
+[reward]
+range = [0, 1]
+deadline = 3
+default = 0.0
+[context]
+features = ["age", "visits"]
+[actions]
+names = ["red", "blue"]
+features = ["price"]
+[[learner]]
+use = "UCB"
+arms = 2
+[[learner]]
+use = "OFUL"
+name = "linear"
+action_bound = 10.0
+[learner.features]
+use = "Interactions"
+left = { use = "OneHot", ids = ["red", "blue"] }
+right = { use = "Shared", dim = 2 }
+"""
+LINEAR = """
+version = 1
+name = "linear"
+[actions]
+features = ["price", "rating"]
+[[learner]]
+use = "OFUL"
+dim = 2
+"""
+
+
+def configs(*texts: str) -> list[PortfolioConfig]:
+    return [parse(tomllib.loads(text)) for text in texts or (ARMS, COLORS, LINEAR)]
+
+
+@contextmanager
+def client(
+    *texts: str,
+    data: Path | None = None,
+    tokens: Tokens | None = None,
+    settings: Settings | None = None,
+    address: str = "127.0.0.1",
+    url: str = "http://localhost:8000",
+    **headers: str,
+) -> Iterator[TestClient]:
+    """A client of a service of its own; with `data` it is durable."""
+    opener = open_in_memory if data is None else open_in(data)
+    app = create_app(configs(*texts), tokens=tokens, settings=settings, open=opener)
+    with TestClient(app, base_url=url, client=(address, 50000), headers=headers, raise_server_exceptions=False) as made:
+        yield made
+
+
+def service_of(made: TestClient) -> Any:
+    return made.app.service

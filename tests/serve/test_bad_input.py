@@ -1,0 +1,212 @@
+"""Bad requests: a problem document with the right status, and nothing changed or logged."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra serve")
+pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from equipoise.journal import SQLiteJournal
+from equipoise.serve.failures import MEDIA_TYPE
+from equipoise.serve.service import Settings
+from tests.serve.served import ARMS, client, service_of
+
+JSON = {"Content-Type": "application/json"}
+DEEP = "[" * 5_000 + "]" * 5_000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("journals")
+
+
+@pytest.fixture(scope="module")
+def service(folder: Path) -> Iterator[TestClient]:
+    with client(data=folder) as made:
+        yield made
+
+
+def state(service: TestClient) -> dict[str, Any]:
+    portfolios = service_of(service).portfolios
+    return {name: service.get(f"/v1/portfolios/{name}").json()["health"]["rounds"] for name in portfolios}
+
+
+def rounds(service: TestClient) -> int:
+    live = service_of(service).portfolios["arms"].engine._live
+    return int(live.transact(lambda portfolio, at: portfolio._round))
+
+
+def events(folder: Path) -> dict[str, int]:
+    return {path.stem: SQLiteJournal(path).last_seq for path in sorted(folder.glob("*.db"))}
+
+
+def check_problem(answer: Any, status: int, kind: str) -> None:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == MEDIA_TYPE
+    row = answer.json()
+    assert (row["status"], row["type"]) == (status, f"urn:equipoise:problem:{kind}")
+    assert row["title"] and row["detail"] and row["request_id"] == answer.headers["x-request-id"]
+
+
+DECIDE = [
+    ("arms", "{", 400, "malformed-json"),
+    ("arms", "", 400, "malformed-json"),
+    ("arms", "\xff", 400, "malformed-json"),
+    ("arms", DEEP, 422, "invalid-argument"),
+    ("arms", '{"context": ' + DEEP + "}", 422, "invalid-argument"),
+    ("arms", "[]", 422, "invalid-argument"),
+    ("arms", '{"contxt": 1}', 422, "invalid-argument"),
+    ("arms", '{"context": [[NaN]]}', 400, "malformed-json"),
+    ("arms", '{"context": [[Infinity]]}', 400, "malformed-json"),
+    ("arms", '{"context": [[1e155]]}', 422, "invalid-argument"),
+    ("arms", '{"context": [[1e400]]}', 422, "invalid-argument"),
+    ("arms", '{"context": [[%s]]}' % ("9" * 400), 422, "invalid-argument"),
+    ("arms", '{"context": [[1], [1, 2]]}', 422, "invalid-argument"),
+    ("arms", '{"context": [[1], 2]}', 422, "invalid-argument"),
+    ("arms", '{"context": [1, 2]}', 422, "invalid-argument"),
+    ("arms", '{"context": {"age": 1}}', 422, "invalid-argument"),
+    ("arms", '{"context": [[0], [0], [0], [0]]}', 422, "invalid-argument"),  # more than there are arms
+    ("arms", '{"id": ""}', 422, "invalid-argument"),
+    ("arms", '{"id": "a\\u0000b"}', 422, "invalid-argument"),
+    ("arms", '{"id": "%s"}' % ("x" * 201), 422, "invalid-argument"),
+    ("arms", '{"id": 7}', 422, "invalid-argument"),
+    ("arms", '{"offers": []}', 422, "invalid-argument"),
+    ("arms", '{"offers": [{}]}', 422, "invalid-argument"),
+    ("arms", '{"offers": [' + ",".join(['{"id": "x"}'] * 1001) + "]}", 422, "invalid-argument"),
+    ("arms", '{"offers": [{"id": "x"}, {"id": "x"}]}', 422, "invalid-argument"),
+    ("arms", '{"offers": [{"id": "x"}, {"features": [1]}]}', 422, "invalid-argument"),
+    ("linear", '{"offers": [{"features": [1, 2]}, {"features": [1]}]}', 422, "invalid-argument"),
+    ("linear", '{"offers": [{"features": [0.1]}]}', 422, "invalid-argument"),  # too few
+    ("linear", '{"offers": [{"features": [3, 4]}]}', 422, "invalid-argument"),  # too long a vector
+    ("linear", '{"offers": [{"features": {"prize": 1}}]}', 422, "unknown-name"),
+    ("linear", '{"context": {"x": 1}, "offers": [{"features": [0.1, 0.1]}]}', 422, "invalid-argument"),
+    ("linear", "{}", 422, "invalid-argument"),
+    ("colors", '{"context": {"aeg": 1}}', 422, "unknown-name"),
+    ("colors", '{"context": {"age": "1"}}', 422, "invalid-argument"),
+    ("colors", '{"context": [1, 2, 3]}', 422, "invalid-argument"),
+    ("colors", '{"context": [[1, 2]]}', 422, "invalid-argument"),
+]
+
+
+@pytest.mark.parametrize(("name", "body", "status", "kind"), DECIDE)
+def test_decide(service: TestClient, folder: Path, name: str, body: str, status: int, kind: str) -> None:
+    before, logged = state(service), events(folder)
+    content = body.encode("latin-1")
+    check_problem(service.post(f"/v1/portfolios/{name}/decide", content=content, headers=JSON), status, kind)
+    assert (state(service), events(folder)) == (before, logged)
+
+
+REWARDS = [
+    ('{"id": "ID", "reward": 2}', 422, "invalid-argument"),
+    ('{"id": "ID", "reward": -0.1}', 422, "invalid-argument"),
+    ('{"id": "ID", "reward": NaN}', 400, "malformed-json"),
+    ('{"id": "ID", "reward": 1e155}', 422, "invalid-argument"),
+    ('{"id": "ID", "reward": "1"}', 422, "invalid-argument"),
+    ('{"id": "ID", "reward": null}', 422, "invalid-argument"),
+    ('{"id": "ID", "reward": true}', 422, "invalid-argument"),
+    ('{"id": "ID"}', 422, "invalid-argument"),
+    ('{"id": "other", "reward": 1}', 404, "unknown-decision"),
+    ('{"id": "0123456789abcdef-1", "reward": 1}', 404, "unknown-decision"),
+    ('{"id": ["ID"], "reward": 1}', 422, "invalid-argument"),
+]
+
+
+@pytest.mark.parametrize(("body", "status", "kind"), REWARDS)
+def test_rewards(service: TestClient, folder: Path, body: str, status: int, kind: str) -> None:
+    id_ = service.post("/v1/portfolios/arms/decide", json={}).json()["id"]
+    logged = events(folder)
+    content = body.replace("ID", id_)
+    check_problem(service.post("/v1/portfolios/arms/rewards", content=content, headers=JSON), status, kind)
+    foreign = service.post("/v1/portfolios/linear/rewards", json={"id": id_, "reward": 1.0})
+    check_problem(foreign, 404, "unknown-decision")
+    assert events(folder) == logged
+    assert service.post("/v1/portfolios/arms/rewards", json={"id": id_, "reward": 1.0}).status_code == 200
+
+
+def test_the_journal_folds_after_all_of_this(service: TestClient, folder: Path) -> None:
+    from equipoise.journal import digest, rebuild
+
+    live = service_of(service).portfolios["arms"].engine._live
+    rebuilt = rebuild(SQLiteJournal(folder / "arms.db")).portfolio
+    assert digest(rebuilt) == live.transact(lambda portfolio, at: digest(portfolio))
+
+
+@pytest.mark.parametrize("path", ["/v1/portfolios/nope", "/v1/portfolios/..%2f..%2fetc", "/v1/portfolios/Arms"])
+def test_unknown_portfolios(service: TestClient, path: str) -> None:
+    answer = service.get(path)
+    assert answer.status_code == 404 and "arms" not in answer.text
+    assert answer.headers["content-type"] == MEDIA_TYPE
+
+
+def test_paths_methods_and_media_types(service: TestClient) -> None:
+    check_problem(service.get("/nothing"), 404, "unknown-path")
+    wrong = service.get("/v1/portfolios/arms/decide")
+    check_problem(wrong, 405, "unknown-method")
+    assert wrong.headers["allow"] == "POST"
+    assert service.put("/v1/portfolios/arms/learners/x").headers["allow"].split(", ") == ["DELETE", "PATCH", "POST"]
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "application/x-ndjson", ""):
+        answer = service.post("/v1/portfolios/arms/decide", content="{}", headers={"Content-Type": kind})
+        check_problem(answer, 415, "unsupported-media-type")
+
+
+def test_limits_of_size(tmp_path: Path) -> None:
+    limits = Settings(max_body_bytes=100, max_batch_bytes=300, max_lines=3)
+    ndjson = {"Content-Type": "application/x-ndjson"}
+    with client(ARMS, settings=limits) as service:
+        path = "/v1/portfolios/arms"
+        check_problem(service.post(f"{path}/decide", content=" " * 101, headers=JSON), 413, "too-large")
+        chunks = iter([b" " * 60, b" " * 60])
+        check_problem(service.post(f"{path}/decide", content=chunks, headers=JSON), 413, "too-large")
+        line = '{"id": "x", "reward": 1}\n'
+        check_problem(service.post(f"{path}/rewards", content=line * 4, headers=ndjson), 413, "too-large")
+        check_problem(service.post(f"{path}/rewards", content=" " * 301, headers=ndjson), 413, "too-large")
+        check_problem(service.post(f"{path}/rewards", content="\n\n", headers=ndjson), 400, "malformed-json")
+        long = json.dumps({"id": "x" * 120, "reward": 1})
+        (row,) = map(json.loads, service.post(f"{path}/rewards", content=long, headers=ndjson).text.splitlines())
+        assert row["status"] == 413
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_cut_request_changes_nothing(anyio_backend: str) -> None:
+    with client(ARMS) as service:
+        parts = iter([{"type": "http.request", "body": b'{"id"', "more_body": True}, {"type": "http.disconnect"}])
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return next(parts)
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+        scope = {"type": "http", "method": "POST", "path": "/v1/portfolios/arms/decide", "headers": headers}
+        rest = {"query_string": b"", "client": ("127.0.0.1", 1), "root_path": "", "scheme": "http"}
+        await service.app({**scope, **rest}, receive, send)
+        assert sent[0]["status"] == 400 and state(service) == {"arms": 0}
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+BODIES = VALUES | st.fixed_dictionaries({}, optional={"context": VALUES, "offers": VALUES, "id": VALUES})
+
+
+@settings(max_examples=60)
+@given(body=BODIES)
+def test_whatever_comes_is_answered_or_refused(service: TestClient, body: Any) -> None:
+    before = rounds(service)
+    answer = service.post("/v1/portfolios/arms/decide", content=json.dumps(body), headers=JSON)
+    assert answer.status_code in (200, 400, 409, 422), answer.text
+    if answer.status_code != 200:
+        assert answer.headers["content-type"] == MEDIA_TYPE and rounds(service) == before

@@ -1,0 +1,202 @@
+"""What survives: restarts, retries, full queues, failing disks; and files that change while it runs."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra serve")
+pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
+
+from equipoise.errors import InvalidArgument, JournalBusy, JournalFailed, UnreadableFile
+from equipoise.journal.writer import Writer
+from equipoise.portfolio import ids
+from equipoise.serve import hosted as hosted_module
+from equipoise.serve.durable import JournalEngine, open_in
+from equipoise.serve.reloading import apply_file
+from equipoise.serve.service import Service, Settings
+from equipoise.serve.tokens import Tokens
+from tests.serve.served import ARMS, COLORS, client, configs, service_of
+
+ARMS_PATH, COLORS_PATH = "/v1/portfolios/arms", "/v1/portfolios/colors"
+
+
+def test_answers_are_the_same_after_a_restart(tmp_path: Path) -> None:
+    with client(ARMS, data=tmp_path) as service:
+        first = [service.post(f"{ARMS_PATH}/decide", json={"id": f"d{k}"}).json() for k in range(5)]
+        for k in range(3):
+            service.post(f"{ARMS_PATH}/rewards", json={"id": f"d{k}", "reward": 0.25 * k})
+        service.post(f"{ARMS_PATH}/withdraw", json={"id": "d3"})
+        status = service.get(ARMS_PATH).json()
+    with client(ARMS, data=tmp_path) as service:
+        assert [service.post(f"{ARMS_PATH}/decide", json={"id": f"d{k}"}).json() for k in range(5)] == first
+        for k in range(3):
+            assert service.post(f"{ARMS_PATH}/rewards", json={"id": f"d{k}", "reward": 0.25 * k}).status_code == 200
+            assert service.post(f"{ARMS_PATH}/rewards", json={"id": f"d{k}", "reward": 1.0}).status_code == 409
+        assert service.post(f"{ARMS_PATH}/withdraw", json={"id": "d3"}).status_code == 200
+        after = service.get(ARMS_PATH).json()
+        assert (after["certificate"], after["standing"]) == (status["certificate"], status["standing"])
+        assert service.post(f"{ARMS_PATH}/rewards", json={"id": "d4", "reward": 1.0}).status_code == 200
+
+
+def test_ids_outlive_what_the_portfolio_remembers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ids, "REMEMBERED", 2)
+    monkeypatch.setattr(hosted_module, "REMEMBERED", 2)
+    with client(ARMS, data=tmp_path) as service:
+        first = [service.post(f"{ARMS_PATH}/decide", json={"id": f"d{k}"}).json() for k in range(6)]
+        for k in range(6):
+            service.post(f"{ARMS_PATH}/rewards", json={"id": f"d{k}", "reward": 0.5})
+        assert [service.post(f"{ARMS_PATH}/decide", json={"id": f"d{k}"}).json() for k in range(6)] == first
+        other = service.post(f"{ARMS_PATH}/decide", json={"id": "d0", "context": [[0.0]]})
+        assert other.status_code == 409 and other.json()["type"].endswith("duplicate-decision")
+        again = [service.post(f"{ARMS_PATH}/rewards", json={"id": f"d{k}", "reward": 0.5}) for k in range(6)]
+        assert [answer.status_code for answer in again] == [200] * 6
+        assert service.post(f"{ARMS_PATH}/rewards", json={"id": "d0", "reward": 0.6}).status_code == 409
+        assert service.get(ARMS_PATH).json()["health"]["rounds"] == 6
+
+
+def test_a_corrupt_journal_is_refused(tmp_path: Path) -> None:
+    with client(ARMS, data=tmp_path) as service:
+        service.post(f"{ARMS_PATH}/decide", json={})
+    with sqlite3.connect(tmp_path / "arms.db") as connection:
+        connection.execute("UPDATE events SET data = x'00' WHERE seq = 2")
+        connection.execute("DELETE FROM snapshots")
+    connection.close()
+    with pytest.raises(UnreadableFile), client(ARMS, data=tmp_path):
+        pass
+
+
+def test_names_are_checked_before_they_are_files(tmp_path: Path) -> None:
+    for name in ("../x", "A", "x" * 65, "a b"):
+        with (
+            pytest.raises(InvalidArgument, match="must be 1 to 64 of a-z"),
+            client(ARMS.replace('"arms"', f'"{name}"'), data=tmp_path / "data"),
+        ):
+            pass
+    with (
+        pytest.raises(InvalidArgument, match="must differ from those of the other portfolios"),
+        client(ARMS, ARMS, data=tmp_path),
+    ):
+        pass
+
+
+def engine_in(folder: Path, **options: Any) -> JournalEngine:
+    opened = open_in(folder)(configs(ARMS)[0])
+    assert isinstance(opened, JournalEngine)
+    for name, value in options.items():
+        setattr(opened, name, value)
+    return opened
+
+
+def test_requests_share_transactions_and_nothing_is_answered_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = engine_in(tmp_path)
+    written: list[int] = []
+    answered: list[Any] = []
+    write = Writer._write
+
+    def slow(self: Writer, rows: Any, work: Any) -> None:
+        assert not answered or len(answered) == sum(written), "an answer came before its commit"
+        write(self, rows, work)
+        written.append(len(rows))
+
+    monkeypatch.setattr(Writer, "_write", slow)
+
+    async def decide() -> None:
+        answered.append(await engine.run(lambda hosted: hosted.decide(None, None)))
+
+    async def many() -> None:
+        await asyncio.gather(*(decide() for _ in range(100)))
+
+    asyncio.run(many())
+    assert len(answered) == 100 and len({decision.id for decision in answered}) == 100
+    assert sum(written) == 100 and len(written) <= 3
+    engine.close()
+
+
+def test_a_full_queue_refuses_and_does_nothing(tmp_path: Path) -> None:
+    engine = engine_in(tmp_path, _max_waiting=3)
+
+    async def many() -> list[Any]:
+        calls = (engine.run(lambda hosted: hosted.decide(None, None)) for _ in range(10))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    outcomes = asyncio.run(many())
+    refused = [each for each in outcomes if isinstance(each, JournalBusy)]
+    assert len(refused) == 7
+    assert asyncio.run(engine.run(lambda hosted: hosted.portfolio.health()["rounds"])) == 3
+    engine.close()
+
+
+def test_overload_and_a_failed_journal_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with client(ARMS, data=tmp_path) as service:
+        engine = service_of(service).portfolios["arms"].engine
+        monkeypatch.setattr(engine, "_max_waiting", 0)
+        busy = service.post(f"{ARMS_PATH}/decide", json={})
+        assert (busy.status_code, busy.headers["retry-after"]) == (503, "1")
+        assert busy.json()["type"].endswith("overloaded")
+        monkeypatch.undo()
+
+        def fail(self: Writer, rows: Any, work: Any) -> None:
+            raise sqlite3.OperationalError("database or disk is full")
+
+        monkeypatch.setattr(Writer, "_write", fail)
+        failed = service.post(f"{ARMS_PATH}/decide", json={"id": "lost"})
+        monkeypatch.undo()
+        assert failed.status_code == 503 and failed.json()["type"].endswith("read-only")
+        assert service.post(f"{ARMS_PATH}/decide", json={}).status_code == 503, "until it is opened again"
+        assert (service.get("/readyz").status_code, service.get("/healthz").status_code) == (503, 200)
+        assert 'equipoise_queue_depth{portfolio="arms"}' in service.get("/metrics").text
+    with client(ARMS, data=tmp_path) as service:
+        assert service.get(ARMS_PATH).json()["health"]["rounds"] == 0
+
+
+def test_a_closed_engine_refuses(tmp_path: Path) -> None:
+    engine = engine_in(tmp_path)
+    engine.close()
+    assert engine.failure is not None
+    with pytest.raises(JournalFailed):
+        asyncio.run(engine.run(lambda hosted: hosted.decide(None, None)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("deadline = 3", "deadline = 5", None),
+        ('names = ["red", "blue"]', 'names = ["red", "blue", "green"]', None),
+        ("version = 1", "version = 1\nexplore = 0.5", None),
+        ("arms = 2", 'arms = 2\n[[learner]]\nuse = "UCB"\narms = 2\nscale = 2.0', None),
+        ("version = 1", "version = 1\nseed = 4", "seed changed"),
+        ("range = [0, 1]", "range = [0, 2]", "range of reward changed"),
+        ('"age", "visits"', '"visits", "age"', "context changed"),
+        ('names = ["red", "blue"]', 'names = ["red"]', "names of \\[actions\\] lost some"),
+        ("action_bound = 10.0", "action_bound = 20.0", "learner 'linear' has other settings"),
+        ("[reward]", '[selector]\nuse = "Uniform"\n[reward]', "selector changed"),
+    ],
+)
+def test_changed_files(old: str, new: str, message: str | None, tmp_path: Path) -> None:
+    async def change() -> None:
+        service = Service(Tokens(), Settings(), open_in(tmp_path))
+        (config,), (changed,) = configs(COLORS), configs(COLORS.replace(old, new))
+        try:
+            assert await apply_file(service, config) is True
+            assert await apply_file(service, config) is False
+            served = service.portfolios["colors"]
+            if message is None:
+                assert await apply_file(service, changed) is True
+                assert served.config == changed
+                decision = await served.engine.run(lambda hosted: hosted.decide(served.reader.read([0, 1], None), None))
+                assert decision.action_id in (changed.action_names or ())
+                names = await served.engine.run(lambda hosted: hosted.portfolio.learner_names)
+                assert len(names) == changed.n_learners
+            else:
+                with pytest.raises(InvalidArgument, match=message):
+                    await apply_file(service, changed)
+                assert served.config == config
+        finally:
+            service.close()
+
+    asyncio.run(change())

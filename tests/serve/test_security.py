@@ -1,0 +1,167 @@
+"""Who is served: tokens and scopes, loopback, Host and Origin, headers, and what logs say."""
+
+import json
+import logging
+import stat
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra serve")
+pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
+
+from equipoise.errors import InvalidArgument, UnknownName, UnreadableFile
+from equipoise.serve.guard import JsonFormatter, hosts_for
+from equipoise.serve.routes import OPERATIONS
+from equipoise.serve.server import check_address
+from equipoise.serve.service import LOOPBACK_HOSTS, Settings
+from equipoise.serve.tokens import Tokens, add_token, digest_of, read_tokens, remove_token
+from tests.serve.served import client
+
+SCOPES = ("decide", "reward", "read", "admin")
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret}"}
+
+
+def test_every_operation_needs_its_scope_for_its_portfolio(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    secrets = {scope: add_token(file, f"arms-{scope}", [scope], ["arms"]) for scope in SCOPES}
+    foreign = add_token(file, "foreign", SCOPES, ["colors"])
+    with client(tokens=read_tokens(file)) as service:
+        for operation in OPERATIONS:
+            path = operation.path.format(name="arms", learner="x")
+            if operation.scope is None:
+                assert service.request(operation.method, path).status_code == 200
+                continue
+            if operation.id == "events":
+                secrets_to_try = {scope: secret for scope, secret in secrets.items() if scope != "read"}
+            else:
+                secrets_to_try = secrets
+            assert service.request(operation.method, path).status_code == 401
+            assert service.request(operation.method, path, headers=bearer("eqp_wrong")).status_code == 401
+            if "{name}" in operation.path:
+                refused = service.request(operation.method, path, headers=bearer(foreign))
+                assert refused.status_code == 403, operation.id
+            for scope, secret in secrets_to_try.items():
+                status = service.request(operation.method, path, headers=bearer(secret)).status_code
+                assert (status == 403) == (scope != operation.scope), (operation.id, scope)
+
+
+def test_a_token_sees_its_portfolios_only(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    secret = add_token(file, "one", ["read"], ["colors"])
+    with client(tokens=read_tokens(file)) as service:
+        assert service.get("/v1/portfolios", headers=bearer(secret)).json() == {"portfolios": ["colors"]}
+        assert 'portfolio="arms"' not in service.get("/metrics", headers=bearer(secret)).text
+        known = service.get("/v1/portfolios/arms", headers=bearer(secret))
+        unknown = service.get("/v1/portfolios/none", headers=bearer(secret))
+        assert (known.status_code, known.json()["detail"]) == (403, unknown.json()["detail"])
+        assert "WWW-Authenticate" in service.get("/metrics").headers
+
+
+def test_tokens_are_stored_as_digests_for_their_owner(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    secret = add_token(file, "one", ["decide", "reward"], ["offers"])
+    assert secret not in file.read_text() and digest_of(secret) in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    token = read_tokens(file).find(secret)
+    assert token is not None and (token.name, token.scopes, token.portfolios) == (
+        "one",
+        ("decide", "reward"),
+        ("offers",),
+    )
+    assert read_tokens(file).find(secret + "x") is None and read_tokens(file).find("") is None
+    other = add_token(file, "two", ["read"])
+    remove_token(file, "one")
+    assert [each.name for each in read_tokens(file)] == ["two"] and read_tokens(file).find(other) is not None
+
+
+def test_wrong_tokens_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    with pytest.raises(InvalidArgument, match="name is 'A b', but must be 1 to 64 of a-z"):
+        add_token(file, "A b", ["read"])
+    with pytest.raises(UnknownName, match="scope 'write' is unknown"):
+        add_token(file, "one", ["write"])
+    with pytest.raises(InvalidArgument, match=r"portfolio is '\.\./x', but must be"):
+        add_token(file, "one", ["read"], ["../x"])
+    with pytest.raises(InvalidArgument, match="but must not be empty"):
+        add_token(file, "one", [])
+    assert not file.exists() and len(read_tokens(file)) == 0
+    add_token(file, "one", ["read"])
+    with pytest.raises(InvalidArgument, match="and not taken"):
+        add_token(file, "one", ["read"])
+    with pytest.raises(UnknownName, match="token 'tow' is unknown"):
+        remove_token(file, "tow")
+    for content in ("{", '{"version": 2, "tokens": []}', '{"version": 1, "tokens": [{"name": "x"}]}', "[]"):
+        file.write_text(content)
+        with pytest.raises(UnreadableFile, match="is not a file of tokens"):
+            read_tokens(file)
+
+
+def test_without_tokens_only_this_machine_is_served(tmp_path: Path) -> None:
+    with client(address="10.0.0.5") as service:
+        assert service.get("/healthz").status_code == 403
+    with client(address="::1") as service:
+        assert service.get("/healthz").status_code == 200
+        for header in ("X-Forwarded-For", "Forwarded"):
+            assert service.get("/healthz", headers={header: "for=10.0.0.5"}).status_code == 403
+    for host in ("0.0.0.0", "10.0.0.5", "::", "example.com"):
+        with pytest.raises(InvalidArgument, match="without tokens only this machine is served"):
+            check_address(host, Tokens())
+    for host in ("127.0.0.1", "::1", "localhost"):
+        check_address(host, Tokens())
+    add_token(tmp_path / "tokens.json", "one", ["read"])
+    check_address("0.0.0.0", read_tokens(tmp_path / "tokens.json"))
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "localhost@x"]
+)
+def test_unknown_hosts(host: str) -> None:
+    with client() as service:
+        assert service.get("/healthz", headers={"Host": host}).status_code == 421
+
+
+def test_known_hosts() -> None:
+    with client(settings=Settings(hosts=hosts_for("0.0.0.0", ["API.example.com"], LOOPBACK_HOSTS))) as service:
+        for host in ("localhost", "127.0.0.1:8000", "[::1]:9", "api.example.com"):
+            assert service.get("/healthz", headers={"Host": host}).status_code == 200
+    assert hosts_for("10.0.0.5", (), LOOPBACK_HOSTS) == (*LOOPBACK_HOSTS, "10.0.0.5")
+
+
+def test_foreign_origins() -> None:
+    with client() as service:
+        for origin in ("https://evil.example", "null", "http://localhost:9000"):
+            answer = service.post("/v1/portfolios/arms/decide", json={}, headers={"Origin": origin})
+            assert answer.status_code == 403 and answer.json()["type"].endswith("foreign-origin")
+        own = service.post("/v1/portfolios/arms/decide", json={}, headers={"Origin": "http://localhost:8000"})
+        assert own.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/nothing", "/metrics", "/openapi.json"])
+def test_every_answer_has_the_security_headers(path: str) -> None:
+    with client() as service:
+        headers = service.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff" and headers["cache-control"] == "no-store"
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert headers["x-frame-options"] == "DENY" and "server" not in headers
+
+
+def test_logs_have_request_and_trace_ids_but_no_secrets(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    secret = add_token(tmp_path / "tokens.json", "one", ["decide"])
+    trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    caplog.set_level(logging.DEBUG, logger="equipoise.serve")
+    with client(tokens=read_tokens(tmp_path / "tokens.json")) as service:
+        headers = {**bearer(secret), "X-Request-Id": "mine-1", "traceparent": trace}
+        answer = service.post("/v1/portfolios/arms/decide?q=hidden", json={"id": "private"}, headers=headers)
+        assert answer.headers["x-request-id"] == "mine-1"
+        strange = service.get("/healthz", headers={"X-Request-Id": "a b\tc", "traceparent": "junk"})
+        assert strange.headers["x-request-id"] != "a b\tc"
+    lines = [JsonFormatter().format(record) for record in caplog.records if record.name == "equipoise.serve"]
+    row = next(row for row in map(json.loads, lines) if row.get("request_id") == "mine-1")
+    assert (row["trace_id"], row["parent_id"]) == (trace[3:35], trace[36:52])
+    assert (row["operation"], row["status"], row["portfolio"], row["token"]) == ("decide", 200, "arms", "one")
+    assert not any(word in line for line in lines for word in (secret, "hidden", "private", "junk"))

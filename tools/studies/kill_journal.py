@@ -1,0 +1,226 @@
+"""Whether anything acknowledged is lost: `python -m tools.studies.kill_journal [--kills N] [--early]`.
+
+A process decides and rewards under load, 32 tasks at once, and writes a line for every answer it got. It is killed
+(SIGKILL) at a random moment, again and again. After each kill the journal must hold every acknowledged decision with
+its action and every acknowledged reward, each exactly once, and recovery from the newest and from the second-newest
+snapshot must give the same state; at ten of the kills, so must a rebuild from the first event. The next process goes on
+where the last one was, and repeats what was not acknowledged, as a client does.
+
+With --early the process answers before the commit: the control, which must be caught. A kill leaves what the system
+has in memory, so this shows order and recovery, not that a disk keeps what it was told to keep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Thread
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+import equipoise
+from equipoise import Portfolio
+from equipoise.errors import DuplicateReward
+from equipoise.journal import LivePortfolio, SQLiteJournal, digest, rebuild
+from equipoise.journal.recovery import Recovered, fold, recover
+from equipoise.learners import OFUL, UCB
+from equipoise.types import Array
+
+TASKS = 32
+SNAPSHOT_EVERY = 2_000
+T = TypeVar("T")
+
+
+def make() -> Portfolio:
+    return Portfolio([UCB(3, scale=0.1), UCB(3), OFUL(4)], seed=1)
+
+
+def offers(task: int, number: int) -> Array:
+    return ((task + 1) * np.arange(1.0, 13.0) * (number % 97 + 1) % 1.0 + 0.25 / (number % 7 + 1)).reshape(3, 4) / 2.0
+
+
+def reward_of(task: int, number: int) -> float:
+    return float((task + number) % 3 == 0)
+
+
+class Early(LivePortfolio):
+    """Answers before the commit: the control."""
+
+    async def _acall(self, operation: Callable[[], T]) -> T:
+        _, result, error = self._begin(operation, asyncio.get_running_loop())
+        await asyncio.sleep(0)
+        if error is not None:
+            raise error
+        return result  # type: ignore[return-value]
+
+
+async def client(live: LivePortfolio, task: int, first: int) -> None:
+    """Decide and reward without end, from the first round that was not acknowledged as a whole."""
+    number = first
+    while True:
+        decision = await live.adecide(offers(task, number), id=f"{task}-{number}")
+        os.write(1, b"d %d %d %d\n" % (task, number, decision.action))
+        try:
+            await live.alearn(decision.id, reward_of(task, number))
+        except DuplicateReward:  # the answer to the first try was lost
+            if number != first:
+                raise
+        os.write(1, b"r %d %d\n" % (task, number))
+        number += 1
+
+
+async def serve(path: str, firsts: list[int], early: bool) -> None:
+    live = equipoise.open(path, make, snapshot_every=SNAPSHOT_EVERY)
+    if early:
+        live.__class__ = Early
+    os.write(1, b"ready\n")
+    await asyncio.gather(*(client(live, task, first) for task, first in enumerate(firsts)))
+
+
+class Found(NamedTuple):
+    """What happened: kills, durable events, acknowledged answers, what was wrong, and the longest start."""
+
+    kills: int
+    events: int
+    acknowledged: int
+    faults: list[str]
+    rebuilds: int
+    start_seconds: float
+
+
+class Study:
+    """Kills a process again and again, and compares what it acknowledged with its journal."""
+
+    def __init__(self, path: Path, *, early: bool, seed: int, life_seconds: float) -> None:
+        self._path, self._early, self._life_seconds = path, early, life_seconds
+        self._random = random.Random(seed)
+        self._firsts = [0] * TASKS  # the first round of each task that was not acknowledged as a whole
+        self._actions: dict[str, int] = {}  # in the journal
+        self._rewarded: set[str] = set()
+        self._seq = 0
+        self.acknowledged, self.start_seconds = 0, 0.0
+        self.faults: list[str] = []
+
+    def life(self) -> None:
+        """Start a process, kill it, and check what it said."""
+        lines: list[bytes] = []
+        command = [sys.executable, "-m", "tools.studies.kill_journal", "--path", str(self._path)]
+        command += ["--early"] * self._early + ["--firsts", ",".join(map(str, self._firsts))]
+        since = time.perf_counter()
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            if process.stdout.readline() != b"ready\n":
+                raise RuntimeError("the process did not start")
+            self.start_seconds = max(self.start_seconds, time.perf_counter() - since)
+            reader = Thread(target=lambda: lines.extend(process.stdout))  # type: ignore[arg-type]
+            reader.start()
+            time.sleep(self._random.uniform(0.05, self._life_seconds))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            reader.join()
+        if lines and not lines[-1].endswith(b"\n"):
+            lines.pop()
+        self._check_events()
+        self._check_lines(lines)
+        self.acknowledged += len(lines)
+
+    def _check_events(self) -> None:
+        """Each decision and reward is in the journal once."""
+        for event in SQLiteJournal(self._path, create=False).read(self._seq + 1):
+            self._seq = event.seq
+            id_ = event.data.get("id", "")
+            if event.kind == "decided":
+                if id_ in self._actions:
+                    self.faults.append(f"{id_} was decided twice")
+                self._actions[id_] = event.data["action"]
+            elif event.kind == "rewarded":
+                task, number = map(int, id_.split("-"))
+                if id_ in self._rewarded or event.data["reward"] != reward_of(task, number):
+                    self.faults.append(f"{id_} was rewarded twice, or otherwise")
+                self._rewarded.add(id_)
+
+    def _check_lines(self, lines: list[bytes]) -> None:
+        """Every answer is in the journal as it was given."""
+        for line in lines:
+            kind, *numbers = line.split()
+            task, number, *action = map(int, numbers)
+            id_ = f"{task}-{number}"
+            if kind == b"d" and self._actions.get(id_) != action[0]:
+                self.faults.append(f"decision {id_} was acknowledged with action {action[0]} and is lost")
+            elif kind == b"r":
+                if id_ not in self._rewarded:
+                    self.faults.append(f"the reward of {id_} was acknowledged and is lost")
+                self._firsts[task] = number + 1
+
+    def check_recovery(self, *, whole: bool) -> None:
+        """All ways to recover give the same state."""
+        journal = SQLiteJournal(self._path, create=False)
+        ways: list[Callable[[], Recovered]] = [lambda: recover(journal)]
+        if len(snapshots := journal.snapshots()) > 1:
+            ways.append(lambda: fold(journal, journal.get_snapshot(snapshots[1].seq), snapshots[1].seq, None))
+        if whole:
+            ways.append(lambda: rebuild(journal))
+        digests = {digest(way().portfolio) for way in ways}
+        if len(digests) > 1:
+            self.faults.append(f"{len(ways)} ways to recover event {self._seq} gave {len(digests)} states")
+
+    @property
+    def events(self) -> int:
+        return self._seq
+
+
+def run(folder: Path, kills: int, *, early: bool = False, seed: int = 0, life_seconds: float = 1.0) -> Found:
+    """Kill so many times, or with `early` until something is lost."""
+    study = Study(folder / "shop.db", early=early, seed=seed, life_seconds=life_seconds)
+    rebuilds = 0
+    for kill in range(1, kills + 1):
+        study.life()
+        if study.faults:
+            break
+        if not early:
+            whole = kill * 10 // kills > (kill - 1) * 10 // kills
+            rebuilds += whole
+            study.check_recovery(whole=whole)
+        if kill % 20 == 0:
+            print(f"{kill} kills, {study.events:,} events", flush=True)
+    return Found(kill, study.events, study.acknowledged, study.faults, rebuilds, study.start_seconds)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=210)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--life-seconds", type=float, default=3.5)
+    parser.add_argument("--early", action="store_true", help="answer before the commit: must be caught")
+    parser.add_argument("--path", help=argparse.SUPPRESS)
+    parser.add_argument("--firsts", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.path:
+        asyncio.run(serve(options.path, list(map(int, options.firsts.split(","))), options.early))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        lost = run(Path(folder), 60, early=True, seed=options.seed, life_seconds=0.5)
+    print(f"control, answers before the commit: caught at kill {lost.kills}: {lost.faults[:1]}", flush=True)
+    if options.early:
+        sys.exit(not lost.faults)
+    with tempfile.TemporaryDirectory() as folder:
+        found = run(Path(folder), options.kills, seed=options.seed, life_seconds=options.life_seconds)
+    print(
+        f"{found.kills} kills, {found.events:,} events, {found.acknowledged:,} acknowledged, {found.rebuilds} rebuilds"
+    )
+    print(f"longest start {found.start_seconds:.1f} s; faults: {found.faults[:5] or 'none'}")
+    sys.exit(bool(found.faults) or not lost.faults)
+
+
+if __name__ == "__main__":
+    main()
