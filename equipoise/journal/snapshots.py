@@ -8,7 +8,7 @@ from threading import Lock, Thread
 from time import perf_counter
 
 from equipoise.errors import EquipoiseError
-from equipoise.journal.sqlite import SQLiteJournal
+from equipoise.journal.protocol import Journal
 from equipoise.portfolio.events import logger
 from equipoise.types import Config
 
@@ -21,7 +21,7 @@ class Background:
 
     def __init__(
         self,
-        journal: SQLiteJournal,
+        journal: Journal,
         every: int,
         take: Callable[[], tuple[Config, int]],
         afterwards: Callable[[], object],

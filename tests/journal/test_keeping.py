@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,10 +17,19 @@ from equipoise.cli import main
 from equipoise.errors import EquipoiseError, InvalidArgument, JournalLocked, StoreConflict, UnreadableFile
 from equipoise.journal import SQLiteJournal, digest, rebuild, recover, schema
 from equipoise.journal.maintenance import backup, compare, differences, restore
-from equipoise.learners import Constant
+from equipoise.learners import OFUL, Constant, LinearClass
 from equipoise.portfolio import Portfolio
 from equipoise.selector import Selector
-from equipoise.selectors import ED2RB, EXP3, UCB1, BalancedElimination, Corral, DynamicBalancing, RealizedBalancing
+from equipoise.selectors import (
+    ED2RB,
+    EXP3,
+    UCB1,
+    BalancedElimination,
+    Corral,
+    DynamicBalancing,
+    EpochBalancing,
+    RealizedBalancing,
+)
 from tests.journal.shop import Flaky, make, offers, play, reopened
 
 RECORDED = Path(__file__).resolve().parents[1] / "recorded" / "journal-1.db"
@@ -214,20 +224,24 @@ def test_rebuild_says_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture
         lambda: Corral(3, rounds=100),
         lambda: DynamicBalancing([Power(2.0)] * 3),
         lambda: ED2RB(3),
+        lambda: EpochBalancing([LinearClass("one", 1), LinearClass("two", 2)]),
     ],
 )
 def test_every_kind_of_round_folds_alike(make_selector: Callable[[], Selector]) -> None:
     """Substitutes for failing learners are no evidence, live and in a fold; an expiry of nothing is no change."""
 
     def of(selector: Selector) -> Portfolio:
-        middle = Constant(1) if "weight" in selector.needs else Flaky()
-        return Portfolio([Constant(0), middle, Constant(1)], selector, seed=2, deadline="20s", default_reward=0.25)
+        learners: list[Any] = [Constant(0), Constant(1) if "weight" in selector.needs else Flaky(), Constant(1)]
+        if "lower" in selector.needs:
+            learners = [OFUL(1), OFUL(2)]
+        return Portfolio(learners, selector, seed=2, deadline="20s", default_reward=0.25)
 
     portfolio, twin = of(make_selector()), of(make_selector())
     portfolio.on_event(twin.apply)
     for t in range(80):
-        available = portfolio.learner_names[: 2 + t % 2] if t % 5 == 0 else None
-        decision = portfolio.decide(offers(t % 10 / 10), id=f"round {t}", at=float(t), available=available)
+        available = portfolio.learner_names[: 1 + t % 2] if t % 5 == 0 else None
+        context = offers(t % 10 / 10) / (2 if "lower" in portfolio.selector.needs else 1)
+        decision = portfolio.decide(context, id=f"round {t}", at=float(t), available=available)
         if t % 3:
             portfolio.learn(decision, float(t % 4 == 0), at=float(t))
         portfolio.expire(at=float(t) + 0.5)
