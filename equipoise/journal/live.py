@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -211,15 +213,15 @@ class LivePortfolio(Durable):
     def health(self) -> Config:
         """What an operator wants to know: that of the portfolio, and of the journal under "journal"."""
         health: Config = self._call(self._portfolio.health)
-        newest = self._journal.snapshots()
         return {
             **health,
             "journal": {
                 "events": self._seq,
                 "waiting": self._journal.backlog,
-                "snapshot": newest[0].seq if newest else None,
+                "snapshot": self._background.last,
                 "snapshot_seconds": self._background.pause_seconds,
                 "snapshot_error": self._background.error,
+                "sqlite_version": sqlite3.sqlite_version,
             },
         }
 
@@ -261,7 +263,7 @@ class LivePortfolio(Durable):
         """Store a snapshot now; returns the number of the last event in it."""
         return self._background.snapshot()
 
-    def backup(self, path: str) -> None:
+    def backup(self, path: str | Path) -> None:
         """Write a copy of the journal to another file while it is in use."""
         backup(self._journal.path, path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from equipoise.errors import InvalidArgument, StoreConflict, UnreadableFile
 from equipoise.journal.live import LivePortfolio
 from equipoise.journal.protocol import Commit
-from equipoise.journal.recovery import CREATED, check_savable, recover
+from equipoise.journal.recovery import CREATED, check_savable, first_state, recover
 from equipoise.journal.sqlite import SQLiteJournal
 from equipoise.portfolio import Portfolio
 from equipoise.portfolio.deadlines import check_deadline
@@ -115,11 +116,12 @@ def _make(config: Any) -> Portfolio:
 
 def _check_unchanged(journal: SQLiteJournal, portfolio: Portfolio, template: Portfolio) -> None:
     """The settings must be those that the journal began with, or those that it has now."""
-    given = _settings(template.state())
-    first = next(iter(journal.read(1)))
-    now = _settings(portfolio.state())
-    if equal_data(given, now) or equal_data(given, _settings(first.data["state"])):
+    given, now = _settings(template.state()), _settings(portfolio.state())
+    if equal_data(given, now):
         return
+    with suppress(UnreadableFile):  # a snapshot was good, so the first event need not be
+        if equal_data(given, _settings(first_state(journal))):
+            return
     different = [key for key in given if not equal_data(given[key], now.get(key))]
     raise StoreConflict(
         f"{str(journal.path)!r} has another portfolio than config makes ({', '.join(different)} differ): change the "

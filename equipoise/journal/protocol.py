@@ -68,6 +68,16 @@ class Journal(Protocol):
     """A durable log of the events of one portfolio. One process at a time may write."""
 
     @property
+    def portfolio(self) -> str:
+        """Name of the portfolio."""
+        ...
+
+    @property
+    def backlog(self) -> int:
+        """How many batches wait to be written; whoever appends keeps it bounded."""
+        ...
+
+    @property
     def last_seq(self) -> int:
         """Number of the last durable event; 0 if there is none."""
         ...
@@ -77,6 +87,10 @@ class Journal(Protocol):
 
         Raises `JournalLocked` if another process has it. An append under an old epoch fails.
         """
+        ...
+
+    def check_writable(self) -> None:
+        """Raise the error that an append would raise: not leased, forked, or failed before."""
         ...
 
     def append(self, events: Sequence[Event], commit: Commit) -> None:

@@ -70,10 +70,11 @@ def starts(journal: Journal) -> Iterator[Start]:
         yield Start(snapshot.seq, lambda seq=snapshot.seq: journal.get_snapshot(seq))  # type: ignore[misc]
         if snapshot.is_base:
             return
-    yield Start(1, lambda: _created(journal))
+    yield Start(1, lambda: first_state(journal))
 
 
-def _created(journal: Journal) -> Config:
+def first_state(journal: Journal) -> Config:
+    """The state in the first event."""
     first = next(iter(journal.read(1)), None)
     if first is None or first.kind != CREATED:
         raise UnreadableFile("the journal does not begin with the event 'created'")

@@ -8,7 +8,7 @@ from threading import Lock, Thread
 from time import perf_counter
 
 from equipoise.errors import EquipoiseError
-from equipoise.journal.sqlite import SQLiteJournal
+from equipoise.journal.protocol import Journal
 from equipoise.portfolio.events import logger
 from equipoise.types import Config
 
@@ -21,14 +21,15 @@ class Background:
 
     def __init__(
         self,
-        journal: SQLiteJournal,
+        journal: Journal,
         every: int,
         take: Callable[[], tuple[Config, int]],
         afterwards: Callable[[], object],
     ) -> None:
         self._journal, self._every, self._take, self._afterwards = journal, every, take, afterwards
         snapshots = journal.snapshots()
-        self._last = snapshots[0].seq if snapshots else 0
+        self.last = snapshots[0].seq if snapshots else 0  # number of the last event in the newest snapshot
+        self._tried = 0  # number of the last event when a snapshot failed: the next try comes as late as usual
         self._due, self._one_at_a_time = Signal(), Lock()
         self._closing = False
         self.pause_seconds = 0.0  # for which the portfolio waited at the last snapshot
@@ -39,7 +40,7 @@ class Background:
 
     def wake_if_due(self, seq: int) -> None:
         """Start a snapshot if there are enough new events."""
-        if seq - self._last >= self._every:
+        if seq - max(self.last, self._tried) >= self._every:
             self._due.set()
 
     def close(self) -> None:
@@ -54,9 +55,9 @@ class Background:
             since = perf_counter()
             state, seq = self._take()
             self.pause_seconds = perf_counter() - since
-            if seq != self._last:
+            if seq != self.last:
                 self._journal.put_snapshot(seq, state)
-                self._last = seq
+                self.last = seq
             return seq
 
     def _run(self) -> None:
@@ -72,4 +73,4 @@ class Background:
             except EquipoiseError as error:
                 self.error = str(error)
                 logger.warning("no snapshot was stored: %s", error)
-                self._last = self._journal.last_seq  # try again after as many events as usual
+                self._tried = self._journal.last_seq

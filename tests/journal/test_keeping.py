@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import equipoise
+from equipoise.bounds import Power
 from equipoise.cli import main
 from equipoise.errors import EquipoiseError, InvalidArgument, JournalLocked, StoreConflict, UnreadableFile
 from equipoise.journal import SQLiteJournal, digest, rebuild, recover, schema
 from equipoise.journal.maintenance import backup, compare, differences, restore
+from equipoise.learners import OFUL, Constant, LinearClass
 from equipoise.portfolio import Portfolio
-from tests.journal.shop import make, make_flaky, offers, play, reopened
+from equipoise.selector import Selector
+from equipoise.selectors import (
+    ED2RB,
+    EXP3,
+    UCB1,
+    BalancedElimination,
+    Corral,
+    DynamicBalancing,
+    EpochBalancing,
+    RealizedBalancing,
+)
+from tests.journal.shop import Flaky, make, offers, play, reopened
 
 RECORDED = Path(__file__).resolve().parents[1] / "recorded" / "journal-1.db"
 
@@ -199,15 +214,35 @@ def test_rebuild_says_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (code, "counts.ignored: 5 and 0" in err, "1 differences" in err) == (1, True, True)
 
 
-def test_events_of_every_kind_fold_alike() -> None:
+@pytest.mark.parametrize(
+    "make_selector",
+    [
+        lambda: RealizedBalancing(3),
+        lambda: BalancedElimination([Power(2.0)] * 3),
+        lambda: UCB1(3),
+        lambda: EXP3(3),
+        lambda: Corral(3, rounds=100),
+        lambda: DynamicBalancing([Power(2.0)] * 3),
+        lambda: ED2RB(3),
+        lambda: EpochBalancing([LinearClass("one", 1), LinearClass("two", 2)]),
+    ],
+)
+def test_every_kind_of_round_folds_alike(make_selector: Callable[[], Selector]) -> None:
     """Substitutes for failing learners are no evidence, live and in a fold; an expiry of nothing is no change."""
-    portfolio, twin = make_flaky(), make_flaky()
+
+    def of(selector: Selector) -> Portfolio:
+        learners: list[Any] = [Constant(0), Constant(1) if "weight" in selector.needs else Flaky(), Constant(1)]
+        if "lower" in selector.needs:
+            learners = [OFUL(1), OFUL(2)]
+        return Portfolio(learners, selector, seed=2, deadline="20s", default_reward=0.25)
+
+    portfolio, twin = of(make_selector()), of(make_selector())
     portfolio.on_event(twin.apply)
-    for t in range(60):
-        decision = portfolio.decide(offers(t % 10 / 10), id=f"round {t}", at=float(t))
+    for t in range(80):
+        available = portfolio.learner_names[: 1 + t % 2] if t % 5 == 0 else None
+        context = offers(t % 10 / 10) / (2 if "lower" in portfolio.selector.needs else 1)
+        decision = portfolio.decide(context, id=f"round {t}", at=float(t), available=available)
         if t % 3:
-            portfolio.learn(decision, 1.0, at=float(t))
-    assert portfolio.expire(at=60.0) == 0
-    assert list(differences(portfolio.state(), twin.state(), "")) == []
-    assert portfolio.health()["learners"][1]["failures"] > 3
-    assert isinstance(twin, Portfolio)
+            portfolio.learn(decision, float(t % 4 == 0), at=float(t))
+        portfolio.expire(at=float(t) + 0.5)
+        assert list(differences(portfolio.state(), twin.state(), "")) == []

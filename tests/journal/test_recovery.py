@@ -190,13 +190,15 @@ def test_200_cut_or_flipped_wals_give_a_committed_prefix_or_a_refusal(tmp_path: 
     """The WAL holds all events; without the lock file's mark a cut one may lose its end, and never more."""
     rng = random.Random(7)
     with reopened(tmp_path / "shop.db", make) as live:
-        prefixes = {digest(live._portfolio): live._seq}
-        for t in range(12):
-            play(live, 1, t)
-            prefixes[digest(live._portfolio)] = live._seq
+        play(live, 12)
         crash = image(live.journal.path, tmp_path / "crash")
+    portfolio = make()
+    states = {1: digest(portfolio)}  # by the number of the last event
+    for event in SQLiteJournal(tmp_path / "shop.db").read(2):
+        portfolio.apply(event)
+        states[event.seq] = digest(portfolio)
     database, log = crash.read_bytes(), crash.with_name("shop.db-wal").read_bytes()
-    prefixes_found, refused = 0, 0
+    ends, refused = set(), 0
     for case in range(200):
         folder = tmp_path / f"case {case}"
         folder.mkdir()
@@ -212,10 +214,10 @@ def test_200_cut_or_flipped_wals_give_a_committed_prefix_or_a_refusal(tmp_path: 
         except UnreadableFile:
             refused += 1
             continue
-        assert prefixes.get(digest(recovered.portfolio), recovered.seq) == recovered.seq
-        prefixes_found += 1
-    assert prefixes_found > 50
-    assert prefixes_found + refused == 200
+        assert digest(recovered.portfolio) == states[recovered.seq]
+        ends.add(recovered.seq)
+    assert len(ends) > 10
+    assert refused < 100
 
 
 def test_a_log_that_lost_its_end_is_refused_where_the_lock_file_is_there(tmp_path: Path) -> None:
@@ -228,6 +230,15 @@ def test_a_log_that_lost_its_end_is_refused_where_the_lock_file_is_there(tmp_pat
         reopened(crash)
     crash.with_name("shop.db.lock").unlink()  # as the message says
     reopened(crash).close()
+
+
+def test_a_damaged_first_event_is_no_matter_with_a_good_snapshot(closed: tuple[Path, str]) -> None:
+    path, expected = closed
+    damage(path, "UPDATE events SET crc = crc + 1 WHERE seq = 1")
+    with reopened(path, make) as live:
+        assert digest(live._portfolio) == expected
+        with pytest.raises(UnreadableFile, match="damaged event 1"):
+            rebuild(live.journal)
 
 
 def test_other_files_are_refused_and_left_alone(tmp_path: Path) -> None:

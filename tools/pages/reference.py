@@ -17,6 +17,7 @@ MODULES = {
     "equipoise.selectors": "Rules that choose which learner plays",
     "equipoise.features": "Offers with ids, and feature maps",
     "equipoise.bounds": "Candidate regret bounds",
+    "equipoise.journal": "A portfolio in a durable log of its events",
     "equipoise.problems": "Sources of contexts and rewards, for simulations",
     "equipoise.adapters": "Models and bandits of other libraries (each needs an extra)",
     "equipoise.testing": "Checks for your own classes",
