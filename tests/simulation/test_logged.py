@@ -89,7 +89,7 @@ def test_batches_are_the_plain_loop(kind: str, compiled: bool, monkeypatch: pyte
         np.testing.assert_allclose(stated, probabilities, rtol=1e-12, atol=0)
         for name, array in reference.state().items():
             np.testing.assert_allclose(learner.state()[name], array, rtol=1e-9, atol=1e-9)
-    assert loop_of_kernels.call_count == (0 if kind == "arms" else 2)  # for both parts, unless kernels cannot tell the pmf
+    assert loop_of_kernels.call_count == (0 if kind == "arms" else 2)  # both parts, unless kernels cannot tell
 
 
 def test_probabilities_come_from_the_learner_if_it_knows_them() -> None:
