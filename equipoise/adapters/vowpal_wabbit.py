@@ -87,7 +87,7 @@ def check_options(name: str, value: Any) -> str:
     return value
 
 
-def check_known(probability: float) -> float:
+def check_known(probability: Any) -> float:
     """The probability with which an action was played. Costs are divided by it, so an unknown one cannot be used."""
     if isnan(probability):
         raise InvalidArgument("probability is nan, but must be known, as Vowpal Wabbit divides costs by it")

@@ -1,5 +1,7 @@
 """Logged rounds as a source of the simulation loop: compiled and by public methods, against a plain loop."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 
@@ -72,8 +74,8 @@ class Spread:
 )
 def test_batches_are_the_plain_loop(kind: str, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """One kind compiled, all of them by the same loop as plain Python, and by their public methods."""
-    used, loop_of_kernels = [], compiled_loop if compiled else plain_loop
-    monkeypatch.setattr(logged, "compiled_loop", lambda *parts: used.append(kind) or loop_of_kernels(*parts))
+    loop_of_kernels = Mock(side_effect=compiled_loop if compiled else plain_loop)
+    monkeypatch.setattr(logged, "compiled_loop", loop_of_kernels)
     batch = batch_of(400)
     reference = MAKERS[kind]()
     expected, probabilities = plain(reference, batch, lane=2, seed=9)
@@ -87,7 +89,7 @@ def test_batches_are_the_plain_loop(kind: str, compiled: bool, monkeypatch: pyte
         np.testing.assert_allclose(stated, probabilities, rtol=1e-12, atol=0)
         for name, array in reference.state().items():
             np.testing.assert_allclose(learner.state()[name], array, rtol=1e-9, atol=1e-9)
-    assert used == ([] if kind == "arms" else [kind] * 2)  # for both parts, unless kernels cannot tell the pmf
+    assert loop_of_kernels.call_count == (0 if kind == "arms" else 2)  # both parts, unless kernels cannot tell
 
 
 def test_probabilities_come_from_the_learner_if_it_knows_them() -> None:
