@@ -169,7 +169,7 @@ def weigh(params: Params, state: State, n_rounds: int) -> float:
         total += experts[e].probability
     if total == 0.0:  # everybody is far worse than another one, which may be unavailable now
         for e in range(len(experts)):
-            experts[e].probability = float(accounts[e].active)
+            experts[e].probability = 1.0 if accounts[e].active else 0.0
             total += experts[e].probability
     return total
 

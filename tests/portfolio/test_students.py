@@ -90,7 +90,7 @@ def test_folding_and_loading_give_the_same_portfolio(tmp_path: Path) -> None:
 
 
 def test_who_learns_is_what_teaching_says() -> None:
-    """Learner 0 learns from every round, 1 from those whose action it proposed, 2 from its own plays."""
+    """Learner 0 learns from every round, learner 1 from those whose action it proposed, learner 2 from its own."""
     learners = pool()
     portfolio = make(learners)
     events: list[Event] = []
