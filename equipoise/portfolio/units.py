@@ -52,7 +52,7 @@ def join(learner: AdaptedLearner, units: Range | None, noise: float | None) -> N
 def _check(part: object, units: Range | None, noise: float | None) -> None:
     """Raise what `configure` would, if the part can tell without a change."""
     check = getattr(part, "check_units", None)
-    if check is not None and units is not None:
+    if check is not None and units is not None and not isinstance(part, type):  # a class is refused elsewhere
         check(reward_range=units, noise=_unless_stated(part, noise))
 
 
