@@ -233,14 +233,6 @@ class LivePortfolio(Durable):
         """Call a method of `Portfolio` by its name; other tasks run until it is durable."""
         return await self._acall(lambda: getattr(self._portfolio, method)(*arguments, **options))
 
-    def transact(self, operation: Callable[[Portfolio, float], Result]) -> Result:
-        """Call a function with the portfolio and the time; all that it changes becomes durable at once."""
-        return self._call(lambda: operation(self._portfolio, self._clock.now()))
-
-    async def atransact(self, operation: Callable[[Portfolio, float], Result]) -> Result:
-        """`transact` for asyncio: other tasks run until it is durable."""
-        return await self._acall(lambda: operation(self._portfolio, self._clock.now()))
-
     def redact(self, ids: Collection[str] | None = None, *, before: float | None = None) -> int:
         """Remove contexts and outcomes of closed decisions from the journal, of these ids or made before a time.
 
