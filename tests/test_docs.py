@@ -159,7 +159,7 @@ def test_commands_of_the_command_line_exist(path: Path) -> None:
     for words in commands(text_of(path)):
         if words[0] == "equipoise":
             command = group.commands.get(words[1])
-            if hasattr(command, "commands") and len(words) > 2:  # a group of commands
+            if isinstance(command, typer.core.TyperGroup) and len(words) > 2:
                 command = command.commands.get(words[2])
             assert command is not None, f"{' '.join(words)}: no such command"
             options = {option for parameter in command.params for option in parameter.opts}

@@ -87,6 +87,7 @@ PUBLIC = [
     ("import equipoise.rl", "equipoise.rl", "gymnasium"),
     ("from equipoise.rl import RiverSwim", "equipoise.rl", "gymnasium"),
     ("import equipoise\nequipoise.load_results('.')", "equipoise.load_results", "polars"),
+    ("from equipoise.serve import create_app", "equipoise.serve", "msgspec"),
 ]
 
 
@@ -107,6 +108,8 @@ COMMANDS = [
     (("run", "nested"), {"matplotlib"}, "equipoise run needs matplotlib", "lab"),
     (("suite",), {"polars"}, "equipoise suite needs polars", "lab"),
     (("audit",), {"scipy"}, "equipoise audit needs scipy", "lab"),
+    (("serve", "portfolio.toml"), {"starlette"}, "equipoise serve needs starlette", "serve"),
+    (("serve", "portfolio.toml"), {"msgspec", "starlette"}, "equipoise serve needs starlette", "serve"),
 ]
 
 
@@ -164,3 +167,8 @@ def test_every_adapter_says_which_extra_it_needs(tmp_path: Path) -> None:
     assert (run.returncode, run.stderr) == (0, "")
     extras = [line.rpartition("pip install ")[2] for line in run.stdout.splitlines()]
     assert extras == [f"'equipoise[{name}]'" for name in ("sklearn", "river", "lightgbm", "xgboost", "vw", "mabwiser")]
+
+
+def test_the_client_of_the_service_needs_numpy_alone(tmp_path: Path) -> None:
+    run = run_without(EXTRAS, "from equipoise.serve import Client\nprint(Client('http://x', 'y').portfolio)", tmp_path)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "y\n", "")

@@ -75,6 +75,14 @@ class Durable:
         """Why nothing more is accepted, if so."""
         return self._failure or self._journal.failure
 
+    def transact(self, operation: Callable[[Portfolio, float], Result]) -> Result:
+        """Call a function with the portfolio and the time; all that it changes becomes durable at once."""
+        return self._call(lambda: operation(self._portfolio, self._clock.now()))
+
+    async def atransact(self, operation: Callable[[Portfolio, float], Result]) -> Result:
+        """`transact` for asyncio: other tasks run until it is durable."""
+        return await self._acall(lambda: operation(self._portfolio, self._clock.now()))
+
     def _call(self, operation: Callable[[], Result]) -> Result:
         commit, result, error = self._begin(operation, None)
         commit.wait()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -15,7 +15,7 @@ from equipoise.journal.maintenance import backup
 from equipoise.journal.retention import redact
 from equipoise.journal.sqlite import SQLiteJournal
 from equipoise.learner import MinimalLearner
-from equipoise.portfolio import Decision, Portfolio
+from equipoise.portfolio import Decision
 from equipoise.portfolio.events import Callback
 from equipoise.portfolio.ids import ID
 from equipoise.portfolio.teaching import Lesson
@@ -235,14 +235,6 @@ class LivePortfolio(Durable):
     async def arun(self, method: str, *arguments: Any, **options: Any) -> Any:
         """Call a method of `Portfolio` by its name; other tasks run until it is durable."""
         return await self._acall(lambda: getattr(self._portfolio, method)(*arguments, **options))
-
-    def transact(self, operation: Callable[[Portfolio, float], Result]) -> Result:
-        """Call a function with the portfolio and the time; all that it changes becomes durable at once."""
-        return self._call(lambda: operation(self._portfolio, self._clock.now()))
-
-    async def atransact(self, operation: Callable[[Portfolio, float], Result]) -> Result:
-        """`transact` for asyncio: other tasks run until it is durable."""
-        return await self._acall(lambda: operation(self._portfolio, self._clock.now()))
 
     def redact(self, ids: Collection[str] | None = None, *, before: float | None = None) -> int:
         """Remove contexts and outcomes of closed decisions from the journal, of these ids or made before a time.

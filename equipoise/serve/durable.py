@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from equipoise.config import PortfolioConfig
-from equipoise.errors import JournalBusy
+from equipoise.errors import JournalBusy, StoreConflict
 from equipoise.journal import LivePortfolio
 from equipoise.journal import open as open_journal
 from equipoise.journal.sqlite import connect_reader
@@ -17,10 +17,24 @@ from equipoise.portfolio import Event, Portfolio
 from equipoise.serve.engine import Engine
 from equipoise.serve.hosted import Hosted
 from equipoise.serve.service import Opener
+from equipoise.storage.files import canonical_json
+from equipoise.storage.parts import fingerprint
+from equipoise.types import Config
 
 T = TypeVar("T")
 MAX_WAITING = 4_096  # requests that may wait for the disk
 MAX_BATCH = 1_024  # requests of one transaction
+SETTINGS = (
+    "seed",
+    "share_data",
+    "deadline",
+    "default_reward",
+    "aggregate",
+    "delays",
+    "window",
+    "explore",
+    "availability",
+)
 EXISTS = "SELECT EXISTS (SELECT 1 FROM events WHERE subject = ?)"
 
 
@@ -112,6 +126,29 @@ def open_in(folder: Path) -> Opener:
     def open_(config: PortfolioConfig) -> Engine:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = folder / f"{config.name}.db"  # a name of the configuration, which was checked; never one of a request
-        return JournalEngine(open_journal(path, config.portfolio, name=config.name))
+        return JournalEngine(_open(path, config))
 
     return open_
+
+
+def _open(path: Path, config: PortfolioConfig) -> LivePortfolio:
+    """The portfolio of a journal, which must be that of the file, though learners may have joined in another order."""
+    try:
+        return open_journal(path, config.portfolio, name=config.name)
+    except StoreConflict:
+        live = open_journal(path)
+        try:
+            if live.transact(lambda portfolio, at: _essence(portfolio)) != _essence(config.portfolio()):
+                raise
+        except BaseException:
+            live.close()
+            raise
+        return live
+
+
+def _essence(portfolio: Portfolio) -> Config:
+    """What must agree between a journal and its file, whatever the order in which learners joined."""
+    pairs = zip(portfolio.learner_names, portfolio.learners, strict=True)
+    settings = {name: getattr(portfolio, name) for name in SETTINGS}
+    learners = {name: canonical_json(fingerprint(learner)) for name, learner in pairs if learner is not None}
+    return {"selector": type(portfolio.selector).__name__, "learners": learners, **settings}

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 
-from equipoise.errors import InvalidArgument, JournalBusy, JournalFailed, UnreadableFile
+from equipoise.errors import InvalidArgument, JournalBusy, JournalFailed, StoreConflict, UnreadableFile
 from equipoise.journal.writer import Writer
 from equipoise.portfolio import ids
 from equipoise.serve import hosted as hosted_module
@@ -200,3 +200,9 @@ def test_changed_files(old: str, new: str, message: str | None, tmp_path: Path) 
             service.close()
 
     asyncio.run(change())
+    if message is None:  # the next start finds the file and the journal in agreement
+        changed_text = COLORS.replace(old, new)
+        with client(changed_text, data=tmp_path) as made:
+            assert len(made.get(COLORS_PATH).json()["standing"]) == configs(changed_text)[0].n_learners
+        with pytest.raises(StoreConflict), client(COLORS.replace("arms = 2", "arms = 4"), data=tmp_path):
+            pass
