@@ -145,7 +145,8 @@ def test_every_pair_is_refused_exactly_when_a_need_is_not_met(
     learners = [MAKERS[learner_class](), MAKERS[learner_class]()]
     selector = selector_for(selector_class, learner_class, bound)
     if not unmet:
-        stated = getattr(learners[0], "config", dict)().get("reward_range")  # the portfolio must state the same
+        config: dict[str, Any] = getattr(learners[0], "config", dict)()
+        stated = config.get("reward_range")  # the portfolio must state the same
         units = stated if "nested" not in selector.needs else None
         assert Portfolio(learners, selector, reward_range=units).learners == tuple(learners)
         return

@@ -86,9 +86,6 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
             raise InvalidArgument(f"choice is {choice}, but that play has probability {odds[e]} now")
         self._open(e, odds[e], odds)
 
-    def _leave_out(self, choice: Choice) -> Entry:
-        return super()._leave_out(self._inner(choice))
-
     def propensity(self, choice: Choice) -> float:
         """The probability, given context and proposals, with which the action of an open play was played."""
         entry = self._seen(choice)

@@ -18,7 +18,7 @@ class Reporting(Saving[P, S, D]):
 
     def standing(self) -> list[Standing]:
         """The standing of each learner; nan if it has no play that counts."""
-        rows, active = [], self.active
+        rows, active, width = [], self.active, self.reward_range[1] - self.reward_range[0]
         for i, account in enumerate(self.evidence.accounts):
             n = account.booked_plays
             rows.append(
@@ -28,7 +28,7 @@ class Reporting(Saving[P, S, D]):
                     pending=account.plays - n,
                     mean_reward=account.rewards / n if n else nan,
                     mean_radius=radius_sum(self.confidence_of(i).radius, n) / n if n else nan,
-                    mean_bound=account.booked_bound / n if n else nan,
+                    mean_bound=min(account.booked_bound / n, width) if n else nan,
                     mean_lower=account.mean_lower if n else nan,
                     mean_upper=account.mean_upper if n else nan,
                     active=i in active,
