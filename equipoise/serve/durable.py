@@ -151,4 +151,7 @@ def _essence(portfolio: Portfolio) -> Config:
     pairs = zip(portfolio.learner_names, portfolio.learners, strict=True)
     settings = {name: getattr(portfolio, name) for name in SETTINGS}
     learners = {name: canonical_json(fingerprint(learner)) for name, learner in pairs if learner is not None}
-    return {"selector": type(portfolio.selector).__name__, "learners": learners, **settings}
+    selector = fingerprint(portfolio.selector)
+    rules = {name: value for name, value in selector["config"].items() if name not in ("bounds", "n_learners")}
+    bounds = sorted(map(canonical_json, selector["config"].get("bounds") or ()))
+    return {"selector": (selector["class"], canonical_json(rules), bounds), "learners": learners, **settings}

@@ -13,7 +13,7 @@ from equipoise.portfolio.ids import MAX_LENGTH
 from equipoise.settings.checks import LARGEST
 
 MAX_OFFERS = 1_000
-MAX_FEATURES = 10_000
+MAX_FEATURES = 4_000  # of a list: more would not fit into a body anyway
 MAX_NAMES = 1_000  # of an object: as many as fit into a body with names of some length
 NAME_PATTERN = "^[a-z0-9_-]{1,64}$"
 LEARNER_PATTERN = "^[^/\\x00-\\x1f\\x7f]{1,200}$"

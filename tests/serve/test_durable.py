@@ -204,5 +204,7 @@ def test_changed_files(old: str, new: str, message: str | None, tmp_path: Path) 
         changed_text = COLORS.replace(old, new)
         with client(changed_text, data=tmp_path) as made:
             assert len(made.get(COLORS_PATH).json()["standing"]) == configs(changed_text)[0].n_learners
-        with pytest.raises(StoreConflict), client(COLORS.replace("arms = 2", "arms = 4"), data=tmp_path):
-            pass
+        rules = changed_text.replace("[reward]", '[selector]\nuse = "RealizedBalancing"\ndelta = 0.2\n[reward]', 1)
+        for wrong in (COLORS.replace("arms = 2", "arms = 4"), rules):
+            with pytest.raises(StoreConflict), client(wrong, data=tmp_path):
+                pass
