@@ -53,7 +53,7 @@ from equipoise import Portfolio, bounds, certificates, learners, problems, selec
 from equipoise.compatibility import provided_by
 from equipoise.learner import accepts
 
-problem, rng = problems.LinearBandit(6, 3, 4), np.random.default_rng(0)
+problem, rng = problems.LinearBandit(4, 3, 4), np.random.default_rng(0)
 
 def pool():
     return [learners.OFUL(2), learners.UCB(4), learners.EpsilonGreedy(4, epsilon=0.1), learners.LinearThompson(3),

@@ -1,59 +1,17 @@
-"""`equipoise show`, `rebuild`, `backup` and `restore`: what is done with a journal from the command line."""
+"""`equipoise rebuild`, `backup` and `restore`: what is done with a journal from the command line."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from equipoise.cli.app import app, print_error
 
-if TYPE_CHECKING:
-    from equipoise.portfolio import Portfolio
-
 MAX_DIFFERENCES = 20  # printed one by one
-SQLITE = b"SQLite format 3\x00"
 
 JournalPath = Annotated[Path, typer.Argument(metavar="JOURNAL", help="File of a journal, such as shop.db.")]
-
-
-@app.command()
-def show(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="A journal, or a file that Portfolio.save wrote.")],
-) -> None:
-    """Show what a portfolio has proved, how its learners are doing, and what an operator should know.
-
-    A journal may be in use meanwhile.
-    """
-    from equipoise.portfolio import Portfolio
-    from equipoise.storage.files import read_bytes
-
-    if not read_bytes(path).startswith(SQLITE):
-        _print_portfolio(Portfolio.load(path))
-        return
-    from equipoise.journal import SQLiteJournal, recover
-
-    journal = SQLiteJournal(path, create=False)
-    recovered = recover(journal)
-    typer.echo(f"{journal.portfolio}: {recovered.seq:,} events, recovered from event {recovered.start:,}")
-    for seq in recovered.damaged:
-        print_error(f"{path}: the snapshot at event {seq:,} is damaged and was not used")
-    _print_portfolio(recovered.portfolio)
-
-
-def _print_portfolio(portfolio: Portfolio) -> None:
-    health = portfolio.health()
-    typer.echo(portfolio.describe())
-    typer.echo(
-        f"Decisions: {health['open']:,} open, {health['overdue']:,} overdue, {health['expired']:,} expired, "
-        f"{health['withdrawn']:,} withdrawn; {health['ignored']:,} rewards came too late."
-    )
-    for row in health["blocking"]:
-        typer.echo(f"Decision {row['id']} of {row['learner']} holds up {row['holds_up']:,} rewards ({row['what']}).")
-    for row in health["learners"]:
-        if row["failures"]:
-            typer.echo(f"{row['name']} failed {row['failures']:,} times, last with {row['last_error']}.")
 
 
 @app.command()

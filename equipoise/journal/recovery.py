@@ -17,6 +17,7 @@ from equipoise.journal.protocol import Journal
 from equipoise.learner import MinimalLearner
 from equipoise.portfolio import Portfolio
 from equipoise.portfolio.events import Event, logger
+from equipoise.storage.migrations import with_saved_rule
 from equipoise.types import Config
 
 CREATED, REDACTED = "created", "redacted"
@@ -103,7 +104,7 @@ def restore(state: Config, template: Portfolio | None) -> Portfolio:
     selector = None
     if not state["selector"]["ours"]:
         selector = deepcopy(_need(template, state["selector"]["class"]).selector)
-    portfolio = Portfolio.from_state(state, learners, selector)
+    portfolio = Portfolio.from_state(with_saved_rule("portfolio", state), learners, selector)
     if state["fallback_is_function"] and template is not None and callable(template.fallback):
         portfolio.fallback = template.fallback
     return portfolio

@@ -47,12 +47,13 @@ def test_a_journal_of_the_first_version_opens(tmp_path: Path) -> None:
     """Written by the release that introduced journals: 40 rounds, one withdrawn, a learner added after 30."""
     path = tmp_path / "shop.db"
     shutil.copy(RECORDED, path)
-    with reopened(path, make) as live:
+    with reopened(path) as live:
         health = live.health()
         assert (health["rounds"], health["withdrawn"], health["open"]) == (40, 1, 9)
         assert health["journal"]["events"] == RECORDED_EVENTS
         assert sum(row.plays for row in live.standing()) == 39
         assert len(live.learner_names) == 4
+        assert recover(live.journal).portfolio.selector.rule == 1  # the rule of that time
         assert compare(live.journal).differences == ()
         live.learn("round 4", 1.0)
 

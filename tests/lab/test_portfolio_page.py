@@ -74,7 +74,7 @@ def test_the_page_is_self_contained_and_says_everything(portfolio: Portfolio, tm
         assert f"Round {mark.round:,}: {mark.name} " in text and mark.reason in text
     for name in portfolio.learner_names:
         assert f"{name} has " in text
-    assert portfolio.selector.rule[1:] in text
+    assert portfolio.selector.explanation[1:] in text
 
 
 def test_the_figure_shows_every_learner_and_mark(portfolio: Portfolio) -> None:

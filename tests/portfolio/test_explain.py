@@ -60,7 +60,7 @@ def played(make: Any, rounds: int = 60) -> Portfolio:
 def test_every_selector_is_explained_with_true_numbers(make: Any) -> None:
     portfolio = played(make)
     rows = portfolio.standing()
-    rule = portfolio.selector.rule
+    rule = portfolio.selector.explanation
     total, chances = sum(row.plays for row in rows), portfolio.selector.choice_probabilities()
     for row, name in zip(rows, portfolio.learner_names, strict=True):
         text = portfolio.explain(name)
@@ -86,7 +86,7 @@ def test_every_selector_is_explained_with_true_numbers(make: Any) -> None:
 
 
 def test_rules_are_sentences_of_their_own() -> None:
-    rules = [cls.rule for cls in SELECTORS.values()]
+    rules = [cls.explanation for cls in SELECTORS.values()]
     assert all(rule[0].isupper() and rule.endswith(".") and 20 < len(rule) < 250 for rule in rules)
     assert len(set(rules)) >= len(rules) - 1  # the two corrals over weighted learners share theirs
 

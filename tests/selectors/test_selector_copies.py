@@ -27,7 +27,7 @@ from equipoise.selectors import (
     StochasticEXP3P,
 )
 from equipoise.storage.archive import unpack
-from equipoise.storage.migrations import SINCE_VERSION_3, selector_state_0_1
+from equipoise.storage.migrations import SINCE_VERSION_3, selector_state_0_1, with_saved_rule
 from tests.selectors.subjects import CLASSES, SUBJECTS, UNSPACED
 
 RELEASE = Path(__file__).parents[1] / "recorded" / "release-0.1.0" / "portfolios"
@@ -50,7 +50,7 @@ def history(selector: Any, rng: np.random.Generator, n_rounds: int) -> Iterator[
         choice = selector.choose()
         yield Event("chosen", choice)
         asked = sorted({choice.learner, *selector.active})
-        yield Event("observed", choice, {i: Proposal(0, low, (high - low) * rng.random() / 5) for i in asked})
+        yield Event("observed", choice, {i: Proposal(0, low, (high - low) * rng.random() / 5, greedy=0) for i in asked})
         waiting.append(choice)
         if rng.random() < 0.1:
             yield Event("withdrawn", waiting.pop(int(rng.integers(len(waiting)))))
@@ -205,6 +205,7 @@ def test_selectors_of_release_0_1_are_migrated(path: Path) -> None:
     if any(bound["bound"] == "Custom" for bound in config.get("bounds") or ()):
         pytest.skip("a function of the user's own is not in the file")
     config = {**SINCE_VERSION_3.get(name, {}), **config}
+    config = with_saved_rule("part", {"class": name, "ours": True, "config": config})["config"]
     selector = SELECTORS[name].from_config(config)
     assert selector.config() == config
     selector.restore(state)
