@@ -53,7 +53,6 @@ def test_a_journal_of_the_first_version_opens(tmp_path: Path) -> None:
         assert health["journal"]["events"] == RECORDED_EVENTS
         assert sum(row.plays for row in live.standing()) == 39
         assert len(live.learner_names) == 4
-        assert recover(live.journal).portfolio.selector.rule == 1  # the rule of that time
         assert compare(live.journal).differences == ()
         live.learn("round 4", 1.0)
 
