@@ -86,7 +86,8 @@ def test_the_kept_run_is_extended_by_a_seed(tmp_path: Path) -> None:
     compute other numbers; but unless a record says so it does not."""
     kept, out = RELEASE / KEPT_RUN, tmp_path / "run"
     shutil.copytree(kept, out)
-    results = run(EXPERIMENTS["nested"], out=out, seeds=3, **RUN)
+    settings = {**RUN, "overrides": {**RUN["overrides"], "radius": "stitched"}}  # the default of that time
+    results = run(EXPERIMENTS["nested"], out=out, seeds=3, **settings)
     assert results.curves["seed"].unique().sort().to_list() == [0, 1, 2]
     assert seeds_of(out, 2) == seeds_of(kept, 2)
     parts = sorted(part.name for part in (kept / "parts").iterdir())
@@ -95,6 +96,6 @@ def test_the_kept_run_is_extended_by_a_seed(tmp_path: Path) -> None:
         before, after = ((folder / "parts" / part).read_bytes() for folder in (kept, out))
         if json.loads((kept / "experiment.json").read_text(encoding="utf-8"))["version"] == __version__:
             assert after == before
-    again = run(EXPERIMENTS["nested"], out=out, seeds=3, **RUN)
+    again = run(EXPERIMENTS["nested"], out=out, seeds=3, **settings)
     assert again.curves.equals(results.curves)
     assert {path.name for path in kept.iterdir()} == {*FILES, "parts"}
