@@ -64,9 +64,7 @@ def test_kept_portfolio_is_saved_again_as_it_was(name: str, tmp_path: Path) -> N
 def seeds_of(folder: Path, n_seeds: int) -> Any:
     """Curves and eliminations of the first seeds, numbers to nine digits, but for `RealizedBalancing`, whose default
     rule has changed since."""
-    curves = pl.read_parquet(folder / "curves.parquet").filter(
-        pl.col("seed") < n_seeds, pl.col("curve") != "realized"
-    )
+    curves = pl.read_parquet(folder / "curves.parquet").filter(pl.col("seed") < n_seeds, pl.col("curve") != "realized")
     records = [record for record in eliminations_of(folder, 9) if record["seed"] < n_seeds]
     return plain([curves.to_dict(as_series=False), records], 9)
 
