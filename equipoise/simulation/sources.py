@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+from equipoise.errors import EXTRAS
 from equipoise.kernels.marks import NATIVE
 
 PACKAGE = Path(__file__).resolve().parents[1]
 IMPORTED = time.time()
 # Libraries, besides the standard library, that kernels may use and whose versions are part of the cache key.
-LIBRARIES = frozenset({"numpy", "numba", "llvmlite", "scipy"})
+LIBRARIES = frozenset({"numpy", "llvmlite", *EXTRAS})  # none of them has kernels of ours
 
 
 def code_digest(modules: Iterable[str]) -> str:
@@ -78,7 +79,9 @@ def _names(tree: ast.AST, module: str) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             given = "." * node.level + (node.module or "")
-            source = importlib.util.resolve_name(given, module.rpartition(".")[0]) if node.level else given
+            # A package is what its own relative imports start from; another module starts from the package it is in.
+            package = module if hasattr(sys.modules.get(module), "__path__") else module.rpartition(".")[0]
+            source = importlib.util.resolve_name(given, package) if node.level else given
             yield source
             for alias in node.names:
                 yield f"{source}.{alias.name}"

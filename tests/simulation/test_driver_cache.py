@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import logging
 import os
@@ -318,3 +319,12 @@ def test_folder_is_named_by_the_environment(
 def test_without_the_compiler_nothing_is_compiled_or_kept(tmp_path: Path) -> None:
     compiled, _ = play_in(ROOT, tmp_path / "drivers", NUMBA_DISABLE_JIT="1")
     assert compiled == 0 and not (tmp_path / "drivers").exists()
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [("numpy", {"numpy", "numpy.linalg"}), ("numpy.linalg._linalg", {"numpy.linalg"})],
+)
+def test_relative_imports_start_from_the_package(module: str, names: set[str]) -> None:
+    """Also those of a package at the top, which is in no other package."""
+    assert names <= set(sources._names(ast.parse("from . import linalg"), module))
