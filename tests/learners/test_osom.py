@@ -127,7 +127,7 @@ def without_widths(learner: OSOM) -> OSOM:
 
 
 def test_it_switches_where_contexts_matter_and_then_plays_well() -> None:
-    """Arms alone earn 0.5 at most, contexts 0.3 more on average, which UCB would lose for ever."""
+    """Arms alone earn 0.5 at most, contexts 0.3 more on average, which UCB would lose in every round."""
     for seed in (95, 96):
         _, switch, late_regret = run(OSOM(ARMS, dim=DIM, noise=NOISE), np.array([0.4, 0.0]), 3000, seed)
         assert switch is not None and switch < 2400

@@ -173,7 +173,7 @@ BANDITS: list[Callable[..., Any]] = [
 @pytest.mark.parametrize("bandit", BANDITS)
 @pytest.mark.parametrize("action", [0, 1])
 def test_noise_has_the_documented_law(bandit: Callable[..., Any], action: int) -> None:
-    """Each law passes for itself and, as negative control, not for its neighbour."""
+    """Each law passes for itself and, as negative control, not for its neighbor."""
     context = bandit().observe(rng_of(0))
     mean = float(bandit().means(context)[action])
     assert 0.1 < mean < 0.9
