@@ -196,8 +196,8 @@ class KernelSelector(Reporting[P, S, D]):
     def check_reward(self, reward: float) -> float:
         """The reward as a float; raises if it cannot be credited."""
         low, high = self.reward_range
-        if type(reward) is float and low <= reward <= high:
-            return reward
+        if isinstance(reward, float) and low <= reward <= high:
+            return float(reward)  # of NumPy's float64, which is a float too
         return self.traits.check_reward(reward)
 
     def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:

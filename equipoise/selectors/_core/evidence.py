@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.bounds import POWER, SUMMED, Bound, admissible, bound_code
-from equipoise.confidence import Radius, add_spread, lower_sum, radius_sum, upper_sum
+from equipoise.confidence import Radius, add_spread, both_sums, radius_sum
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals
 
@@ -169,9 +169,10 @@ def credit(params: Params, state: State, i: int, reward: float, regret: float) -
         params.width,
     )
     account.rewards, account.rewards_carry = add(account.rewards, account.rewards_carry, reward)
-    radius, bound, spread = params.radius, account.booked_bound, account.spread
-    account.mean_lower = (account.rewards - lower_sum(radius, n, spread)) / n
-    account.mean_upper = (account.rewards + bound + upper_sum(radius, n, spread, bound)) / n
+    bound = account.booked_bound
+    below, above = both_sums(params.radius, n, account.spread, bound)
+    account.mean_lower = (account.rewards - below) / n
+    account.mean_upper = (account.rewards + bound + above) / n
     if account.mean_upper < account.least_upper:
         account.least_upper = account.mean_upper
     pooled = state.pool[0]
