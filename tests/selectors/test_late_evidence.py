@@ -1,7 +1,5 @@
 """What late and lost rewards may prove, by simulation, and what they must not stop: choosing well."""
 
-from statistics import fmean
-
 import numpy as np
 import pytest
 from scipy.stats import binomtest
@@ -10,17 +8,15 @@ from equipoise.confidence import radius_sum
 from equipoise.lab.audit.delays import DelayOf, by_context, by_reward, independent, late_coins
 from equipoise.selectors import GreedyMean
 from tools.studies.late_rewards import (
-    DELAYED,
     DELAYED_ROUNDS,
     LOSING,
     LOSING_ROUNDS,
     LOSS_SELECTORS,
     LOST,
     delay_selectors,
-    exponential_delays,
     losses,
+    mean_regret,
     plays_with_delays,
-    regret,
 )
 
 DELTA = 0.05
@@ -91,13 +87,5 @@ def test_lost_rewards_do_not_blind_the_choice(label: str) -> None:
 @pytest.mark.parametrize("label", list(delay_selectors(1.0))[1:])
 def test_late_rewards_cost_no_more_than_they_cost_ucb1(label: str) -> None:
     """Two seeds of `tools.studies.late_rewards`, at an eighth of its rounds."""
-    mean, rounds = 500.0, DELAYED_ROUNDS // 8
-
-    def mean_regret(name: str) -> float:
-        runs = [
-            plays_with_delays(delay_selectors(mean)[name](), DELAYED, exponential_delays(mean, rounds, seed), seed)
-            for seed in range(2)
-        ]
-        return fmean(regret(plays, DELAYED) for plays in runs)
-
-    assert mean_regret(label) <= 1.5 * mean_regret("UCB1, whatever has arrived")
+    selectors, size = delay_selectors(500.0), (500.0, 2, DELAYED_ROUNDS // 8)
+    assert mean_regret(selectors[label], *size) <= 1.5 * mean_regret(selectors["UCB1, whatever has arrived"], *size)
