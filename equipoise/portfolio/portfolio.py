@@ -211,7 +211,7 @@ class Portfolio(Foldable, Reporting):
                     return earlier
             if self._savable:
                 check_savable(context, "context")
-            allowed = None if available is None else frozenset(map(self._index, available))
+            allowed = None if available is None else self._indices(available)
             before, time, round_ = self._time, self._admit(at), self._round + 1
             try:
                 ticket, chance, turn = self._play(copy_if_mutable(context), round_, allowed, propensity)
