@@ -20,7 +20,7 @@ from equipoise.types import Context
 
 
 def seen_by(learner: AdaptedLearner, context: Context, offers: Offers | None) -> Context:
-    """The context, or the offers that it was turned into if the learner has a feature map."""
+    """The context, or the offers that it was turned into, if any, for a learner with a feature map."""
     return context if offers is None or not has_map(learner) else offers
 
 

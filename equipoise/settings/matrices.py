@@ -37,10 +37,9 @@ def as_numbers(numbers: Any, name: str, what: str = "a K x d matrix of numbers")
 
 def check_entries(numbers: Array, name: str = "context") -> None:
     """Raise an error if an entry is not finite or is too large in magnitude."""
-    # One sum of squares covers all entries, nan and infinities included (`dot` does not warn when it overflows); only
-    # if it is out of range is the largest entry computed.
-    flat = numbers.ravel()
-    if not flat.dot(flat) <= LARGEST:
+    # One sum of squares covers all entries, nan and infinities included (vdot does not warn when it overflows); only if
+    # it is out of range is the largest entry computed.
+    if not np.vdot(numbers, numbers) <= LARGEST:
         worst = float(np.abs(numbers).max())
         if not worst <= LARGEST:
             raise InvalidArgument(f"{name} has an entry {worst!r}, but entries must be finite and at most {LARGEST:g}")

@@ -172,7 +172,7 @@ class RidgeLearner(LinearLearner[ParamsT, Ridge], Ranged):
             return mapped
         actions = as_matrix(context, self.dim)
         row: Array = actions[check_choice(context, action, len(actions))]
-        if not row.dot(row) <= self._max_squared_norm:
+        if not np.vdot(row, row) <= self._max_squared_norm:
             check_entries(actions)
             self._refuse_norm(actions)
         return row[: self.dim]

@@ -113,7 +113,7 @@ def add(total: float, carry: float, amount: float) -> tuple[float, float]:
 
 
 @kernel
-def open_play(params: Params, state: State, i: int) -> None:
+def open_play(params: object, state: State, i: int) -> None:
     """Count a play of learner i, which was just chosen."""
     state.accounts[i].plays += 1
 
@@ -125,7 +125,7 @@ def stage(params: object, state: object, i: int, probability: float, rng: np.ran
 
 
 @kernel
-def rewind(params: Params, state: State, i: int) -> None:
+def rewind(params: object, state: State, i: int) -> None:
     """Reset the balanced bound of learner i to the plays that are counted or left out."""
     account = state.accounts[i]
     account.increments = account.booked_increments + account.skipped_bound
@@ -218,7 +218,7 @@ def credit_only(params: Params, state: State, i: int, reward: float, regret: flo
 
 
 @kernel
-def pool(params: Params, state: State, reward: float) -> None:
+def pool(params: object, state: State, reward: float) -> None:
     """Count one more round of all rounds as evidence."""
     pooled = state.pool[0]
     pooled.plays += 1
