@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
-from equipoise.certificates.records import elimination_record
 from equipoise.errors import DuplicateDecision, DuplicateReward, UnknownDecision
 from equipoise.portfolio import Decision, Event, Portfolio
 from equipoise.portfolio.ids import context_digest
@@ -103,12 +102,7 @@ class Hosted:
 
     def eliminations(self) -> list[Config]:
         """The proofs of all eliminations so far; none if the selector keeps none."""
-        portfolio, selector = self.portfolio, self.portfolio.selector
-        label, names = type(selector).__name__, portfolio.learner_names
-        return [
-            elimination_record(each, selector_label=label, seed=portfolio.seed, selector=selector, learner_names=names)
-            for each in getattr(selector, "eliminations", ())
-        ]
+        return self.portfolio.records()
 
 
 LATE = "decision {} was past its deadline when the reward arrived, so it was not learned"
