@@ -1,7 +1,7 @@
 """Connections that cost little, whatever a client does: limits on headers, and on how long one may keep us waiting.
 
-A parser of HTTP takes headers as long as they come, and a server waits for a request as long as the client pleases; both
-would let a few clients use up memory, time and connections. Bodies are limited where they are read (`routes`).
+A parser of HTTP takes headers as long as they come, and a server waits for a request as long as the client pleases;
+both would let a few clients use up memory, time and connections. Bodies are limited where they are read (`routes`).
 """
 
 from __future__ import annotations

@@ -88,9 +88,8 @@ def test_readers_of_events_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_nothing_but_http_gets_in(anyio_backend: str) -> None:
     """The checks are those of HTTP requests, so a websocket must not pass by them."""
-    with client() as service:
-        with pytest.raises(RuntimeError, match="does not speak websocket"):
-            await service.app({"type": "websocket", "path": "/v1/portfolios"}, None, None)
+    with client() as service, pytest.raises(RuntimeError, match="does not speak websocket"):
+        await service.app({"type": "websocket", "path": "/v1/portfolios"}, None, None)
 
 
 def test_tokens_are_stored_as_digests_for_their_owner(tmp_path: Path) -> None:

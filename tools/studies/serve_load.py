@@ -5,8 +5,8 @@
 Processes one after the other in the same run, under the same load of wrk with 32 connections: a bare Starlette route
 that decodes the same requests, the service in memory, and the service with its journal, for each selector. Three OFUL
 learners under the recommended selector (or those that --selector names), 8 offers of 16 features; the load generator
-sends the rewards of every 100 decisions as a batch of lines. CPU time is that of the server's process, all threads; wall-clock figures depend on what else the
-machine does, so that is measured too.
+sends the rewards of every 100 decisions as a batch of lines. CPU time is that of the server's process, all threads;
+wall-clock figures depend on what else the machine does, so that is measured too.
 
 On two cores that other processes kept busy (1.5 to 1.7 cores, the load generator included), 12 seconds each:
 
