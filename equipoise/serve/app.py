@@ -16,6 +16,7 @@ from equipoise.config import PortfolioConfig
 from equipoise.errors import EquipoiseError
 from equipoise.serve.failures import Refused
 from equipoise.serve.guard import Guard, logger
+from equipoise.serve.hosted import EXPIRED_AT_ONCE
 from equipoise.serve.openapi import description
 from equipoise.serve.paths import Paths
 from equipoise.serve.routes import OPERATIONS, endpoint, problem_response
@@ -24,7 +25,6 @@ from equipoise.serve.tokens import Tokens
 
 Respond = Callable[[Request], Awaitable[Response]]
 EXPIRY_SECONDS = 1.0
-EXPIRED_AT_ONCE = 1_000
 
 
 def create_app(

@@ -39,7 +39,10 @@ SECURITY_HEADERS = [
     (b"x-frame-options", b"DENY"),
 ]
 ONCE = frozenset({b"host", b"origin", b"authorization", b"content-type", b"content-length"})  # never twice
-CHECKED = ONCE | {b"x-request-id", b"traceparent", b"forwarded", b"x-forwarded-for"}
+OF_PROXIES = frozenset(
+    {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"}
+)
+CHECKED = ONCE | OF_PROXIES | {b"x-request-id", b"traceparent"}
 PROCESS, NUMBERS = token_hex(6).encode(), count(1)  # ids of requests: unique, and cheap as no system call is made
 QUIET = frozenset({"decide", "rewards", "evaluate", "health", "ready"})  # logged at DEBUG if all went well
 
@@ -93,7 +96,7 @@ class Guard:
             client = scope.get("client")
             if client is not None and not _is_loopback(client[0]):
                 raise Refused(403, "loopback-only", "without tokens only clients on the same machine are served")
-            if b"forwarded" in headers or b"x-forwarded-for" in headers:
+            if not OF_PROXIES.isdisjoint(headers):
                 raise Refused(403, "loopback-only", "without tokens nothing is served through a proxy")
         host = headers.get(b"host", b"").decode("latin-1").lower()
         hosts = service.settings.hosts

@@ -11,6 +11,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.serve.contexts import ContextReader
 from equipoise.serve.engine import Engine, MemoryEngine
 from equipoise.serve.failures import Refused
+from equipoise.serve.hosted import MAX_OPEN
 from equipoise.serve.metrics import Metrics
 from equipoise.serve.schemas import NAME_PATTERN
 from equipoise.serve.streams import Subscribers
@@ -36,12 +37,15 @@ class Settings:
         Largest body of a batch.
     max_lines
         Most lines of a batch.
+    max_open
+        Most decisions of a portfolio that wait for their rewards; without a limit they would fill the memory.
     """
 
     hosts: tuple[str, ...] = LOOPBACK_HOSTS
     max_body_bytes: int = 1 << 16
     max_batch_bytes: int = 1 << 20
     max_lines: int = 1_000
+    max_open: int = MAX_OPEN
 
 
 Opener = Callable[[PortfolioConfig], Engine]
