@@ -29,6 +29,15 @@ class File(NamedTuple):
 
 
 @cache
+def page(has_tokens: bool) -> File:
+    """The page; it says whether the service has tokens, so that it can ask for one at once."""
+    content = files()[PAGE].content
+    if has_tokens:
+        content = content.replace(b'data-tokens="no"', b'data-tokens="yes"')
+    return File(MEDIA_TYPES[".html"], content, gzip.compress(content, mtime=0))
+
+
+@cache
 def files() -> dict[str, File]:
     """All files by their path below `/static/`. Names in requests are only ever looked up here."""
     paths = {path.relative_to(FOLDER).as_posix(): path for path in sorted(FOLDER.rglob("*")) if path.is_file()}

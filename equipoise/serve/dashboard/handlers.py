@@ -16,7 +16,8 @@ from equipoise import __version__
 from equipoise.errors import UnknownName
 from equipoise.serve.dashboard import decisions, schemas
 from equipoise.serve.dashboard.board import Board
-from equipoise.serve.dashboard.files import PAGE, files
+from equipoise.serve.dashboard.files import File, files
+from equipoise.serve.dashboard.files import page as page_file
 from equipoise.serve.dashboard.reading import Reading, about_learner
 from equipoise.serve.dashboard.sampler import PERIOD_SECONDS, fresh
 from equipoise.serve.dashboard.timeline import SPANS, columns, history_columns
@@ -46,17 +47,17 @@ def _accepts_gzip(request: Request) -> bool:
 
 
 async def page(call: Call) -> Response:
-    return _file_response(PAGE, call.request)
+    return _send(page_file(len(call.service.tokens) > 0), call.request)
 
 
 async def static_file(call: Call) -> Response:
-    return _file_response(call.request.path_params["file"], call.request)
-
-
-def _file_response(name: str, request: Request) -> Response:
-    file = files().get(name)
+    file = files().get(call.request.path_params["file"])
     if file is None:
         raise Refused(404, "unknown-file", "there is no such file")
+    return _send(file, call.request)
+
+
+def _send(file: File, request: Request) -> Response:
     if _accepts_gzip(request):
         headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
         return Response(file.compressed, media_type=file.media_type, headers=headers)

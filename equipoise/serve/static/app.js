@@ -48,6 +48,7 @@ async function open() {
   const target = route();
   document.title = `${target.title} · equipoise`;
   fill(main, h("p", { class: "quiet", "aria-busy": "true" }, "Loading…"));
+  if (document.documentElement.dataset.tokens === "yes" && !hasToken()) return signIn("");
   try {
     session ??= await request(paths.overview);
     if (turn !== opened) return;
@@ -61,32 +62,37 @@ async function open() {
   if (turn !== opened) return;
   main.focus({ preventScroll: true });
   window.scrollTo(0, 0);
-  live = new Live(target.path, (data) => view?.data?.(data), (status, text) => showStatus(status, text, target));
+  live = new Live(target.path, (data) => view?.data?.(data), (status, text) => onStatus(status, text, target));
 }
 
 function fail(error, target, turn) {
   if (error.status === 401) return signIn(hasToken() ? "The token is not valid, or not any more." : "");
-  showStatus(error.status === 404 || error.status === 403 ? "refused" : "lost", error.message, target);
+  close();
+  showStatus(error.status === 404 || error.status === 403 ? "refused" : "lost", error.message);
   const missing = error.status === 404 || error.status === 403;
   fill(main,
     h("h1", {}, missing ? "Not found" : "No answer"),
     h("p", { class: "claim" }, missing && target.name && !target.item
       ? `There is no portfolio “${target.name}” here, or your token does not cover it.` : error.message),
     h("p", {}, missing ? "It may have been removed, or the service was started without it. The page looks again every few seconds."
-      : "The page tries again every few seconds; nothing needs to be done here."),
+      : "The page tries again every few seconds: nothing needs to be done here."),
     h("p", {}, h("a", { href: links.overview() }, "All portfolios"), " ",
       h("button", { type: "button", class: "plain", onclick: open }, "Try now")));
-  setTimeout(() => { if (turn === opened) open(); }, missing ? 5000 : 3000);
+  setTimeout(() => { if (turn === opened) open(); }, 3000);
 }
 
-function showStatus(status, text, target) {
+function showStatus(status, text) {
   if (status === "expired") return signIn("The token is not valid any more. Sign in again to go on.");
   const ended = status === "lost" || status === "refused";
   connection.className = `connection ${status}`;
   say(connection, status === "connecting" && document.body.classList.contains("stale")
     ? "○ Connecting again…" : `${MARKS[status]} ${ended ? `${text} What you see may be old.` : text}`);
   document.body.classList.toggle("stale", ended || (status === "connecting" && document.body.classList.contains("stale")));
-  if (status === "refused" && target.name) fail(new Refusal(404, text), target, opened);
+}
+
+function onStatus(status, text, target) {
+  if (status === "refused") fail(new Refusal(404, text), target, opened);
+  else showStatus(status, text);
 }
 
 function signIn(message) {

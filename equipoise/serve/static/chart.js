@@ -37,7 +37,7 @@ const resized = new ResizeObserver((entries) => entries.forEach(({ target }) => 
 export class Chart {
   constructor({ title, hint, unit, format = short, stacked = false, min, max, controls = [] }) {
     Object.assign(this, { title, unit, format, stacked, min, max, visible: false, dirty: true, data: null, log: false });
-    this.place = h("div", { class: "plot", role: "img", tabindex: "0", onkeydown: (event) => this.key(event) });
+    this.place = h("div", { class: "plot", role: "img", "aria-label": `Chart: ${title}`, tabindex: "0", onkeydown: (event) => this.key(event) });
     this.place.chart = this;
     this.legend = h("ul", { class: "legend" });
     this.rows = h("div", {});
@@ -143,7 +143,7 @@ export class Chart {
       }
     }
     const axis = { stroke: color("quiet"), grid: { stroke: color("line"), width: 1 }, ticks: { stroke: color("line"), width: 1 }, font: "12px system-ui, sans-serif" };
-    const filter = (isLog) => (isLog ? (_, splits) => decades(splits) : undefined);
+    const filter = (isLog) => (_, splits) => (isLog ? decades(splits) : splits);
     this.plot = new uPlot({
       width: this.place.clientWidth || 320,
       height: HEIGHT,

@@ -3,11 +3,13 @@
 export const NONE = "–";
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
+const exponential = (value, digits) => value.toExponential(digits).replace(/\.?0*e\+?/, "e");
+
 export function number(value, digits = 4) {
   if (typeof value !== "number" || !Number.isFinite(value)) return NONE;
   const size = Math.abs(value);
   if (Number.isInteger(value) && size < 1e15) return whole.format(value);
-  if (size >= 1e15 || (size > 0 && size < 1e-4)) return value.toExponential(2).replace("e+", "e");
+  if (size >= 1e15 || (size > 0 && size < 1e-4)) return exponential(value, 2);
   if (size >= 1000) return whole.format(value);
   return String(Number(value.toPrecision(digits)));
 }
@@ -15,7 +17,7 @@ export function number(value, digits = 4) {
 export function short(value) {
   if (typeof value !== "number" || !Number.isFinite(value)) return NONE;
   const size = Math.abs(value);
-  if (size >= 1e15 || (size > 0 && size < 1e-4)) return value.toExponential(1).replace("e+", "e");
+  if (size >= 1e15 || (size > 0 && size < 1e-4)) return exponential(value, 1);
   for (const [unit, name] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]]) {
     if (size >= unit) return `${Number((value / (name === "k" ? 1e3 : unit)).toPrecision(3))}${name}`;
   }

@@ -3,8 +3,8 @@
 import { readEvents, readJson, Refusal } from "./api.js";
 
 const STALE_MS = 8000;
-const MAX_PAUSE_MS = 10000;
-const SLOW_MS = 5000; // between attempts that the service refuses for good reasons
+const MAX_PAUSE_MS = 3000;
+const SLOW_MS = 3000; // between attempts that the service refuses for good reasons
 
 export class Live {
   // `onData(data)` gets each event, `onStatus(status, text)` each change: live, connecting, lost, refused.
