@@ -13,7 +13,8 @@ Symbols: n plays, U reward_sum, R regret_bound, D radius (all totals), M n_learn
 Versions: 1 has a radius that is the same on both sides (shares is 2). 2 has one side sharper than the other: it adds
 `shares`, and the spread of the rewards of both learners. 3 adds `radius_version`, that of the formula of the radius,
 and is written for radii whose formula is not that of the first release, and by a selector that also makes the
-same-round test, which takes one more share of delta: `same_round` is true then.
+same-round test, which takes one more share of delta: `same_round` is true then. `n_late` is the number of learners
+that were added later, `delta_weights` are those of unequal shares of delta; records without them have none.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from equipoise.certificates.fields import (
     digits,
     mapping,
     number,
+    numbers,
     optional_number,
     pair,
     recomputed_faults,
@@ -146,6 +148,8 @@ def _about(selector: Provable) -> Record:
     about: Record = {"shares": int(selector.shares), "radius_version": RADIUS_VERSIONS[selector.radius]}
     if n_late := getattr(selector, "pool_size", selector.n_learners) - selector.n_learners:
         about["n_late"] = int(n_late)
+    if (weights := getattr(selector, "delta_weights", None)) is not None:
+        about["delta_weights"] = [float(weight) for weight in weights]
     return about | ({"same_round": True} if getattr(selector, "same_round", False) else {})
 
 
@@ -185,10 +189,11 @@ def _proof(elimination: Elimination, learner_names: Sequence[str], selector: Pro
         },
     }
     about, as_at_first = _about(selector), selector.radius in FIRST_RADII
-    if selector.shares == TWO_SIDED and as_at_first and "n_late" not in about:
+    unequal = {"n_late", "delta_weights"} & about.keys()
+    if selector.shares == TWO_SIDED and as_at_first and not unequal:
         return sides
     sides["learner"]["spread"], sides["witness"]["spread"] = float(learner.spread), float(witness.spread)
-    if as_at_first and not {"same_round", "n_late"} & about.keys():
+    if as_at_first and not unequal and "same_round" not in about:
         return {"shares": selector.shares, **sides}
     return {**about, **sides}
 
@@ -214,6 +219,7 @@ def verify_record(record: object) -> list[str]:
         optional["radius_version"] = whole
         optional |= {"same_round": true} if "same_round" in record else {}
         optional |= {"n_late": whole} if "n_late" in record else {}
+        optional |= {"delta_weights": numbers} if "delta_weights" in record else {}
     if kind is not None:
         sides = kind.SIDES
         optional |= kind.FIELDS
@@ -302,7 +308,14 @@ _SHARPER_SIDES = {side: {**fields, "spread": number} for side, fields in _SIDES.
 def _common_faults(record: Mapping[str, Plain], sides: Iterable[str]) -> list[str]:
     low, high = record["reward_range"]
     n_learners, n_late = record["n_learners"], record.get("n_late", 0)
+    weights = record.get("delta_weights", [1.0] * n_learners)
     rules = [
+        (
+            "delta_weights",
+            weights,
+            len(weights) == n_learners and all(weight > 0 for weight in weights),
+            f"n_learners = {n_learners} positive numbers",
+        ),
         ("seed", record["seed"], record["seed"] >= 0, "at least 0"),
         ("delta", record["delta"], 0 < record["delta"] < 1, "in (0, 1)"),
         ("n_learners", n_learners, n_learners >= 2 or n_late >= 1, "at least 2"),

@@ -261,6 +261,9 @@ class Certificate:
         expected reward from above; empty if no tighter statement is possible without them.
     earlier_optimum_upper, earlier_regret_upper
         The upper bounds if the bound of an active learner that is not an entrant holds; None without entrants.
+    learner_shares
+        What each learner spends of `delta`, if the shares are unequal; empty if the learners of the start spend the
+        same.
     """
 
     rounds: int
@@ -285,6 +288,7 @@ class Certificate:
     presumed: int | None = None
     radius: str = ""
     radius_version: int = 0
+    learner_shares: tuple[float, ...] = ()
 
     def to_json(self) -> Config:
         """As plain data."""

@@ -10,13 +10,14 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, Router
+from starlette.routing import Route
 
 from equipoise.config import PortfolioConfig
 from equipoise.errors import EquipoiseError
 from equipoise.serve.failures import Refused
 from equipoise.serve.guard import Guard, logger
 from equipoise.serve.openapi import description
+from equipoise.serve.paths import Paths
 from equipoise.serve.routes import OPERATIONS, endpoint, problem_response
 from equipoise.serve.service import Opener, Service, Settings, open_in_memory
 from equipoise.serve.tokens import Tokens
@@ -77,7 +78,7 @@ def application(service: Service) -> Guard:
     for operation in OPERATIONS:
         by_path.setdefault(operation.path, {})[operation.method] = endpoint(service, operation)
     routes = [Route(path, _Path(methods)) for path, methods in by_path.items()]
-    return Guard(Router(routes, redirect_slashes=False, default=_unknown_path, lifespan=lifespan), service)
+    return Guard(Paths(routes, redirect_slashes=False, default=_unknown_path, lifespan=lifespan), service)
 
 
 class _Path:

@@ -109,11 +109,11 @@ class Service:
     def ready(self) -> bool:
         return not self.stopping and all(served.engine.failure is None for served in self.portfolios.values())
 
-    def authenticate(self, authorization: str | None) -> Token:
+    def authenticate(self, authorization: str) -> Token:
         """The token of a request."""
         if not len(self.tokens):
             return ANYONE
-        kind, _, secret = (authorization or "").partition(" ")
+        kind, _, secret = authorization.partition(" ")
         token = self.tokens.find(secret.strip()) if kind.lower() == "bearer" else None
         if token is None:
             raise Refused(401, "unauthenticated", "the request needs a valid token: Authorization: Bearer ...", BEARER)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from equipoise.errors import IncompatibleLearner
-from equipoise.lab.suite.instances import InstanceSetup
+from equipoise.lab.suite.setups import InstanceSetup
 from equipoise.learner import Learner
 from equipoise.learners import OFUL, OSOM, ALBDim, MisspecificationAdaptive, ModCB
 from equipoise.problems import DisjointLinearBandit, LinearBandit, MisspecifiedLinearBandit
@@ -22,7 +22,9 @@ from equipoise.theory.first_rounds import balanced_elimination, first_rounds, re
 from equipoise.types import Config, Plain
 
 DELTA = 0.05
-ORACLE = "oracle"  # the best learner alone; not run, but taken from the learners' own curves
+# References, taken from the learners' own curves: the best learner alone, and the best greedy twin alone.
+ORACLE, BEST_TWIN = "oracle", "best-twin"
+REFERENCES = (ORACLE, BEST_TWIN)
 Builder: TypeAlias = Callable[[InstanceSetup, int], Selector]  # of one seed of an instance and the rounds
 LearnerBuilder: TypeAlias = Callable[[InstanceSetup, int], Learner]
 

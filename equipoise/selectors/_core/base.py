@@ -49,7 +49,7 @@ class KernelSelector(Reporting[P, S, D]):
             per_learner=self.per_learner,
             readmits=self.readmits,
             excluded=self.excluded,
-            compilable=not self._custom_bounds and not self._late,
+            compilable=not self._custom_bounds and not self._own_radii,
         )
 
     def choose(self, rng: np.random.Generator | None = None, available: Collection[int] | None = None) -> Choice:
@@ -253,8 +253,8 @@ class KernelSelector(Reporting[P, S, D]):
         """Pass resolved rounds and plays to the kernels; returns the new eliminations."""
         kernels, params, state = self.kernels, self.params, self.kernel_state
         rounds, plays, rewind = resolved
-        late = learner in self._late
-        if late:
+        own = learner in self._own_radii
+        if own:
             params = self.params_of(learner)
         for entry in plays:
             if entry.left_out:
@@ -264,7 +264,7 @@ class KernelSelector(Reporting[P, S, D]):
             if self._custom_bounds:
                 regret = self._increment(learner, self._position(learner) + 1, regret)
             kernels.credit(params, state, learner, entry.reward, regret, entry.probability)
-        if late:
+        if own:
             self._widen(learner)
         if rewind:
             evidence.rewind(params, self.evidence, learner)

@@ -77,7 +77,7 @@ class Account:
     witness_spread: float = 0.0
     skipped: int = 0  # plays before the last counted one, or after it and passed over, that are no evidence
     skipped_bound: float = 0.0  # what these add to an observed bound, for balancing only
-    extra_radius: float = 0.0  # by how much the radius of a learner that was added later exceeds that of the others
+    extra_radius: float = 0.0  # by how much the radius of a learner with its own share exceeds that of `Params`
 
 
 @dataclass(slots=True)
