@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -158,6 +159,12 @@ def test_the_whole_way_as_a_new_user_goes_it(tmp_path: Path) -> None:
         "serve", str(ROOT / "examples/config/offers.toml"), "--host", "0.0.0.0", "--data", "x", folder=tmp_path
     )
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1) and "without tokens" in refused.stderr
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        refused = equipoise("serve", str(ROOT / "examples/config/offers.toml"), "--port", port, folder=tmp_path)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1) and "already in use" in refused.stderr
     seen: list[int] = []
     for _ in range(2):
         with served(tmp_path) as url, Client(url, "offers", secret, backoff_seconds=0.05, retries=8) as client:
@@ -176,8 +183,6 @@ def test_the_whole_way_as_a_new_user_goes_it(tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def served(folder: Path) -> Iterator[str]:
-    import socket
-
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
