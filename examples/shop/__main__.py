@@ -84,14 +84,14 @@ def run(data: Path, options: argparse.Namespace) -> None:
     with log.open("ab") as file:
         try:
             portfolios = str(FOLDER / "portfolios")
-            arguments = ("-m", "equipoise", "serve", portfolios, "--data", str(data / "journals"), "--port", str(port))
-            wait_for(f"{service}/readyz", start(file.fileno(), *arguments), log)
-            arguments = (str(FOLDER / "shop.py"), "--service", service, "--port", str(shop_port))
-            wait_for(f"{shop}/", start(file.fileno(), *arguments), log)
+            served = ("-m", "equipoise", "serve", portfolios, "--data", str(data / "journals"), "--port", str(port))
+            wait_for(f"{service}/readyz", start(file.fileno(), *served), log)
+            opened = (str(FOLDER / "shop.py"), "--service", service, "--port", str(shop_port))
+            wait_for(f"{shop}/", start(file.fileno(), *opened), log)
             print(f"Dashboard  {service}/\nShop       {shop}/\n", flush=True)
             print(EXPLANATION.format(minutes=round(options.seconds / 60)), flush=True)
-            arguments = ("--shop", shop, "--seconds", str(options.seconds), "--rate", str(options.rate))
-            start(None, str(FOLDER / "visitors.py"), *arguments).wait()
+            limits = ("--shop", shop, "--seconds", str(options.seconds), "--rate", str(options.rate))
+            start(None, str(FOLDER / "visitors.py"), *limits).wait()
         finally:
             for process in reversed(processes):
                 stop(process)
