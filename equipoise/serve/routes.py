@@ -151,7 +151,7 @@ def endpoint(service: Service, operation: Operation) -> Callable[[Request], Awai
             name = scope["path_params"].get("name")
             token, served = None, None
             if operation.scope is not None:
-                token = service.authenticate(request.headers.get("authorization"))
+                token = service.authenticate(scope["checked_headers"].get(b"authorization", b"").decode("latin-1"))
                 scope["token"] = token.name
                 service.authorize(token, operation.scope, name)
                 if name is not None:
@@ -175,8 +175,8 @@ NOBODY = Token("nobody", "", (), ())  # where no token is needed
 async def _read(call: Call, operation: Operation, decode: Callable[[bytes], Any]) -> None:
     """Read the body of a request, within limits."""
     settings = call.service.settings
-    headers = call.request.headers
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    given = call.request.scope["checked_headers"].get(b"content-type", b"")
+    kind = given.partition(b";")[0].strip().lower().decode("latin-1")
     is_batch = operation.batch and kind in BATCH_TYPES
     if kind != JSON and not is_batch:
         allowed = f"{JSON} or {NDJSON}" if operation.batch else JSON

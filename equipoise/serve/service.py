@@ -12,6 +12,7 @@ from equipoise.serve.contexts import ContextReader
 from equipoise.serve.dashboard.board import Board
 from equipoise.serve.engine import Engine, MemoryEngine
 from equipoise.serve.failures import Refused
+from equipoise.serve.hosted import MAX_OPEN
 from equipoise.serve.metrics import Metrics
 from equipoise.serve.schemas import NAME_PATTERN
 from equipoise.serve.streams import Subscribers
@@ -37,12 +38,15 @@ class Settings:
         Largest body of a batch.
     max_lines
         Most lines of a batch.
+    max_open
+        Most decisions of a portfolio that wait for their rewards; without a limit they would fill the memory.
     """
 
     hosts: tuple[str, ...] = LOOPBACK_HOSTS
     max_body_bytes: int = 1 << 16
     max_batch_bytes: int = 1 << 20
     max_lines: int = 1_000
+    max_open: int = MAX_OPEN
 
 
 Opener = Callable[[PortfolioConfig], Engine]
@@ -114,11 +118,11 @@ class Service:
     def ready(self) -> bool:
         return not self.stopping and all(served.engine.failure is None for served in self.portfolios.values())
 
-    def authenticate(self, authorization: str | None) -> Token:
+    def authenticate(self, authorization: str) -> Token:
         """The token of a request."""
         if not len(self.tokens):
             return ANYONE
-        kind, _, secret = (authorization or "").partition(" ")
+        kind, _, secret = authorization.partition(" ")
         token = self.tokens.find(secret.strip()) if kind.lower() == "bearer" else None
         if token is None:
             raise Refused(401, "unauthenticated", "the request needs a valid token: Authorization: Bearer ...", BEARER)
