@@ -99,9 +99,9 @@ def run(data: Path, options: argparse.Namespace) -> None:
 
 
 EXPLANATION = """Visitors come until Ctrl-C, for {minutes} minutes at most. What to watch on the dashboard:
-  after 1 minute     the model server of the learner "recommender" fails for half a minute: it is paused, others play
-  after 3 minutes    the taste of visitors changes once: what earned most may not do so any more
-  some minutes on    a banner that sells too little is eliminated, with its proof
+  offers    after 1 minute the model server of the learner "recommender" fails for 2 minutes: others play instead
+  offers    after 4 minutes the taste of visitors changes once: what earned most may not do so any more
+  banner    within 3 minutes banners that sell too little are eliminated, with a proof
 """
 
 

@@ -41,8 +41,9 @@ export function progress(row) {
   const start = row.start_reward;
   if (!Number.isFinite(now)) return { now: NONE, text: "no reward yet", kind: "quiet" };
   if (!Number.isFinite(row.recent_reward) || !Number.isFinite(start)) return { now: number(now), text: "since the start", kind: "quiet" };
-  const change = start > 0 ? ` (${now >= start ? "+" : "−"}${percent(Math.abs(now - start) / start, 0)})` : "";
-  return { now: number(now), text: `${number(start)} at the start${change}`, kind: now >= start ? "good" : "warn" };
+  const change = start > 0 ? (now - start) / start : 0;
+  const text = Math.abs(change) < 0.005 ? "" : ` (${change > 0 ? "+" : "−"}${percent(Math.abs(change), 0)})`;
+  return { now: number(now), text: `${number(start)} at the start${text}`, kind: change >= 0.005 ? "good" : change <= -0.005 ? "warn" : "quiet" };
 }
 
 export const HAPPENED = {
