@@ -27,7 +27,7 @@ from equipoise.lab.audit.subjects import Task
 from equipoise.lab.report.figures import regret_figure
 from equipoise.lab.suite.contenders import CONTENDERS
 from equipoise.lab.suite.instances import INSTANCES
-from equipoise.lab.suite.leaderboard import Scores, with_oracle
+from equipoise.lab.suite.leaderboard import Scores, with_references
 from equipoise.lab.suite.picture import suite_figure
 from equipoise.lab.suite.suite import TABLES, Outcome
 from tests.synthetic import finished_run
@@ -130,8 +130,8 @@ def made_up_suite() -> Outcome:
     numbers, names, labels = np.random.default_rng(3), [*INSTANCES][::6], [*CONTENDERS][::5]
     learners = {name: 20.0 * numbers.uniform(1, 3, (2, 3)) for name in names}
     selectors = {label: {name: 40.0 * numbers.uniform(1, 30, 2) for name in names} for label in labels}
-    scores = with_oracle(Scores(learners, selectors, dict.fromkeys(names, 25.0)))
-    about = dict.fromkeys(names, 100), 2, dict.fromkeys(names, ("a", "b", "c"))
+    scores = with_references(Scores(learners, selectors, dict.fromkeys(names, 25.0)), learners)
+    about = dict.fromkeys(names, 100), range(2), dict.fromkeys(names, ("a", "b", "c")), learners
     return Outcome(tuple(names), *about, dict.fromkeys(TABLES, scores), {})
 
 
