@@ -25,6 +25,8 @@ def explain(portfolio: PortfolioState, name: str, *, with_rule: bool = True) -> 
         raise UnknownName("learner", name, names)
     rows, i = portfolio._selector.standing(), names.index(name)
     sentences = [_plays(rows, i, name, portfolio._counts.unplayed)]
+    taught = portfolio._members[i].logged_rounds
+    sentences += [health.beginning(taught)] if taught else []
     state = health.state_of(portfolio, i)
     if state == "active":
         sentences += [rule_of(portfolio)] if with_rule else []

@@ -74,6 +74,7 @@ def _learner(portfolio: PortfolioState, i: int, member: Member) -> Config:
     return {
         "name": member.name,
         "state": state_of(portfolio, i),
+        "logged_rounds": member.logged_rounds,
         "failures": member.failures,
         "last_error": member.last_error,
         "paused_until_round": member.paused_until if member.paused_until > portfolio._round else None,
@@ -143,6 +144,11 @@ def _clips(portfolio: PortfolioState) -> bool:
     return portfolio.clip or (portfolio.aggregate == "sum" and portfolio._traits.noise is None)
 
 
+def beginning(logged_rounds: int) -> str:
+    """What is said of a learner that was taught a log."""
+    return f"It began with {logged_rounds:,} logged rounds, which no statement counts."
+
+
 def describe(portfolio: PortfolioState, reward_range: tuple[float, float]) -> str:
     """Certificate and standing in sentences."""
     proved, names = certificate(portfolio), [member.name for member in portfolio._members]
@@ -154,8 +160,13 @@ def describe(portfolio: PortfolioState, reward_range: tuple[float, float]) -> st
     unplayed = portfolio._counts.unplayed
     if unplayed:
         lines.append(f"No learner played {unplayed:,} of these rounds: fallback or exploration.")
+    if portfolio._counts.replayed:
+        lines.append(f"{portfolio._counts.replayed:,} of these rounds were replayed from a log.")
     for row in portfolio._selector.standing():
         state = state_of(portfolio, row.learner)
         line = row.describe(names[row.learner], proved, reward_range, state)
+        taught = portfolio._members[row.learner].logged_rounds
+        if taught:
+            line += f" {beginning(taught)}"
         lines.append(line if state == "active" or not row.active else f"{line} It is {state}.")
     return "\n".join(lines)

@@ -33,6 +33,7 @@ MARKED = frozenset(
         "learner_renamed",
         "learner_resumed",
         "learner_suspended",
+        "learner_taught",
     }
 )
 ENOUGH_REWARDS, TINY_SHARE = 1_000, 1e-3  # a range is oversized if so many rewards lie within such a share of it

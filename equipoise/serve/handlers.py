@@ -229,12 +229,3 @@ async def ready(call: Call) -> Response:
     if call.service.ready:
         return answer(schemas.Health("ok"))
     return answer(schemas.Health("stopping" if call.service.stopping else "failed"), 503)
-
-
-async def status_page(call: Call) -> Response:
-    page = (
-        "<!doctype html><html lang='en'><meta charset='utf-8'><title>equipoise</title>"
-        "<h1>equipoise</h1><p>The service is running.</p>"
-        "<p>The interface is described in <a href='/openapi.json'>openapi.json</a>.</p></html>"
-    )
-    return Response(page, media_type="text/html; charset=utf-8")

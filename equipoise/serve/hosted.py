@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from equipoise.errors import DuplicateDecision, DuplicateReward, UnknownDecision
 from equipoise.portfolio import Decision, Event, Portfolio
 from equipoise.portfolio.ids import context_digest
+from equipoise.serve.dashboard.arrivals import Arrivals
 from equipoise.serve.failures import LateReward, TooManyOpen
 from equipoise.types import Config, Context
 
@@ -21,6 +22,7 @@ REMEMBERED = 100_000  # rewards and withdrawals
 EXPIRED_AT_ONCE = 1_000
 MAX_OPEN = 100_000  # decisions that wait for their rewards
 Find = Callable[[str], Sequence[Event]]  # the durable events of a decision
+Latest = Callable[[str], Sequence[Event]]  # the newest durable events of a kind
 
 
 class Hosted:
@@ -32,14 +34,17 @@ class Hosted:
         The portfolio.
     find
         Looks up the durable events of a decision. Default: there are none.
+    latest
+        Looks up the newest durable events of a kind. Default: there are none.
     """
 
-    def __init__(self, portfolio: Portfolio, find: Find = lambda id_: ()) -> None:
-        self.portfolio, self._find = portfolio, find
+    def __init__(self, portfolio: Portfolio, find: Find = lambda id_: (), latest: Latest = lambda kind: ()) -> None:
+        self.portfolio, self._find, self.latest = portfolio, find, latest
         self.time = 0.0  # of the operation, in seconds
         self._late = False  # whether the last reward came after its deadline
         self._settled: OrderedDict[tuple[str, str | None], float | None] = OrderedDict()  # None: withdrawn
         portfolio.on_event(self._on_event)
+        self.arrivals = Arrivals(portfolio)
 
     def _on_event(self, event: Event) -> None:
         if event.kind == "rewarded":
@@ -103,6 +108,10 @@ class Hosted:
                 withdrawn = any(event.kind == "withdrawn" for event in self._find(id_))
             if not withdrawn:
                 raise
+
+    def trail(self, id_: str) -> Sequence[Event]:
+        """The durable events of a decision."""
+        return self._find(id_)
 
     def expire(self, limit: int) -> int:
         """Give overdue decisions their default reward."""

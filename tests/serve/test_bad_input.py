@@ -201,7 +201,13 @@ def test_paths_methods_and_media_types(service: TestClient) -> None:
     wrong = service.get("/v1/portfolios/arms/decide")
     check_problem(wrong, 405, "unknown-method")
     assert wrong.headers["allow"] == "POST"
-    assert service.put("/v1/portfolios/arms/learners/x").headers["allow"].split(", ") == ["DELETE", "PATCH", "POST"]
+    assert service.put("/v1/portfolios/arms/learners/x").headers["allow"].split(", ") == [
+        "DELETE",
+        "GET",
+        "HEAD",
+        "PATCH",
+        "POST",
+    ]
     for kind in ("text/plain", "application/x-www-form-urlencoded", "application/x-ndjson", ""):
         answer = service.post("/v1/portfolios/arms/decide", content="{}", headers={"Content-Type": kind})
         check_problem(answer, 415, "unsupported-media-type")

@@ -251,7 +251,7 @@ class KernelSelector(Reporting[P, S, D]):
         """Pass resolved rounds and plays to the kernels; returns the new eliminations."""
         kernels, params, state = self.kernels, self.params, self.kernel_state
         rounds, plays, rewind = resolved
-        own, pooled = learner in self._own_radii, params
+        own = learner in self._own_radii
         if own:
             params = self.params_of(learner)
         for entry in plays:
