@@ -55,7 +55,7 @@ from equipoise.certificates.fields import (
     whole,
 )
 from equipoise.certificates.radii import radius_of, total_delta
-from equipoise.certificates.wording import confidence_text
+from equipoise.certificates.wording import about, with_confidence
 from equipoise.confidence import RADII, RADIUS_VERSIONS, lower_sum, radius_alpha, radius_shares, upper_sum
 from equipoise.errors import InvalidArgument, UnreadableFile
 from equipoise.storage.files import digest
@@ -113,11 +113,12 @@ def elimination_record(
     selector: Provable,
     learner_names: Sequence[str],
     instance: str = "",
+    rewards: str = "",
 ) -> Record:
     """The elimination as plain data, as in one line of `eliminations.jsonl`.
 
     `selector` is the one that eliminated the learner; `instance` names the problem instance if an experiment has
-    several.
+    several; `rewards` says what was made of the rewards before they counted, such as "rewards clipped to [0, 1]".
     """
     if isinstance(elimination, EpochEnd):
         proof = epoch_ends.proof(elimination, learner_names)
@@ -125,7 +126,7 @@ def elimination_record(
         proof = {**_about(selector), **same_rounds.proof(elimination, learner_names)}
     else:
         proof = _proof(elimination, learner_names, selector)
-    return _sealed(proof, selector_label, seed, elimination.round, selector, instance)
+    return _sealed(proof, selector_label, seed, elimination.round, selector, instance, rewards)
 
 
 def comparison_record(
@@ -140,7 +141,7 @@ def comparison_record(
 ) -> Record:
     """The comparison of two learners after `round` rounds as plain data; the other arguments are as above."""
     proof = {**_about(selector), **comparisons.proof(comparison, learner_names)}
-    return _sealed(proof, selector_label, seed, round, selector, instance)
+    return _sealed(proof, selector_label, seed, round, selector, instance, comparison.rewards)
 
 
 def _about(selector: Provable) -> Record:
@@ -153,13 +154,16 @@ def _about(selector: Provable) -> Record:
     return about | ({"same_round": True} if getattr(selector, "same_round", False) else {})
 
 
-def _sealed(proof: Record, label: str, seed: int, round_: int, selector: Provable, instance: str) -> Record:
+def _sealed(
+    proof: Record, label: str, seed: int, round_: int, selector: Provable, instance: str, rewards: str
+) -> Record:
     """A record: what is common to all kinds, the proof, and the digest of both."""
     low, high = selector.reward_range
     record = {
         "version": 3 if "radius_version" in proof else 2 if "shares" in proof else 1,
         "selector": label,
         **({"instance": instance} if instance else {}),
+        **({"rewards": rewards} if rewards else {}),
         "seed": int(seed),
         "round": int(round_),
         "delta": float(selector.delta),
@@ -212,7 +216,7 @@ def verify_record(record: object) -> list[str]:
     kind = _kind_of(record)
     version = record.get("version")
     sides = _SIDES if version == 1 else _SHARPER_SIDES
-    optional: dict[str, Test] = {"instance": text} if "instance" in record else {}
+    optional: dict[str, Test] = {name: text for name in ("instance", "rewards") if name in record}
     if version in (2, 3):
         optional["shares"] = whole
     if version == 3:
@@ -266,19 +270,20 @@ def verify_file(path: str | Path) -> tuple[int, list[str]]:
 def describe_elimination(record: Mapping[str, Plain]) -> str:
     """The record as one sentence, with the numbers of the inequality."""
     kind = _kind_of(record)
+    if kind is comparisons:
+        return comparisons.describe(record)
     if kind is not None:
-        described: str = kind.describe(record)
-        return described
+        return f"{kind.describe(record)}{about(record.get('rewards', ''))}"
     learner, witness = record["learner"], record["witness"]
     places = digits(learner["mean_upper"], witness["mean_lower"])
     total = "{reward_sum:,.1f} + {regret_bound:,.1f} + {radius:,.1f}".format(**learner)
     return (
-        f"In round {record['round']:,} of seed {record['seed']}, {learner['name']} was eliminated with confidence "
-        f"{confidence_text(total_delta(record))}: if its bound of {learner['regret_bound']:,.1f} on the regret of its "
+        f"In round {record['round']:,} of seed {record['seed']}, {learner['name']} was eliminated "
+        f"{with_confidence(total_delta(record))}: if its bound of {learner['regret_bound']:,.1f} on the regret of its "
         f"{learner['plays']:,} plays held, the best expected reward would be at most ({total}) / {learner['plays']:,} "
         f"= {learner['mean_upper']:.{places}f}, but {witness['name']} shows that it is at least "
         f"({witness['reward_sum']:,.1f} − {witness['radius']:,.1f}) / {witness['plays']:,} = "
-        f"{witness['mean_lower']:.{places}f}."
+        f"{witness['mean_lower']:.{places}f}.{about(record.get('rewards', ''))}"
     )
 
 

@@ -233,5 +233,6 @@ class BalancedElimination(
         """What the rewards prove so far, and when the next elimination would come at the current means."""
         low, high = self.reward_range
         radii = [self.confidence_of(i).radius for i in range(self.pool_size)]
-        outlook = next_elimination(self.standing(), self._bounds, radii, high - low)
+        spreads = [account.spread for account in self.evidence.accounts]
+        outlook = next_elimination(self.standing(), self._bounds, radii, spreads, high - low)
         return replace(super().certificate(), next_elimination=outlook, presumed=self.trusted)

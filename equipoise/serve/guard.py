@@ -32,14 +32,22 @@ REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 SECURITY_HEADERS = [
     (b"cache-control", b"no-store"),
-    (b"content-security-policy", b"default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        b"form-action 'none'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; "
+        b"trusted-types 'none'",
+    ),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
 ]
 ONCE = frozenset({b"host", b"origin", b"authorization", b"content-type", b"content-length"})  # never twice
-CHECKED = ONCE | {b"x-request-id", b"traceparent", b"forwarded", b"x-forwarded-for"}
+OF_PROXIES = frozenset(
+    {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"}
+)
+CHECKED = ONCE | OF_PROXIES | {b"x-request-id", b"traceparent"}
 PROCESS, NUMBERS = token_hex(6).encode(), count(1)  # ids of requests: unique, and cheap as no system call is made
 QUIET = frozenset({"decide", "rewards", "evaluate", "health", "ready"})  # logged at DEBUG if all went well
 
@@ -93,7 +101,7 @@ class Guard:
             client = scope.get("client")
             if client is not None and not _is_loopback(client[0]):
                 raise Refused(403, "loopback-only", "without tokens only clients on the same machine are served")
-            if b"forwarded" in headers or b"x-forwarded-for" in headers:
+            if not OF_PROXIES.isdisjoint(headers):
                 raise Refused(403, "loopback-only", "without tokens nothing is served through a proxy")
         host = headers.get(b"host", b"").decode("latin-1").lower()
         hosts = service.settings.hosts
