@@ -153,6 +153,7 @@ def test_the_readme_names_the_two_commands() -> None:
     assert list(shell_lines(text_of(ROOT / "README.md")))[:2] == [["make", "demo"], ["make", "test"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=page_id)
 def test_commands_of_the_command_line_exist(path: Path) -> None:
     group = typer.main.get_group(application())
@@ -203,10 +204,12 @@ def skip_without(*packages: str) -> pytest.MarkDecorator:
 
 def test_the_examples_are_those_tested_here() -> None:
     tested = {"own_learner.py", "feature_selection.py", "gymnasium_frozenlake.py", "offers.py"}
-    tested |= {"three_libraries.py", "litellm_routing.py", "dollars.py", "training_loop.py"}
+    tested |= {"three_libraries.py", "litellm_routing.py", "stable_baselines3_slices.py"}
+    tested |= {"dollars.py", "training_loop.py"}
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == tested
 
 
+@pytest.mark.slow
 def test_offers_example_finds_the_map_that_matters() -> None:
     shown = run_example("offers.py", "6000")
     plays = {name: int(n.replace(",", "")) for name, n in re.findall(r"^(.+?) +([\d,]+) plays", shown, re.MULTILINE)}
@@ -214,6 +217,7 @@ def test_offers_example_finds_the_map_that_matters() -> None:
     assert "ids remembered" in shown
 
 
+@pytest.mark.slow
 def test_dollars_example_plays_the_offer_that_earns_most_and_counts_what_it_clips() -> None:
     shown = run_example("dollars.py", "6000")
     plays = {name: int(n.replace(",", "")) for name, n in re.findall(r"^(.+?): ([\d,]+) plays", shown, re.MULTILINE)}
@@ -229,6 +233,7 @@ def test_training_loop_example_prefers_a_moderate_rate() -> None:
     assert sum(plays.values()) == 800 and min(plays, key=lambda name: plays[name]) == "rate 0.9"
 
 
+@pytest.mark.slow
 def test_own_learner_drops_the_learner_that_cannot_tell_visitors_apart() -> None:
     shown = run_example("own_learner.py", "20000")
     assert "'same for all' is eliminated" in shown
@@ -260,6 +265,16 @@ def test_models_of_three_libraries_go_on_after_a_restart() -> None:
     assert sum(plays) == 1_500 and len(plays) == 3
     regret = re.search(r"Mean regret (\S+) before the restart, (\S+) after it", shown)
     assert regret is not None and float(regret[2]) < float(regret[1])
+
+
+@pytest.mark.slow
+@skip_without("stable_baselines3")
+def test_agents_are_trained_in_slices() -> None:
+    """Each slice has two whole rollouts of 128 steps, and the one step at which it is stopped."""
+    shown = run_example("stable_baselines3_slices.py", "4", "200")
+    rows = [(int(n), int(steps)) for n, steps in re.findall(r"(\d+) slices, +([\d]+) steps, mean return", shown)]
+    assert len(rows) == 3 and sum(n for n, _ in rows) == 4
+    assert all(steps == 257 * n for n, steps in rows)
 
 
 @pytest.mark.slow
