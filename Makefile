@@ -25,6 +25,9 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
+# Tests start many processes: without bytecode on disk each of them would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help venv demo serve test quick lint interpreted bounds bench suite audit chaos lock clean
 

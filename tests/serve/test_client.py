@@ -147,6 +147,7 @@ def test_example_configurations_pass_the_check(name: str) -> None:
     assert result.exit_code == 0 and "dry round" in result.output and "yes" in result.output
 
 
+@pytest.mark.slow
 def test_the_whole_way_as_a_new_user_goes_it(tmp_path: Path) -> None:
     """Token, server in a process of its own, client, SIGTERM; then again: nothing is lost."""
     pytest.importorskip("uvicorn", reason="needs the extra serve")
