@@ -343,7 +343,7 @@ def mixture_bracket(radius: Mixture, n: float) -> float:
     prior = radius.prior_plays
     by_mixture = (n + prior) * (log(1.0 + n / prior) + radius.mixture_level)
     by_stitching = STITCHED_FACTOR * STITCHED_FACTOR * n * stitched_bracket(n, radius.level)
-    return min(by_stitching, by_mixture)
+    return by_mixture if by_mixture < by_stitching else by_stitching
 
 
 @kernel
