@@ -259,12 +259,13 @@ class Portfolio(Foldable, Reporting):
     def _learn(
         self, decision: Decision | ID, reward: float, outcome: Outcome, regret: float | None, key: str | None
     ) -> None:
-        ticket = self._find(decision)
-        reward, clipped = self._clip(reward) if self.aggregate == "first" else (reward, False)
+        ticket, clipped = self._find(decision), False
+        if self.clip and self.aggregate == "first":
+            reward, clipped = self._clip(reward)
         if ticket is None:
             self._ignore_late(id_of(decision), reward)
             return
-        if self._is_overdue(ticket):
+        if self.deadline is not None and self._is_overdue(ticket):
             self._check_reward(reward)
             self._expire_ticket(ticket)
             self._ignore_late(ticket.id, reward)
