@@ -219,7 +219,7 @@ class Certificate:
     Attributes
     ----------
     rounds
-        Number of rounds so far.
+        Number of rounds so far, since `law_since`.
     resolved_rounds
         Number of rounds that count as evidence: those of the longest prefix whose rewards are all known, without those
         that are left out.
@@ -261,6 +261,10 @@ class Certificate:
         expected reward from above; empty if no tighter statement is possible without them.
     earlier_optimum_upper, earlier_regret_upper
         The upper bounds if the bound of an active learner that is not an entrant holds; None without entrants.
+    law_since
+        The first of these rounds: all of this assumes one law of contexts and rewards since then.
+    law_refuted_at
+        The last round in which an alarm refuted one law for all rounds before it; 0 if none did.
     """
 
     rounds: int
@@ -285,11 +289,15 @@ class Certificate:
     presumed: int | None = None
     radius: str = ""
     radius_version: int = 0
+    law_since: int = 1
+    law_refuted_at: int = 0
 
     def to_json(self) -> Config:
         """As plain data."""
         data = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
         data["next_elimination"] = None if self.next_elimination is None else self.next_elimination._asdict()
+        if not self.law_refuted_at:
+            del data["law_since"], data["law_refuted_at"]
         return data
 
     def with_learners(self, deltas: Mapping[int, float]) -> Certificate:
@@ -331,7 +339,18 @@ class Certificate:
             f"{self.confidence_clause}, {self._assumption(names)}the best expected reward{averaged} lies in "
             f"[{self.optimum_lower:.4g}, {self.optimum_upper:.4g}] and the total regret of "
             f"{counted(self.rounds, 'round')} is at least {readable(self.regret_lower)} and at most "
-            f"{readable(self.regret_upper)}.{self._without_entrants(names)}{self._forecast(names)}"
+            f"{readable(self.regret_upper)}.{self._without_entrants(names)}{self._forecast(names)}{self._law()}"
+        )
+
+    def _law(self) -> str:
+        if not self.law_refuted_at:
+            return ""
+        if self.law_since > self.law_refuted_at:
+            since = f"{self.law_since:,}"
+            return f" All of this assumes one law since round {since}, where one law for all rounds was refuted."
+        return (
+            f" All of this assumes one law since round {self.law_since:,}, which was refuted in round "
+            f"{self.law_refuted_at:,}: do not rely on it."
         )
 
     def _presumed_name(self, names: Sequence[str] | None) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from equipoise.bounds import Bound, Observed, from_json, to_json
-from equipoise.compatibility import check_learners, check_sharing
+from equipoise.compatibility import check_learners
 from equipoise.errors import InvalidArgument, UnknownSetting
 from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored, unique_names
 from equipoise.portfolio import units
@@ -116,12 +116,6 @@ class Lifecycle(PortfolioState):
             if "deadline" in plain:
                 plain["deadline"] = deadline_to_plain(deadline)
             self._emit("config", {"changes": plain})
-
-    def _sharing(self) -> set[int]:
-        """The learners that learn from every round if data are shared."""
-        present = [(i, member.learner.learner) for i, member in enumerate(self._members) if member.learner is not None]
-        accepting = check_sharing(self._selector, [learner for _, learner in present])
-        return {present[k][0] for k in accepting} & set(self._selector.active)
 
 
 def _check_needs(selector: Selector, learner: AdaptedLearner, bound: Bound | None) -> None:

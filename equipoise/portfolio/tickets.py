@@ -28,6 +28,7 @@ class Ticket:
         "agreed",
         "choice",
         "context",
+        "epoch",
         "id",
         "offers",
         "others",
@@ -46,6 +47,7 @@ class Ticket:
     def __init__(self, round_: int, choice: Choice | None, context: Context, action: Action) -> None:
         self.id: ID = ""
         self.round = round_
+        self.epoch = 0  # of the selector, which begins a new one after drift
         self.choice = choice  # None: a play of no learner
         self.context = context
         self.offers: Offers | None = None  # what the context was turned into for learners with a feature map
@@ -77,6 +79,7 @@ class Ticket:
         return {
             "id": self.id,
             "round": self.round,
+            "epoch": self.epoch,
             "choice": None if self.choice is None else tuple(self.choice),
             "context": context_to_plain(self.context),
             "action": None if callable(self.action) else self.action,  # a policy: learners learn from the outcome
@@ -104,6 +107,7 @@ class Ticket:
         ticket.agreed, ticket.others = tuple(row["agreed"]), dict(row["others"])
         ticket.regret, ticket.outcome, ticket.reward = row["regret"], row["outcome"], row["reward"]
         ticket.rewards, ticket.taught = dict(row["rewards"]), set(row["taught"])
+        ticket.epoch = row.get("epoch", 0)  # releases before 0.3 had one epoch
         ticket.plan = row.get("plan")  # releases before 0.3 did not keep plans
         ticket.students = students_from(row)
         return ticket
