@@ -10,6 +10,7 @@ LOCK_FLAGS ?=
 BENCH_FLAGS ?=
 SUITE_FLAGS ?=
 AUDIT_FLAGS ?=
+SERVE_FLAGS ?=
 
 VENV := .venv
 BENCH_VENV := .venv-bench
@@ -25,13 +26,16 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test quick lint interpreted bounds bench suite audit chaos lock clean
+.PHONY: help venv demo serve test quick lint interpreted bounds bench suite audit chaos lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
 
 demo: venv ## run the nested experiment; figure and report go to OUT (ROUNDS, SEEDS)
 	$(EQUIPOISE) run nested --rounds $(ROUNDS) --seeds $(SEEDS) --out $(OUT)
+
+serve: venv ## start the example shop with the service, its dashboard and visitors; Ctrl-C ends it (SERVE_FLAGS)
+	@$(VENV)/bin/python examples/shop $(SERVE_FLAGS)
 
 test: lint ## lint, then run all tests and documented examples in parallel (TEST_JOBS)
 	$(RUN) pytest -n $(TEST_JOBS) --dist loadfile

@@ -27,29 +27,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import inf, isnan, log, nan, sqrt
 from typing import NamedTuple
 
-from equipoise.certificates.pairs import paired_radius
 from equipoise.confidence import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT
+from equipoise.drift_order import PAIRS_EVERY, Pairs, PairSums, share, thinned
 from equipoise.types import Config, Plain
 
 STEP = 64  # plays between two checkpoints
 LOOK_EVERY = 16  # plays between two looks at the windows; until then they wait in a queue
-MAX_WINDOWS = 12  # of a stream
-PAIRS_EVERY = 128  # rounds between two looks at pairs, at least
 ARMS, FROZEN, BOUND, ORDER = "arms", "frozen policy", "bound", "order"
 SHARE = 1 / 4  # of delta, for each null
-
-
-def share(delta: float, s: int) -> float:
-    """The share of the s-th of any number of events, from 0; all shares add up to delta.
-
-    >>> [round(share(0.06, s), 3) for s in range(3)]
-    [0.03, 0.01, 0.005]
-    """
-    return delta / ((s + 1) * (s + 2))
 
 
 class Window(NamedTuple):
@@ -112,11 +100,7 @@ class Stream:
     def _open_window(self) -> None:
         windows = self.windows
         windows.append(self._window(self.plays // STEP))
-        if len(windows) > MAX_WINDOWS:
-            # Ages stay about geometric: the one goes whose neighbors are closest to each other in age.
-            n = self.plays
-            ages = [n - window.start + STEP for window in windows]
-            del windows[min(range(1, len(windows) - 1), key=lambda k: ages[k - 1] / ages[k + 1])]
+        thinned(windows, [self.plays - window.start + STEP for window in windows])
 
     def look(self, bound: float | None = None) -> None:
         """Update both ends with all windows; `bound` is a regret bound at all plays to date, instead of widths."""
@@ -189,82 +173,6 @@ class Alarm(NamedTuple):
     @property
     def reason(self) -> str:
         return f"{self.null} is refuted: {self.evidence}"
-
-
-class PairSums(NamedTuple):
-    """Sums of Y and of Y^2 of all ordered pairs of experts, with the number of rounds in them."""
-
-    rounds: int
-    gains: Sequence[float]  # row-major, E x E
-    squares: Sequence[float]
-
-
-@dataclass(slots=True)
-class PairWindow:
-    alpha: float
-    sums: PairSums
-
-
-class Pairs:
-    """Windows over the sums of lemma 2, for every pair of experts."""
-
-    def __init__(self, delta: float, n_experts: int, width: float, start: PairSums) -> None:
-        self.delta, self.n_experts, self.width = delta, n_experts, width
-        self.looks = 0
-        self.windows = [PairWindow(self._alpha(0), start)]
-        self.better: set[int] = set()  # pairs j E + k of which j was better in some window
-
-    def _alpha(self, j: int) -> float:
-        return share(self.delta, j) / (self.n_experts * (self.n_experts - 1))
-
-    @property
-    def period(self) -> int:
-        """Rounds between two looks: the more pairs, the longer."""
-        return max(PAIRS_EVERY, self.n_experts**2)
-
-    def look(self, sums: PairSums) -> tuple[int, int] | None:
-        """A pair of experts each of which was better than the other in some window; None if there is none."""
-        n = self.n_experts
-        for window in self.windows:
-            start = window.sums
-            for p, gain in enumerate(sums.gains):
-                gained = gain - start.gains[p]
-                if gained > 0.0 and p not in self.better:
-                    squares = sums.squares[p] - start.squares[p]
-                    if gained > paired_radius(squares, self.width, window.alpha):
-                        self.better.add(p)
-        self.looks += 1
-        self.windows.append(PairWindow(self._alpha(self.looks), sums))
-        if len(self.windows) > MAX_WINDOWS:
-            ages = [sums.rounds - window.sums.rounds + self.period for window in self.windows]
-            del self.windows[min(range(1, len(ages) - 1), key=lambda k: ages[k - 1] / ages[k + 1])]
-        for p in sorted(self.better):
-            j, k = divmod(p, n)
-            if j < k and k * n + j in self.better:
-                return j, k
-        return None
-
-    def state(self) -> Config:
-        return {
-            "settings": (self.delta, self.n_experts, self.width),
-            "looks": self.looks,
-            "better": sorted(self.better),
-            "windows": [
-                (window.alpha, window.sums.rounds, list(window.sums.gains), list(window.sums.squares))
-                for window in self.windows
-            ],
-        }
-
-    @classmethod
-    def from_state(cls, state: Config) -> Pairs:
-        delta, n_experts, width = state["settings"]
-        windows = [
-            PairWindow(alpha, PairSums(rounds, tuple(gains), tuple(squares)))
-            for alpha, rounds, gains, squares in state["windows"]
-        ]
-        pairs = cls(delta, int(n_experts), width, windows[0].sums)
-        pairs.windows, pairs.looks, pairs.better = windows, state["looks"], set(state["better"])
-        return pairs
 
 
 class Law(NamedTuple):

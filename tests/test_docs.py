@@ -203,7 +203,8 @@ def skip_without(*packages: str) -> pytest.MarkDecorator:
 
 def test_the_examples_are_those_tested_here() -> None:
     tested = {"own_learner.py", "feature_selection.py", "gymnasium_frozenlake.py", "offers.py"}
-    tested |= {"three_libraries.py", "litellm_routing.py", "dollars.py", "training_loop.py"}
+    tested |= {"three_libraries.py", "litellm_routing.py", "stable_baselines3_slices.py"}
+    tested |= {"dollars.py", "training_loop.py"}
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == tested
 
 
@@ -260,6 +261,16 @@ def test_models_of_three_libraries_go_on_after_a_restart() -> None:
     assert sum(plays) == 1_500 and len(plays) == 3
     regret = re.search(r"Mean regret (\S+) before the restart, (\S+) after it", shown)
     assert regret is not None and float(regret[2]) < float(regret[1])
+
+
+@pytest.mark.slow
+@skip_without("stable_baselines3")
+def test_agents_are_trained_in_slices() -> None:
+    """Each slice has two whole rollouts of 128 steps, and the one step at which it is stopped."""
+    shown = run_example("stable_baselines3_slices.py", "4", "200")
+    rows = [(int(n), int(steps)) for n, steps in re.findall(r"(\d+) slices, +([\d]+) steps, mean return", shown)]
+    assert len(rows) == 3 and sum(n for n, _ in rows) == 4
+    assert all(steps == 257 * n for n, steps in rows)
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ MAX_LINES = 400
 # import what stands in its own row or in a row above it, at any depth of its functions, never what stands below it.
 RINGS = (
     ("errors", "types", "_deprecated"),
-    ("settings", "kernels"),
+    ("settings", "kernels", "theme"),
     ("bounds", "confidence", "features", "learner", "problem", "storage.files", "storage.archive"),
     ("certificates",),
     ("selector",),
@@ -66,6 +66,11 @@ MAX_MODULES_LOADED = 140  # by `import equipoise`, beyond `import numpy`
 RUNS_FOREIGN_CODE = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 
 SOURCES = sorted(PACKAGE.rglob("*.py"))
+DATA = [
+    PACKAGE / "py.typed",
+    PACKAGE / "theme" / "theme.css",
+    *(path for path in (PACKAGE / "serve" / "static").rglob("*") if path.is_file()),
+]
 
 
 def module_name(path: Path) -> str:
@@ -277,7 +282,7 @@ def test_declared_dependencies_are_pinned_within_their_bounds() -> None:
         assert requirement is None or version in requirement.specifier, f"{pin} does not satisfy {requirement}"
 
 
-def test_wheel_holds_all_modules_and_the_type_marker(tmp_path: Path) -> None:
+def test_wheel_holds_all_modules_and_files(tmp_path: Path) -> None:
     copytree(PACKAGE, tmp_path / "equipoise", ignore=ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         copy(ROOT / name, tmp_path)
@@ -286,4 +291,4 @@ def test_wheel_holds_all_modules_and_the_type_marker(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob(f"equipoise-{equipoise.__version__}-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if name.startswith("equipoise/")}
-    assert held == {path.relative_to(ROOT).as_posix() for path in [*SOURCES, PACKAGE / "py.typed"]}
+    assert held == {path.relative_to(ROOT).as_posix() for path in [*SOURCES, *DATA]}

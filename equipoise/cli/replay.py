@@ -14,9 +14,9 @@ from equipoise.errors import require
 
 @app.command()
 def replay(
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="The log: dsjson, VW text, CSV or Parquet.")],
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="The log: dsjson, VW text, CSV, Parquet or a journal.")],
     config: Annotated[Path, typer.Option(help="The portfolio, as portfolio.toml.")],
-    format: Annotated[str, typer.Option(help="auto, dsjson, vw, csv or parquet.")] = "auto",
+    format: Annotated[str, typer.Option(help="auto, dsjson, vw, csv, parquet or journal.")] = "auto",
     method: Annotated[str, typer.Option(help="How learners are judged: progressive or rejection.")] = "progressive",
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("results/replay"),
     skip_bad_rows: Annotated[int, typer.Option(help="Number of faulty rows to skip; the report counts them.")] = 0,

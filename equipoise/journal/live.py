@@ -19,6 +19,7 @@ from equipoise.portfolio import Decision
 from equipoise.portfolio.events import Callback
 from equipoise.portfolio.ids import ID
 from equipoise.portfolio.teaching import Lesson
+from equipoise.portfolio.warm_start import Log, LoggedLesson, WarmStart
 from equipoise.storage.parts import describe_part
 from equipoise.types import Config, Context, Outcome, Plain
 
@@ -163,6 +164,26 @@ class LivePortfolio(Durable):
     def add_learner(self, learner: MinimalLearner, *, bound: Any = None) -> str:
         """Add a learner to the running portfolio, as `Portfolio.add_learner`; it must have `state` and `restore`."""
         return self._call(lambda: self._add_learner(learner, bound))
+
+    def warm_start(
+        self,
+        log: Log | Sequence[LoggedLesson],
+        *,
+        learners: Iterable[str] | None = None,
+        evidence: bool = False,
+        seed: int = 0,
+    ) -> WarmStart:
+        """Teach learners the rounds of a log before they play, as `Portfolio.warm_start`; durable when it returns.
+
+        The journal keeps what they learned, not the log. With `evidence` the rounds become durable some at a time, as
+        if played live: after a crash, those that are durable stay played.
+        """
+        if not evidence:
+            return self._call(lambda: self._portfolio.warm_start(log, learners=learners))
+        steps, kept = self._call(lambda: self._portfolio._steps(log, learners, seed, self._clock.now)), 0
+        while (advanced := self._call(lambda: self._portfolio._advance(steps))) is not None:
+            kept += advanced
+        return self._call(lambda: self._portfolio._played(log, kept))
 
     def remove_learner(self, name: str) -> None:
         """Remove a learner: it plays and learns no more."""

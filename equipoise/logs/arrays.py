@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.errors import InvalidArgument
-from equipoise.logs.rounds import BATCH_CELLS, NO_ID, Faults, LoggedRounds, Rounds
+from equipoise.logs.batches import Rounds
+from equipoise.logs.rounds import BATCH_CELLS, NO_ID, Faults, LoggedRounds
 
 FEEDBACK = ("n_rounds", "n_actions", "context", "action", "reward", "pscore")
 

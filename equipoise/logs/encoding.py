@@ -10,14 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from equipoise.logs.rounds import LoggedRounds, Rounds
+from equipoise.logs.batches import Rounds
 from equipoise.types import Array
-
-
-def n_columns(log: LoggedRounds) -> int:
-    """Number of columns of a context."""
-    n_shared, n_own = len(log.shared_names), len(log.offer_names)
-    return n_own + n_shared if n_own else log.n_actions * (n_shared + 1)
 
 
 def contexts(rounds: Rounds, columns: int | None = None) -> Array:

@@ -9,7 +9,7 @@ from equipoise.errors import InvalidArgument, UnreadableFile
 from equipoise.logs.rounds import LoggedRounds, Source
 from equipoise.settings.checks import one_of
 
-FORMATS = ("dsjson", "vw", "csv", "parquet")
+FORMATS = ("dsjson", "vw", "csv", "parquet", "journal")
 
 
 def open_log(
@@ -22,7 +22,7 @@ def open_log(
     path
         The file.
     format
-        "dsjson", "vw" (text), "csv", "parquet", or "auto": by what the file begins with.
+        "dsjson", "vw" (text), "csv", "parquet", "journal" (of a portfolio), or "auto": by what the file begins with.
     skip_bad_rows
         Number of faulty rows to skip; with more, an error lists the first ten with their row numbers.
     n_actions
@@ -45,6 +45,10 @@ def _source(path: Path, format: str) -> Source:
         from equipoise.logs.vw_text import TextSource
 
         return TextSource(path)
+    if format == "journal":
+        from equipoise.logs.journal import JournalSource
+
+        return JournalSource(path)
     from equipoise.logs import tables
 
     make: Callable[[Path], Source] = tables.parquet_source if format == "parquet" else tables.csv_source
@@ -62,6 +66,8 @@ def detect(path: Path) -> str:
         raise UnreadableFile(f"{str(path)!r} could not be read: {error.strerror or error}") from error
     if first.startswith(b"PAR1"):
         return "parquet"
+    if first.startswith(b"SQLite format 3"):
+        return "journal"
     if first.startswith(b"{"):
         return "dsjson"
     if b"|" in first and b"," not in first.split(b"|", 1)[0]:

@@ -12,9 +12,10 @@ from collections.abc import Callable
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.logs.encoding import contexts, n_columns
+from equipoise.logs.batches import Rounds
+from equipoise.logs.encoding import contexts
 from equipoise.logs.estimators import Evaluation
-from equipoise.logs.rounds import LoggedRounds, Rounds
+from equipoise.logs.rounds import LoggedRounds
 from equipoise.settings.checks import positive
 from equipoise.types import Array
 
@@ -90,7 +91,7 @@ def evaluate(log: LoggedRounds, policy: Policy, *, model: bool = True, regulariz
     >>> ips(evaluate(log, uniform)).value
     0.5
     """
-    halves = [Ridge(n_columns(log), regularization) for _ in range(2)] if model else []
+    halves = [Ridge(log.n_columns, regularization) for _ in range(2)] if model else []
     if model:
         for batch in log:
             own = logged_features(contexts(batch), batch)

@@ -6,11 +6,11 @@ that accepts weights learns all with weight 1 / (K p), which makes up for the ch
 learns the rounds in which it proposed the logged action.
 
 *Rejection*: a learner plays a round only if it proposes the logged action, and the round then survives with probability
-p_min / p. What remains is distributed as if the learner had played live, so its mean reward is what it would have
-earned; but only a share of about p_min of the rounds remains.
+min(p/w) / (p/w), where w is how many rounds it stands for. What remains is distributed as if the learner had played
+live, so its mean reward is what it would have earned; but only a share of about min(p) of the rounds remains.
 
 Reference: Li, Chu, Langford and Wang (2011), "Unbiased offline evaluation of contextual-bandit-based news article
-recommendation algorithms", algorithm 2 and theorem 1. Departure: thinning by p_min / p allows unequal propensities.
+recommendation algorithms", algorithm 2 and theorem 1. Departure: thinning allows unequal propensities and weights.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.learner import MinimalLearner, accepts, part_name, unique_names
-from equipoise.logs.encoding import contexts, n_columns
+from equipoise.logs.batches import Rounds
+from equipoise.logs.encoding import contexts
 from equipoise.logs.estimators import Estimate, Evaluation, difference, dr, ips, logged
 from equipoise.logs.intervals import Interval
 from equipoise.logs.models import Ridge, logged_features, widened
-from equipoise.logs.rounds import LoggedRounds, Rounds
+from equipoise.logs.rounds import LoggedRounds
+from equipoise.portfolio.warm_start import by_rejection, lesson_weights
 from equipoise.settings.checks import count, one_of
 from equipoise.simulation.logged import Answers, Batch, LoggedLearner
 from equipoise.simulation.parts import ALWAYS, NEVER, WHEN_PROPOSED, log_rounds
@@ -37,6 +39,7 @@ from equipoise.types import Array, Integers
 
 METHODS = ("progressive", "rejection")
 MAX_MODEL_COLUMNS = 512  # with more, no model of the reward is fitted
+REPORT_EVERY = 1_000  # rounds of a portfolio
 MIN_BOUND_ROUNDS = 100  # before, a suggested bound says nothing
 Progress = Callable[[str, float], None]
 
@@ -189,11 +192,11 @@ def replay(
     names = unique_names([part_name(learner) for learner in learners])
     tracks = [_Track(learner, log, i, count("seed", seed, minimum=0), chosen) for i, learner in enumerate(learners)]
     columns = max(track.n_columns for track in tracks)
-    model = Ridge(n_columns(log)) if chosen == "progressive" and n_columns(log) <= MAX_MODEL_COLUMNS else None
+    model = Ridge(log.n_columns) if chosen == "progressive" and log.n_columns <= MAX_MODEL_COLUMNS else None
     rng, common = np.random.default_rng([seed, 1]), _Columns()
     for batch in log:
-        rows = contexts(batch, n_columns(log) if model else columns)
-        survives = rng.random(batch.n_rounds) < log.min_propensity / batch.propensities
+        rows = contexts(batch, log.n_columns if model else columns)
+        survives = rng.random(batch.n_rounds) < log.thinning(batch)
         values = None if model is None else np.clip(model.predict(rows), *widened(log.reward_range))
         common.add(batch, values)
         for track in tracks:
@@ -224,11 +227,9 @@ class _Track:
     def __init__(self, learner: MinimalLearner, log: LoggedRounds, lane: int, seed: int, method: str) -> None:
         self.learner, self.log = learner, log
         own = getattr(learner, "n_columns", None)
-        self.n_columns: int = n_columns(log) if own is None else own
+        self.n_columns: int = log.n_columns if own is None else own
         self._loop = LoggedLearner(learner, log.n_actions, lane, seed)
-        allowed = accepts(learner) if method == "progressive" else frozenset()
-        self._always, self._weighted = bool({"off_policy", "weight"} & allowed), "weight" in allowed
-        self._uncorrected = "off_policy" in allowed
+        self._accepts: frozenset[str] = accepts(learner) if method == "progressive" else frozenset()
         self._probabilities: list[Array] = []
         self._expected: list[Array] = []
         self._accepted: list[Integers] = []
@@ -237,11 +238,12 @@ class _Track:
     def play(self, batch: Rounds, rows: Array, survives: Any, values: Array | None) -> None:
         own = np.ascontiguousarray(rows[:, :, : max(self.n_columns, 0)])
         check_contexts(self.learner, own, batch)
-        weights = batch.weights if self._weighted else np.ones(batch.n_rounds)
-        if self._weighted and not self._uncorrected:
-            weights = weights / (batch.n_offered * batch.propensities)
-        lessons = np.full(batch.n_rounds, ALWAYS) if self._always else np.where(survives, WHEN_PROPOSED, NEVER)
-        answers = self._loop.play(Batch(own, batch.n_offered, batch.actions, batch.rewards, weights, lessons))
+        weights = lesson_weights(self._accepts, batch.weights, batch.n_offered, batch.propensities)
+        lessons = np.full(batch.n_rounds, ALWAYS)
+        if weights is None:  # it learns only what it would have played
+            weights, lessons = np.ones(batch.n_rounds), np.where(survives, WHEN_PROPOSED, NEVER)
+        logged_rounds = batch.actions, batch.rewards, weights, lessons, batch.propensities
+        answers = self._loop.play(Batch(own, batch.n_offered, *logged_rounds))
         self._record(batch, answers, survives, values)
 
     def _record(self, batch: Rounds, answers: Answers, survives: Any, values: Array | None) -> None:
@@ -356,23 +358,17 @@ def _run_portfolio(
     portfolio: Any, log: LoggedRounds, seed: int, progress: Progress
 ) -> tuple[int | None, list[float], list[int]]:
     """One pass; returns the learner that was rejected too often, or None at the end of the log."""
-    rng, limit = np.random.default_rng([seed, 2]), patience(log.min_propensity)
-    rejections, rewards, plays = [0] * len(portfolio.learners), [], [0] * len(portfolio.learners)
-    for batch in log:
-        rows = contexts(batch)
-        survives = rng.random(batch.n_rounds) < log.min_propensity / batch.propensities
-        for n in range(batch.n_rounds):
-            decision = portfolio.decide(rows[n, : batch.n_offered[n]])
-            i = decision.learner
-            if survives[n] and decision.action == batch.actions[n]:
-                portfolio.learn(decision, float(batch.rewards[n]))
-                rewards.append(float(batch.rewards[n]))
-                plays[i] += 1
-                rejections[i] = 0
-            else:
-                portfolio.withdraw(decision)
-                rejections[i] += 1
-                if rejections[i] > limit:
-                    return i, rewards, plays
-        progress("replaying the portfolio", batch.n_rounds / log.n_rounds)
+    limit, n_learners = patience(log.min_exposure), len(portfolio.learners)
+    rejections, rewards, plays = [0] * n_learners, list[float](), [0] * n_learners
+    for done, step in enumerate(by_rejection(portfolio, log.lessons(), log.min_exposure, seed), 1):
+        i = step.decision.learner
+        if step.kept:
+            rewards.append(step.reward)
+        if i is not None:  # None: a play of the exploration floor
+            plays[i] += step.kept
+            rejections[i] = 0 if step.kept else rejections[i] + 1
+            if rejections[i] > limit:
+                return i, rewards, plays
+        if done % REPORT_EVERY == 0 or done == log.n_rounds:
+            progress("replaying the portfolio", ((done - 1) % REPORT_EVERY + 1) / log.n_rounds)
     return None, rewards, plays

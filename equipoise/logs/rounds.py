@@ -12,39 +12,17 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.errors import InvalidArgument
+from equipoise.errors import InvalidArgument, UnreadableFile
+from equipoise.logs.batches import Rounds, take
+from equipoise.logs.encoding import contexts
+from equipoise.portfolio.warm_start import LoggedLesson
 from equipoise.settings.checks import LARGEST, count
-from equipoise.types import Array, Integers
+from equipoise.types import Array
 
 MAX_LISTED = 10  # faults in a message
 BATCH_CELLS = 1 << 22  # numbers that are read or written at once: 32 MB
 SUM_TOLERANCE = 1e-4  # of probabilities, which other systems store as 32-bit floats
 NO_ID = np.uint64(0)
-
-
-class Rounds(NamedTuple):
-    """Consecutive rounds of a log, one entry per round."""
-
-    rows: Integers  # row or line of the file, from 1
-    shared: Array  # (n, shared columns) features of the round
-    offers: Array  # (n, actions, offer columns) features of the offered actions; 0 beyond the last offered one
-    n_offered: Integers  # offered actions are 0, ..., n_offered - 1
-    actions: Integers
-    rewards: Array
-    propensities: Array  # probability of the logged action
-    pmf: Array  # (n, actions) probability of every action; nan where the log does not say
-    weights: Array  # how many rounds it stands for: 1 / (1 - pdrop) if rounds were dropped at random
-    times: Array  # seconds since 1970; nan where the log does not say
-    ids: NDArray[np.uint64]  # digest of the event's id; 0 where it has none
-
-    @property
-    def n_rounds(self) -> int:
-        return len(self.rows)
-
-
-def take(rounds: Rounds, which: NDArray[np.bool_]) -> Rounds:
-    """The selected rounds."""
-    return rounds if which.all() else Rounds._make(array[which] for array in rounds)
 
 
 class Fault(NamedTuple):
@@ -126,6 +104,7 @@ class LoggedRounds:
         allowed, faults = count("skip_bad_rows", skip_bad_rows, minimum=0), Faults()
         self.n_rounds, self.n_actions, self.min_propensity = 0, 0, 1.0
         self.reward_range = (np.inf, -np.inf)
+        self.min_exposure = self.min_offered_exposure = np.inf
         self.has_pmf = True
         for batch in checked(source.read(faults), faults):
             self._add(batch)
@@ -146,20 +125,57 @@ class LoggedRounds:
         self.n_rounds += batch.n_rounds
         self.n_actions = max(self.n_actions, int(batch.n_offered.max()), batch.pmf.shape[1])
         self.min_propensity = min(self.min_propensity, float(batch.propensities.min()))
+        exposures = batch.propensities / batch.weights
+        self.min_exposure = min(self.min_exposure, float(exposures.min()))
+        offered = np.arange(batch.pmf.shape[1]) < batch.n_offered[:, None]
+        each = np.where(offered, batch.pmf / batch.weights[:, None], np.inf)
+        self.min_offered_exposure = float(np.minimum(self.min_offered_exposure, each.min(initial=np.inf)))  # nan stays
         low, high = self.reward_range
         self.reward_range = (min(low, float(batch.rewards.min())), max(high, float(batch.rewards.max())))
         self.has_pmf = self.has_pmf and not np.isnan(batch.pmf[:, 0]).any()
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of a context."""
+        n_shared, n_own = len(self.shared_names), len(self.offer_names)
+        return n_own + n_shared if n_own else self.n_actions * (n_shared + 1)
+
+    def thinning(self, batch: Rounds) -> Array:
+        """The probability with which each round is kept, so that all actions and rounds are equally likely to be."""
+        return self.min_exposure * batch.weights / batch.propensities
+
+    def lessons(self) -> Iterator[LoggedLesson]:
+        """The rounds one by one, with contexts as learners see them."""
+        for batch in self:
+            rows = contexts(batch)
+            for n in range(batch.n_rounds):
+                yield LoggedLesson(
+                    rows[n, : batch.n_offered[n]],
+                    int(batch.actions[n]),
+                    float(batch.rewards[n]),
+                    float(batch.propensities[n]),
+                    float(batch.weights[n]),
+                    int(batch.rows[n]),
+                )
 
     def __len__(self) -> int:
         return self.n_rounds
 
     def __iter__(self) -> Iterator[Rounds]:
-        faults = Faults()
+        faults, done = Faults(), 0
         for batch in checked(self._source.read(faults), faults):
+            done += batch.n_rounds
+            if done > self.n_rounds:
+                raise self._changed("more")
             if batch.n_rounds:
                 yield _widened(batch, self.n_actions)
         if faults.n_faults != self.n_skipped:
             raise InvalidLog(self.name, tuple(faults.first), faults.n_faults)  # the file has changed
+        if done != self.n_rounds:
+            raise self._changed(f"{done:,}")
+
+    def _changed(self, now: str) -> UnreadableFile:
+        return UnreadableFile(f"{self.name} had {self.n_rounds:,} rounds when it was opened, but has {now} now")
 
     def __repr__(self) -> str:
         return f"LoggedRounds({self.name!r}, {self.n_rounds:,} rounds, {self.n_actions} actions)"
@@ -199,6 +215,11 @@ def _violations(batch: Rounds) -> Iterator[tuple[NDArray[np.bool_], _Rule]]:
     )
     yield np.isnan(p), lambda i: "propensity is missing, but every row must have one"
     yield ~((p > 0.0) & (p <= 1.0)), lambda i: f"propensity is {p[i]:g}, but must lie in (0, 1]"
+    weights = batch.weights
+    yield (
+        ~((weights > 0.0) & (weights <= LARGEST)),
+        lambda i: f"weight is {weights[i]:g}, but must be positive and finite",
+    )
     yield ~(np.abs(rewards) <= LARGEST), lambda i: f"reward is {rewards[i]:g}, but must be finite"
     with np.errstate(invalid="ignore"):
         finite = np.all(np.abs(batch.shared) <= LARGEST, axis=1) & np.all(np.abs(batch.offers) <= LARGEST, axis=(1, 2))
@@ -207,6 +228,8 @@ def _violations(batch: Rounds) -> Iterator[tuple[NDArray[np.bool_], _Rule]]:
     if not pmf.shape[1]:
         return
     known: NDArray[np.bool_] = ~np.all(np.isnan(pmf), axis=1)
+    if not known.any():
+        return
     sums: Array = np.nansum(pmf, axis=1)
     yield (
         known & ~(np.abs(sums - 1.0) <= SUM_TOLERANCE),
@@ -215,6 +238,14 @@ def _violations(batch: Rounds) -> Iterator[tuple[NDArray[np.bool_], _Rule]]:
     yield (
         known & (np.nanmin(np.where(known[:, None], pmf, 0.0), axis=1) < 0.0),
         lambda i: "a probability is negative, but must not be",
+    )
+    beyond = np.where(np.arange(pmf.shape[1]) >= batch.n_offered[:, None], np.nan_to_num(pmf), 0.0)
+    yield (
+        np.any(beyond > 0.0, axis=1),
+        lambda i: (
+            f"action {beyond[i].argmax()} has probability {beyond[i].max():g}, "
+            f"but only {batch.n_offered[i]} actions are offered"
+        ),
     )
     own = pmf[np.arange(batch.n_rounds), np.clip(actions, 0, pmf.shape[1] - 1)]
     yield (

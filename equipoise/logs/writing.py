@@ -16,7 +16,8 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from equipoise.errors import EquipoiseError, InvalidArgument
-from equipoise.logs.rounds import BATCH_CELLS, NO_ID, LoggedRounds, Rounds
+from equipoise.logs.batches import Rounds
+from equipoise.logs.rounds import BATCH_CELLS, NO_ID, LoggedRounds
 
 
 @contextmanager

@@ -14,4 +14,5 @@ class Counts:
     withdrawn: int = 0  # rounds that did not happen
     expired: int = 0  # decisions that reached their deadline
     ignored: int = 0  # rewards that arrived after it
+    replayed: int = 0  # rounds that were played from a log, by rejection
     clipped: int = 0  # rewards that were outside of the range and count as its nearer end

@@ -35,7 +35,7 @@ class Deciding(PortfolioState):
     ) -> tuple[Ticket, float, Turn | Nobody | None]:
         """Decide a round: a ticket without its id, the probability of its learner, and who was asked, if anybody."""
         chooser, explore = self._chooser, self.explore
-        chooser.offers = self._contexts.offers(context)
+        chooser.offers = self._contexts.offers(context, round_)
         chooser.wants_propensities = wants_propensity or chooser.asks_all or explore > 0.0
         n_actions = propensities.count_actions(context, self._members) if explore > 0.0 else 0
         if n_actions:
@@ -55,7 +55,9 @@ class Deciding(PortfolioState):
             proposal = Proposal(proposal.greedy)  # the learner's own bound does not speak of it
         action, probability = proposal.action, proposal.probability
         ticket = Ticket(round_, choice, context, action)
-        ticket.regret, ticket.plan, ticket.action_probability = proposal.regret, proposal.plan, probability
+        ticket.regret, ticket.action_probability = proposal.regret, probability
+        if proposal.plan is not None:
+            ticket.plan = proposal.plan
         if self._traits.randomized or self._own_propensity is not None:
             ticket.propensity = self._propensity(action, context, round_, turn)
         else:
@@ -155,7 +157,8 @@ class Deciding(PortfolioState):
 
     def _record(self, decision: Decision, ticket: Ticket, turn: Turn | Nobody | None, digest: str) -> None:
         """Record a decided round, announce it, and count who could decide."""
-        ticket.offers = self._chooser.offers
+        if self._chooser.offers is not None:
+            ticket.offers = self._chooser.offers
         self._open_ticket(ticket)
         if self._listeners.any:
             key = decision.id if digest else None

@@ -13,10 +13,12 @@ from math import nan
 from typing import Any, NamedTuple
 
 from equipoise import drift
-from equipoise.drift import Alarm, PairSums, Watch, law_of
+from equipoise.drift import Alarm, Watch, law_of
+from equipoise.drift_order import PairSums, share
 from equipoise.errors import InvalidArgument
+from equipoise.portfolio.members import Member
 from equipoise.portfolio.tickets import Ticket
-from equipoise.selector import Selector, traits_of
+from equipoise.selector import Selector, SelectorTraits, traits_of
 from equipoise.settings.units import DEFAULT_RANGE
 from equipoise.types import Config
 
@@ -28,7 +30,7 @@ MAX_EXPERTS = 20  # pairs of more experts are not watched
 class Drift:
     """What a portfolio knows about drift."""
 
-    def __init__(self, response: str, selector: Selector) -> None:
+    def __init__(self, response: str, selector: Any) -> None:
         self.response = response
         self.epoch, self.epoch_since = 0, 1  # of the selector, and its first round
         self.refuted: Refuted | None = None  # the last alarm that says that the law changed
@@ -47,7 +49,7 @@ class Drift:
 
     def epoch_delta(self) -> float:
         """The delta of the selector in this epoch."""
-        return drift.share(self.delta, self.epoch)
+        return share(self.delta, self.epoch)
 
     def state(self) -> Config:
         return {
@@ -80,9 +82,9 @@ class Drifting:
     """The part of a portfolio that watches for drift."""
 
     _drift: Drift
-    _selector: Any
-    _members: list[Any]
-    _traits: Any
+    _selector: Selector
+    _members: list[Member]
+    _traits: SelectorTraits
     _round: int
     reward_range: tuple[float, float] | None
 
@@ -145,14 +147,15 @@ class Drifting:
 
     def _candidate_bounds(self) -> dict[int, float]:
         """Regret bounds at the plays that count, of learners with a candidate bound that is no sum of widths."""
-        selector = self._selector
+        selector: Any = self._selector
         if not self._has_bounds:
             return {}
         accounts = selector.evidence.accounts
         return {i: accounts[i].booked_bound for i in range(len(accounts)) if i not in selector.observed}
 
     def _order_alarm(self, watch: Watch) -> Alarm | None:
-        state, experts = self._selector.kernel_state.credit, self._selector.experts
+        selector: Any = self._selector
+        state, experts = selector.kernel_state.credit, selector.experts
         gains, squares = zip(*((pair.gain, pair.gain_squares) for pair in state.pairs), strict=True)
         found = watch.look_at_pairs(PairSums(state.spread[0].closed, gains, squares), len(experts))
         if found is None:
@@ -184,7 +187,7 @@ class Drifting:
             known.watch.pairs = None  # look for the next change of order
         if restarts:
             known.epoch, known.epoch_since = known.epoch + 1, round_ + 1
-            self._selector.restart(known.epoch_delta())
+            begin_epoch(self._selector, known)
             self._traits = traits_of(self._selector)
         return {
             "alarm": alarm.kind,
@@ -196,11 +199,10 @@ class Drifting:
         }
 
 
-def begin_first_epoch(selector: Selector, known: Drift) -> None:
-    """Give the selector the delta of its first epoch, before the first round."""
+def begin_epoch(selector: Any, known: Drift) -> None:
+    """Let the selector begin its epoch, with the delta of that, if it may ever begin another."""
     if known.response == "restart":
-        restart: Any = selector
-        restart.restart(known.epoch_delta())
+        selector.restart(known.epoch_delta())
 
 
 def sentences(known: Drift, names: list[str], *, bounded: bool) -> list[str]:

@@ -15,6 +15,8 @@ only report what follows from the one before them (an elimination, a learner sus
 | `lesson_failed` | a learner raised an error while learning | yes |
 | `lessons_retried` | failed lessons were tried again | |
 | `learner_added`, `learner_removed`, `learner_renamed` | the pool changed | |
+| `learner_taught` | a learner was taught a log before it played | |
+| `rounds_replayed` | so many rounds since the last such event were played from a log | |
 | `learner_suspended`, `learner_resumed` | by request, or (derived) because of failures | |
 | `eliminated` | the rewards of a learner contradict its bound | yes |
 | `drift` | a null hypothesis about the rewards was refuted, and perhaps a new epoch began | yes |
@@ -44,9 +46,10 @@ LEVELS = {  # everything else is logged at the level DEBUG
     "learner_renamed": logging.INFO,
     "learner_resumed": logging.INFO,
     "learner_suspended": logging.WARNING,
+    "learner_taught": logging.INFO,
     "lesson_failed": logging.INFO,  # a learner that keeps failing is suspended, which is a warning
 }
-BULKY = frozenset({"context", "learner", "outcome", "proposals"})  # left out of log lines
+BULKY = frozenset({"context", "learner", "outcome", "proposals", "state"})  # left out of log lines
 
 
 class Event(NamedTuple):

@@ -19,13 +19,14 @@ from equipoise.portfolio.events import Event
 from equipoise.portfolio.settling import Settling
 from equipoise.portfolio.teaching import Failures
 from equipoise.portfolio.tickets import Ticket, students_from
+from equipoise.portfolio.warm_start import WarmStarting
 from equipoise.selector import Choice, replay
 from equipoise.types import Plain
 
 VERSION = 1
 
 
-class Foldable(Deciding, Settling, lifecycle.Lifecycle):
+class Foldable(Deciding, Settling, lifecycle.Lifecycle, WarmStarting):
     """A portfolio into which events can be folded."""
 
     def apply(self, event: Event, learner: MinimalLearner | None = None) -> None:
@@ -120,6 +121,12 @@ def _added(portfolio: Foldable, data: Mapping[str, Plain]) -> None:
     portfolio.add_learner(lifecycle.rebuilt(data["learner"]), bound=lifecycle.bound_from(data["bound"]))
 
 
+def _taught(portfolio: Foldable, data: Mapping[str, Plain]) -> None:
+    i = portfolio._index(data["name"])
+    portfolio._members[i].adapted.restore(data["state"])
+    portfolio._set_taught(i, data["state"], data["rounds"], data["source"])
+
+
 def _reconfigured(portfolio: Foldable, data: Mapping[str, Plain]) -> None:
     portfolio.reconfigure(**data["changes"])
 
@@ -136,5 +143,7 @@ FOLDS: dict[str, Callable[[Any, Mapping[str, Plain]], None]] = {
     "learner_renamed": lambda portfolio, data: portfolio.rename_learner(data["name"], data["new"]),
     "learner_suspended": lambda portfolio, data: portfolio.suspend(data["name"]),
     "learner_resumed": lambda portfolio, data: portfolio.resume(data["name"]),
+    "learner_taught": _taught,
+    "rounds_replayed": lambda portfolio, data: portfolio._count_replayed(data["rounds"]),
     "config": _reconfigured,
 }

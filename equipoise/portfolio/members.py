@@ -52,6 +52,7 @@ class Member:
     successes: int = 0  # since the last failure
     failures: int = 0  # in all
     last_error: str = ""
+    logged_rounds: int = 0  # of logs that it was taught before it played
     decide_times: Times = field(default_factory=Times, compare=False)
     learn_times: Times = field(default_factory=Times, compare=False)
 
@@ -101,11 +102,12 @@ class Member:
         self.failing_decisions = self.failing_lessons = 0
 
     def state(self) -> Config:
-        return {name: getattr(self, name) for name in _SAVED}
+        return {**{name: getattr(self, name) for name in _SAVED}, "logged_rounds": self.logged_rounds}
 
     def restore(self, state: Config) -> None:
         for name in _SAVED:
             setattr(self, name, state[name])
+        self.logged_rounds = state.get("logged_rounds", 0)  # not in files of earlier releases
 
 
 _SAVED = (

@@ -24,7 +24,7 @@ from equipoise.learner import MinimalLearner
 from equipoise.portfolio import saving, units
 from equipoise.portfolio.claims import claim
 from equipoise.portfolio.decisions import Decision
-from equipoise.portfolio.drifting import begin_first_epoch
+from equipoise.portfolio.drifting import begin_epoch
 from equipoise.portfolio.events import Callback, Listeners
 from equipoise.portfolio.folding import Foldable
 from equipoise.portfolio.ids import ID, check_caller_id, context_digest
@@ -70,9 +70,11 @@ class Portfolio(Foldable, Reporting):
         `key`, are added up, or the last one counts. All statements are then about the aggregate.
     delays
         "any"; "independent" if the arrival time of a reward is independent of its value given context and action; or
-        "exogenous" if arrival times are independent of everything: contexts, actions and rewards.
+        "exogenous" if delays might as well have been drawn before the first round, independently of contexts, actions
+        and rewards; this needs `window`. What is said here is a promise: if it is not true, certificates are not valid.
     window
-        With exogenous delays: a play counts as evidence when it is this many rounds old, if its reward has arrived.
+        Needed with exogenous delays, and only then: a play whose reward has not arrived after this many rounds is left
+        out of evidence for good, so that no other reward waits for it.
     fallback
         The action, or a function from the context to the action, if no learner can play.
     explore
@@ -142,7 +144,7 @@ class Portfolio(Foldable, Reporting):
             on_drift=on_drift,
         )
         units.tell(self)
-        begin_first_epoch(self._selector, self._drift)
+        begin_epoch(self._selector, self._drift)
 
     def __getstate__(self) -> dict[str, object]:
         # A copy must not call the callbacks of the original; a lock cannot be copied.
@@ -216,7 +218,7 @@ class Portfolio(Foldable, Reporting):
                     return earlier
             if self._savable:
                 check_savable(context, "context")
-            allowed = None if available is None else frozenset(map(self._index, available))
+            allowed = None if available is None else self._indices(available)
             before, time, round_ = self._time, self._admit(at), self._round + 1
             try:
                 ticket, chance, turn = self._play(copy_if_mutable(context), round_, allowed, propensity)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from threading import RLock
 from time import time as clock
@@ -18,7 +18,7 @@ from equipoise.portfolio.choosing import Chooser
 from equipoise.portfolio.claims import claim
 from equipoise.portfolio.contexts import Contexts
 from equipoise.portfolio.counts import Counts
-from equipoise.portfolio.deadlines import check_deadline, check_window
+from equipoise.portfolio.deadlines import check_deadline, check_time, check_window
 from equipoise.portfolio.drifting import RESPONSES, Drift, Drifting
 from equipoise.portfolio.events import Event, Listeners, logger
 from equipoise.portfolio.history import History, reason_of
@@ -134,8 +134,7 @@ class PortfolioState(Drifting):
             if not self._timed and not self._listeners.callbacks:
                 return self._time
             at = clock()
-        if at > self._time:
-            self._time = at
+        self._time = max(self._time, check_time(at))
         return self._time
 
     def _is_overdue(self, ticket: Ticket) -> bool:
@@ -202,6 +201,16 @@ class PortfolioState(Drifting):
         tick = getattr(self._selector, "tick", None)
         if tick is not None:
             self._finish((), tick(rounds))
+
+    def _indices(self, available: Iterable[str]) -> frozenset[int]:
+        """The learners that a caller names."""
+        if isinstance(available, str) or not isinstance(available, Iterable):
+            raise InvalidArgument(f"available is {available!r}, but must be a list of names of learners")
+        names = list(available)
+        for name in names:
+            if not isinstance(name, str):
+                raise InvalidArgument(f"available has {name!r:.80}, but must have names of learners")
+        return frozenset(map(self._index, names))
 
     def _index(self, name: str) -> int:
         """The learner with this name, which was not removed."""

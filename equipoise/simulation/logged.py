@@ -38,6 +38,7 @@ class Batch(NamedTuple):
     rewards: Array
     weights: Array
     lessons: Integers
+    propensities: Array  # of the logged actions
 
 
 class Answers(NamedTuple):
@@ -73,7 +74,7 @@ class LoggedLearner:
             place = np.zeros((1, 4), np.int64)
             # A read-only or strided array would be another type, for which the loop would be compiled again.
             owned = Batch._make(np.require(array, requirements=["C", "W"]) for array in batch)
-            source = Logged(((part.params,),), ((self._memory,),), place, *owned, proposed, self._lane, self._done)
+            source = Logged(((part.params,),), ((self._memory,),), place, *owned[:-1], proposed, self._lane, self._done)
             compiled_loop(Components(source, tape=NO_TAPE), self._binding).advance(run, n)
             probabilities[:] = proposed == batch.actions
         else:
@@ -117,6 +118,7 @@ def play_adapted(components: Components, run: Run, turn: Turn) -> Played:
     inner: Any = learner.learner
     source.answers.probabilities[n] = inner.pmf(context)[action] if "pmf" in learner.provides else float(agrees)
     if lesson == ALWAYS or (lesson == WHEN_PROPOSED and agrees):
-        weight = float(batch.weights[n])
-        inner.learn(context, action, reward, *([weight] if weight != 1.0 else []))
+        # A round of its own has the probability with which it proposed the action.
+        probability = batch.propensities[n] if lesson == ALWAYS else proposal.probability
+        learner.learn(context, action, reward, float(batch.weights[n]), float(probability))
     return Played(reward, np.nan, proposal.regret)

@@ -220,6 +220,27 @@ def test_200_cut_or_flipped_wals_give_a_committed_prefix_or_a_refusal(tmp_path: 
     assert refused < 100
 
 
+def test_200_flips_in_the_file_are_found_or_harmless(tmp_path: Path) -> None:
+    """Without a snapshot, each state comes from the log: it is the one that was, or the file is refused."""
+    rng = random.Random(8)
+    path = tmp_path / "shop.db"
+    live = reopened(path, make)
+    play(live, 8)
+    before = digest(live._portfolio)
+    live.close(snapshot=False)
+    content, refused = path.read_bytes(), 0
+    for case in range(200):
+        where, hurt = rng.randrange(len(content)), tmp_path / f"{case}.db"
+        flipped = bytes([content[where] ^ (1 << rng.randrange(8))])
+        hurt.write_bytes(content[:where] + flipped + content[where + 1 :])
+        try:
+            assert digest(recover(SQLiteJournal(hurt, create=False)).portfolio) == before
+        except UnreadableFile:
+            refused += 1
+        hurt.unlink()
+    assert 20 < refused < 180
+
+
 def test_a_log_that_lost_its_end_is_refused_where_the_lock_file_is_there(tmp_path: Path) -> None:
     with reopened(tmp_path / "shop.db", make) as live:
         play(live, 5)

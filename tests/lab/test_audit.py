@@ -19,6 +19,7 @@ from equipoise.confidence import radius_sum
 from equipoise.lab.audit import command, report, subjects
 from equipoise.lab.audit.claims import CLAIMS, Finding, Seen, binomial_interval, findings
 from equipoise.lab.audit.controls import CONTROLS, Control
+from equipoise.lab.audit.delays import VALID_DELAYS
 from equipoise.lab.audit.judging import evaluate, run_and_evaluate
 from equipoise.lab.audit.lemmas import LEMMAS
 from equipoise.lab.audit.pools import FAMILIES, GAP, make_pool
@@ -287,6 +288,7 @@ def test_a_full_audit_has_every_experiment_family_lemma_and_control() -> None:
         assert runs >= (100 if name in (*subjects.EPISODIC, "ball") else 1000), name
     assert {task.name for task in listed if task.kind == "sharp"} == {"epoch balancing", "adversarial elimination"}
     assert {task.name for task in listed if task.kind == "in order"} == {"zeros come late", "overlapping episodes"}
+    assert {task.name for task in listed if task.kind == "delays"} == set(VALID_DELAYS)
     assert {task.name for task in listed if task.kind == "control"} == set(CONTROLS)
     assert all(task.runs >= 20 for task in listed)
 

@@ -105,6 +105,25 @@ def test_a_bad_row_of_csv(tmp_path: Path, line: str, rule: str) -> None:
     assert open_log(path, skip_bad_rows=1).n_rounds == 21
 
 
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("0,1,0.5,0,0.5,0.5,,1,2,", "weight is 0, but must be positive and finite"),
+        ("0,1,0.5,-1,0.5,0.5,,1,2,", "weight is -1, but must be positive and finite"),
+        ("0,1,0.5,inf,0.5,0.5,,1,2,", "weight is inf, but must be positive and finite"),
+        ("0,1,0.5,1,0.5,0.25,0.25,1,2,", "action 2 has probability 0.25, but only 2 actions are offered"),
+        ("2,1,0.5,1,0.5,0.5,,1,2,", "action is 2, but must be one of the 2 offered, from 0"),
+    ],
+)
+def test_a_row_with_wrong_weights_or_offers(tmp_path: Path, line: str, rule: str) -> None:
+    header = "action,reward,propensity,weight,pmf.0,pmf.1,pmf.2,offers.0.x,offers.1.x,offers.2.x"
+    good = ["0,1,0.5,1,0.5,0.5,,1,2,", "2,1,0.25,2,0.5,0.25,0.25,1,2,3"]
+    path = write_lines(tmp_path / "log.csv", [header, *good, line])
+    with pytest.raises(InvalidLog, match=f"row 4: {rule}"):
+        open_log(path)
+    assert open_log(path, skip_bad_rows=1).n_rounds == 2
+
+
 def test_a_file_that_ends_in_the_middle_of_a_row(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text(f"{CSV}\n0,1,0.5,1\n1,1,0.")
@@ -174,6 +193,10 @@ def test_a_log_that_changes_while_it_is_used(tmp_path: Path) -> None:
     write_lines(path, [CSV, "0,1,0.5,1", "1,1,,1"])
     with pytest.raises(InvalidLog, match="row 3: propensity is missing"):
         list(log)
+    for lines in (["0,1,0.5,1"], ["0,1,0.5,1"] * 3):
+        write_lines(path, [CSV, *lines])
+        with pytest.raises(UnreadableFile, match=r"log.csv had 2 rounds when it was opened, but has (1|more) now"):
+            list(log)
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.logs import LoggedRounds, Rounds, from_arrays, from_bandit_feedback, open_log
 from equipoise.logs import dsjson as dsjson_module
 from equipoise.logs.dsjson import write_dsjson
-from equipoise.logs.encoding import contexts, n_columns
+from equipoise.logs.encoding import contexts
 from equipoise.logs.formats import detect
 from equipoise.logs.writing import write_parquet
 from tests.logs.generate import event, linear_truth, write_lines
@@ -198,7 +198,7 @@ def test_contexts_of_shared_features_are_nested() -> None:
     log = from_arrays([[2.0, 3.0], [5.0, 7.0]], [0, 1], [1.0, 0.0], [0.5, 0.5])
     (batch,) = log
     full = contexts(batch)
-    assert n_columns(log) == 6
+    assert log.n_columns == 6
     assert full[0].tolist() == [[1, 0, 2, 0, 3, 0], [0, 1, 0, 2, 0, 3]]
     assert full[1].tolist() == [[1, 0, 5, 0, 7, 0], [0, 1, 0, 5, 0, 7]]
     for columns in range(7):

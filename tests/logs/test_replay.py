@@ -8,7 +8,9 @@ import pytest
 from equipoise.errors import InvalidArgument
 from equipoise.learner import MinimalLearner
 from equipoise.learners import OFUL, UCB, Constant
-from equipoise.logs import from_arrays
+from equipoise.logs import LoggedRounds, from_arrays
+from equipoise.logs.arrays import ArraySource
+from equipoise.logs.batches import take
 from equipoise.logs.estimators import dr, ips, logged
 from equipoise.logs.replay import METHODS, patience, replay, replay_portfolio
 from equipoise.portfolio import Portfolio
@@ -174,3 +176,46 @@ def test_a_portfolio_replays_as_if_it_were_live() -> None:
         decision = live.decide(np.eye(2))
         assert means[decision.action] == reward
         live.learn(decision, reward)
+
+
+class Asks(Fixed):
+    """One that is told how probable the action was."""
+
+    accepts = frozenset({"off_policy", "probability"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[float] = []
+
+    def learn(self, context, action, reward, *, probability=0.0):
+        self.told.append(probability)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_learner_is_told_the_propensity_of_what_it_learns(method: str) -> None:
+    """Progressive: the one in the log. By rejection, a round is as one of its own, which it plays with certainty."""
+    truth, policy = linear_truth(300, 9), Asks()
+    (learner,) = replay(truth.log(), [policy], method=method).learners
+    expected = truth.propensities if method == "progressive" else np.ones(len(learner.accepted))
+    np.testing.assert_array_equal(policy.told, expected)
+
+
+def test_rounds_that_stand_for_several_survive_thinning_more_often() -> None:
+    """Half of the rounds of one action were dropped, and those that are left count twice: thinning must keep all of
+    them and half of the others. 8,000 rounds, 4.5 standard errors; ignoring the weights is off by 20."""
+    rng, n = np.random.default_rng(0), 8_000
+    offers, actions = np.ones((n, 2, 1)), rng.integers(2, size=n)
+    batch = next(iter(from_arrays(offers, actions, actions.astype(float), np.full(n, 0.5))))
+    kept = rng.random(n) < np.where(actions == 1, 0.5, 1.0)
+    rounds = take(batch._replace(weights=np.where(actions == 1, 2.0, 1.0)), kept)
+    log = LoggedRounds(ArraySource(rounds))
+    share = np.average(rounds.rewards, weights=log.thinning(rounds))
+    assert abs(share - 0.5) < 4.5 * 0.5 / np.sqrt(n / 2) < 0.05
+    assert abs(rounds.rewards.mean() - 0.5) > 0.1
+
+
+def test_a_portfolio_with_an_exploration_floor_replays_too() -> None:
+    """A round of the floor is a play of no learner."""
+    truth = linear_truth(400, 3)
+    result = replay_portfolio(truth.log(), lambda which: Portfolio([OFUL(3), OFUL(1)], explore=0.5), 2)
+    assert 0 < sum(result.plays) < len(result.rewards)

@@ -1,5 +1,6 @@
 """Drift: alarms against a slow reference and under their nulls, and what a portfolio does about them."""
 
+from itertools import pairwise
 from math import inf, log, sqrt
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 
 from equipoise import Portfolio, Proposal
 from equipoise.bounds import Power
-from equipoise.drift import LOOK_EVERY, MAX_WINDOWS, STEP, Stream, law_of, share
+from equipoise.drift import LOOK_EVERY, STEP, Play, Stream, law_of
+from equipoise.drift_order import MAX_WINDOWS, share
 from equipoise.errors import InvalidArgument
 from equipoise.learners import UCB, Constant
 from equipoise.portfolio import Event
@@ -17,8 +19,6 @@ from tools.studies.drift import NULLS, alarms, regrets_after_swap, stream_crosse
 
 
 def fed(rewards: list[float], alpha: float = 0.01, widths: float = 0.0) -> Stream:
-    from equipoise.drift import Play
-
     stream = Stream(alpha, 0.25, 0.5)
     for k, reward in enumerate(rewards):
         play = Play(k, 0, widths, ())
@@ -62,7 +62,7 @@ def test_few_windows_are_kept_of_all_ages() -> None:
     assert starts[0] == 0
     assert 20_000 - starts[-1] < STEP
     ages = [20_000 - start + STEP for start in starts]
-    assert max(old / young for old, young in zip(ages, ages[1:], strict=False)) < 4
+    assert max(old / young for old, young in pairwise(ages)) < 4
     assert sum(share(1.0, j) for j in range(100_000)) == pytest.approx(1.0, abs=1e-4)
 
 
@@ -228,5 +228,5 @@ def test_impossible_responses_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="on_drift is 'panic', but must be one of"):
         Portfolio([UCB(2)], on_drift="panic")
     with pytest.raises(InvalidArgument, match="on_drift is 'restart', but Bare has no restart"):
-        Portfolio([UCB(2)], Bare(), on_drift="restart")
+        Portfolio([UCB(2)], Bare(), on_drift="restart")  # type: ignore[arg-type]
     assert Portfolio([UCB(2)], on_drift="ignore")._drift.watch is None

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -169,6 +170,8 @@ def test_the_whole_way_as_a_new_user_goes_it(tmp_path: Path) -> None:
             with Client(url, "offers") as nobody, pytest.raises(ServiceError, match="status 401"):
                 nobody.status()
     assert seen == [1, 2]
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "equipoise-data").iterdir()}
+    assert len(modes) > 2 and set(modes.values()) == {0o600}, "only the owner may read contexts"
 
 
 @contextlib.contextmanager

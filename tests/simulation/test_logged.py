@@ -27,7 +27,7 @@ def batch_of(n: int, seed: int = 0) -> Batch:
     n_offered = rng.integers(2, 5, size=n)
     actions = np.minimum(truth.actions, n_offered - 1)
     lessons = rng.choice([ALWAYS, NEVER, WHEN_PROPOSED], size=n)
-    return Batch(truth.contexts, n_offered, actions, truth.rewards, rng.random(n) + 0.5, lessons)
+    return Batch(truth.contexts, n_offered, actions, truth.rewards, rng.random(n) + 0.5, lessons, truth.propensities)
 
 
 def part(batch: Batch, which: slice) -> Batch:

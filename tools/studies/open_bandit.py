@@ -1,13 +1,16 @@
 """The value of the random policy, estimated from the log of Thompson sampling, on the Open Bandit sample.
 
-    python -m tools.studies.open_bandit FOLDER
+    pip download obp==0.4.1 --no-deps --python-version 3.9 --only-binary=:all:
+    python -m tools.studies.open_bandit obp-0.4.1-py3-none-any.whl
 
-FOLDER is `obp/dataset/obd` of the wheel obp 0.4.1, of which only the data files are used (CC BY 4.0). Both policies ran
-at the same time, so the click rate of the random one is known.
+Only the data files of the wheel are used (CC BY 4.0). Both policies ran at the same time, so the click rate of the
+random one is known.
 """
 
 from __future__ import annotations
 
+import tempfile
+import zipfile
 from pathlib import Path
 from typing import Annotated
 
@@ -20,11 +23,18 @@ from equipoise.logs.health import health
 from equipoise.logs.models import evaluate, uniform
 from tools.main import run_command
 
+DATA = "obp/dataset/obd"  # in the wheel
 CAMPAIGNS = ("all", "men", "women")
 
 
-def run(folder: Annotated[Path, typer.Argument(help="obp/dataset/obd")]) -> None:
+def run(wheel: Annotated[Path, typer.Argument(help="obp-0.4.1-py3-none-any.whl")]) -> None:
     """Print one table per campaign."""
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder, [name for name in archive.namelist() if name.startswith(f"{DATA}/")])
+        report(Path(folder, DATA))
+
+
+def report(folder: Path) -> None:
     for campaign in CAMPAIGNS:
         thompson = open_log(folder / "bts" / campaign / f"{campaign}.csv")
         clicks = np.concatenate([batch.rewards for batch in open_log(folder / "random" / campaign / f"{campaign}.csv")])

@@ -18,7 +18,7 @@ from equipoise.learners import OFUL, OSOM, ALBDim, MisspecificationAdaptive, Mod
 from equipoise.problems import DisjointLinearBandit, LinearBandit, MisspecifiedLinearBandit
 from equipoise.selector import Selector
 from equipoise.selectors import SELECTORS, CounterfactualBalancing
-from equipoise.theory.first_rounds import balanced_elimination, first_rounds, realized_balancing
+from equipoise.theory.first_rounds import balanced_elimination, d3rb, first_rounds, realized_balancing
 from equipoise.types import Config, Plain
 
 DELTA = 0.05
@@ -213,8 +213,9 @@ _ALL = (
         "scaled bounds, v = 1, b = 0, mixture radius",
         SCALED,
         _with_bounds("DynamicBalancing"),
+        bound=balanced_elimination,
     ),
-    Contender("d3rb", "D3RB", "d_min = 1, mixture radius", ANY, _without_bounds("D3RB")),
+    Contender("d3rb", "D3RB", "d_min = 1, mixture radius", ANY, _without_bounds("D3RB"), bound=d3rb),
     Contender("ed2rb", "ED2RB", "d_min = 1, mixture radius", ANY, _without_bounds("ED2RB")),
     Contender(
         "explore-commit-exploit",

@@ -203,8 +203,8 @@ def proof_mark(label: str) -> str:
 def informative_from(label: str) -> str:
     """The first rounds at which the proved bound is below the trivial one, in the reference setting.
 
-    >>> informative_from("uniform"), informative_from("d3rb")
-    ('', 'unknown')
+    >>> informative_from("uniform"), informative_from("d3rb"), informative_from("ed2rb")
+    ('', '4,910', 'unknown')
     """
     if label in REFERENCES or not CONTENDERS[label].guaranteed:
         return ""

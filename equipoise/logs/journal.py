@@ -1,0 +1,202 @@
+"""Journals of portfolios as logs: the decisions that have their reward, with the propensities of their events.
+
+Rounds stand in the order in which their rewards became known, at that time, so that a journal is read in one pass and
+only open decisions are held in memory. The row of a round is the number of the event of its decision.
+
+| in the journal | in the log |
+|---|---|
+| context: a matrix, or offers that may be chosen | features of the offers; of offers without features their ids |
+| shared features of offers, or a vector as context | features of the round |
+| reward, or that of the deadline | reward |
+| propensity of the decision | propensity; a decision without a known one is a fault |
+| withdrawn decisions, and those without a reward so far | left out, and counted |
+| a fallback, a policy as an action, a context that was removed | a fault |
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from hashlib import blake2b
+from math import nan
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from equipoise.errors import UnreadableFile
+from equipoise.features import Offers
+from equipoise.journal import schema
+from equipoise.journal.sqlite import SQLiteJournal, connect_reader
+from equipoise.logs.batches import Rounds
+from equipoise.logs.features import Columns
+from equipoise.logs.rounds import Faults
+from equipoise.portfolio.events import Event
+from equipoise.types import Array, Context, Plain
+
+BATCH_ROUNDS = 1_024
+CREATED = "created"
+BY_ID = -1  # number of features of offers that have none, only ids
+
+
+class Decided(NamedTuple):
+    """A decision that waits for its reward."""
+
+    row: int
+    shared: Array
+    offers: Array  # (actions, features)
+    action: int
+    propensity: float
+
+
+class Settled(NamedTuple):
+    """A decision with its reward."""
+
+    decided: Decided
+    reward: float
+    time: float
+    digest: int
+
+
+class JournalSource:
+    """The journal of a portfolio, up to its last event when it was opened; it may be in use."""
+
+    action_names: tuple[str, ...] = ()
+
+    def __init__(self, path: Path) -> None:
+        self.name, self.n_skipped = path.name, 0
+        _check_version(path)
+        self._journal = SQLiteJournal(path, create=False)
+        self._last = self._journal.last_seq
+        self._ids = Columns()  # of offers without features
+        self._widths: tuple[int, int] | None = None  # of shared features and of those of offers, as in the first round
+
+    @property
+    def shared_names(self) -> tuple[str, ...]:
+        return tuple(f"x{j}" for j in range(self._widths[0] if self._widths else 0))
+
+    @property
+    def offer_names(self) -> tuple[str, ...]:
+        return self._ids.names or tuple(f"a{j}" for j in range(self._widths[1] if self._widths else 0))
+
+    def read(self, faults: Faults) -> Iterator[Rounds]:
+        self.n_skipped = 0
+        batch: list[Settled] = []
+        for settled in self._settled(faults):
+            batch.append(settled)
+            if len(batch) == BATCH_ROUNDS:
+                yield self._to_rounds(batch)
+                batch = []
+        if batch:
+            yield self._to_rounds(batch)
+
+    def _settled(self, faults: Faults) -> Iterator[Settled]:
+        """The decisions with their rewards; at the end, those that are left are counted."""
+        waiting: dict[str, Decided | None] = {}  # None: a fault, which was added
+        for event in self._journal.read():
+            if event.seq > self._last:
+                break
+            if event.seq == 1 and event.kind != CREATED:
+                raise UnreadableFile(f"{self.name} does not begin with the event {CREATED!r}")
+            if event.kind == "decided":
+                waiting[event.data["id"]] = self._decided(event, faults)
+            elif event.kind in ("rewarded", "expired", "withdrawn") and "part" not in event.data:
+                id_ = event.data["id"]
+                if id_ not in waiting:
+                    raise UnreadableFile(f"{self.name} has event {event.seq} ({event.kind}) of an unknown decision")
+                decided = waiting.pop(id_)
+                if event.kind == "withdrawn":
+                    self.n_skipped += 1
+                elif decided is not None:
+                    yield Settled(decided, float(event.data["reward"]), event.time, _digest(id_))
+        self.n_skipped += len(waiting)
+
+    def _decided(self, event: Event, faults: Faults) -> Decided | None:
+        try:
+            return self._parse(event.seq, event.data)
+        except ValueError as error:
+            faults.add(event.seq, str(error))
+            return None
+
+    def _parse(self, row: int, data: Mapping[str, Plain]) -> Decided:
+        """The decision of an event; raises ValueError with the rule that it breaks."""
+        if data["digest"] is None:
+            raise ValueError("its context was removed from the journal, but is needed")
+        if data["fallback"]:
+            raise ValueError("no learner could play, and the action of the fallback has no propensity")
+        context, action = data["context"], data["action"]
+        if isinstance(action, bool) or not isinstance(action, int):
+            raise ValueError(f"action is {action!r:.40}, but must be the number of an offered action")
+        shared, offers = self._features(context)
+        if isinstance(context, Offers) and context.mask is not None:
+            action = context.position(action)
+        by_id = isinstance(context, Offers) and not context.actions.shape[1]
+        widths = len(shared), BY_ID if by_id else offers.shape[1]
+        self._widths = self._widths or widths
+        if widths != self._widths:
+            found, above = (f"{each[0]} and {_of_offers(each[1])}" for each in (widths, self._widths))
+            raise ValueError(f"features of the round and of each offer are {found}, but must be {above} as those above")
+        return Decided(row, shared, offers, action, float(data["probabilities"][2]))
+
+    def _features(self, context: Context) -> tuple[Array, Array]:
+        """Features of the round, and those of the offers, one row each."""
+        nothing: Array = np.empty(0)
+        if context is None:
+            return nothing, np.empty((0, 0))
+        if isinstance(context, Offers):
+            shared = nothing if context.shared is None else context.shared
+            if context.actions.shape[1]:
+                return shared, context.offered_actions
+            self._ids.add(dict.fromkeys(context.offered_ids, 1.0))
+            columns = [self._ids.positions[id_] for id_ in context.offered_ids]
+            return shared, np.eye(len(self._ids.positions))[columns]
+        if isinstance(context, np.ndarray | list | tuple):
+            numbers = np.asarray(context)
+            if numbers.dtype.kind in "fiu" and numbers.ndim in (1, 2):
+                values: Array = numbers.astype(np.float64)
+                return (values, np.empty((0, 0))) if values.ndim == 1 else (nothing, values)
+        kind = f"a {type(context).__name__}"
+        raise ValueError(f"the context is {kind}, but must be a matrix, a vector, offers or None")
+
+    def _to_rounds(self, batch: list[Settled]) -> Rounds:
+        n, decided = len(batch), [settled.decided for settled in batch]
+        actions = np.array([each.action for each in decided])
+        n_offered = np.array([len(each.offers) for each in decided])
+        n_actions, width = max(int(n_offered.max()), int(actions.max()) + 1), len(self.offer_names)
+        offers = np.zeros((n, n_actions, width))
+        for k, each in enumerate(decided):
+            rows, columns = each.offers.shape
+            offers[k, :rows, :columns] = each.offers  # ids that appeared later have further columns
+        return Rounds(
+            np.array([each.row for each in decided]),
+            np.stack([each.shared for each in decided]),
+            offers,
+            n_offered if width else np.full(n, n_actions),
+            actions,
+            np.array([settled.reward for settled in batch]),
+            np.array([each.propensity for each in decided]),
+            np.full((n, n_actions), nan),
+            np.ones(n),
+            np.array([settled.time for settled in batch]),
+            np.array([settled.digest for settled in batch], np.uint64),
+        )
+
+
+def _check_version(path: Path) -> None:
+    """Raise an error unless this is a journal that this release reads."""
+    try:
+        with closing(connect_reader(path)) as connection:
+            version = schema.version_of(connection, path)
+    except sqlite3.Error as error:
+        raise UnreadableFile(f"{str(path)!r} could not be read as a journal: {error}") from error
+    if version == 0:
+        raise UnreadableFile(f"{str(path)!r} is an empty database, but must be a journal")
+
+
+def _of_offers(width: int) -> str:
+    return "ids" if width == BY_ID else str(width)
+
+
+def _digest(id_: str) -> int:
+    return int.from_bytes(blake2b(id_.encode(), digest_size=8).digest()) | 1  # 0 stands for no id
