@@ -225,7 +225,7 @@ def mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
         }
         mean_radius = sum(radii[name] / record[name]["plays"] for name in SIDES)
         ends = [min(max(stated.difference + sign * mean_radius, low - high), high - low) for sign in (-1, 1)]
-    except (InvalidArgument, ArithmeticError, ValueError, KeyError):
+    except (InvalidArgument, ArithmeticError, ValueError, LookupError):
         return ["the radius cannot be computed from the settings in the record"]
     faults = recomputed_faults(
         [

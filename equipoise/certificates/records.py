@@ -313,14 +313,10 @@ _SHARPER_SIDES = {side: {**fields, "spread": number} for side, fields in _SIDES.
 def _common_faults(record: Mapping[str, Plain], sides: Iterable[str]) -> list[str]:
     low, high = record["reward_range"]
     n_learners, n_late = record["n_learners"], record.get("n_late", 0)
-    weights = record.get("delta_weights", [1.0] * n_learners)
+    weights = record.get("delta_weights")
+    fits = weights is None or (len(weights) == n_learners >= 1 and min(weights) > 0)
     rules = [
-        (
-            "delta_weights",
-            weights,
-            len(weights) == n_learners and all(weight > 0 for weight in weights),
-            f"n_learners = {n_learners} positive numbers",
-        ),
+        ("delta_weights", weights, fits, f"n_learners = {n_learners} positive numbers"),
         ("seed", record["seed"], record["seed"] >= 0, "at least 0"),
         ("delta", record["delta"], 0 < record["delta"] < 1, "in (0, 1)"),
         ("n_learners", n_learners, n_learners >= 2 or n_late >= 1, "at least 2"),
@@ -382,7 +378,7 @@ def _mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
         witness_radius = lower_sum(witness_rule, witness_n, witness.get("spread", 0.0))
         mean_upper = (learner["reward_sum"] + bound + radius) / n
         mean_lower = (witness["reward_sum"] - witness_radius) / witness_n
-    except (InvalidArgument, ArithmeticError, ValueError, KeyError):
+    except (InvalidArgument, ArithmeticError, ValueError, LookupError):
         return ["the radius cannot be computed from the settings in the record"]
     faults = recomputed_faults(
         [

@@ -23,7 +23,7 @@ from equipoise.kernels.streams import LEARNERS, SELECTOR, Stream, seek
 from equipoise.learner import Proposal
 from equipoise.portfolio.contexts import seen_by
 from equipoise.portfolio.members import Member, describe_error
-from equipoise.portfolio.proposals import InvalidProposal, check_proposal, n_offers
+from equipoise.portfolio.proposals import InvalidProposal, check_offered, check_proposal, n_offers
 from equipoise.portfolio.snapshots import SavedPolicies
 from equipoise.selector import Choice, Selector, traits_of
 from equipoise.types import Context, State
@@ -214,16 +214,19 @@ class Chooser:
         assert learner is not None
         if learner.randomized:
             seek(self._stream, LEARNERS + i, round_)
-        if self.offers is not None:
-            context = seen_by(learner, context, self.offers)
+        seen = context if self.offers is None else seen_by(learner, context, self.offers)
         since = perf_counter()
         try:
-            proposal = learner.decide(context, self._stream.generator)
+            proposal = learner.decide(seen, self._stream.generator)
         finally:
             member.decide_times.add(perf_counter() - since)
         if proposal.greedy is None and i in self._twins:
             raise InvalidProposal("greedy is None, but the selector may play this learner's greedy action")
-        return check_proposal(proposal, n_actions, self._lower, self.savable)
+        checked = check_proposal(proposal, n_actions, self._lower, self.savable)
+        if isinstance(context, Offers):
+            check_offered("action", checked.action, context)
+            check_offered("greedy", checked.greedy, context)
+        return checked
 
     def _reason(self, failures: Sequence[Failure], allowed: Collection[int] | None) -> Exception:
         """The error to raise if nobody can play."""

@@ -346,6 +346,8 @@ class Portfolio(Foldable, Reporting):
         Registered classes are created from the file. For other classes, pass all learners in order, or the selector,
         created with the same settings; they are compared with what was saved. `changes` are passed to `reconfigure`.
         """
+        if changes is not None and not isinstance(changes, Mapping):
+            raise InvalidArgument(f"changes is {changes!r:.80}, but must be a dict of settings")
         portfolio = cls.from_state(read_part(path, "portfolio"), learners, selector)
         if changes:
             portfolio.reconfigure(**changes)

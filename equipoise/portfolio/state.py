@@ -31,6 +31,7 @@ from equipoise.portfolio.tickets import Ticket
 from equipoise.selector import Choice, Selector, traits_of
 from equipoise.settings.checks import boolean, count, fraction, interval, one_of, real
 from equipoise.settings.units import DEFAULT_RANGE
+from equipoise.storage.parts import check_savable
 from equipoise.types import Action, Config, Context
 
 DELAYS = ("any", "independent", "exogenous")
@@ -78,7 +79,7 @@ class PortfolioState(Drifting):
         if aggregate != "first" and deadline is None:
             raise InvalidArgument(f"aggregate is {aggregate!r} without a deadline, but needs one to know the reward")
         self.delays, self.window = one_of("delays", delays, DELAYS), check_window(delays, window)
-        self.fallback, self.explore = fallback, fraction("explore", explore)
+        self.explore = fraction("explore", explore)
         self.availability = one_of("availability", availability, AVAILABILITIES)
         in_order = self._traits.observed if self.delays == "any" else ()
         self._own_propensity: Callable[[Choice], float] | None = getattr(selector, "propensity", None)
@@ -89,6 +90,7 @@ class PortfolioState(Drifting):
             self._teaching.sharing = set(check_sharing(selector, present))
         self._policies, self._stream = SavedPolicies(), open_stream(self.seed)
         self._savable = all(can_be_restored(part) for part in (selector, *present))
+        self.fallback = self._check_fallback(fallback)
         self._contexts = Contexts(self._members)
         self._chooser = Chooser(selector, self._members, self._stream, self._policies)
         self._chooser.savable, self._chooser.independent = self._savable, self.availability == "independent"
@@ -118,6 +120,14 @@ class PortfolioState(Drifting):
         if deadline is None or default_reward is None:
             return None, None
         return check_deadline(deadline), self._check_reward(default_reward)
+
+    def _check_fallback(
+        self, fallback: Action | Callable[[Context], Action] | None
+    ) -> Action | Callable[[Context], Action] | None:
+        """The fallback, which must be savable unless it is a function."""
+        if fallback is not None and not callable(fallback) and self._savable:
+            check_savable(fallback, "fallback")
+        return fallback
 
     def _check_reward(self, reward: float) -> float:
         """The reward as a float; raises an error if it is invalid."""
@@ -163,9 +173,8 @@ class PortfolioState(Drifting):
 
     def _sharing(self) -> set[int]:
         """The learners that learn from every round if data are shared."""
-        present = [(i, member.learner.learner) for i, member in enumerate(self._members) if member.learner is not None]
-        accepting = check_sharing(self._selector, [learner for _, learner in present])
-        return {present[k][0] for k in accepting} & set(self._selector.active)
+        learners = [None if member.learner is None else member.learner.learner for member in self._members]
+        return set(check_sharing(self._selector, learners))
 
     def _finish(self, failed: Sequence[Lesson], eliminations: Sequence[AnyElimination]) -> None:
         """What follows from a settled round: failures of learners, eliminated learners, announcements."""

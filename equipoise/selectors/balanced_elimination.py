@@ -83,7 +83,7 @@ def credit_inside(
 
 
 PLAIN = Kernels(choose, credit)
-LEAST_WEIGHT = 1e-9  # of delta_weights compared with the largest: less makes a radius that proves nothing
+MIN_WEIGHT = 1e-9  # of delta_weights compared with the largest: less makes a radius that proves nothing
 TRUSTING = nested_kernels(choose_inside, credit=credit_inside, certify=by_round.certify)
 SAME_ROUND = TRUSTING._replace(close_round=by_round.close_round)
 
@@ -93,8 +93,8 @@ def check_weights(name: str, weights: object) -> tuple[float, ...]:
     if not isinstance(weights, Iterable):
         raise InvalidArgument(f"{name} is {weights!r}, but must have one positive number per learner")
     numbers = tuple(positive(f"every entry of {name}", weight) for weight in weights)
-    if numbers and min(numbers) / max(numbers) < LEAST_WEIGHT:
-        raise InvalidArgument(f"{name} is {numbers!r}, but none must be less than {LEAST_WEIGHT:g} times another")
+    if numbers and min(numbers) / max(numbers) < MIN_WEIGHT:
+        raise InvalidArgument(f"{name} is {numbers!r}, but none must be less than {MIN_WEIGHT:g} times another")
     return numbers
 
 

@@ -64,6 +64,11 @@ class Metrics(Collector):
         times.counts[bisect_left(SECONDS, seconds)] += 1
         times.seconds += seconds
 
+    def counts_of(self, operation: str) -> list[int]:
+        """Numbers of the requests of an operation, by the first limit of `SECONDS` that they did not exceed."""
+        times = self._times.get(operation)
+        return [0] * (len(SECONDS) + 1) if times is None else list(times.counts)
+
     def collect(self) -> Iterable[Metric]:
         labels = ["operation", "status"]
         requests = CounterMetricFamily("equipoise_requests", "Requests by operation and status", labels=labels)

@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -98,6 +99,7 @@ def serve(
     tokens = read_tokens(token_file)
     check_address(host, tokens)
     configs = [read(file) for file in config_files(path)]
+    listener = bind(host, port)
     _log_as_json(debug)
     settings = Settings(hosts=hosts_for(host, extra_hosts, LOOPBACK_HOSTS), max_open=max_open)
     service = Service(tokens, settings, open_portfolio)
@@ -108,16 +110,31 @@ def serve(
             if not config.has_deadline:
                 logger.warning("%s has no deadline: a reward that never comes keeps its decision open", config.name)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_serve(service, path, host, port, token_file))
+            runner.run(_serve(service, path, listener, token_file))
     finally:
+        listener.close()
         service.close()
 
 
-async def _serve(service: Service, path: Path, host: str, port: int, token_file: Path) -> None:
+def bind(host: str, port: int) -> socket.socket:
+    """The socket to listen on; raises an error if the address is taken or not this machine's."""
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+        except BaseException:
+            listener.close()
+            raise
+    except OSError as error:
+        raise InvalidArgument(f"--host is {host!r} and --port is {port}, but: {error.strerror}") from error
+    return listener
+
+
+async def _serve(service: Service, path: Path, listener: socket.socket, token_file: Path) -> None:
     config = uvicorn.Config(
         application(service),
-        host=host,
-        port=port,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -137,9 +154,11 @@ async def _serve(service: Service, path: Path, host: str, port: int, token_file:
         task.add_done_callback(tasks.discard)
 
     loop.add_signal_handler(signal.SIGHUP, reload)
-    facts = {"portfolios": len(service.portfolios), "tokens": len(service.tokens), "address": f"{host}:{port}"}
+    host, port, *_ = listener.getsockname()
+    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    facts = {"portfolios": len(service.portfolios), "tokens": len(service.tokens), "address": address}
     logger.info("serving" if len(service.tokens) else "serving this machine only: no tokens", extra={"facts": facts})
-    await server.serve()
+    await server.serve(sockets=[listener])
 
 
 async def reload_files(service: Service, path: Path, token_file: Path) -> None:

@@ -84,14 +84,14 @@ def run(data: Path, options: argparse.Namespace) -> None:
     with log.open("ab") as file:
         try:
             portfolios = str(FOLDER / "portfolios")
-            arguments = ("-m", "equipoise", "serve", portfolios, "--data", str(data / "journals"), "--port", str(port))
-            wait_for(f"{service}/readyz", start(file.fileno(), *arguments), log)
-            arguments = (str(FOLDER / "shop.py"), "--service", service, "--port", str(shop_port))
-            wait_for(f"{shop}/", start(file.fileno(), *arguments), log)
+            served = ("-m", "equipoise", "serve", portfolios, "--data", str(data / "journals"), "--port", str(port))
+            wait_for(f"{service}/readyz", start(file.fileno(), *served), log)
+            opened = (str(FOLDER / "shop.py"), "--service", service, "--port", str(shop_port))
+            wait_for(f"{shop}/", start(file.fileno(), *opened), log)
             print(f"Dashboard  {service}/\nShop       {shop}/\n", flush=True)
             print(EXPLANATION.format(minutes=round(options.seconds / 60)), flush=True)
-            arguments = ("--shop", shop, "--seconds", str(options.seconds), "--rate", str(options.rate))
-            start(None, str(FOLDER / "visitors.py"), *arguments).wait()
+            limits = ("--shop", shop, "--seconds", str(options.seconds), "--rate", str(options.rate))
+            start(None, str(FOLDER / "visitors.py"), *limits).wait()
         finally:
             for process in reversed(processes):
                 stop(process)
@@ -99,9 +99,9 @@ def run(data: Path, options: argparse.Namespace) -> None:
 
 
 EXPLANATION = """Visitors come until Ctrl-C, for {minutes} minutes at most. What to watch on the dashboard:
-  after 1 minute     the model server of the learner "recommender" fails for half a minute: it is paused, others play
-  after 3 minutes    the taste of visitors changes once: what earned most may not do so any more
-  some minutes on    a banner that sells too little is eliminated, with its proof
+  offers    after 1 minute the model server of the learner "recommender" fails for 2 minutes: others play instead
+  offers    after 4 minutes the taste of visitors changes once: what earned most may not do so any more
+  banner    within 3 minutes banners that sell too little are eliminated, with a proof
 """
 
 

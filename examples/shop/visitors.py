@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-OUTAGE_SECONDS = (60.0, 90.0)
-DRIFT_SECONDS = 180.0
+OUTAGE_SECONDS = (60.0, 180.0)
+DRIFT_SECONDS = 240.0
 OFFERS = ("discount", "bundle", "gift", "points")
 # How often each offer sells, by (phone, returning); before and after taste changes.
 SALES = {

@@ -66,6 +66,7 @@ def perform(portfolio: Any, operation: tuple[Any, ...], clock: float) -> object:
     return None
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(operations, min_size=5, max_size=40))
 def test_a_crash_at_any_moment_changes_nothing(steps: list[tuple[Any, ...]]) -> None:
@@ -146,6 +147,7 @@ CUT = "UPDATE snapshot_parts SET data = substr(data, 1, length(data) - 1) WHERE 
 FLIPPED = "UPDATE snapshot_parts SET data = data || x'00' WHERE seq = ?"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [CUT, FLIPPED, "DELETE FROM snapshot_parts WHERE seq = ?"])
 @pytest.mark.parametrize("n_damaged", [1, 2])
 def test_a_damaged_snapshot_is_skipped(closed: tuple[Path, str], how: str, n_damaged: int) -> None:
@@ -167,6 +169,7 @@ def test_nothing_good_to_start_from_is_refused(closed: tuple[Path, str]) -> None
         equipoise.open(path, make)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [
@@ -186,6 +189,7 @@ def test_a_damaged_tail_is_refused(closed: tuple[Path, str], statement: str) -> 
         reopened(path)
 
 
+@pytest.mark.slow
 def test_200_cut_or_flipped_wals_give_a_committed_prefix_or_a_refusal(tmp_path: Path) -> None:
     """The WAL holds all events; without the lock file's mark a cut one may lose its end, and never more."""
     rng = random.Random(7)

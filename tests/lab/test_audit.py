@@ -272,6 +272,7 @@ def test_audit_with_a_violated_claim_fails_with_code_1_and_names_it(
     assert "1 of 3 findings contradict their claims" in shown.out
 
 
+@pytest.mark.slow
 def test_findings_do_not_depend_on_the_number_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "tasks", lemma_tasks)
     one, two = (command.run(jobs=jobs).to_json() for jobs in (1, 2))

@@ -64,6 +64,7 @@ def actions_in_the_ball(rng: np.random.Generator, n: int, dim: int) -> Array:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True) * rng.random((n, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

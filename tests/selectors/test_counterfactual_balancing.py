@@ -193,6 +193,7 @@ def test_every_probability_is_that_of_the_reference(
     compare_with_reference(events, rule, neglect)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES, ids=range(len(RULES)))
 def test_every_probability_of_a_longer_run_is_that_of_the_reference(rule: dict[str, Any]) -> None:
     """In few rounds a learner is nearly always neglected; without that part of the rule, experts are drawn."""
@@ -267,6 +268,7 @@ def crossings(n_runs: int, rounds: int, *, wrong_propensity: bool = False, peeki
     return int(crossed.sum())
 
 
+@pytest.mark.slow
 def test_lemma_2_is_rarely_crossed_and_its_controls_are() -> None:
     """1,000 runs of 300 rounds, delta = 0.1: a true claim would have more than 140 crossings with probability below
     1e-4, and has far fewer: none in 10,000 runs. With the propensity of the drawn expert in

@@ -116,11 +116,13 @@ def test_records_carry_the_weights_and_verify_recomputes_the_radii(radius: str) 
         assert record["delta_weights"] == list(WEIGHTS)
         assert verify_record(record) == []
         assert "with confidence 0.8" in describe_elimination(record).lower()
-        for weights in ([3.0, 6.0, 1.0], None, [1.0, 6.0, 3.0, 2.0], [1.0, 6.0, -3.0], ["1", 6.0, 3.0], 3.0):
+        for weights in ([3.0, 6.0, 1.0], None, [1.0, 6.0, 3.0, 2.0], [1.0, 6.0, -3.0], ["1", 6.0, 3.0], 3.0, [], [1.0]):
             changed = {**record, "delta_weights": weights}
             if weights is None:
                 del changed["delta_weights"]
             assert verify_record({**changed, "digest": digest(changed)}) != []
+        huge = {**record, "n_learners": 10**15}
+        assert verify_record({**huge, "digest": digest(huge)}) != []
 
 
 def test_files_events_and_copies_keep_the_weights(tmp_path: Any) -> None:

@@ -97,6 +97,7 @@ DECIDE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "body", "status", "kind"), DECIDE)
 def test_decide(service: TestClient, folder: Path, name: str, body: str, status: int, kind: str) -> None:
     before, logged = state(service), events(folder)

@@ -48,6 +48,7 @@ def running(app: Guard) -> Iterator[str]:
         thread.join()
 
 
+@pytest.mark.slow
 def test_a_thousand_flags_of_the_stock_provider() -> None:
     api = pytest.importorskip("openfeature.api", reason="needs openfeature-sdk")
     ofrep = pytest.importorskip("openfeature.contrib.provider.ofrep", reason="needs openfeature-provider-ofrep")
@@ -83,6 +84,7 @@ def fuzzed() -> Any:
     return schema
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation_id", [each.id for each in OPERATIONS if each.media_type != "text/event-stream"])
 def test_no_finding_of_schemathesis(operation_id: str) -> None:
     """A short form; a long one is `st run http://127.0.0.1:8000/openapi.json --checks all` against a real server."""

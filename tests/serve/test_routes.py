@@ -136,6 +136,7 @@ def test_learners_join_pause_and_leave(service: TestClient) -> None:
     assert service.post(f"{path}/x", json={"use": "UCB", "settings": {"name": "y"}}).status_code == 422
 
 
+@pytest.mark.slow
 def test_eliminations_are_proofs(tmp_path: Path) -> None:
     text = """
     version = 1

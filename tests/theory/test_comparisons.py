@@ -118,6 +118,7 @@ def broken_runs(setting: str, factor: float, runs: int = 25, rounds: int = 200) 
     return broken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["prompt", "late", "shared"])
 def test_comparisons_are_true(setting: str) -> None:
     """With delta = 0.2 five of 25 runs may fail in expectation, and more than 12 with probability below 4e-4."""

@@ -171,7 +171,7 @@ RANDOMIZED: dict[str, Callable[[], Any]] = {
 }
 
 
-def propensity(seeds: int = 1_000, rounds: int = 400) -> Figures:
+def propensity(seeds: int = 1_000, rounds: int = 1_000) -> Figures:
     """Coverage of 99 % intervals (empirical Bernstein) of ten policies, from logs of randomized selectors."""
     means = np.array([0.45, 0.5, 0.55, 0.6])
     policies = np.random.default_rng(0).dirichlet(np.ones(4), 10)

@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -44,7 +45,7 @@ class Sample(NamedTuple):
 def sample(pid: int, since: float, journal: Path) -> Sample:
     status = Path(f"/proc/{pid}/status").read_text()
     kilobytes = int(re.search(r"VmRSS:\s+(\d+)", status)[1])  # type: ignore[index]
-    with urlopen(f"http://127.0.0.1:{PORT}/v1/portfolios/load", timeout=60) as answer:
+    with urlopen(f"http://127.0.0.1:{PORT}/v1/portfolios/load", timeout=600) as answer:
         health = json.load(answer)["health"]
     size = sum(file.stat().st_size for file in journal.parent.iterdir())
     return Sample(time.monotonic() - since, health["rounds"], kilobytes / 1024, health["open"], size / 2**20)
@@ -73,10 +74,10 @@ def main() -> None:
         with log.open("wb") as lines:
             command = [sys.executable, *serve, "--data", str(journal.parent)]
             server = subprocess.Popen(command, stderr=lines, env={**os.environ, **ONE_THREAD})
+        wait_until_ready()
+        since, samples = time.monotonic(), [Sample(0.0, 0, 0.0, 0, 0.0)]
+        load = start_wrk(write_script(folder), options.seconds)
         try:
-            wait_until_ready()
-            since, samples = time.monotonic(), [Sample(0.0, 0, 0.0, 0, 0.0)]
-            load = start_wrk(write_script(folder), options.seconds)
             while load.poll() is None and samples[-1].requests < options.requests:
                 time.sleep(options.every)
                 samples.append(sample(server.pid, since, journal))
@@ -86,9 +87,9 @@ def main() -> None:
                     f"{row.open_decisions:6,} open {row.journal_megabytes:8,.0f} MB journal",
                     flush=True,
                 )
-            load.terminate()
-            output, _ = load.communicate()
         finally:
+            load.send_signal(signal.SIGINT)  # wrk then prints what it counted
+            output, _ = load.communicate()
             server.terminate()
             server.wait()
         warnings = [line for line in log.read_text().splitlines() if json.loads(line)["level"] != "info"]

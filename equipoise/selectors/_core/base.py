@@ -28,6 +28,8 @@ from equipoise.selectors._core.proposals import check_regret, gather
 from equipoise.selectors._core.reports import Reporting
 from equipoise.settings.checks import count
 
+FLOATS = (float, np.float64)
+
 
 class KernelSelector(Reporting[P, S, D]):
     """A selector made of kernels, whose params and state are or contain those of `evidence`.
@@ -196,8 +198,8 @@ class KernelSelector(Reporting[P, S, D]):
     def check_reward(self, reward: float) -> float:
         """The reward as a float; raises if it cannot be credited."""
         low, high = self.reward_range
-        if isinstance(reward, float) and low <= reward <= high:
-            return float(reward)  # of NumPy's float64, which is a float too
+        if type(reward) in FLOATS and low <= reward <= high:
+            return float(reward)
         return self.traits.check_reward(reward)
 
     def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:

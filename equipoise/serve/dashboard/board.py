@@ -11,6 +11,7 @@ from time import monotonic
 from equipoise.certificates import Standing
 from equipoise.errors import EquipoiseError
 from equipoise.journal.encoding import decode, encode
+from equipoise.portfolio.health import REPORTED_FROM
 from equipoise.serve.dashboard.arrivals import Arrivals
 from equipoise.serve.dashboard.reading import MAX_LISTED, Reading
 from equipoise.serve.dashboard.timeline import Row, Timeline, columns, mean_between, short, times_of
@@ -101,7 +102,7 @@ class Board:
             "learners": {state: states.count(state) for state in dict.fromkeys(states)},
             "open": health["open"],
             "overdue": health["overdue"],
-            "blocking": len(health["blocking"]),
+            "blocking": sum(each["holds_up"] >= REPORTED_FROM for each in health["blocking"]),
             "failed_lessons": health["failed_lessons"],
             "per_second": self._rate(row),
             **self._progress(row),
@@ -125,7 +126,7 @@ class Board:
             ],
             "counts": {key: health[key] for key in COUNTS},
             "oldest_open": health["oldest_open"],
-            "blocking": health["blocking"][:MAX_LISTED],
+            "blocking_decisions": health["blocking"][:MAX_LISTED],
             "row": columns(self.timeline.rows("15m", row)[-2:]),
         }
 

@@ -5,24 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import nan
 
-from equipoise.serve.metrics import SECONDS, Metrics
+from equipoise.serve.metrics import SECONDS
 
 N_BUCKETS = len(SECONDS) + 1
-FAMILY, OPERATION = "equipoise_request_seconds", "decide"
-
-
-def request_counts(metrics: Metrics) -> list[float]:
-    """Totals of the decisions that took at most as long as each bucket says, and longer than the one before."""
-    totals = [
-        sample.value
-        for family in metrics.registry.collect()
-        if family.name == FAMILY
-        for sample in family.samples
-        if sample.name == f"{FAMILY}_bucket" and sample.labels["operation"] == OPERATION
-    ]
-    if len(totals) != N_BUCKETS:
-        return [0.0] * N_BUCKETS
-    return [total - before for before, total in zip([0.0, *totals], totals, strict=False)]
 
 
 def quantile(q: float, counts: Sequence[float]) -> float:

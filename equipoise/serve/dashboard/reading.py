@@ -60,7 +60,7 @@ def _words(portfolio: Portfolio, standing: Sequence[Standing], certificate: Cert
         "reward_range": portfolio.reward_range,
         "pairs": _pairs(portfolio, standing),
         "valid": certificate.valid,
-        "failed_lessons": [
+        "dead_letters": [
             {"name": portfolio.learner_names[lesson.learner], "round": lesson.round, "error": lesson.error}
             for lesson in portfolio.failed_lessons[-MAX_LISTED:]
         ],
@@ -113,7 +113,7 @@ def about_learner(portfolio: Portfolio, name: str) -> Config:
         "setting": "removed" if learner is None else repr(learner),
         "pairs": pairs_with(portfolio, i, counted) if has_pairs else {"reason": "No reward counts yet.", "rows": []},
         "marks": [mark._asdict() for mark in portfolio.history.marks if mark.name == name],
-        "failed_lessons": [
+        "dead_letters": [
             {"round": lesson.round, "error": lesson.error} for lesson in portfolio.failed_lessons if lesson.learner == i
         ][-MAX_LISTED:],
     }

@@ -12,7 +12,6 @@ from time import monotonic
 
 from equipoise.errors import EquipoiseError
 from equipoise.serve.dashboard.board import Board
-from equipoise.serve.dashboard.latency import request_counts
 from equipoise.serve.dashboard.reading import Reading, read
 from equipoise.serve.hosted import Hosted
 from equipoise.serve.service import Served, Service
@@ -53,7 +52,7 @@ async def _attempt(service: Service, served: Served) -> Reading | None:
 
 async def update(service: Service, served: Served, *, in_words: bool) -> Reading:
     """Read a portfolio now."""
-    counts = request_counts(service.metrics)
+    counts = service.metrics.counts_of("decide")
 
     def operation(hosted: Hosted) -> Reading:
         served.board.resume(hosted.arrivals)

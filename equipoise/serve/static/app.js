@@ -13,7 +13,7 @@ import { portfolioView } from "./views/portfolio.js";
 
 const main = document.getElementById("content");
 const connection = document.getElementById("connection");
-const MARKS = { live: "●", connecting: "○", lost: "▲", refused: "▲" };
+const MARKS = { live: "●", connecting: "○", lost: "▲" };
 let view = null; // the open one: { data(data), close() }
 let live = null;
 let session = null; // what the token allows
@@ -68,8 +68,10 @@ async function open() {
 function fail(error, target, turn) {
   if (error.status === 401) return signIn(hasToken() ? "The token is not valid, or not any more." : "");
   close();
-  showStatus(error.status === 404 || error.status === 403 ? "refused" : "lost", error.message);
   const missing = error.status === 404 || error.status === 403;
+  document.body.classList.remove("stale");
+  connection.className = "connection lost";
+  say(connection, missing ? "▲ Not found" : "▲ No connection");
   fill(main,
     h("h1", {}, missing ? "Not found" : "No answer"),
     h("p", { class: "claim" }, missing && target.name && !target.item
@@ -83,7 +85,7 @@ function fail(error, target, turn) {
 
 function showStatus(status, text) {
   if (status === "expired") return signIn("The token is not valid any more. Sign in again to go on.");
-  const ended = status === "lost" || status === "refused";
+  const ended = status === "lost";
   connection.className = `connection ${status}`;
   say(connection, status === "connecting" && document.body.classList.contains("stale")
     ? "○ Connecting again…" : `${MARKS[status]} ${ended ? `${text} What you see may be old.` : text}`);

@@ -148,7 +148,7 @@ export class Chart {
       width: this.place.clientWidth || 320,
       height: HEIGHT,
       legend: { show: false },
-      padding: [18, 10, 0, 0],
+      padding: [18, 26, 0, 0],
       cursor: { y: false, points: { show: !this.stacked }, drag: { x: true, y: false } },
       scales: {
         x: { time: kind === "time", distr: logX ? 3 : 1 },
@@ -156,7 +156,7 @@ export class Chart {
       },
       axes: [
         { ...axis, filter: filter(logX), grid: { ...axis.grid, filter: filter(logX) }, space: 70, values: (_, values, __, ___, step) => values.map((value) => (value === null ? "" : kind === "time" ? tick(value, step) : short(value))) },
-        { ...axis, filter: filter(this.log), grid: { ...axis.grid, filter: filter(this.log) }, size: 62, values: (_, values) => values.map((value) => (value === null ? "" : this.format(value))) },
+        { ...axis, filter: filter(this.log), grid: { ...axis.grid, filter: filter(this.log) }, size: 66, values: (_, values) => values.map((value) => (value === null ? "" : this.format(value))) },
       ],
       series: [{}, ...series],
       bands,

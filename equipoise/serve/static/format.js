@@ -24,8 +24,8 @@ export function short(value) {
   return number(value, 3);
 }
 
-export const percent = (share, digits = 1) => (Number.isFinite(share) ? `${(100 * share).toFixed(digits)} %` : NONE);
-export const milliseconds = (value) => (Number.isFinite(value) ? `${number(value, 3)} ms` : NONE);
+export const percent = (share, digits = 1) => (Number.isFinite(share) ? `${(100 * share).toFixed(digits)}\u00a0%` : NONE);
+export const milliseconds = (value) => (!Number.isFinite(value) ? NONE : value >= 1000 ? `${number(value / 1000, 3)} s` : `${number(value, 3)} ms`);
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });

@@ -21,11 +21,10 @@ export function badge(state) {
 export function problems(row) {
   const found = [];
   if (row.failure) found.push(["bad", `nothing is accepted: ${row.failure}`]);
-  const blocking = Array.isArray(row.blocking) ? row.blocking.length : row.blocking;
   if (row.learners?.["paused after failures"]) found.push(["bad", `${plural(row.learners["paused after failures"], "learner")} paused after failures`]);
-  if (row.failed_lessons?.length ?? row.failed_lessons) found.push(["warn", `${plural(row.failed_lessons.length ?? row.failed_lessons, "dead letter")}`]);
+  if (row.failed_lessons) found.push(["warn", plural(row.failed_lessons, "dead letter")]);
   if (row.overdue) found.push(["warn", `${plural(row.overdue, "overdue decision")}`]);
-  if (blocking) found.push(["warn", `${plural(blocking, "missing reward holds", "missing rewards hold")} up others`]);
+  if (row.blocking) found.push(["warn", `${plural(row.blocking, "missing reward holds", "missing rewards hold")} up a hundred others or more`]);
   if (row.learners?.suspended) found.push(["note", `${plural(row.learners.suspended, "learner")} suspended by request`]);
   return found;
 }
@@ -42,8 +41,9 @@ export function progress(row) {
   const start = row.start_reward;
   if (!Number.isFinite(now)) return { now: NONE, text: "no reward yet", kind: "quiet" };
   if (!Number.isFinite(row.recent_reward) || !Number.isFinite(start)) return { now: number(now), text: "since the start", kind: "quiet" };
-  const change = start > 0 ? ` (${now >= start ? "+" : "−"}${percent(Math.abs(now - start) / start, 0)})` : "";
-  return { now: number(now), text: `${number(start)} at the start${change}`, kind: now >= start ? "good" : "warn" };
+  const change = start > 0 ? (now - start) / start : 0;
+  const text = Math.abs(change) < 0.005 ? "" : ` (${change > 0 ? "+" : "−"}${percent(Math.abs(change), 0)})`;
+  return { now: number(now), text: `${number(start)} at the start${text}`, kind: change >= 0.005 ? "good" : change <= -0.005 ? "warn" : "quiet" };
 }
 
 export const HAPPENED = {
@@ -59,9 +59,20 @@ const SHOWN_MARKS = 20;
 
 export const happened = (mark) => HAPPENED[mark.kind] ?? String(mark.kind).replaceAll("_", " ");
 
-// The newest marks, numbered as in the charts.
+// The newest marks, numbered as in the charts; one after the other for the same reason are one.
 export function numbered(marks) {
-  return (marks ?? []).map((mark, k) => ({ ...mark, label: String(k + 1) })).slice(-SHOWN_MARKS);
+  const groups = [];
+  for (const mark of marks ?? []) {
+    const last = groups.at(-1);
+    const reason = String(mark.reason ?? "").replace(/^until round [\d,]+: /, "");
+    if (last && last.kind === mark.kind && last.name === mark.name && last.cause === reason) {
+      last.times += 1;
+      last.until = mark;
+    } else {
+      groups.push({ ...mark, cause: reason, times: 1, until: mark });
+    }
+  }
+  return groups.map((mark, k) => ({ ...mark, label: String(k + 1) })).slice(-SHOWN_MARKS);
 }
 
 export function markList(marks, name) {
@@ -69,9 +80,10 @@ export function markList(marks, name) {
   if (!shown.length) return h("p", { class: "quiet" }, "Nothing was eliminated, suspended, added or alarmed so far.");
   const item = (mark) => h("li", { value: mark.label },
     mark.name ? [h("a", { href: links.learner(name, mark.name) }, mark.name), " "] : null,
-    h("b", {}, happened(mark)), ` in round ${number(mark.round)}`,
-    Number.isFinite(mark.time) ? h("span", { class: "quiet" }, ` (${time(mark.time)})`) : null,
-    mark.reason ? `: ${mark.reason}` : "", ".");
+    h("b", {}, happened(mark)),
+    mark.times > 1 ? ` ${number(mark.times)} times, from round ${number(mark.round)} to ${number(mark.until.round)}` : ` in round ${number(mark.round)}`,
+    Number.isFinite(mark.time) ? h("span", { class: "quiet" }, ` (${time(mark.time)}${mark.times > 1 ? ` to ${time(mark.until.time)}` : ""})`) : null,
+    mark.reason ? `: ${mark.times > 1 ? mark.cause : mark.reason}` : "", ".");
   return h("ol", { class: "marks" }, shown.reverse().map(item));
 }
 

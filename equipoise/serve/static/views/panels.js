@@ -17,7 +17,7 @@ export class Panels {
       const box = h("input", { type: "checkbox", onchange: () => { act(box.checked); this.draw(); } });
       return h("label", { class: "toggle" }, box, label);
     };
-    this.reward = new Chart({ title: "Mean reward of all decisions", hint: "What the portfolio earns per decision, between one point and the next. Rising is good." });
+    this.reward = new Chart({ title: "Mean reward of all decisions", hint: "Of the rewards that arrived between one point and the next. Rising is good; right after a start it may flatter, because good rewards often come sooner than bad ones." });
     this.shares = new Chart({ title: "Share of plays", unit: "(%)", hint: "Which learner got the traffic, between one point and the next.", stacked: true, format: (value) => percent(value, 0) });
     this.means = new Chart({ title: "Mean reward of each learner", hint: "Of its plays that count so far, with its confidence radius as a band: where bands are apart, the difference is no accident." });
     this.regret = new Chart({

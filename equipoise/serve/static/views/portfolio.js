@@ -72,7 +72,7 @@ export async function portfolioView({ main, name, session, current }) {
     section("marks", state.marks, () => markList(state.marks, name));
     section("learners", [state.standing, shown], () => learners(name, state, isAdmin, shown, (next) => { shown = next; panels.shown = next; panels.draw(); show(); }));
     section("pairs", state.pairs, () => pairs(state.pairs, name));
-    section("stuck", [state.counts, state.blocking, state.failed_lessons, state.oldest_open], () => stuck(state, name));
+    section("stuck", [state.counts, state.blocking_decisions, state.dead_letters, state.oldest_open], () => stuck(state, name));
   };
   show();
   setColumns(timeline);
@@ -136,7 +136,7 @@ function tiles(state) {
     tile("Traffic", state.per_second ? `${short(state.per_second)} / s` : "none now", `${plural(state.rounds, "decision")} in all`),
     tile("Mean reward now", rewards.now, rewards.text, rewards.kind),
     tile("The search has cost at most", upper === null ? "no bound" : short(upper), upper === null ? "the selector proves none" : `reward in all, ${perRound} per decision`),
-    tile("Waiting for a reward", number(state.open), `${number(state.overdue)} overdue, ${number(state.blocking.length)} hold up others`, state.overdue || state.blocking.length ? "warn" : null),
+    tile("Waiting for a reward", number(state.open), `${number(state.overdue)} overdue, ${number(state.blocking)} hold up many others`, state.overdue || state.blocking ? "warn" : null),
     tile("Dead letters", number(state.counts.failed_lessons), "lessons that a learner failed to learn", state.counts.failed_lessons ? "warn" : null),
     tile("Time to answer", milliseconds(state.row.median_ms.at(-1)), slow === null ? "no request lately" : `slowest of 100: ${milliseconds(slow)}`));
 }
@@ -187,7 +187,7 @@ export function pairs(found, name, who = "which plays most") {
 }
 
 function stuck(state, name) {
-  const { counts, blocking, failed_lessons: failed, oldest_open: oldest } = state;
+  const { counts, blocking_decisions: blocking, dead_letters: failed, oldest_open: oldest } = state;
   const { deadline } = state;
   const line = (n, text) => (n ? h("li", {}, text) : null);
   return [
