@@ -146,6 +146,7 @@ class Deciding(PortfolioState):
             self._policies.keep(choice.learner, choice.keep, self._members[choice.learner].adapted)
         self._open[ticket.id] = ticket
         self._teaching.open(ticket)
+        self._watch_play(ticket)
 
     def _sample(self) -> None:
         """Add the present standing and certificate to the history."""
