@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.adapters._core.outside import draw
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.learners.square_cb import inverse_gap_weights
 from equipoise.settings import Configured, configurable, setting
@@ -38,6 +39,14 @@ class Exploration(Configured):
         """
         raise NotImplementedError  # abstract
 
+    def draw(
+        self, scores: Array, greedy: int, lesson: int, reward_range: tuple[float, float], number: float
+    ) -> tuple[int, float]:
+        """The action of a uniform number in [0, 1), and its probability; the other arguments are those of `pmf`."""
+        probabilities = self.pmf(scores, greedy, lesson, reward_range).tolist()
+        action = draw(probabilities, greedy, number)
+        return action, probabilities[action]
+
 
 @configurable
 class Epsilon(Exploration):
@@ -61,6 +70,19 @@ class Epsilon(Exploration):
         probabilities = np.full(len(scores), self.epsilon / len(scores))
         probabilities[greedy] += 1.0 - self.epsilon
         return probabilities
+
+    def draw(
+        self, scores: Array, greedy: int, lesson: int, reward_range: tuple[float, float], number: float
+    ) -> tuple[int, float]:
+        # As the general one, without arrays: the calls of a round that is this short are what it costs.
+        n_actions = len(scores)
+        each = self.epsilon / n_actions
+        best = each + (1.0 - self.epsilon)
+        beyond = number - (greedy * each + best)
+        if number >= greedy * each and beyond < 0.0:
+            return greedy, best
+        action = int(number / each) if beyond < 0.0 else greedy + 1 + int(beyond / each)
+        return (action, each) if action < n_actions and action != greedy else (greedy, best)
 
 
 @configurable

@@ -10,7 +10,7 @@ from math import inf, isnan, nan
 
 import numpy as np
 
-from equipoise.adapters._core.outside import MatrixLearner, draw
+from equipoise.adapters._core.outside import MatrixLearner
 from equipoise.adapters.explorations import EXPLORATIONS, Epsilon, Exploration, named_part, plain_part
 from equipoise.adapters.model import Model
 from equipoise.adapters.models import MODELS
@@ -73,9 +73,9 @@ class Exploring(MatrixLearner):
 
     def _propose(self, context: Array, rng: np.random.Generator) -> Proposal:
         scores, greedy = self._scores(context)
-        probabilities = self._probabilities(scores, greedy).tolist()
-        action = draw(probabilities, greedy, rng.random())
-        return Proposal(action, -inf, nan, probabilities[action], greedy, float(scores[action]))
+        lesson, limits = self._n_lessons + 1, self.reward_range
+        action, probability = self.exploration.draw(scores, greedy, lesson, limits, rng.random())
+        return Proposal(action, -inf, nan, probability, greedy, float(scores[action]))
 
     def _scores(self, actions: Array) -> tuple[Array, int]:
         """The scores of the actions within the reward range, and the action of the highest."""

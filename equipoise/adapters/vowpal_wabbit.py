@@ -139,6 +139,8 @@ class VW(MatrixLearner):
         self._names = [f"x{column}" for column in range(self.dim)]
         words = shlex.split(self.options.replace("=", " "))
         self._knows_greedy = not {"--regcb", "--regcbopt"} & set(words)
+        if self._knows_greedy:
+            self.provides = frozenset({"greedy", "pmf"})  # type: ignore[misc]  # of this learner, not of the class
         low, high = self.reward_range
         costs = ["--cb_min_cost", repr(-high), "--cb_max_cost", repr(-low)] if NEED_COST_RANGE & set(words) else []
         fixed = ["--cb_explore_adf", "--quiet", "--preserve_performance_counters", "--random_seed", "0"]

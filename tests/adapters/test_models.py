@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from equipoise.adapters import VW, Epsilon, Exploring, InverseGap, LightGBM, MABWiser, River, Sklearn, Softmax
+from equipoise.adapters.explorations import Exploration
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName, UnreadableFile
 from tests.adapters.subjects import SUBJECTS, needs
 
@@ -299,3 +300,28 @@ class TestMABWiser:
             MABWiser(MAB([1, 2], LearningPolicy.ThompsonSampling()))
         with pytest.raises(InvalidArgument, match="has a neighborhood policy"):
             MABWiser(MAB([1, 2], LearningPolicy.UCB1(), NeighborhoodPolicy.Radius(1.0)))
+
+
+def test_epsilon_draws_as_its_probabilities_say() -> None:
+    """Against the general way, at 2,000 numbers and at those next to every border."""
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        exploration, n_actions = Epsilon(float(rng.choice([0.0, 0.1, rng.random(), 1.0]))), int(rng.integers(1, 9))
+        scores, greedy = rng.random(n_actions), int(rng.integers(n_actions))
+        borders = np.cumsum(exploration.pmf(scores, greedy, 1, (0.0, 1.0)))[:-1]
+        near = np.concatenate([borders - 1e-9, borders + 1e-9])
+        for number in [*rng.random(10), *near[(near >= 0.0) & (near < 1.0)]]:
+            expected = Exploration.draw(exploration, scores, greedy, 1, (0.0, 1.0), float(number))
+            assert exploration.draw(scores, greedy, 1, (0.0, 1.0), float(number)) == expected
+
+
+@needs("vowpalwabbit")
+def test_vw_says_whether_it_knows_the_best_action() -> None:
+    """The optimistic explorers do not tell which action they estimate to be best."""
+    context = np.eye(3)
+    for options, known in (("--squarecb", True), ("--epsilon 0.1", True), ("--softmax", True), ("--regcb", False)):
+        learner = VW(options, dim=3)
+        for action in range(3):
+            learner.learn(context, action, float(action == 2), probability=0.5)
+        assert learner.provides == ({"greedy", "pmf"} if known else {"pmf"})
+        assert learner.decide(context, np.random.default_rng(0)).greedy == (2 if known else None)

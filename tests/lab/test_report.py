@@ -77,7 +77,7 @@ def test_report_needs_nothing_from_outside(run_folder: Path) -> None:
         assert not name.startswith("on")
         if name in ("href", "xlink:href"):
             assert value.startswith("#")
-    assert "prefers-color-scheme: dark" in source
+    assert "color-scheme: light dark" in source and "light-dark(" in source
 
 
 def test_report_says_everything(run_folder: Path) -> None:

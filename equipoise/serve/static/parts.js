@@ -57,14 +57,16 @@ export const HAPPENED = {
 };
 const SHOWN_MARKS = 20;
 
-export const happened = (mark) => HAPPENED[mark.kind] ?? String(mark.kind).replaceAll("_", " ");
+const UNTIL = /^until round [\d,]+: /; // begins the reason of a pause after failures
+
+export const happened = (mark) => (mark.kind === "learner_suspended" && UNTIL.test(mark.reason)) ? "paused after failures" : HAPPENED[mark.kind] ?? String(mark.kind).replaceAll("_", " ");
 
 // The newest marks, numbered as in the charts; one after the other for the same reason are one.
 export function numbered(marks) {
   const groups = [];
   for (const mark of marks ?? []) {
     const last = groups.at(-1);
-    const reason = String(mark.reason ?? "").replace(/^until round [\d,]+: /, "");
+    const reason = String(mark.reason ?? "").replace(UNTIL, "");
     if (last && last.kind === mark.kind && last.name === mark.name && last.cause === reason) {
       last.times += 1;
       last.until = mark;

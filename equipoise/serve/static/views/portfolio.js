@@ -39,9 +39,11 @@ export async function portfolioView({ main, name, session, current }) {
   const axis = select("axis", "Horizontal axis", { time: "time", round: "rounds" }, (value) => { options.axis = value; panels.draw(); });
   const logX = h("input", { type: "checkbox", id: "log-x", onchange: () => { options.logX = logX.checked; panels.draw(); } });
 
+  const words = help();
   fill(main,
     h("nav", { "aria-label": "Path" }, h("a", { href: links.overview() }, "Portfolios"), " / ", h("span", { "aria-current": "page" }, name)),
     h("h1", {}, name), sections.top, sections.tiles,
+    h("p", {}, h("button", { type: "button", class: "small plain", onclick: () => explain(words) }, "What do these words mean?")),
     h("h2", {}, "Over time"),
     h("div", { class: "controls", role: "group", "aria-label": "Range and axes of all charts" },
       range.label, range, axis.label, axis, h("label", { class: "toggle" }, logX, "log scale of rounds"),
@@ -52,7 +54,7 @@ export async function portfolioView({ main, name, session, current }) {
     h("h2", {}, "Who is better than whom?"), sections.pairs,
     h("h2", {}, "Is anything stuck?"), sections.stuck,
     h("h2", {}, "Decisions"), finder(name), sections.decisions,
-    help());
+    words);
 
   const texts = new Map(); // what each section was made from, to leave it alone if nothing changed
   const section = (key, source, make) => {
@@ -228,6 +230,12 @@ function newest(decisions, name) {
   return table("The newest decisions", DECISION_HEAD, decisionRows(decisions.slice(0, 10), name), { caption: true, left: [3, 4] });
 }
 
+function explain(words) {
+  words.open = true;
+  words.scrollIntoView();
+  words.querySelector("summary").focus();
+}
+
 function help() {
   const entry = (term, text) => [h("dt", {}, term), h("dd", {}, text)];
   return h("details", { class: "help" }, h("summary", {}, "Words on this page"), h("dl", {},
@@ -239,5 +247,7 @@ function help() {
     entry("Eliminated", "The rewards of the learner contradict the bound that was claimed for it, so it gets no more traffic. The proof can be checked by anyone."),
     entry("Suspended, paused", "Suspended: by request, until it is resumed. Paused: it failed several times in a row, and is tried again by itself after a number of rounds."),
     entry("Do not count yet", "Plays whose reward is missing, or waits for that of an earlier play."),
-    entry("Dead letter", "A lesson that a learner failed to learn.")));
+    entry("Holds up others", "Good rewards may arrive sooner than bad ones, so to use those that are there and to leave out those that are missing would be biased. A deadline in the configuration closes decisions that get no reward."),
+    entry("Dead letter", "A lesson that a learner failed to learn. The reward counts all the same."),
+    entry("Drift alarm", "The rewards of late contradict the earlier ones: what was best may have changed.")));
 }
