@@ -199,7 +199,7 @@ def commands_of(selector: str, folder: Path) -> dict[str, list[str]]:
 
 
 def start_wrk(script: Path, seconds: int) -> subprocess.Popen[str]:
-    command = ["wrk", "--latency", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", str(script)]
+    command = ["wrk", "--latency", "--timeout", "30s", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", str(script)]
     return subprocess.Popen([*command, f"http://127.0.0.1:{PORT}"], stdout=subprocess.PIPE, text=True)
 
 
