@@ -10,6 +10,7 @@ LOCK_FLAGS ?=
 BENCH_FLAGS ?=
 SUITE_FLAGS ?=
 AUDIT_FLAGS ?=
+SERVE_FLAGS ?=
 
 VENV := .venv
 BENCH_VENV := .venv-bench
@@ -24,14 +25,20 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
+# Tests start many processes: without bytecode on disk each of them would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test quick lint interpreted bounds bench suite audit chaos lock clean
+.PHONY: help venv demo serve test quick lint interpreted bounds bench suite audit chaos lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
 
 demo: venv ## run the nested experiment; figure and report go to OUT (ROUNDS, SEEDS)
 	$(EQUIPOISE) run nested --rounds $(ROUNDS) --seeds $(SEEDS) --out $(OUT)
+
+serve: venv ## start the example shop with the service, its dashboard and visitors; Ctrl-C ends it (SERVE_FLAGS)
+	@$(VENV)/bin/python examples/shop $(SERVE_FLAGS)
 
 test: lint ## lint, then run all tests and documented examples in parallel (TEST_JOBS)
 	$(RUN) pytest -n $(TEST_JOBS) --dist loadfile
@@ -53,9 +60,10 @@ bench: venv $(BENCH_VENV)/.requirements ## measure the time per round beside oth
 suite: venv ## run every selector on the same instances; writes docs/suite.md (SUITE_FLAGS; under twenty minutes)
 	$(EQUIPOISE) suite $(SUITE_FLAGS)
 
-chaos: venv ## check what live portfolios and journals promise at full size: failures, kills, threads (half an hour)
+chaos: venv ## check what live portfolios, journals and the service promise at full size (two hours; needs wrk)
 	$(RUN) tools.studies.live_portfolio
 	$(RUN) tools.studies.kill_journal
+	$(RUN) tools.studies.soak
 
 interpreted: venv ## run the tests as plain Python, without compiling anything (some ten minutes)
 	NUMBA_DISABLE_JIT=1 $(RUN) pytest -n $(TEST_JOBS)

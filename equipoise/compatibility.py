@@ -113,8 +113,11 @@ def check_compatible(selector: Selector, learners: Sequence[MinimalLearner]) -> 
             raise IncompatibleLearner(f"{name} needs learners with nested model classes: {error}") from None
 
 
-def check_sharing(selector: Selector, learners: Sequence[MinimalLearner]) -> frozenset[int]:
-    """The learners that can learn from every round; raises an error if there are none or the selector forbids it."""
+def check_sharing(selector: Selector, learners: Sequence[MinimalLearner | None]) -> frozenset[int]:
+    """The learners that can learn from every round; raises an error if there are none or the selector forbids it.
+
+    A learner that is None was removed.
+    """
     sharing = frozenset(i for i in selector.active if "off_policy" in accepts(learners[i]))
     if not sharing:
         raise InvalidArgument("share_data is True, but no learner accepts 'off_policy' data")

@@ -69,6 +69,9 @@ class Stitched(NamedTuple):
     def upper_sum(self, n: float, spread: float, regret_bound: float) -> float:
         return stitched_sum(self.scale, self.variance, self.level, n)
 
+    def both_sums(self, n: float, spread: float, regret_bound: float) -> tuple[float, float]:
+        return lower_sum(self, n, spread), upper_sum(self, n, spread, regret_bound)
+
 
 class Mixture(NamedTuple):
     """The smaller of the stitched boundary and Robbins' normal mixture, each with half of alpha."""
@@ -89,6 +92,10 @@ class Mixture(NamedTuple):
     def upper_sum(self, n: float, spread: float, regret_bound: float) -> float:
         return mixture_sum(self, self.variance, n)
 
+    def both_sums(self, n: float, spread: float, regret_bound: float) -> tuple[float, float]:
+        factor = mixture_bracket(self, n)
+        return self.scale * sqrt(self.lower_variance * factor), self.scale * sqrt(self.variance * factor)
+
 
 class Paper(NamedTuple):
     """The form printed in the selection paper, for both sides, with a constant that makes it valid."""
@@ -105,6 +112,9 @@ class Paper(NamedTuple):
 
     def upper_sum(self, n: float, spread: float, regret_bound: float) -> float:
         return paper_sum(self.scale, self.variance, self.level, n)
+
+    def both_sums(self, n: float, spread: float, regret_bound: float) -> tuple[float, float]:
+        return lower_sum(self, n, spread), upper_sum(self, n, spread, regret_bound)
 
 
 class Bernstein(NamedTuple):
@@ -129,6 +139,9 @@ class Bernstein(NamedTuple):
         if self.split:
             deviation += self.scale * (expected_regret_sum(self, regret_bound) - regret_bound)
         return min(stitched_sum(self.scale, self.variance, self.level, n), deviation)
+
+    def both_sums(self, n: float, spread: float, regret_bound: float) -> tuple[float, float]:
+        return lower_sum(self, n, spread), upper_sum(self, n, spread, regret_bound)
 
 
 Radius: TypeAlias = Mixture | Stitched | Paper | Bernstein
@@ -325,11 +338,17 @@ def stitched_sum(scale: float, variance: float, level: float, n: float) -> float
 
 
 @kernel
-def mixture_sum(radius: Mixture, variance: float, n: float) -> float:
+def mixture_bracket(radius: Mixture, n: float) -> float:
+    """The factor of the variance under the root of the mixture radius."""
     prior = radius.prior_plays
     by_mixture = (n + prior) * (log(1.0 + n / prior) + radius.mixture_level)
     by_stitching = STITCHED_FACTOR * STITCHED_FACTOR * n * stitched_bracket(n, radius.level)
-    return radius.scale * sqrt(variance * min(by_stitching, by_mixture))
+    return min(by_stitching, by_mixture)
+
+
+@kernel
+def mixture_sum(radius: Mixture, variance: float, n: float) -> float:
+    return radius.scale * sqrt(variance * mixture_bracket(radius, n))
 
 
 @kernel
@@ -354,6 +373,12 @@ def lower_sum(radius: Radius, n: float, spread: float) -> float:
 def upper_sum(radius: Radius, n: float, spread: float, regret_bound: float) -> float:
     """By how much n mu* may exceed the rewards of n >= 1 plays plus a bound on their regret; never above D(n)."""
     return radius.upper_sum(n, spread, regret_bound)
+
+
+@dispatched
+def both_sums(radius: Radius, n: float, spread: float, regret_bound: float) -> tuple[float, float]:
+    """`lower_sum` and `upper_sum`, with what they have in common computed once."""
+    return radius.both_sums(n, spread, regret_bound)
 
 
 @kernel

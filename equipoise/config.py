@@ -95,6 +95,11 @@ class PortfolioConfig:
         reward_range: tuple[float, float] | None = self.parts["reward"].get("range")
         return reward_range
 
+    @property
+    def has_deadline(self) -> bool:
+        """Whether decisions are closed if their rewards do not come."""
+        return self.parts["reward"].get("deadline") is not None
+
     def learners(self) -> list[Any]:
         """New learners, in the order of the file."""
         tables = enumerate(self.parts["learner"], start=1)

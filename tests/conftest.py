@@ -1,6 +1,7 @@
 """Settings that all tests share."""
 
 import os
+from collections import Counter
 
 import pytest
 from hypothesis import settings
@@ -12,14 +13,14 @@ settings.load_profile("equipoise")
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 
-
 LONGEST = "test_recorded_bits.py"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest file goes first, so that no process is left alone with it at the end; and without the compiler,
-    statistics of millions of rounds would take days."""
-    items.sort(key=lambda item: item.path.name != LONGEST)
+    """The longest file goes first, then those with most tests that compile, so that at the end no process is left alone
+    with one of them; and without the compiler, statistics of millions of rounds would take days."""
+    n_compiled = Counter(item.path for item in items if item.get_closest_marker("compiled"))
+    items.sort(key=lambda item: (item.path.name != LONGEST, -n_compiled[item.path]))
     if INTERPRETED:
         for item in items:
             if item.get_closest_marker("statistical") and item.get_closest_marker("compiled"):

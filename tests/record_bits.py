@@ -84,6 +84,7 @@ ADDED = {
     "earlier_regret_upper",
     "waiting",
     "left_out",
+    "learner_shares",
     "removed",
 }
 

@@ -153,6 +153,7 @@ def test_the_readme_names_the_two_commands() -> None:
     assert list(shell_lines(text_of(ROOT / "README.md")))[:2] == [["make", "demo"], ["make", "test"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=page_id)
 def test_commands_of_the_command_line_exist(path: Path) -> None:
     group = typer.main.get_group(application())
@@ -208,6 +209,7 @@ def test_the_examples_are_those_tested_here() -> None:
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == tested
 
 
+@pytest.mark.slow
 def test_offers_example_finds_the_map_that_matters() -> None:
     shown = run_example("offers.py", "6000")
     plays = {name: int(n.replace(",", "")) for name, n in re.findall(r"^(.+?) +([\d,]+) plays", shown, re.MULTILINE)}
@@ -215,6 +217,7 @@ def test_offers_example_finds_the_map_that_matters() -> None:
     assert "ids remembered" in shown
 
 
+@pytest.mark.slow
 def test_dollars_example_plays_the_offer_that_earns_most_and_counts_what_it_clips() -> None:
     shown = run_example("dollars.py", "6000")
     plays = {name: int(n.replace(",", "")) for name, n in re.findall(r"^(.+?): ([\d,]+) plays", shown, re.MULTILINE)}
@@ -230,6 +233,7 @@ def test_training_loop_example_prefers_a_moderate_rate() -> None:
     assert sum(plays.values()) == 800 and min(plays, key=lambda name: plays[name]) == "rate 0.9"
 
 
+@pytest.mark.slow
 def test_own_learner_drops_the_learner_that_cannot_tell_visitors_apart() -> None:
     shown = run_example("own_learner.py", "20000")
     assert "'same for all' is eliminated" in shown

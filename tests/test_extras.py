@@ -91,6 +91,7 @@ PUBLIC = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "what", "package"), PUBLIC)
 def test_what_needs_an_extra_names_it(program: str, what: str, package: str, tmp_path: Path) -> None:
     run = run_without(EXTRAS, program, tmp_path)
@@ -113,6 +114,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "missing", "sentence", "extra"), COMMANDS)
 def test_a_command_that_needs_an_extra_says_so_in_one_line(
     arguments: tuple[str, ...], missing: Iterable[str], sentence: str, extra: str, tmp_path: Path
@@ -123,6 +125,7 @@ def test_a_command_that_needs_an_extra_says_so_in_one_line(
     assert list(tmp_path.iterdir()) == [], "nothing is begun that cannot be finished"
 
 
+@pytest.mark.slow
 def test_without_the_compiler_classes_are_listed_all_the_same(tmp_path: Path) -> None:
     run = run_without({"numba", "polars", "scipy", "matplotlib", "gymnasium"}, command("list"), tmp_path)
     assert run.returncode == 0

@@ -169,7 +169,7 @@ MESSAGES: list[tuple[Any, str]] = [
     (lambda: Offers([[float("nan")]]), "actions has an entry nan, but entries must be finite"),
     (lambda: Offers(None), "actions is None, but must be a matrix unless ids are given"),
     (lambda: Offers([[1.0]], ids=["a", "b"]), "ids has 2 entries, but must have one for each of 1 actions"),
-    (lambda: Offers(ROWS, ids=["a", "a"]), "ids has 'a' twice, but ids of one round must differ"),
+    (lambda: Offers(ROWS, ids=["a", "a"]), "ids has 'a' twice, but entries must differ"),
     (lambda: Offers(ROWS, ids=["a", 5]), "ids[1] is 5, but must be a nonempty string"),  # type: ignore[list-item]
     (lambda: Offers(ROWS, ids="ab"), "ids is 'ab', but must be a list of strings"),
     (lambda: Offers(ROWS, ids=[]), "ids is empty, but must have at least one id"),

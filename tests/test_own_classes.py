@@ -29,6 +29,7 @@ def test_a_selector_from_the_protocol_alone_passes_its_suite() -> None:
     assert "the certificate is well formed or refused with a reason" in proved
 
 
+@pytest.mark.slow
 def test_learners_from_the_protocol_alone_pass_their_suite() -> None:
     assert "state survives a round trip in mid run" in check_learner(lambda: RunningMeans(6))
     assert "decides before any learning" in check_learner(minimal)

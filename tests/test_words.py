@@ -27,7 +27,7 @@ from equipoise.lab.audit.subjects import Task
 from equipoise.lab.report.figures import regret_figure
 from equipoise.lab.suite.contenders import CONTENDERS
 from equipoise.lab.suite.instances import INSTANCES
-from equipoise.lab.suite.leaderboard import Scores, with_oracle
+from equipoise.lab.suite.leaderboard import Scores, with_references
 from equipoise.lab.suite.picture import suite_figure
 from equipoise.lab.suite.suite import TABLES, Outcome
 from tests.synthetic import finished_run
@@ -95,11 +95,13 @@ EXCEPT = {
 }
 PUBLISHED = re.compile(r"“[^”]*”|\*[^*\n]{20,}\*|\"[A-Z][^\"\n]{20,}\"")  # titles keep their spelling
 PATTERN = re.compile("|".join(f"(?:{pattern})" for pattern in BANNED))
+# Finds a part of whatever PATTERN finds, in less than half the time: it need not look for where words begin.
+SUSPECT = re.compile("|".join(f"(?:{pattern})" for pattern in BANNED).replace(r"\b\w*", ""))
 
 
 def sources() -> Iterator[Path]:
     for folder in ("equipoise", "tools", "docs", "examples", "tests"):
-        for suffix in (".py", ".md", ".html", ".toml"):
+        for suffix in (".py", ".md", ".html", ".svg", ".toml"):
             yield from (ROOT / folder).rglob(f"*{suffix}")
     yield from ROOT.glob("*.md")
 
@@ -113,8 +115,10 @@ FILES = sorted({file_id(path) for path in sources()} - EXCEPT)
 
 def found_in(text: str) -> list[str]:
     """What stands in a text that must not, each with its line and what to write instead."""
+    faults: list[str] = []
+    if not SUSPECT.search(text):
+        return faults
     text = PUBLISHED.sub(lambda title: re.sub(r"\S", "_", title[0]), text)
-    faults = []
     for number, line in enumerate(text.splitlines(), start=1):
         for match in PATTERN.finditer(line):
             instead = next(word for rule, word in BANNED.items() if re.compile(rule).match(line, match.start()))
@@ -126,8 +130,8 @@ def made_up_suite() -> Outcome:
     numbers, names, labels = np.random.default_rng(3), [*INSTANCES][::6], [*CONTENDERS][::5]
     learners = {name: 20.0 * numbers.uniform(1, 3, (2, 3)) for name in names}
     selectors = {label: {name: 40.0 * numbers.uniform(1, 30, 2) for name in names} for label in labels}
-    scores = with_oracle(Scores(learners, selectors, dict.fromkeys(names, 25.0)))
-    about = dict.fromkeys(names, 100), 2, dict.fromkeys(names, ("a", "b", "c"))
+    scores = with_references(Scores(learners, selectors, dict.fromkeys(names, 25.0)), learners)
+    about = dict.fromkeys(names, 100), range(2), dict.fromkeys(names, ("a", "b", "c")), learners
     return Outcome(tuple(names), *about, dict.fromkeys(TABLES, scores), {})
 
 
@@ -189,9 +193,10 @@ def test_words_of_a_figure_are_found(drawn: list[str], tmp_path: Path) -> None:
     assert found_in("\n".join(drawn)) == ["line 1: 'dearer' (write: more expensive, higher regret)"]
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_only_plain_words_occur(name: str) -> None:
-    assert found_in((ROOT / name).read_text(encoding="utf-8")) == []
+def test_only_plain_words_occur() -> None:
+    found = {name: found_in((ROOT / name).read_text(encoding="utf-8")) for name in FILES}
+    assert len(found) > 500
+    assert {name: faults for name, faults in found.items() if faults} == {}
 
 
 def test_every_file_that_is_left_out_exists() -> None:

@@ -29,7 +29,7 @@ from equipoise.certificates.fields import (
     whole,
 )
 from equipoise.certificates.radii import radius_of, total_delta
-from equipoise.certificates.wording import confidence_text
+from equipoise.certificates.wording import about, at_least, at_most, confidence_text
 from equipoise.confidence import RADII, RADIUS_VERSIONS, radius_alpha, radius_shares, radius_sum
 from equipoise.errors import InvalidArgument
 from equipoise.types import Config, Plain
@@ -47,7 +47,7 @@ class Side:
 
     index: int
     plays: int
-    pending: int  # plays beyond the resolved prefix
+    pending: int  # plays that do not count as evidence, or not yet
     reward_sum: float
     radius: float
 
@@ -68,6 +68,8 @@ class Comparison:
         What is presumed of contexts: "random" or "fixed".
     valid
         False if `radius_scale` is below 1: then nothing is proved.
+    rewards
+        What a portfolio made of the rewards before they counted, such as "rewards clipped to [0, 1]"; empty if nothing.
     """
 
     learner: Side
@@ -76,6 +78,7 @@ class Comparison:
     delta: float
     contexts: str
     valid: bool
+    rewards: str = ""
 
     @property
     def difference(self) -> float:
@@ -100,18 +103,21 @@ class Comparison:
         """The comparison as one sentence; `names` are those of all learners."""
         if not self.valid:
             return "No statement: radius_scale is below 1, and a narrowed radius proves nothing."
+        if self.delta >= 1.0:
+            return f"No statement: the failure probabilities add up to 1 or more ({self.delta:.4g})."
         first, second = names[self.learner.index], names[self.other.index]
         low, high = self.difference_lower, self.difference_upper
         if low > 0.0:
-            relation = f"has had between {low:.4g} and {high:.4g} more regret than"
+            relation = f"has had between {at_least(low)} and {at_most(high)} more regret than"
         elif high < 0.0:
-            relation = f"has had between {-high:.4g} and {-low:.4g} less regret than"
+            relation = f"has had between {at_least(-high)} and {at_most(-low)} less regret than"
         else:
-            relation = f"has had at most {-low:.4g} less and at most {high:.4g} more regret than"
+            relation = f"has had at most {at_most(-low)} less and at most {at_most(high)} more regret than"
         presumed = FIXED if self.contexts == "fixed" else RANDOM
         return (
             f"With confidence {confidence_text(self.delta)}, {presumed}: per play, over "
             f"{_plays(self.learner)} so far, {first} {relation} {second} over {_plays(self.other)}."
+            f"{about(self.rewards)}"
         )
 
     def to_json(self) -> Config:
@@ -121,7 +127,7 @@ class Comparison:
 
 
 def _plays(side: Side) -> str:
-    pending = f" ({side.pending:,} more without a reward)" if side.pending else ""
+    pending = f" ({side.pending:,} more do not count)" if side.pending else ""
     return f"its {side.plays:,} {'play' if side.plays == 1 else 'plays'}{pending}"
 
 
@@ -168,13 +174,14 @@ def from_record(record: Mapping[str, Plain]) -> Comparison:
         Side(**{key: value for key, value in record[name].items() if key != "name"}) for name in ("learner", "other")
     )
     low, high = record["reward_range"]
-    return Comparison(learner, other, high - low, total_delta(record), record["contexts"], record["radius_scale"] >= 1)
+    settings = total_delta(record), record["contexts"], record["radius_scale"] >= 1, record.get("rewards", "")
+    return Comparison(learner, other, high - low, *settings)
 
 
 def describe(record: Mapping[str, Plain]) -> str:
     """The record as one sentence."""
     names = {record[side]["index"]: record[side]["name"] for side in SIDES}
-    return from_record(record).describe([names.get(i, "") for i in range(record["n_learners"])])
+    return from_record(record).describe([names.get(i, "") for i in range(max(names) + 1)])
 
 
 def range_faults(record: Mapping[str, Plain]) -> list[str]:
@@ -218,7 +225,7 @@ def mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
         }
         mean_radius = sum(radii[name] / record[name]["plays"] for name in SIDES)
         ends = [min(max(stated.difference + sign * mean_radius, low - high), high - low) for sign in (-1, 1)]
-    except (InvalidArgument, ArithmeticError, ValueError, KeyError):
+    except (InvalidArgument, ArithmeticError, ValueError, LookupError):
         return ["the radius cannot be computed from the settings in the record"]
     faults = recomputed_faults(
         [

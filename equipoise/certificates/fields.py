@@ -36,6 +36,10 @@ def pair(value: object) -> bool:
     return isinstance(value, list | tuple) and len(value) == 2 and all(number(end) for end in value)
 
 
+def numbers(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(number(each) for each in value)
+
+
 def optional_number(value: object) -> bool:
     return value is None or number(value)
 
@@ -49,6 +53,7 @@ KINDS: dict[Test, str] = {
     text: "a nonempty string",
     mapping: "an object",
     pair: "a pair of finite numbers",
+    numbers: "a list of finite numbers",
     optional_number: "a finite number or null",
 }
 

@@ -32,6 +32,7 @@ from equipoise.certificates.fields import (
     text,
     whole,
 )
+from equipoise.certificates.wording import confidence_text, total_at_least
 from equipoise.confidence import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT
 from equipoise.storage.files import digest
 from equipoise.types import Plain
@@ -96,9 +97,9 @@ class PairedCertificate:
         if self.lower <= 0.0:
             return f"Nothing is proved yet about {better} and {worse}."
         return (
-            f"With confidence {1 - self.delta:.4g}: weighted by the lesser of the two probabilities of being chosen, "
-            f"the proposals of {better} were worth at least {self.lower:,.4g} more in expected reward than those of "
-            f"{worse}, over {self.rounds:,} rounds."
+            f"With confidence {confidence_text(self.delta)}: weighted by the lesser of the two probabilities of being "
+            f"chosen, the proposals of {better} were worth at least {total_at_least(self.lower)} more in expected "
+            f"reward than those of {worse}, over {self.rounds:,} rounds."
         )
 
     def record(self, *, selector_label: str, seed: int, names: Sequence[str]) -> Record:

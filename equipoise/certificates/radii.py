@@ -1,13 +1,15 @@
-"""The radius of a learner from a record, and the shares of delta of learners that were added later.
+"""The radius of a learner from a record, and what each learner spends of the failure probability delta.
 
-The j-th learner that is added later, j = 0, 1, ..., spends delta/((j + 1)(j + 2)) in addition to delta, which the M
-learners of the start share with the pool: all that are ever added spend at most delta together. Learners keep their
-index, so that those from M on are the late ones. A record states how many there were, `n_late`.
+The M learners of the start spend delta M/(M + 1) together, the pool of all rounds the rest. Each learner spends the
+same, or its part of the weights that a record states as `delta_weights`. The j-th learner that is added later, j = 0,
+1, ..., spends delta/((j + 1)(j + 2)) in addition: all that are ever added spend at most delta together. Learners keep
+their index, so that those from M on are the late ones. A record states how many there were, `n_late`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import fsum
 
 from equipoise.confidence import Radius, make_radius
 from equipoise.types import Plain
@@ -18,11 +20,23 @@ def late_share(delta: float, j: int) -> float:
     return delta / ((j + 1) * (j + 2))
 
 
+def start_share(delta: float, weights: Sequence[float], i: int) -> float:
+    """What learner i of the start spends; the weights of all need not add up to 1.
+
+    >>> [round(start_share(0.06, [2, 1], i), 9) for i in range(2)]  # and the pool of all rounds 0.02
+    [0.026666667, 0.013333333]
+    """
+    return delta * len(weights) / (len(weights) + 1) * (weights[i] / fsum(weights))
+
+
 def radius_of(record: Mapping[str, Plain], index: int, *, separate_lower: bool) -> Radius:
     """The radius of a learner with the settings of a record."""
-    n_learners, delta = record["n_learners"], record["delta"]
-    if index >= n_learners:  # the radius that M learners and the pool would have if each of them had this share
+    n_learners, delta, weights = record["n_learners"], record["delta"], record.get("delta_weights")
+    # The radius that M learners and the pool would have if each of them had this share.
+    if index >= n_learners:
         delta = late_share(delta, index - n_learners) * (n_learners + 1)
+    elif weights is not None:
+        delta = start_share(delta, weights, index) * (n_learners + 1)
     low, high = record["reward_range"]
     return make_radius(
         record["radius"],

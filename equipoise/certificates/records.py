@@ -13,7 +13,8 @@ Symbols: n plays, U reward_sum, R regret_bound, D radius (all totals), M n_learn
 Versions: 1 has a radius that is the same on both sides (shares is 2). 2 has one side sharper than the other: it adds
 `shares`, and the spread of the rewards of both learners. 3 adds `radius_version`, that of the formula of the radius,
 and is written for radii whose formula is not that of the first release, and by a selector that also makes the
-same-round test, which takes one more share of delta: `same_round` is true then.
+same-round test, which takes one more share of delta: `same_round` is true then. `n_late` is the number of learners
+that were added later, `delta_weights` are those of unequal shares of delta; records without them have none.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from equipoise.certificates.fields import (
     digits,
     mapping,
     number,
+    numbers,
     optional_number,
     pair,
     recomputed_faults,
@@ -53,7 +55,7 @@ from equipoise.certificates.fields import (
     whole,
 )
 from equipoise.certificates.radii import radius_of, total_delta
-from equipoise.certificates.wording import confidence_text
+from equipoise.certificates.wording import about, with_confidence
 from equipoise.confidence import RADII, RADIUS_VERSIONS, lower_sum, radius_alpha, radius_shares, upper_sum
 from equipoise.errors import InvalidArgument, UnreadableFile
 from equipoise.storage.files import digest
@@ -111,11 +113,12 @@ def elimination_record(
     selector: Provable,
     learner_names: Sequence[str],
     instance: str = "",
+    rewards: str = "",
 ) -> Record:
     """The elimination as plain data, as in one line of `eliminations.jsonl`.
 
     `selector` is the one that eliminated the learner; `instance` names the problem instance if an experiment has
-    several.
+    several; `rewards` says what was made of the rewards before they counted, such as "rewards clipped to [0, 1]".
     """
     if isinstance(elimination, EpochEnd):
         proof = epoch_ends.proof(elimination, learner_names)
@@ -123,7 +126,7 @@ def elimination_record(
         proof = {**_about(selector), **same_rounds.proof(elimination, learner_names)}
     else:
         proof = _proof(elimination, learner_names, selector)
-    return _sealed(proof, selector_label, seed, elimination.round, selector, instance)
+    return _sealed(proof, selector_label, seed, elimination.round, selector, instance, rewards)
 
 
 def comparison_record(
@@ -138,7 +141,7 @@ def comparison_record(
 ) -> Record:
     """The comparison of two learners after `round` rounds as plain data; the other arguments are as above."""
     proof = {**_about(selector), **comparisons.proof(comparison, learner_names)}
-    return _sealed(proof, selector_label, seed, round, selector, instance)
+    return _sealed(proof, selector_label, seed, round, selector, instance, comparison.rewards)
 
 
 def _about(selector: Provable) -> Record:
@@ -146,16 +149,21 @@ def _about(selector: Provable) -> Record:
     about: Record = {"shares": int(selector.shares), "radius_version": RADIUS_VERSIONS[selector.radius]}
     if n_late := getattr(selector, "pool_size", selector.n_learners) - selector.n_learners:
         about["n_late"] = int(n_late)
+    if (weights := getattr(selector, "delta_weights", None)) is not None:
+        about["delta_weights"] = [float(weight) for weight in weights]
     return about | ({"same_round": True} if getattr(selector, "same_round", False) else {})
 
 
-def _sealed(proof: Record, label: str, seed: int, round_: int, selector: Provable, instance: str) -> Record:
+def _sealed(
+    proof: Record, label: str, seed: int, round_: int, selector: Provable, instance: str, rewards: str
+) -> Record:
     """A record: what is common to all kinds, the proof, and the digest of both."""
     low, high = selector.reward_range
     record = {
         "version": 3 if "radius_version" in proof else 2 if "shares" in proof else 1,
         "selector": label,
         **({"instance": instance} if instance else {}),
+        **({"rewards": rewards} if rewards else {}),
         "seed": int(seed),
         "round": int(round_),
         "delta": float(selector.delta),
@@ -185,10 +193,11 @@ def _proof(elimination: Elimination, learner_names: Sequence[str], selector: Pro
         },
     }
     about, as_at_first = _about(selector), selector.radius in FIRST_RADII
-    if selector.shares == TWO_SIDED and as_at_first and "n_late" not in about:
+    unequal = {"n_late", "delta_weights"} & about.keys()
+    if selector.shares == TWO_SIDED and as_at_first and not unequal:
         return sides
     sides["learner"]["spread"], sides["witness"]["spread"] = float(learner.spread), float(witness.spread)
-    if as_at_first and not {"same_round", "n_late"} & about.keys():
+    if as_at_first and not unequal and "same_round" not in about:
         return {"shares": selector.shares, **sides}
     return {**about, **sides}
 
@@ -207,13 +216,14 @@ def verify_record(record: object) -> list[str]:
     kind = _kind_of(record)
     version = record.get("version")
     sides = _SIDES if version == 1 else _SHARPER_SIDES
-    optional: dict[str, Test] = {"instance": text} if "instance" in record else {}
+    optional: dict[str, Test] = {name: text for name in ("instance", "rewards") if name in record}
     if version in (2, 3):
         optional["shares"] = whole
     if version == 3:
         optional["radius_version"] = whole
         optional |= {"same_round": true} if "same_round" in record else {}
         optional |= {"n_late": whole} if "n_late" in record else {}
+        optional |= {"delta_weights": numbers} if "delta_weights" in record else {}
     if kind is not None:
         sides = kind.SIDES
         optional |= kind.FIELDS
@@ -260,19 +270,20 @@ def verify_file(path: str | Path) -> tuple[int, list[str]]:
 def describe_elimination(record: Mapping[str, Plain]) -> str:
     """The record as one sentence, with the numbers of the inequality."""
     kind = _kind_of(record)
+    if kind is comparisons:
+        return comparisons.describe(record)
     if kind is not None:
-        described: str = kind.describe(record)
-        return described
+        return f"{kind.describe(record)}{about(record.get('rewards', ''))}"
     learner, witness = record["learner"], record["witness"]
     places = digits(learner["mean_upper"], witness["mean_lower"])
     total = "{reward_sum:,.1f} + {regret_bound:,.1f} + {radius:,.1f}".format(**learner)
     return (
-        f"In round {record['round']:,} of seed {record['seed']}, {learner['name']} was eliminated with confidence "
-        f"{confidence_text(total_delta(record))}: if its bound of {learner['regret_bound']:,.1f} on the regret of its "
+        f"In round {record['round']:,} of seed {record['seed']}, {learner['name']} was eliminated "
+        f"{with_confidence(total_delta(record))}: if its bound of {learner['regret_bound']:,.1f} on the regret of its "
         f"{learner['plays']:,} plays held, the best expected reward would be at most ({total}) / {learner['plays']:,} "
         f"= {learner['mean_upper']:.{places}f}, but {witness['name']} shows that it is at least "
         f"({witness['reward_sum']:,.1f} − {witness['radius']:,.1f}) / {witness['plays']:,} = "
-        f"{witness['mean_lower']:.{places}f}."
+        f"{witness['mean_lower']:.{places}f}.{about(record.get('rewards', ''))}"
     )
 
 
@@ -302,7 +313,10 @@ _SHARPER_SIDES = {side: {**fields, "spread": number} for side, fields in _SIDES.
 def _common_faults(record: Mapping[str, Plain], sides: Iterable[str]) -> list[str]:
     low, high = record["reward_range"]
     n_learners, n_late = record["n_learners"], record.get("n_late", 0)
+    weights = record.get("delta_weights")
+    fits = weights is None or (len(weights) == n_learners >= 1 and min(weights) > 0)
     rules = [
+        ("delta_weights", weights, fits, f"n_learners = {n_learners} positive numbers"),
         ("seed", record["seed"], record["seed"] >= 0, "at least 0"),
         ("delta", record["delta"], 0 < record["delta"] < 1, "in (0, 1)"),
         ("n_learners", n_learners, n_learners >= 2 or n_late >= 1, "at least 2"),
@@ -364,7 +378,7 @@ def _mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
         witness_radius = lower_sum(witness_rule, witness_n, witness.get("spread", 0.0))
         mean_upper = (learner["reward_sum"] + bound + radius) / n
         mean_lower = (witness["reward_sum"] - witness_radius) / witness_n
-    except (InvalidArgument, ArithmeticError, ValueError, KeyError):
+    except (InvalidArgument, ArithmeticError, ValueError, LookupError):
         return ["the radius cannot be computed from the settings in the record"]
     faults = recomputed_faults(
         [

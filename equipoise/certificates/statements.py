@@ -8,7 +8,15 @@ from math import inf, isnan
 from typing import NamedTuple
 
 from equipoise._deprecated import with_old_methods
-from equipoise.certificates.wording import confidence_text, counted, name_of, readable
+from equipoise.certificates.wording import (
+    at_least,
+    at_most,
+    confidence_text,
+    counted,
+    name_of,
+    total_at_least,
+    total_at_most,
+)
 from equipoise.types import Config
 
 
@@ -66,13 +74,16 @@ class Standing(NamedTuple):
         name: str,
         certificate: Certificate | None = None,
         reward_range: tuple[float, float] = (-inf, inf),
+        state: str | None = None,
     ) -> str:
         """The row in sentences.
 
         Without the `certificate` of the selector, which has the confidence, only counts and the mean reward are
-        stated. Bounds on the best expected reward that `reward_range` implies anyway are left out.
+        stated. Bounds on the best expected reward that `reward_range` implies anyway are left out. `state` says why a
+        learner is not active, if that is known.
         """
-        status = ", removed" if self.removed else "" if self.active else ", eliminated"
+        inactive = "removed" if self.removed else state or "inactive"
+        status = "" if self.active else f", {inactive}"
         facts = f"{name}: {counted(self.plays, 'play')}{self._pending_parts()}{status}"
         if isnan(self.mean_reward):
             return f"{facts}."
@@ -95,14 +106,14 @@ class Standing(NamedTuple):
         low, high = reward_range
         parts = []
         if self.mean_lower > low:
-            parts.append(f"at least {min(self.mean_lower, high):.4g}")
+            parts.append(f"at least {at_least(min(self.mean_lower, high))}")
         if self.active and certificate.assumes_bounds and self.mean_upper < high:
-            parts.append(f"at most {max(self.mean_upper, low):.4g} if the bound of this learner holds")
+            parts.append(f"at most {at_most(max(self.mean_upper, low))} if the bound of this learner holds")
         if parts:
             yield f"{certificate.own_clause}, the best expected reward is {', and '.join(parts)}."
         regret = certificate.learner_regret_lowers[self.learner]
         if regret > 0:
-            yield f"{certificate.own_clause}, its own regret is at least {readable(regret)}."
+            yield f"{certificate.own_clause}, its own regret is at least {total_at_least(regret)}."
 
     def to_json(self) -> Config:
         """As plain data; unknown numbers are None."""
@@ -242,7 +253,7 @@ class Certificate:
         False if `radius_scale` is below 1: then nothing is proved.
     adversarial
         True if contexts are adversarial: every round has its own optimum, and `optimum_lower` and `optimum_upper`
-        bound the mean of these over the resolved rounds.
+        bound the mean of these over the rounds that count as evidence.
     next_elimination
         When the next elimination would happen if mean rewards stay as they are; None if none is in sight.
     assumes_bounds
@@ -261,6 +272,9 @@ class Certificate:
         expected reward from above; empty if no tighter statement is possible without them.
     earlier_optimum_upper, earlier_regret_upper
         The upper bounds if the bound of an active learner that is not an entrant holds; None without entrants.
+    learner_shares
+        What each learner spends of `delta`, if the shares are unequal; empty if the learners of the start spend the
+        same.
     """
 
     rounds: int
@@ -285,6 +299,7 @@ class Certificate:
     presumed: int | None = None
     radius: str = ""
     radius_version: int = 0
+    learner_shares: tuple[float, ...] = ()
 
     def to_json(self) -> Config:
         """As plain data."""
@@ -320,18 +335,18 @@ class Certificate:
         if not self.valid:
             return "No statement: radius_scale is below 1, and a narrowed radius proves nothing."
         if not self.has_confidence:
-            return (
-                f"No statement: the failure probabilities of the selector and of {self._presumed_name(names)} add up "
-                f"to 1 or more ({self.delta:.4g} + {self.learners_delta:.4g})."
-            )
+            whose = f" of the selector and of {self._presumed_name(names)}" if self.learners_delta else ""
+            parts = [self.delta, self.learners_delta] if self.learners_delta else [self.delta]
+            numbers = " + ".join(f"{part:.4g}" for part in parts)
+            return f"No statement: the failure probabilities{whose} add up to 1 or more ({numbers})."
         if not self.consistent:
             return f"{self.confidence_clause}, {self._contradicted(names)}."
-        averaged = ", averaged over the rounds," if self.adversarial else ""
+        averaged = ", averaged over the rounds that count as evidence," if self.adversarial else ""
         return (
             f"{self.confidence_clause}, {self._assumption(names)}the best expected reward{averaged} lies in "
-            f"[{self.optimum_lower:.4g}, {self.optimum_upper:.4g}] and the total regret of "
-            f"{counted(self.rounds, 'round')} is at least {readable(self.regret_lower)} and at most "
-            f"{readable(self.regret_upper)}.{self._without_entrants(names)}{self._forecast(names)}"
+            f"[{at_least(self.optimum_lower)}, {at_most(self.optimum_upper)}] and the total regret of "
+            f"{counted(self.rounds, 'round')} is at least {total_at_least(self.regret_lower)} and at most "
+            f"{total_at_most(self.regret_upper)}.{self._without_entrants(names)}{self._forecast(names)}"
         )
 
     def _presumed_name(self, names: Sequence[str] | None) -> str:
@@ -361,8 +376,8 @@ class Certificate:
         entrants = ", ".join(name_of(i, names) for i in self.entrants)
         return (
             f" Nothing is known yet about {entrants}, added after the start. If the bound of some other active learner "
-            f"holds, the best expected reward is at most {self.earlier_optimum_upper:.4g} and the total regret at most "
-            f"{readable(self.earlier_regret_upper)}."
+            f"holds, the best expected reward is at most {at_most(self.earlier_optimum_upper)} and the total regret at "
+            f"most {total_at_most(self.earlier_regret_upper)}."
         )
 
     def _forecast(self, names: Sequence[str] | None) -> str:

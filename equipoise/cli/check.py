@@ -45,6 +45,8 @@ def check(
     typer.echo(
         f"dry round on {context!r:.200}: {decision.learner_name} chose action {action} and learned; nothing is kept"
     )
+    if not config.has_deadline:
+        typer.echo("no deadline: a reward that never comes keeps its decision open; see [reward] deadline")
     if portfolio.failed_lessons:
         raise InvalidArgument(f"learning failed in the dry round: {portfolio.failed_lessons[0].error}")
 

@@ -22,6 +22,9 @@ def serve(
     allow_host: Annotated[
         list[str] | None, typer.Option(help="A name under which the service is addressed, such as that of a proxy.")
     ] = None,
+    max_open: Annotated[
+        int, typer.Option(min=1, help="Most decisions of a portfolio that wait for rewards; more get 503.")
+    ] = 100_000,
     memory: Annotated[bool, typer.Option("--memory", help="Keep nothing: for trials only.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Log every request.")] = False,
 ) -> None:
@@ -35,4 +38,13 @@ def serve(
     if not path.exists():
         raise InvalidArgument(f"PATH is {str(path)!r}, but there is no such file or folder")
     opener = open_in_memory if memory else open_in(data)
-    serve(path, opener, host=host, port=port, token_file=data / FILE, extra_hosts=allow_host or (), debug=debug)
+    serve(
+        path,
+        opener,
+        host=host,
+        port=port,
+        token_file=data / FILE,
+        extra_hosts=allow_host or (),
+        max_open=max_open,
+        debug=debug,
+    )

@@ -21,6 +21,9 @@ def suite(
         str | None, typer.Option(help="Names of problem instances, separated by commas.", show_default="all")
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Number of seeds.", show_default="20, or 2 with --quick")] = None,
+    first_seed: Annotated[
+        int | None, typer.Option(help="The first seed.", show_default="2000, or 0 with --quick")
+    ] = None,
     jobs: Annotated[int | None, typer.Option(help="Number of parallel processes.", show_default="one per core")] = None,
     executor: ExecutorOption = None,
     quick: Annotated[
@@ -46,6 +49,7 @@ def suite(
             instances=split_names(instances),
             selectors=split_names(selectors),
             seeds=seeds,
+            first_seed=first_seed,
             jobs=jobs,
             executor=cluster,
             quick=quick,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -193,7 +193,7 @@ class CustomFeatures:
         Identifies the function in saved files.
     """
 
-    function: Callable[[Array, Array | None], ArrayLike]
+    function: Callable[[Array, Array | None], ArrayLike] = field(repr=False)
     dim: int
     name: str
 

@@ -184,7 +184,7 @@ def check_ids(ids: object, name: str = "ids") -> tuple[str, ...]:
         raise InvalidArgument(f"{name} is empty, but must have at least one id")
     if len(set(checked)) < len(checked):
         twice = next(id_ for k, id_ in enumerate(checked) if id_ in checked[:k])
-        raise InvalidArgument(f"{name} has {twice!r} twice, but ids of one round must differ")
+        raise InvalidArgument(f"{name} has {twice!r} twice, but entries must differ")
     return checked
 
 

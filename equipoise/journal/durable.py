@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
+from itertools import count
 from threading import Lock
 from typing import TypeVar
 
@@ -126,8 +127,11 @@ class Durable:
     def _queue_events(self, loop: asyncio.AbstractEventLoop | None = None) -> Commit:
         """Queue the events of an operation, numbered."""
         events, self._events = self._events, []
-        name = self._journal.portfolio
-        numbered = [event._replace(seq=self._seq + k, portfolio=name) for k, event in enumerate(events, start=1)]
+        name, seqs = self._journal.portfolio, count(self._seq + 1)
+        numbered = [
+            Event(kind, data, at, derived, version, name, seq, key)  # several times faster than `_replace`
+            for (kind, data, at, derived, version, _, _, key), seq in zip(events, seqs, strict=False)
+        ]
         commit = Commit(loop, (lambda: self._deliver(numbered)) if self._listeners.callbacks and numbered else None)
         try:
             self._journal.append(numbered, commit)

@@ -11,7 +11,8 @@ grows at its end, since its positions are in files.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -27,16 +28,18 @@ WORDS = (
     *("id", "round", "learner", "name", "action", "action_id", "context", "digest", "choice", "probabilities"),
     *("proposals", "available", "regret", "agreed", "failures", "fallback", "reward", "outcome", "failed", "part"),
     *("time", "others", "rewards", "taught", "key", "reason", "until_round", "error", "witness", "state", "actions"),
-    *("shared", "ids", "mask", "offers", "ball"),
+    *("shared", "ids", "mask", "offers", "ball", "students", "clipped"),
 )
 CODES = {word: bytes((ord("w"), code)) for code, word in enumerate(WORDS)}
+KEYS = {str, int}  # types of the keys of a dict
 _FLOAT, _INTEGER, _LENGTH = struct.Struct("<d"), struct.Struct("<q"), struct.Struct("<I")
+_tagged_float = struct.Struct("<cd").pack
 
 
 def encode(value: Plain) -> bytes:
     """The bytes of a value; raises `InvalidArgument` for what cannot be stored."""
     out = bytearray((FORMAT,))
-    _write(out, value)
+    _write(out, (value,))
     return bytes(out)
 
 
@@ -54,22 +57,29 @@ def decode(data: bytes) -> Plain:
     return value
 
 
-def _write(out: bytearray, value: Plain) -> None:
-    write = _WRITERS.get(type(value))
-    if write is None:
-        write = _writer_of(value)
-    write(out, value)
+def _write(out: bytearray, values: Iterable[Plain]) -> None:
+    """Write values one after the other. What events are mostly made of stands here, since each call costs time."""
+    for value in values:
+        kind = type(value)
+        if kind is str:
+            out += CODES.get(value) or _text(value)
+        elif kind is float:
+            out += _tagged_float(b"d", value)
+        elif value is None:
+            out += b"N"
+        elif kind is int and 0 <= value < 128:
+            out.append(SMALL + value)
+        else:
+            write = _WRITERS.get(kind)
+            if write is None:
+                write = _writer_of(value)
+            write(out, value)
 
 
-def _write_text(out: bytearray, value: str) -> None:
-    code = CODES.get(value)
-    if code is not None:
-        out += code
-        return
+def _text(value: str) -> bytes:
     data = value.encode("utf-8", "surrogatepass")
-    out += b"s"
-    _write_length(out, len(data))
-    out += data
+    length = len(data)
+    return b"s%c%b" % (length, data) if length < 255 else b"s\xff%b%b" % (_LENGTH.pack(length), data)
 
 
 def _write_length(out: bytearray, length: int) -> None:
@@ -80,19 +90,14 @@ def _write_length(out: bytearray, length: int) -> None:
 
 
 def _write_integer(out: bytearray, value: int) -> None:
-    if 0 <= value < 128:
-        out.append(SMALL + value)
-    elif -(2**63) <= value < 2**63:
+    """A whole number that is not one of 0 to 127."""
+    if -(2**63) <= value < 2**63:
         out += b"i" + _INTEGER.pack(value)
     else:
         text = b"%x" % value if value >= 0 else b"-%x" % -value
         out += b"I"
         _write_length(out, len(text))
         out += text
-
-
-def _write_float(out: bytearray, value: float) -> None:
-    out += b"d" + _FLOAT.pack(value)
 
 
 def _write_bytes(out: bytearray, value: bytes) -> None:
@@ -103,28 +108,23 @@ def _write_bytes(out: bytearray, value: bytes) -> None:
 
 def _write_list(out: bytearray, value: list[Plain]) -> None:
     out += b"l"
-    _write_items(out, value)
+    _write_length(out, len(value))
+    _write(out, value)
 
 
 def _write_tuple(out: bytearray, value: tuple[Plain, ...]) -> None:
     out += b"t"
-    _write_items(out, value)
-
-
-def _write_items(out: bytearray, items: list[Plain] | tuple[Plain, ...]) -> None:
-    _write_length(out, len(items))
-    for item in items:
-        _write(out, item)
+    _write_length(out, len(value))
+    _write(out, value)
 
 
 def _write_dict(out: bytearray, value: dict[str | int, Plain]) -> None:
+    if not KEYS.issuperset(map(type, value)):
+        key = next(key for key in value if type(key) not in KEYS)
+        raise InvalidArgument(f"a key is {key!r:.80}, but must be a string or a whole number")
     out += b"m"
     _write_length(out, len(value))
-    for key, item in value.items():
-        if type(key) not in (str, int):
-            raise InvalidArgument(f"a key is {key!r:.80}, but must be a string or a whole number")
-        _write(out, key)
-        _write(out, item)
+    _write(out, chain.from_iterable(value.items()))
 
 
 def _write_array(out: bytearray, value: AnyArray) -> None:
@@ -143,24 +143,17 @@ def _write_array(out: bytearray, value: AnyArray) -> None:
 
 def _write_offers(out: bytearray, value: Offers) -> None:
     out += b"o"
-    _write(out, value.to_plain())
+    _write_dict(out, value.to_plain())
 
 
 def _write_ball(out: bytearray, value: Ball) -> None:
     out += b"B"
-    _write(out, (value.dim, value.radius))
-
-
-def _write_none(out: bytearray, _: object) -> None:
-    out += b"N"
+    _write_tuple(out, (value.dim, value.radius))
 
 
 _WRITERS: dict[type, Callable[[bytearray, Any], None]] = {
-    type(None): _write_none,
     bool: lambda out, value: out.append(ord("T") if value else ord("F")),
     int: _write_integer,
-    float: _write_float,
-    str: _write_text,
     bytes: _write_bytes,
     list: _write_list,
     tuple: _write_tuple,
@@ -174,13 +167,13 @@ _WRITERS: dict[type, Callable[[bytearray, Any], None]] = {
 def _writer_of(value: Plain) -> Callable[[bytearray, Any], None]:
     """For values of the types that are stored as another one."""
     if isinstance(value, np.bool | np.integer | np.floating) and value.itemsize <= 8:
-        return lambda out, number: _write(out, number.item())
+        return lambda out, number: _write(out, (number.item(),))
     if isinstance(value, tuple):
         return _write_tuple
     if isinstance(value, str):
-        return _write_text
+        return lambda out, text: _write(out, (str(text),))
     if callable(value):
-        return _write_none
+        return lambda out, policy: _write(out, (None,))
     raise InvalidArgument(
         f"a value is a {type(value).__name__}, but a journal stores numbers, strings, bytes, arrays of numbers or "
         "strings, offers, balls, and lists, tuples and dicts of these"

@@ -31,6 +31,7 @@ KEPT = 2  # snapshots
 PART_BYTES = 1 << 18  # of a snapshot, written in one transaction between those of events
 REDACTED_PER_TRANSACTION = 256
 COLUMNS = "seq, kind, key, subject, time, derived, version, redacted, data, crc"
+LATEST_AMONG, MAX_LATEST = 5_000, 200
 REMOVED = ("context", "digest", "outcome")  # what redaction removes
 
 T = TypeVar("T")
@@ -158,6 +159,12 @@ class SQLiteJournal:
     def of_decision(self, id_: str) -> list[Event]:
         """The events about a decision."""
         rows = self._query(f"SELECT {COLUMNS} FROM events WHERE subject = ? ORDER BY seq", id_)
+        return [self._event(_check_row(row, self.path)) for row in rows]
+
+    def latest(self, kind: str) -> list[Event]:
+        """The newest events of a kind, the newest first, among the last `LATEST_AMONG`; at most `MAX_LATEST`."""
+        statement = f"SELECT {COLUMNS} FROM events WHERE seq > ? AND kind = ? ORDER BY seq DESC LIMIT {MAX_LATEST}"
+        rows = self._query(statement, self.last_seq - LATEST_AMONG, kind)
         return [self._event(_check_row(row, self.path)) for row in rows]
 
     def snapshots(self) -> list[SnapshotInfo]:

@@ -174,7 +174,8 @@ def _explanations(replay: Replay) -> str:
     )
     return (
         f"<p class='quiet'>{how} Intervals are bootstrap percentiles of single numbers; comparing many learners needs "
-        "more. Gain: value above that of the logging policy. Effective rounds: how many rounds of its own would be as informative. Agreement: share of rounds with "
+        "more. Gain: value above that of the logging policy. Effective rounds: how many rounds of its own would be as "
+        "informative. Agreement: share of rounds with "
         "the logged action. Unsupported: estimated share of actions that the log never takes.</p>"
     )
 

@@ -23,7 +23,7 @@ from equipoise.kernels.streams import LEARNERS, SELECTOR, Stream, seek
 from equipoise.learner import Proposal
 from equipoise.portfolio.contexts import seen_by
 from equipoise.portfolio.members import Member, describe_error
-from equipoise.portfolio.proposals import InvalidProposal, check_proposal, n_offers
+from equipoise.portfolio.proposals import InvalidProposal, check_offered, check_proposal, n_offers
 from equipoise.portfolio.snapshots import SavedPolicies
 from equipoise.selector import Choice, Selector, traits_of
 from equipoise.types import Context, State
@@ -82,7 +82,8 @@ class Chooser:
         `allowed` are the learners to which the caller restricts the round. If `desperate`, learners that are paused
         because of failures are tried when nobody else is left.
         """
-        usable, restricted = self._usable(round_, allowed)
+        everybody = allowed is None and not self.any_unavailable
+        usable, restricted = (None, False) if everybody else self._usable(round_, allowed)
         find = self._turn_of_all if self.asks_all else self._turn_of_one
         failures: list[Failure] = []
         turn = find(context, round_, usable, restricted, failures)
@@ -99,8 +100,6 @@ class Chooser:
     def _usable(self, round_: int, allowed: Collection[int] | None) -> tuple[tuple[int, ...] | None, bool]:
         """The learners that can be chosen, None if all can, and whether the caller excluded one of them."""
         members = self._members
-        if allowed is None and not self.any_unavailable:
-            return None, False
         self.any_unavailable = any(member.suspended or member.paused_until > round_ for member in members)
         active = self._selector.active
         usable = tuple(i for i in active if members[i].is_available(round_))
@@ -127,7 +126,7 @@ class Chooser:
             if self._randomized:
                 seek(self._stream, SUBSTITUTES + attempt if attempt else SELECTOR, round_)
             probabilities = self.probabilities(available) if self.wants_propensities else None
-            choice = self._choose(available)
+            choice = self._selector.choose(self._stream.generator) if available is None else self._choose(available)
             if choice is None:
                 break
             i = choice.learner
@@ -179,7 +178,7 @@ class Chooser:
         if self._randomized:
             seek(self._stream, SELECTOR, round_)
         probabilities = self.probabilities(available) if self.wants_propensities else None
-        choice = self._choose(available)
+        choice = self._selector.choose(self._stream.generator) if available is None else self._choose(available)
         if choice is None:
             return None
         if restricted and not self.independent:
@@ -191,10 +190,8 @@ class Chooser:
             raise
         return Turn(choice, proposals[choice.learner], proposals, available, probabilities, failures)
 
-    def _choose(self, available: tuple[int, ...] | None) -> Choice | None:
-        """The choice of the selector; None if it finds no learner."""
-        if available is None:
-            return self._selector.choose(self._stream.generator)
+    def _choose(self, available: tuple[int, ...]) -> Choice | None:
+        """The choice of the selector among some learners; None if it finds none."""
         if not self._takes_available:
             return None
         try:
@@ -217,14 +214,19 @@ class Chooser:
         assert learner is not None
         if learner.randomized:
             seek(self._stream, LEARNERS + i, round_)
+        seen = context if self.offers is None else seen_by(learner, context, self.offers)
         since = perf_counter()
         try:
-            proposal = learner.decide(seen_by(learner, context, self.offers), self._stream.generator)
+            proposal = learner.decide(seen, self._stream.generator)
         finally:
             member.decide_times.add(perf_counter() - since)
         if proposal.greedy is None and i in self._twins:
             raise InvalidProposal("greedy is None, but the selector may play this learner's greedy action")
-        return check_proposal(proposal, n_actions, self._lower, self.savable)
+        checked = check_proposal(proposal, n_actions, self._lower, self.savable)
+        if isinstance(context, Offers):
+            check_offered("action", checked.action, context)
+            check_offered("greedy", checked.greedy, context)
+        return checked
 
     def _reason(self, failures: Sequence[Failure], allowed: Collection[int] | None) -> Exception:
         """The error to raise if nobody can play."""

@@ -6,9 +6,10 @@ import re
 from datetime import timedelta
 
 from equipoise.errors import InvalidArgument
-from equipoise.settings.checks import count
+from equipoise.settings.checks import count, real
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+LATEST = 1e11  # seconds, so that a time in milliseconds is refused; later calls could not correct it
 DURATION = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*([smhd])")
 
 
@@ -35,6 +36,14 @@ def check_deadline(deadline: int | timedelta | str) -> int | float:
 def deadline_to_plain(deadline: int | float | None) -> int | str | None:
     """A checked deadline as an argument from which `check_deadline` makes the same one."""
     return f"{deadline!r}s" if isinstance(deadline, float) else deadline
+
+
+def check_time(at: float) -> float:
+    """The time of a call, in seconds."""
+    time = real("at", at)
+    if abs(time) > LATEST:
+        raise InvalidArgument(f"at is {at!r}, but must be in seconds, of magnitude at most {LATEST:g}")
+    return time
 
 
 def check_window(delays: str, window: int | None) -> int | None:

@@ -18,7 +18,7 @@ from equipoise.portfolio.decided import decided, failures_of
 from equipoise.portfolio.decisions import Decision
 from equipoise.portfolio.events import logger
 from equipoise.portfolio.members import describe_error
-from equipoise.portfolio.proposals import n_offers
+from equipoise.portfolio.proposals import check_action, check_offered, n_offers
 from equipoise.portfolio.state import PortfolioState
 from equipoise.portfolio.tickets import Ticket, copy_if_mutable
 from equipoise.types import Action, Context
@@ -35,12 +35,13 @@ class Deciding(PortfolioState):
     ) -> tuple[Ticket, float, Turn | Nobody | None]:
         """Decide a round: a ticket without its id, the probability of its learner, and who was asked, if anybody."""
         chooser, explore = self._chooser, self.explore
-        chooser.offers = self._contexts.offers(context)
+        chooser.offers = self._contexts.offers(context, round_)
         chooser.wants_propensities = wants_propensity or chooser.asks_all or explore > 0.0
         n_actions = propensities.count_actions(context, self._members) if explore > 0.0 else 0
         if n_actions:
-            action = self._draw_from_floor(round_, n_actions)
-            if action is not None:
+            position = self._draw_from_floor(round_, n_actions)
+            if position is not None:
+                action = propensities.nth_offered(context, position)
                 return self._explore(context, round_, allowed, action, n_actions), explore, None
         turn = chooser.turn(context, round_, allowed, desperate=self.fallback is None)
         if isinstance(turn, Turn):
@@ -55,7 +56,9 @@ class Deciding(PortfolioState):
             proposal = Proposal(proposal.greedy)  # the learner's own bound does not speak of it
         action, probability = proposal.action, proposal.probability
         ticket = Ticket(round_, choice, context, action)
-        ticket.regret, ticket.plan, ticket.action_probability = proposal.regret, proposal.plan, probability
+        ticket.regret, ticket.action_probability = proposal.regret, probability
+        if proposal.plan is not None:
+            ticket.plan = proposal.plan
         if self._traits.randomized or self._own_propensity is not None:
             ticket.propensity = self._propensity(action, context, round_, turn)
         else:
@@ -91,7 +94,7 @@ class Deciding(PortfolioState):
         )
 
     def _draw_from_floor(self, round_: int, n_actions: int) -> int | None:
-        """An action drawn uniformly, with probability `explore`; else None."""
+        """The position of an action drawn uniformly, with probability `explore`; else None."""
         seek(self._stream, FLOOR, round_)
         number = self._stream.generator.random()
         if number >= self.explore:
@@ -113,6 +116,8 @@ class Deciding(PortfolioState):
     def _fall_back(self, context: Context, round_: int, nobody: Nobody) -> Ticket:
         try:
             action = self.fallback(context) if callable(self.fallback) else self.fallback
+            action = check_action("fallback", action, n_offers(context), self._savable)
+            check_offered("fallback", action, context)
         except Exception as failure:
             message = f"{nobody.error}, and the fallback failed ({describe_error(failure)})"
             raise NoLearnerAvailable(message) from failure
@@ -154,7 +159,8 @@ class Deciding(PortfolioState):
 
     def _record(self, decision: Decision, ticket: Ticket, turn: Turn | Nobody | None, digest: str) -> None:
         """Record a decided round, announce it, and count who could decide."""
-        ticket.offers = self._chooser.offers
+        if self._chooser.offers is not None:
+            ticket.offers = self._chooser.offers
         self._open_ticket(ticket)
         if self._listeners.any:
             key = decision.id if digest else None

@@ -24,7 +24,7 @@ def explain(portfolio: PortfolioState, name: str, *, with_rule: bool = True) -> 
     if name not in names:
         raise UnknownName("learner", name, names)
     rows, i = portfolio._selector.standing(), names.index(name)
-    sentences = [_plays(rows, i, name)]
+    sentences = [_plays(rows, i, name, portfolio._counts.unplayed)]
     taught = portfolio._members[i].logged_rounds
     sentences += [health.beginning(taught)] if taught else []
     state = health.state_of(portfolio, i)
@@ -36,8 +36,8 @@ def explain(portfolio: PortfolioState, name: str, *, with_rule: bool = True) -> 
     return " ".join(sentences)
 
 
-def _plays(rows: list[Standing], i: int, name: str) -> str:
-    total, row = sum(row.plays for row in rows), rows[i]
+def _plays(rows: list[Standing], i: int, name: str, unplayed: int) -> str:
+    total, row = sum(row.plays for row in rows) + unplayed, rows[i]
     if row.plays == 0:
         return f"{name} has not played in {total:,} rounds."
     mean = "" if isnan(row.mean_reward) else f", with a mean reward of {_with_radius(row)}"

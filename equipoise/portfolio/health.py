@@ -10,6 +10,7 @@ from equipoise.certificates import Certificate
 from equipoise.portfolio.members import Member
 from equipoise.portfolio.state import PortfolioState
 from equipoise.portfolio.tickets import Ticket
+from equipoise.selector import eliminations_of
 from equipoise.types import Config
 
 REPORTED_FROM = 100  # held-up rewards for which it is worth a line in the log
@@ -87,8 +88,11 @@ def state_of(portfolio: PortfolioState, i: int) -> str:
     member = portfolio._members[i]
     if member.learner is None:
         return "removed"
+    if i in portfolio._traits.excluded:
+        return "never played"
     if i not in portfolio._selector.active:
-        return "eliminated"
+        eliminated = any(each.learner.index == i for each in eliminations_of(portfolio._selector) or ())
+        return "eliminated" if eliminated else "inactive"
     if member.suspended:
         return "suspended"
     return "paused after failures" if member.paused_until > portfolio._round else "active"
@@ -124,6 +128,22 @@ def report_blocked(portfolio: PortfolioState) -> None:
     portfolio._reported = {(round_, what) for round_, what in portfolio._reported if round_ in still_open}
 
 
+def about_rewards(portfolio: PortfolioState) -> str:
+    """What the portfolio makes of rewards before they count, which all statements are about; empty if nothing."""
+    text = {"first": "rewards", "sum": "sums of rewards", "last": "the last rewards"}[portfolio.aggregate]
+    if _clips(portfolio) and portfolio.reward_range is not None:
+        low, high = portfolio.reward_range
+        text += f" clipped to [{low:.4g}, {high:.4g}]"
+    if portfolio.deadline is not None:
+        text += f", with {portfolio.default_reward:.4g} where none came before the deadline"
+    return "" if text == "rewards" else text
+
+
+def _clips(portfolio: PortfolioState) -> bool:
+    """Whether a reward out of range is clipped; what is aggregated always is, unless there is noise."""
+    return portfolio.clip or (portfolio.aggregate == "sum" and portfolio._traits.noise is None)
+
+
 def beginning(logged_rounds: int) -> str:
     """What is said of a learner that was taught a log."""
     return f"It began with {logged_rounds:,} logged rounds, which no statement counts."
@@ -132,23 +152,21 @@ def beginning(logged_rounds: int) -> str:
 def describe(portfolio: PortfolioState, reward_range: tuple[float, float]) -> str:
     """Certificate and standing in sentences."""
     proved, names = certificate(portfolio), [member.name for member in portfolio._members]
-    lines = [proved.describe(names)]
-    if portfolio.clip and portfolio.reward_range is not None:
-        low, high = portfolio.reward_range
-        lines.append(
-            f"All of this is about rewards clipped to [{low:.4g}, {high:.4g}]; so far {portfolio._counts.clipped:,} "
-            f"{'was' if portfolio._counts.clipped == 1 else 'were'} outside."
-        )
+    lines, rewards = [proved.describe(names)], about_rewards(portfolio)
+    if rewards:
+        outside = portfolio._counts.clipped
+        counted = f"; so far {outside:,} {'was' if outside == 1 else 'were'} outside" if _clips(portfolio) else ""
+        lines.append(f"All of this is about {rewards}{counted}.")
     unplayed = portfolio._counts.unplayed
     if unplayed:
         lines.append(f"No learner played {unplayed:,} of these rounds: fallback or exploration.")
     if portfolio._counts.replayed:
         lines.append(f"{portfolio._counts.replayed:,} of these rounds were replayed from a log.")
     for row in portfolio._selector.standing():
-        line = row.describe(names[row.learner], proved, reward_range)
+        state = state_of(portfolio, row.learner)
+        line = row.describe(names[row.learner], proved, reward_range, state)
         taught = portfolio._members[row.learner].logged_rounds
         if taught:
             line += f" {beginning(taught)}"
-        state = state_of(portfolio, row.learner)
-        lines.append(line if state in ("active", "eliminated", "removed") else f"{line} It is {state}.")
+        lines.append(line if state == "active" or not row.active else f"{line} It is {state}.")
     return "\n".join(lines)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.certificates import AnyElimination, Certificate, EpochEnd, SameRoundElimination, Standing
+from equipoise.certificates.wording import told_apart
 from equipoise.types import Config, Plain
 
 RATIO = 1.15  # between the rounds of two samples
@@ -158,10 +159,10 @@ def _sample(row: Sequence[float]) -> Sample:
 
 def reason_of(elimination: AnyElimination, witness: str) -> str:
     """Why a learner was eliminated, in words."""
-    upper, lower = elimination.learner.mean_upper, elimination.witness.mean_lower
+    upper, lower = told_apart(elimination.learner.mean_upper, elimination.witness.mean_lower)
     if isinstance(elimination, SameRoundElimination):
         witness = f"{witness}, if its own confidence sets hold,"
-    proof = f"at most {upper:.4g} could be expected, but {witness} shows at least {lower:.4g}"
+    proof = f"at most {upper} could be expected, but {witness} shows at least {lower}"
     if isinstance(elimination, EpochEnd):
         return f"if all active classes contained the rewards, {proof}, and its class is the smallest"
     return f"if its bound held, {proof}"

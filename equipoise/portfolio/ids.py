@@ -73,6 +73,11 @@ class OwnIds:
         first, last = self._rounds.get(epoch, (1, 0))
         return int(number) if number.isdecimal() and first <= int(number) <= last else None
 
+    def reserves(self, id_: str) -> bool:
+        """Whether this is an id that this portfolio gave out, or may give out later."""
+        epoch, _, number = id_.rpartition("-")
+        return epoch in self._rounds and number.isdecimal()
+
     def state(self) -> Config:
         return {"epochs": [(epoch, *rounds) for epoch, rounds in self._rounds.items()], "integers": self._last_integer}
 
@@ -137,8 +142,8 @@ def check_caller_id(id_: object, own: OwnIds) -> str:
     """A caller's id: a short string that is none of the portfolio's own ids."""
     if not isinstance(id_, str) or not 0 < len(id_) <= MAX_LENGTH or not id_.isprintable():
         raise InvalidArgument(f"id is {id_!r:.80}, but must be a printable string of 1 to {MAX_LENGTH} characters")
-    if own.round_of(id_) is not None:
-        raise InvalidArgument(f"id is {id_!r}, but must not be an id that the portfolio gave out")
+    if own.reserves(id_):
+        raise InvalidArgument(f"id is {id_!r}, but must not be one of the portfolio's own ids")
     return id_
 
 

@@ -6,6 +6,7 @@ stay true. Open decisions survive every change.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from equipoise.bounds import Bound, Observed, from_json, to_json
@@ -103,6 +104,9 @@ class Lifecycle(PortfolioState):
             availability = one_of("availability", changes.get("availability", self.availability), options)
             share_data = boolean("share_data", changes.get("share_data", self.share_data))
             sharing = self._sharing() if share_data else set()
+            fallback = self._check_fallback(changes.get("fallback", self.fallback))
+            if not isinstance(changes.get("selector", {}), Mapping):
+                raise InvalidArgument(f"selector is {changes['selector']!r:.80}, but must be a dict of settings")
             if "selector" in changes:
                 require_member(self._selector, "reconfigure", "change its settings")(**changes["selector"])
                 self._traits = traits_of(self._selector)
@@ -111,7 +115,7 @@ class Lifecycle(PortfolioState):
             self._chooser.independent = availability == "independent"
             if share_data != self.share_data:
                 self.share_data, self._teaching.sharing = share_data, sharing
-            self.fallback = changes.get("fallback", self.fallback)
+            self.fallback = fallback
             plain = {name: value for name, value in changes.items() if not callable(value)}
             if "deadline" in plain:
                 plain["deadline"] = deadline_to_plain(deadline)
@@ -119,9 +123,8 @@ class Lifecycle(PortfolioState):
 
     def _sharing(self) -> set[int]:
         """The learners that learn from every round if data are shared."""
-        present = [(i, member.learner.learner) for i, member in enumerate(self._members) if member.learner is not None]
-        accepting = check_sharing(self._selector, [learner for _, learner in present])
-        return {present[k][0] for k in accepting} & set(self._selector.active)
+        learners = [None if member.learner is None else member.learner.learner for member in self._members]
+        return set(check_sharing(self._selector, learners))
 
 
 def _check_needs(selector: Selector, learner: AdaptedLearner, bound: Bound | None) -> None:

@@ -69,9 +69,11 @@ class Portfolio(Foldable, Reporting):
         `key`, are added up, or the last one counts. All statements are then about the aggregate.
     delays
         "any"; "independent" if the arrival time of a reward is independent of its value given context and action; or
-        "exogenous" if arrival times are independent of everything: contexts, actions and rewards.
+        "exogenous" if delays might as well have been drawn before the first round, independently of contexts, actions
+        and rewards; this needs `window`. What is said here is a promise: if it is not true, certificates are not valid.
     window
-        With exogenous delays: a play counts as evidence when it is this many rounds old, if its reward has arrived.
+        Needed with exogenous delays, and only then: a play whose reward has not arrived after this many rounds is left
+        out of evidence for good, so that no other reward waits for it.
     fallback
         The action, or a function from the context to the action, if no learner can play.
     explore
@@ -209,7 +211,7 @@ class Portfolio(Foldable, Reporting):
                     return earlier
             if self._savable:
                 check_savable(context, "context")
-            allowed = None if available is None else frozenset(map(self._index, available))
+            allowed = None if available is None else self._indices(available)
             before, time, round_ = self._time, self._admit(at), self._round + 1
             try:
                 ticket, chance, turn = self._play(copy_if_mutable(context), round_, allowed, propensity)
@@ -337,6 +339,8 @@ class Portfolio(Foldable, Reporting):
         Registered classes are created from the file. For other classes, pass all learners in order, or the selector,
         created with the same settings; they are compared with what was saved. `changes` are passed to `reconfigure`.
         """
+        if changes is not None and not isinstance(changes, Mapping):
+            raise InvalidArgument(f"changes is {changes!r:.80}, but must be a dict of settings")
         portfolio = cls.from_state(read_part(path, "portfolio"), learners, selector)
         if changes:
             portfolio.reconfigure(**changes)

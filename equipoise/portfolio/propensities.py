@@ -14,6 +14,7 @@ from math import isnan, nan
 import numpy as np
 
 from equipoise.errors import InvalidArgument
+from equipoise.features import Offers
 from equipoise.learner import AdaptedLearner, Proposal
 from equipoise.portfolio.members import Member
 from equipoise.portfolio.proposals import n_offers
@@ -74,6 +75,8 @@ def with_floor(chance: float, floor: float, n_actions: int) -> float:
 def count_actions(context: Context, members: Sequence[Member]) -> int:
     """The number of actions to explore: the offers of the context, or the arms of the learners."""
     n_actions = n_offers(context)
+    if isinstance(context, Offers):
+        n_actions = len(context.offered)
     if n_actions is None:
         arms = {getattr(member.learner.learner, "arms", None) for member in members if member.learner is not None}
         n_actions = min((number for number in arms if isinstance(number, int)), default=None)
@@ -82,3 +85,8 @@ def count_actions(context: Context, members: Sequence[Member]) -> int:
             "explore needs finitely many actions, but the context is no matrix of offers and no learner has arms"
         )
     return n_actions
+
+
+def nth_offered(context: Context, position: int) -> int:
+    """The index of an action among all offers, from its position among those that the mask leaves."""
+    return int(context.offered[position]) if isinstance(context, Offers) else position

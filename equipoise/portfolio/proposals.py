@@ -71,3 +71,9 @@ def check_action(name: str, action: Action, n_actions: int | None, savable: bool
     if savable and not callable(action):  # a policy of an episode is not saved: learners learn from the outcome
         check_savable(action, name)
     return copy_if_mutable(action)
+
+
+def check_offered(name: str, action: Action, context: Context) -> None:
+    """Raise an error if the mask of the offers excludes the action."""
+    if isinstance(context, Offers) and context.mask is not None and action is not None and not context.mask[action]:
+        raise InvalidProposal(f"{name} is {action}, but the mask of the offers excludes it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ class Reporting(PortfolioState):
         return self._history
 
     def certificate(self) -> Certificate:
-        """What the rewards so far prove, with confidence 1 - delta - the deltas of the learners.
+        """What the rewards so far prove, with confidence 1 - `delta` - `learners_delta` of the certificate.
 
         A round that no learner played counts with the width of the reward range, the most it can cost.
         """
@@ -48,7 +49,8 @@ class Reporting(PortfolioState):
     def compare(self, learner: int | str, other: int | str) -> Comparison:
         """How much more regret per play one learner has had than another; they are given by index or name."""
         with self._lock:
-            return compare_learners(self._selector, learner, other, self.learner_names)
+            compared = compare_learners(self._selector, learner, other, self.learner_names)
+            return replace(compared, rewards=health.about_rewards(self))
 
     def standing(self) -> list[Standing]:
         """How every learner is doing, one row per learner."""
@@ -105,7 +107,9 @@ class Reporting(PortfolioState):
                     "selector": selector,
                     "learner_names": names,
                 }
-                records = [elimination_record(each, **about) for each in eliminations_of(selector) or ()]
+                rewards = health.about_rewards(self)
+                eliminations = eliminations_of(selector) or ()
+                records = [elimination_record(each, rewards=rewards, **about) for each in eliminations]
                 records += [comparison_record(each, round=self._round, **about) for each in comparisons]
         if path is not None:
             write_atomic(Path(path), "".join(json.dumps(record) + "\n" for record in records).encode())

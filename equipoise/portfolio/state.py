@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from threading import RLock
 from time import time as clock
@@ -17,7 +17,7 @@ from equipoise.portfolio.choosing import Chooser
 from equipoise.portfolio.claims import claim
 from equipoise.portfolio.contexts import Contexts
 from equipoise.portfolio.counts import Counts
-from equipoise.portfolio.deadlines import check_deadline, check_window
+from equipoise.portfolio.deadlines import check_deadline, check_time, check_window
 from equipoise.portfolio.events import Event, Listeners, logger
 from equipoise.portfolio.history import History, reason_of
 from equipoise.portfolio.ids import ID, CallerIds, OwnIds
@@ -29,6 +29,7 @@ from equipoise.portfolio.tickets import Ticket
 from equipoise.selector import Choice, Selector, traits_of
 from equipoise.settings.checks import boolean, count, fraction, interval, one_of, real
 from equipoise.settings.units import DEFAULT_RANGE
+from equipoise.storage.parts import check_savable
 from equipoise.types import Action, Config, Context
 
 DELAYS = ("any", "independent", "exogenous")
@@ -73,7 +74,7 @@ class PortfolioState:
         if aggregate != "first" and deadline is None:
             raise InvalidArgument(f"aggregate is {aggregate!r} without a deadline, but needs one to know the reward")
         self.delays, self.window = one_of("delays", delays, DELAYS), check_window(delays, window)
-        self.fallback, self.explore = fallback, fraction("explore", explore)
+        self.explore = fraction("explore", explore)
         self.availability = one_of("availability", availability, AVAILABILITIES)
         in_order = self._traits.observed if self.delays == "any" else ()
         self._own_propensity: Callable[[Choice], float] | None = getattr(selector, "propensity", None)
@@ -84,6 +85,7 @@ class PortfolioState:
             self._teaching.sharing = set(check_sharing(selector, present))
         self._policies, self._stream = SavedPolicies(), open_stream(self.seed)
         self._savable = all(can_be_restored(part) for part in (selector, *present))
+        self.fallback = self._check_fallback(fallback)
         self._contexts = Contexts(self._members)
         self._chooser = Chooser(selector, self._members, self._stream, self._policies)
         self._chooser.savable, self._chooser.independent = self._savable, self.availability == "independent"
@@ -114,6 +116,14 @@ class PortfolioState:
             return None, None
         return check_deadline(deadline), self._check_reward(default_reward)
 
+    def _check_fallback(
+        self, fallback: Action | Callable[[Context], Action] | None
+    ) -> Action | Callable[[Context], Action] | None:
+        """The fallback, which must be savable unless it is a function."""
+        if fallback is not None and not callable(fallback) and self._savable:
+            check_savable(fallback, "fallback")
+        return fallback
+
     def _check_reward(self, reward: float) -> float:
         """The reward as a float; raises an error if it is invalid."""
         number = real("reward", reward)
@@ -129,8 +139,7 @@ class PortfolioState:
             if not self._timed and not self._listeners.callbacks:
                 return self._time
             at = clock()
-        if at > self._time:
-            self._time = at
+        self._time = max(self._time, check_time(at))
         return self._time
 
     def _is_overdue(self, ticket: Ticket) -> bool:
@@ -183,6 +192,16 @@ class PortfolioState:
         tick = getattr(self._selector, "tick", None)
         if tick is not None:
             self._finish((), tick(rounds))
+
+    def _indices(self, available: Iterable[str]) -> frozenset[int]:
+        """The learners that a caller names."""
+        if isinstance(available, str) or not isinstance(available, Iterable):
+            raise InvalidArgument(f"available is {available!r}, but must be a list of names of learners")
+        names = list(available)
+        for name in names:
+            if not isinstance(name, str):
+                raise InvalidArgument(f"available has {name!r:.80}, but must have names of learners")
+        return frozenset(map(self._index, names))
 
     def _index(self, name: str) -> int:
         """The learner with this name, which was not removed."""

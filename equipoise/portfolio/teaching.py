@@ -106,8 +106,9 @@ class Teaching:
         With `failures`, exactly the lessons that failed according to a log fail.
         """
         failed: list[Lesson] = []
+        queues = self._queues
         for i in self.learners_of(ticket):
-            if i in self._queues:
+            if i in queues:
                 self._advance(i, failures, failed)
             else:
                 self._teach(i, ticket, failures, failed)
@@ -168,7 +169,7 @@ class Teaching:
             return
         member.learn_times.add(perf_counter() - since)
         member.succeeded_learning()
-        ticket.taught.add(i)
+        ticket.taught += (i,)
 
     def _fail(self, i: int, ticket: Ticket, error: str, failed: list[Lesson]) -> None:
         lesson = Lesson(i, ticket.round, error)
@@ -179,11 +180,12 @@ class Teaching:
             self.forgotten += 1
 
     def _call(self, i: int, ticket: Ticket) -> None:
-        learner = self._members[i].adapted
+        learner, context, offers = self._members[i].adapted, ticket.context, ticket.offers
         learn: Callable[..., None] = learner.learner.learn
         outcome = ticket.action if ticket.outcome is None else ticket.outcome
         arguments = {"probability": self._probability(i, ticket)} if "probability" in learner.accepts else {}
-        context = seen_by(learner, ticket.context, ticket.offers)
+        if offers is not None:
+            context = seen_by(learner, context, offers)
         if ticket.plan is not None and i == ticket.learner:
             arguments["plan"] = ticket.plan
         if not self.weighted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from math import isnan, nan
+from types import MappingProxyType
 from typing import Self, TypeVar
 
 import numpy as np
@@ -22,55 +23,32 @@ COPIED = (list, tuple, dict)
 class Ticket:
     """An open decision. `reward` is nan until it is known; `taught` has the learners that have learned from it."""
 
-    __slots__ = (
-        "action",
-        "action_probability",
-        "agreed",
-        "choice",
-        "context",
-        "id",
-        "offers",
-        "others",
-        "outcome",
-        "plan",
-        "propensity",
-        "regret",
-        "reward",
-        "rewards",
-        "round",
-        "students",
-        "taught",
-        "time",
-    )
+    # Most tickets have only what `__init__` sets.
+    id: ID = ""
+    offers: Offers | None = None  # what the context was turned into for learners with a feature map
+    time = 0.0  # at which it was decided, if deadlines are in seconds
+    regret = nan  # as proposed; nan if unknown
+    plan: Plain = None  # of the proposal
+    action_probability = nan
+    propensity = nan
+    agreed: tuple[int, ...] = ()  # other learners that proposed the same action
+    students: tuple[int, ...] | None = None  # who learns from it, if the selector decides that
+    others: Mapping[int, Action] = MappingProxyType({})  # what learners that did not play learn with weight 0
+    outcome: Outcome = None
+    reward = nan
+    taught: tuple[int, ...] = ()
 
     def __init__(self, round_: int, choice: Choice | None, context: Context, action: Action) -> None:
-        self.id: ID = ""
         self.round = round_
         self.choice = choice  # None: a play of no learner
+        self.learner = None if choice is None else choice.learner  # that plays; None if no learner does
         self.context = context
-        self.offers: Offers | None = None  # what the context was turned into for learners with a feature map
         self.action = action
-        self.time = 0.0  # at which it was decided, if deadlines are in seconds
-        self.regret = nan  # as proposed; nan if unknown
-        self.plan: Plain = None  # of the proposal
-        self.action_probability = nan
-        self.propensity = nan
-        self.agreed: tuple[int, ...] = ()  # other learners that proposed the same action
-        self.students: tuple[int, ...] | None = None  # who learns from it, if the selector decides that
-        self.others: dict[int, Action] = {}  # proposals of learners that did not play, which they learn with weight 0
         self.rewards: dict[str, float] = {}  # by key, if several rewards make one
-        self.outcome: Outcome = None
-        self.reward = nan
-        self.taught: set[int] = set()
 
     def __repr__(self) -> str:
         reward = "" if isnan(self.reward) else f", reward {self.reward:g}"
         return f"Ticket({self.id}, round {self.round}, learner {self.learner}, action {self.action!r:.40}{reward})"
-
-    @property
-    def learner(self) -> int | None:
-        """The learner that plays; None if no learner does."""
-        return None if self.choice is None else self.choice.learner
 
     def to_row(self) -> Config:
         """The ticket as data that an archive can hold."""
@@ -103,7 +81,7 @@ class Ticket:
         ticket.action_probability, ticket.propensity = row["probabilities"]
         ticket.agreed, ticket.others = tuple(row["agreed"]), dict(row["others"])
         ticket.regret, ticket.outcome, ticket.reward = row["regret"], row["outcome"], row["reward"]
-        ticket.rewards, ticket.taught = dict(row["rewards"]), set(row["taught"])
+        ticket.rewards, ticket.taught = dict(row["rewards"]), tuple(row["taught"])
         ticket.plan = row.get("plan")  # releases before 0.3 did not keep plans
         ticket.students = students_from(row)
         return ticket

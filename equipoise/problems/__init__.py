@@ -8,6 +8,7 @@ from equipoise.problems.adversarial_bandit import AdversarialBandit
 from equipoise.problems.adversaries import Hiding, Predicting, Punishing, Switching
 from equipoise.problems.combination_lock import CombinationLock
 from equipoise.problems.disjoint_linear_bandit import DisjointLinearBandit
+from equipoise.problems.drifting_bandit import DriftingBandit
 from equipoise.problems.gap_bandit import GapBandit
 from equipoise.problems.k_armed_bandit import KArmedBandit
 from equipoise.problems.linear_bandit import LinearBandit
@@ -28,6 +29,7 @@ PROBLEMS: dict[str, type[Any]] = {
         DisjointLinearBandit,
         AdversarialBandit,
         SequenceBandit,
+        DriftingBandit,
         LinearMDP,
         RiverSwim,
         CombinationLock,
@@ -39,6 +41,7 @@ __all__ = [
     "AdversarialBandit",
     "CombinationLock",
     "DisjointLinearBandit",
+    "DriftingBandit",
     "GapBandit",
     "Hiding",
     "KArmedBandit",

@@ -67,10 +67,10 @@ class AdversarialBandit(LinearBandit):
     adversary
         How contexts are changed: a `Switching`, `Predicting`, `Punishing` or `Hiding`.
     noise
-        Distribution of a reward given its expectation: "bernoulli" (default), "uniform" or "gaussian".
+        Distribution of a reward given its expectation: "bernoulli" (default), "uniform", "gaussian" or "pareto".
     noise_scale
         Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
-        [0, 1]; unused if Bernoulli. Default: 0.1.
+        [0, 1]; otherwise unused. Default: 0.1.
     seed
         Seed of the instance (theta). Default: 0.
 

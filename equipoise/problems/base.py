@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import sqrt
 from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -20,8 +21,8 @@ from equipoise.settings.checks import LARGEST, count, one_of, positive
 from equipoise.types import Action, Array, Context, Integers
 
 ParamsT = TypeVar("ParamsT", covariant=True)
-NOISES = ("bernoulli", "uniform", "gaussian")
-BERNOULLI, UNIFORM, GAUSSIAN = 0, 1, 2
+NOISES = ("bernoulli", "uniform", "gaussian", "pareto")
+BERNOULLI, UNIFORM, GAUSSIAN, PARETO = 0, 1, 2, 3
 ROUNDING_TOLERANCE = 1e-9  # by which expected rewards may exceed [0, 1]
 
 
@@ -63,12 +64,18 @@ class Noise(NamedTuple):
 
 @kernel
 def reward(noise: Noise, mean: float, rng: np.random.Generator) -> float:
-    """Draw a reward with expectation `mean` in [0, 1]; Bernoulli and uniform rewards lie in [0, 1]."""
+    """Draw a reward with expectation `mean` in [0, 1]; all but Gaussian rewards lie in [0, 1].
+
+    Pareto: min(1, s X) with P(X > x) = 1/x^2 for x >= 1, of infinite variance. Its expectation is 1 - (1 - s)^2.
+    """
     if noise.kind == BERNOULLI:
         return 1.0 if rng.random() < mean else 0.0
     if noise.kind == UNIFORM:
         mean = min(max(mean, 0.0), 1.0)  # it may exceed the interval by rounding
         return mean + noise.scale * min(mean, 1.0 - mean) * (2.0 * rng.random() - 1.0)
+    if noise.kind == PARETO:
+        smallest = 1.0 - sqrt(1.0 - min(max(mean, 0.0), 1.0))
+        return min(1.0, smallest / sqrt(1.0 - rng.random()))
     return mean + noise.scale * rng.standard_normal()
 
 
@@ -112,7 +119,9 @@ def linear_means(name: str, actions: ArrayLike, shape: tuple[int, ...], theta: A
 
 @configurable
 class NoisyRewards(Configured):
-    """The distribution of rewards given their expectation: "bernoulli", "uniform" (both bounded) or "gaussian".
+    """The distribution of rewards given their expectation: "bernoulli", "uniform", "pareto" (bounded) or "gaussian".
+
+    "pareto" has heavy tails, cut off at 1.
 
     `noise_scale` is the standard deviation if Gaussian, and the fraction of the largest half-width if uniform.
     """

@@ -70,10 +70,10 @@ class DisjointLinearBandit(KernelProblem[Params]):
     weights
         Effect of each attribute on each action, a K x m matrix. All expected rewards must lie in [0, 1].
     noise
-        Distribution of a reward given its expectation: "bernoulli" (default), "uniform" or "gaussian".
+        Distribution of a reward given its expectation: "bernoulli" (default), "uniform", "gaussian" or "pareto".
     noise_scale
         Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
-        [0, 1]; unused if Bernoulli. Default: 0.1.
+        [0, 1]; otherwise unused. Default: 0.1.
 
     Examples
     --------

@@ -52,10 +52,10 @@ class GapBandit(KernelProblem[Params]):
     gap
         By how much the expected reward of the second action is lower, positive. Default: 0.4.
     noise
-        Distribution of a reward given its expectation: "bernoulli" (default), "uniform" or "gaussian".
+        Distribution of a reward given its expectation: "bernoulli" (default), "uniform", "gaussian" or "pareto".
     noise_scale
         Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
-        [0, 1]; unused if Bernoulli. Default: 0.1.
+        [0, 1]; otherwise unused. Default: 0.1.
 
     Examples
     --------

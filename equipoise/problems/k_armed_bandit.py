@@ -45,10 +45,10 @@ class KArmedBandit(KernelProblem[Params]):
     means
         Expected rewards of the K >= 2 actions, each in [0, 1].
     noise
-        Distribution of a reward given its expectation: "bernoulli" (default), "uniform" or "gaussian".
+        Distribution of a reward given its expectation: "bernoulli" (default), "uniform", "gaussian" or "pareto".
     noise_scale
         Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
-        [0, 1]; unused if Bernoulli. Default: 0.1.
+        [0, 1]; otherwise unused. Default: 0.1.
 
     Examples
     --------

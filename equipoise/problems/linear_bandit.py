@@ -133,10 +133,10 @@ class LinearBandit(KernelProblem[Params]):
     signal
         Strength of the signal in (0, 1]: expected rewards lie within `signal` / 2 of 1/2. Default: 1.
     noise
-        Distribution of a reward given its expectation: "bernoulli" (default), "uniform" or "gaussian".
+        Distribution of a reward given its expectation: "bernoulli" (default), "uniform", "gaussian" or "pareto".
     noise_scale
         Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
-        [0, 1]; unused if Bernoulli. Default: 0.1.
+        [0, 1]; otherwise unused. Default: 0.1.
     seed
         Seed of the instance (theta and stored action sets). Default: 0.
 

@@ -56,7 +56,7 @@ class MisspecifiedLinearBandit(KernelProblem[Params]):
         Distribution of a reward given its expectation: "bernoulli", "uniform" or "gaussian" (default).
     noise_scale
         Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
-        [0, 1]; unused if Bernoulli. Default: 0.1.
+        [0, 1]; otherwise unused. Default: 0.1.
     seed
         Seed of theta. Default: 0.
 

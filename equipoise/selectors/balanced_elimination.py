@@ -24,6 +24,7 @@ play. A second test is ours: see `equipoise.selectors._core.same_round`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -33,6 +34,7 @@ import numpy as np
 
 from equipoise.bounds import Custom
 from equipoise.certificates import Certificate, Elimination, Evidence, LowerEvidence, SameRoundElimination
+from equipoise.certificates.radii import start_share
 from equipoise.confidence import Confidence, Mixture, make_confidence, mixture, noise_variance, radius_sum
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
@@ -45,7 +47,7 @@ from equipoise.selectors._core.ledger import Entry
 from equipoise.selectors._core.outlook import next_elimination
 from equipoise.selectors._core.settings import CandidateBounds, ConfidenceSettings
 from equipoise.settings import configurable, optional, setting
-from equipoise.settings.checks import boolean, count
+from equipoise.settings.checks import boolean, count, positive
 
 
 @kernel
@@ -81,8 +83,19 @@ def credit_inside(
 
 
 PLAIN = Kernels(choose, credit)
+MIN_WEIGHT = 1e-9  # of delta_weights compared with the largest: less makes a radius that proves nothing
 TRUSTING = nested_kernels(choose_inside, credit=credit_inside, certify=by_round.certify)
 SAME_ROUND = TRUSTING._replace(close_round=by_round.close_round)
+
+
+def check_weights(name: str, weights: object) -> tuple[float, ...]:
+    """Check that weights are positive numbers whose sum is finite."""
+    if not isinstance(weights, Iterable):
+        raise InvalidArgument(f"{name} is {weights!r}, but must have one positive number per learner")
+    numbers = tuple(positive(f"every entry of {name}", weight) for weight in weights)
+    if numbers and min(numbers) / max(numbers) < MIN_WEIGHT:
+        raise InvalidArgument(f"{name} is {numbers!r}, but none must be less than {MIN_WEIGHT:g} times another")
+    return numbers
 
 
 @configurable
@@ -110,6 +123,9 @@ class BalancedElimination(
         Sub-Gaussian factor of the reward noise, for rewards without known limits.
     radius_scale
         Factor of the radius; below 1 no certificate is valid.
+    delta_weights
+        One positive weight per learner: the part of `delta` that it spends on its radius, as a share of their sum. A
+        larger weight makes its radius narrower, and all others wider. Default: equal. Runs with it are not compiled.
     trusted
         Index of a learner whose bound is taken for true. The certificate then rests on it alone.
     same_round
@@ -125,6 +141,7 @@ class BalancedElimination(
     refuses_learners = ""
     kernels: ClassVar[Kernels] = PLAIN
 
+    delta_weights: Sequence[float] | None = setting(default=None, check=optional(check_weights))
     trusted: int | None = setting(default=None, check=optional(partial(count, minimum=0)))
     same_round: bool = setting(default=False, check=boolean)
 
@@ -132,6 +149,8 @@ class BalancedElimination(
         n_learners = len(self.learner_bounds)
         if self.trusted is not None and self.trusted >= n_learners:
             raise InvalidArgument(f"trusted is {self.trusted}, but must be from 0 to {n_learners - 1}")
+        if self.delta_weights is not None:
+            self._check_weights(n_learners)
         if self.same_round:
             self._check_same_round()
             nested = frozenset({"nested"} if self.trusted is None else ())
@@ -141,6 +160,20 @@ class BalancedElimination(
             self.kernels = SAME_ROUND if self.same_round else TRUSTING  # type: ignore[misc]
             self.refuses_learners = "a trusted learner and the same-round test need a fixed pool"  # type: ignore[misc]
         super()._set_up()
+
+    def _check_weights(self, n_learners: int) -> None:
+        weights = self.delta_weights or ()
+        if len(weights) != n_learners:
+            raise InvalidArgument(
+                f"delta_weights is {weights!r}, but must have one entry for each of {n_learners} learners"
+            )
+        refused = {
+            "same_round=True": (self.same_round, "the events of the same-round test have equal shares"),
+            "radius 'paper'": (self.radius == "paper", "its printed form gives every learner the same share"),
+        }
+        for what, (given, reason) in refused.items():
+            if given:
+                raise InvalidArgument(f"delta_weights is {weights!r}, but must be None with {what}: {reason}")
 
     def _check_same_round(self) -> None:
         custom = [bound.name for bound in self.learner_bounds if isinstance(bound, Custom)]
@@ -160,6 +193,11 @@ class BalancedElimination(
     def _make_confidence(self, n_learners: int, delta: float | None = None) -> Confidence:
         settings = self._radius_settings(n_learners, delta, self.noise, self.radius_scale)
         return make_confidence(self.radius, extra_events=int(self.same_round), **settings)
+
+    @property
+    def _start_shares(self) -> tuple[float, ...]:
+        weights = self.delta_weights or ()
+        return tuple(start_share(self.delta, weights, i) for i in range(len(weights)))
 
     @property
     def _noise_radius(self) -> Mixture:
@@ -194,5 +232,7 @@ class BalancedElimination(
     def certificate(self) -> Certificate:
         """What the rewards prove so far, and when the next elimination would come at the current means."""
         low, high = self.reward_range
-        outlook = next_elimination(self.standing(), self._bounds, self.confidence.radius, high - low)
+        radii = [self.confidence_of(i).radius for i in range(self.pool_size)]
+        spreads = [account.spread for account in self.evidence.accounts]
+        outlook = next_elimination(self.standing(), self._bounds, radii, spreads, high - low)
         return replace(super().certificate(), next_elimination=outlook, presumed=self.trusted)

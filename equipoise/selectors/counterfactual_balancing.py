@@ -3,16 +3,17 @@
 Experts are the learners and their greedy twins: the same learner, playing the action that it estimates to be best. The
 expert of a round is drawn with probabilities p that depend on the past only. From the rounds in which two experts
 disagree follows, for each of them, z: by how many standard errors its present proposals are worse than those of another
-(`equipoise.selectors._core.pairs`). An expert has probability proportional to exp(-z^2), mixed with 1/t for every
-expert, if it is admitted: the guard is that of `RealizedBalancing`, over the own plays of each expert. Which
-learners learn from a round is part of the rule: those that accept off-policy data from all of them, others, if they opt
-in, from rounds in which the action is the one they proposed.
+(`equipoise.selectors._core.pairs`); rounds in which learners agree tell who predicts better. An expert has probability
+proportional to exp(-z^2), mixed with 1/t for every expert, if it is admitted: the guard is that of
+`RealizedBalancing`, over the own plays of each expert. Which learners learn from a round is part of the rule: those
+that accept off-policy data from all of them, others, if they opt in, from rounds in which the action is the one they
+proposed.
 
 Reference: docs/counterfactual-balancing.md, with proofs. exp(-z^2) follows Maillard (2013), "Apprentissage sequentiel:
 bandits, statistique et renforcement", and Bian and Jun (2022), "Maillard sampling: Boltzmann exploration done
 optimally".
-Symbols: E n_accounts, p probability, q propensity, z^2 s^2 `greatest_gap`, m_e taught, n_e plays, U_e rewards, LB
-best_lower, phi `realized_regrets`, rho floor, kappa slack, B MARGIN.
+Symbols: E n_accounts, p probability, q propensity, z^2 `greatest_squared_z`, m_e taught, n_e plays, U_e
+rewards, LB best_lower, phi `realized_regrets`, rho floor, kappa slack, B MARGIN.
 
 >>> from equipoise import Proposal
 >>> selector = CounterfactualBalancing(2, twins=[1], teaching=["all", "all"], seed=1)
@@ -39,6 +40,7 @@ from equipoise.learner import Proposals, accepts, part_name, provides
 from equipoise.selectors._core import evidence, pairs
 from equipoise.selectors._core.experts import ExpertSelector
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.ledger import Entry
 from equipoise.selectors._core.pairs import AGREED, ALL, OWN, Expert
 from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount, Seeded
 from equipoise.selectors.realized_balancing import (
@@ -154,18 +156,19 @@ def weigh(params: Params, state: State, n_rounds: int) -> float:
         for e in range(len(experts)):
             if accounts[e].active and accounts[e].plays > accounts[leader].plays * accounts[leader].active:
                 leader = e
-        squared_z, better = pairs.greatest_gap(state.credit, leader, bonus(params, state, leader, n_rounds, s))
-        if squared_z > squared_scale and accounts[better].active:
+        own_bonus = bonus(params, state, leader, n_rounds, s)
+        squared_z, better = pairs.greatest_squared_z(state.credit, leader, own_bonus, squared_scale)
+        if squared_z > 1.0 and accounts[better].active:
             leader = better
     for e in range(len(experts)):
         if not accounts[e].active:
             continue
         own_bonus = bonus(params, state, e, n_rounds, s)
         if len(experts) > MANY and e != leader:
-            squared_z = pairs.squared_gap(state.credit, leader, e, own_bonus)
+            squared_z = pairs.squared_z(state.credit, leader, e, own_bonus, squared_scale)
         else:
-            squared_z = pairs.greatest_gap(state.credit, e, own_bonus)[0]
-        experts[e].probability = exp(-squared_z / squared_scale)
+            squared_z = pairs.greatest_squared_z(state.credit, e, own_bonus, squared_scale)[0]
+        experts[e].probability = exp(-squared_z)
         total += experts[e].probability
     if total == 0.0:  # everybody is far worse than another one, which may be unavailable now
         for e in range(len(experts)):
@@ -176,10 +179,10 @@ def weigh(params: Params, state: State, n_rounds: int) -> float:
 
 @kernel
 def bonus(params: Params, state: State, e: int, n_rounds: int, s: float) -> float:
-    """What an expert may still gain by learning: 0 if its learner learns from every round."""
+    """What a learner may still gain by its own plays: 0 if it learns from every round. A twin learns by those too."""
     expert, trend = state.credit.experts[e], state.trends[e]
     taught = expert.taught
-    if expert.teaching == ALL or taught >= n_rounds or taught == 0 or trend.plays == 0:
+    if expert.greedy or expert.teaching == ALL or taught >= n_rounds or taught == 0 or trend.plays == 0:
         return 0.0
     log_share, mean_reward = log(n_rounds / taught), trend.rewards / trend.plays
     fading = min(1.0, sqrt(sqrt(EARLY_PLAYS / taught)))
@@ -206,9 +209,17 @@ def close_round(params: Params, state: State, e: int, reward: float, regret: flo
     for j in range(len(experts)):
         expert = experts[j]
         expert.action = proposals.greedy[expert.learner] if expert.greedy else proposals.actions[expert.learner]
-    pairs.match(state.credit, e, reward, params.all_shared)
+    pairs.add_round(params.evidence, state.credit, e, reward, True, True)  # for choosing and for certificates
+    arrive_at_experts(params, state, e, reward, proposals.values)
+
+
+@kernel
+def arrive_at_experts(params: Params, state: State, e: int, reward: float, values: Sequence[float]) -> None:
+    """What else the next draw uses of a round: overlap, predictions, and who has learned."""
+    if not params.all_shared:
+        pairs.add_overlap(state.credit)
+    pairs.score(params.evidence, state.credit, e, reward, values)
     pairs.teach(state.credit, e)
-    pairs.close(params.evidence, state.credit, e, reward)
 
 
 @kernel
@@ -280,7 +291,7 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
     twins: Sequence[int] = setting(default=(), check=check_twins)
     floor: float = setting(default=0.25, check=positive)
     slack: float = setting(default=32.0, check=check_slack)
-    optimism: float = setting(default=3.0, check=positive)
+    optimism: float = setting(default=2.0, check=positive)
 
     per_learner = ("teaching",)
 
@@ -333,6 +344,12 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
                 )
             if (i, True) in self._expert_of and "greedy" not in provides(learner):
                 raise IncompatibleLearner(f"twins has learner {i}, but {part_name(learner)!r} provides no 'greedy'")
+
+    def _match(self, entry: Entry, reward: float) -> None:
+        params, state = self.params, self.kernel_state
+        assert entry.proposals is not None
+        pairs.add_round(params.evidence, state.credit, entry.learner, reward, choosing=True, certifying=False)
+        arrive_at_experts(params, state, entry.learner, reward, entry.proposals.values)
 
     def _odds(self) -> tuple[float, ...]:
         """The probabilities of the next round; leaves them in the rows."""

@@ -212,7 +212,7 @@ class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
         end = self.kernel_state.ends[i]
         radius = radius_sum(self.confidence.radius, end.rounds)
         return EpochEnd(
-            end.ended_at,
+            self.evidence.accounts[i].eliminated_at or end.ended_at,
             EpochEvidence(i, end.rounds, end.rewards, end.regrets, radius),
             LowerEvidence(end.witness, end.rounds, end.lower_sum),
         )

@@ -10,20 +10,22 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, Router
+from starlette.routing import Route
 
 from equipoise.config import PortfolioConfig
 from equipoise.errors import EquipoiseError
+from equipoise.serve.dashboard.sampler import watch
 from equipoise.serve.failures import Refused
 from equipoise.serve.guard import Guard, logger
+from equipoise.serve.hosted import EXPIRED_AT_ONCE
 from equipoise.serve.openapi import description
-from equipoise.serve.routes import OPERATIONS, endpoint, problem_response
+from equipoise.serve.paths import Paths
+from equipoise.serve.routes import OPERATIONS, STATIC, endpoint, problem_response
 from equipoise.serve.service import Opener, Service, Settings, open_in_memory
 from equipoise.serve.tokens import Tokens
 
 Respond = Callable[[Request], Awaitable[Response]]
 EXPIRY_SECONDS = 1.0
-EXPIRED_AT_ONCE = 1_000
 
 
 def create_app(
@@ -66,18 +68,19 @@ def application(service: Service) -> Guard:
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
-        expiry = asyncio.create_task(_expire(service))
+        tasks = [asyncio.create_task(_expire(service)), asyncio.create_task(watch(service))]
         try:
             yield
         finally:
-            expiry.cancel()
+            for task in tasks:
+                task.cancel()
             service.close()
 
     by_path: dict[str, dict[str, Respond]] = {"/openapi.json": {"GET": openapi}}
-    for operation in OPERATIONS:
+    for operation in (*OPERATIONS, STATIC):
         by_path.setdefault(operation.path, {})[operation.method] = endpoint(service, operation)
-    routes = [Route(path, _Path(methods)) for path, methods in by_path.items()]
-    return Guard(Router(routes, redirect_slashes=False, default=_unknown_path, lifespan=lifespan), service)
+    routes = [Route(path.replace("{id}", "{id:path}"), _Path(methods)) for path, methods in by_path.items()]
+    return Guard(Paths(routes, redirect_slashes=False, default=_unknown_path, lifespan=lifespan), service)
 
 
 class _Path:

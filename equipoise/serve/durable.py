@@ -58,7 +58,12 @@ class JournalEngine:
         self._writing: asyncio.Task[None] | None = None
 
     def _host(self, portfolio: Portfolio, at: float) -> Hosted:
-        return Hosted(portfolio, self._find)
+        return Hosted(portfolio, self._find, lambda kind: self._live.journal.latest(kind))
+
+    @property
+    def timeline_path(self) -> Path:
+        """Where the dashboard may keep what it shows over time."""
+        return self._live.journal.path.with_suffix(".timeline")
 
     @property
     def depth(self) -> int:

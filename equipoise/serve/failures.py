@@ -37,6 +37,10 @@ class LateReward(EquipoiseError):  # noqa: N818
     """A reward that arrived after the deadline of its decision."""
 
 
+class TooManyOpen(EquipoiseError):  # noqa: N818
+    """A decision that would be one too many without a reward."""
+
+
 class Kind(NamedTuple):
     """Status and type of the problem that an error is."""
 
@@ -52,6 +56,7 @@ KINDS: tuple[tuple[type[Exception], Kind], ...] = (
     (UnknownDecision, Kind(404, "unknown-decision")),
     (NoLearnerAvailable, Kind(503, "no-learner-available")),
     (JournalBusy, Kind(503, "overloaded")),
+    (TooManyOpen, Kind(503, "too-many-open")),
     (JournalFailed, Kind(503, "read-only")),
     (MissingExtra, Kind(422, "missing-extra")),
     (UnknownName, Kind(422, "unknown-name")),

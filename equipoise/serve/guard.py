@@ -32,13 +32,22 @@ REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 SECURITY_HEADERS = [
     (b"cache-control", b"no-store"),
-    (b"content-security-policy", b"default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        b"form-action 'none'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; "
+        b"trusted-types 'none'",
+    ),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
 ]
-CHECKED = frozenset({b"host", b"origin", b"x-request-id", b"traceparent", b"forwarded", b"x-forwarded-for"})
+ONCE = frozenset({b"host", b"origin", b"authorization", b"content-type", b"content-length"})  # never twice
+OF_PROXIES = frozenset(
+    {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"}
+)
+CHECKED = ONCE | OF_PROXIES | {b"x-request-id", b"traceparent"}
 PROCESS, NUMBERS = token_hex(6).encode(), count(1)  # ids of requests: unique, and cheap as no system call is made
 QUIET = frozenset({"decide", "rewards", "evaluate", "health", "ready"})  # logged at DEBUG if all went well
 
@@ -50,11 +59,14 @@ class Guard:
         self._app, self.service = app, service
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
+        if scope["type"] != "http":  # the checks below are those of HTTP, so nothing else gets in
+            raise RuntimeError(f"the service does not speak {scope['type']}")
         since, status = perf_counter(), 500
-        headers = {name: value for name, value in scope["headers"] if name in CHECKED}
+        pairs = [pair for pair in scope["headers"] if pair[0] in CHECKED]
+        headers = scope["checked_headers"] = dict(pairs)
         given = headers.get(b"x-request-id", b"")
         request_id = given if given and REQUEST_ID.fullmatch(given) else b"%s-%x" % (PROCESS, next(NUMBERS))
         scope["request_id"] = request_id.decode()
@@ -68,6 +80,8 @@ class Guard:
 
         try:
             try:
+                if len(headers) < len(pairs):
+                    _check_once(pairs)
                 self._check(scope, headers)
             except Refused as refusal:
                 await _send_problem(refusal, scope["request_id"], send_with_headers)
@@ -87,7 +101,7 @@ class Guard:
             client = scope.get("client")
             if client is not None and not _is_loopback(client[0]):
                 raise Refused(403, "loopback-only", "without tokens only clients on the same machine are served")
-            if b"forwarded" in headers or b"x-forwarded-for" in headers:
+            if not OF_PROXIES.isdisjoint(headers):
                 raise Refused(403, "loopback-only", "without tokens nothing is served through a proxy")
         host = headers.get(b"host", b"").decode("latin-1").lower()
         hosts = service.settings.hosts
@@ -96,6 +110,13 @@ class Guard:
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").lower().partition("://")[2] != host:
             raise Refused(403, "foreign-origin", "Origin is another site")
+
+
+def _check_once(pairs: Iterable[tuple[bytes, bytes]]) -> None:
+    """What two readers of a request might read differently must not stand in it twice."""
+    names = [name for name, _ in pairs if name in ONCE]
+    if len(set(names)) < len(names):
+        raise Refused(400, "repeated-header", "a header stands there twice that must stand there once")
 
 
 @lru_cache(64)

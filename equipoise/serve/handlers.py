@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +17,13 @@ from equipoise.serve.encoding import known, plain
 from equipoise.serve.failures import Refused, kind_of, problem_of
 from equipoise.serve.hosted import Hosted
 from equipoise.serve.service import Served, Service
+from equipoise.serve.streams import MAX_READERS
 from equipoise.serve.tokens import Token
 from equipoise.types import Context
 
 NDJSON = "application/x-ndjson"
-encode = msgspec.json.Encoder().encode
+LEARNER = re.compile(schemas.LEARNER_PATTERN)
+encode, encode_lines = msgspec.json.Encoder().encode, msgspec.json.Encoder().encode_lines
 decode_reward = msgspec.json.Decoder(schemas.Reward).decode
 
 
@@ -41,8 +44,20 @@ class Call:
         return self.portfolio
 
 
+class Answer(Response):
+    """A body that needs no rendering; made with less work than other responses, since most requests get one."""
+
+    def __init__(self, body: bytes, status: int = 200, media_type: bytes = b"application/json") -> None:
+        self.body, self.status_code, self.background = body, status, None
+        self.raw_headers = [(b"content-type", media_type), (b"content-length", b"%d" % len(body))]
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self.body})
+
+
 def answer(value: Any, status: int = 200) -> Response:
-    return Response(encode(value), status, media_type="application/json")
+    return Answer(encode(value), status)
 
 
 def to_answer(decision: Decision) -> schemas.Decided:
@@ -58,14 +73,15 @@ def to_answer(decision: Decision) -> schemas.Decided:
     )
 
 
-async def make_decision(served: Served, context: Context, id_: str | None) -> Decision:
-    return await served.engine.run(lambda hosted: hosted.decide(context, id_))
+async def make_decision(call: Call, context: Context, id_: str | None) -> Decision:
+    max_open = call.service.settings.max_open
+    return await call.served.engine.run(lambda hosted: hosted.decide(context, id_, max_open))
 
 
 async def decide(call: Call) -> Response:
     body, served = call.body, call.served
     context = served.reader.read(body.context, body.offers)
-    return answer(to_answer(await make_decision(served, context, body.id)))
+    return answer(to_answer(await make_decision(call, context, body.id)))
 
 
 async def reward(call: Call) -> Response:
@@ -84,7 +100,7 @@ async def _reward_batch(call: Call, lines: list[bytes]) -> Response:
         return [_learn_line(hosted, number, entry) for number, entry in enumerate(parsed, start=1)]
 
     results = await call.served.engine.run(learn_all)
-    return Response(b"".join(encode(result) + b"\n" for result in results), media_type=NDJSON)
+    return Answer(encode_lines(results), media_type=NDJSON.encode())
 
 
 def _parse(line: bytes, max_bytes: int) -> schemas.Reward | Exception:
@@ -133,11 +149,17 @@ async def list_eliminations(call: Call) -> Response:
 async def stream_events(call: Call) -> Response:
     if call.service.stopping:
         raise Refused(503, "stopped", "the service is stopping", {"Retry-After": "5"})
-    return StreamingResponse(call.served.subscribers.stream(), media_type="text/event-stream")
+    subscribers = call.served.subscribers
+    if len(subscribers) >= MAX_READERS:
+        detail = f"{MAX_READERS} clients read the events of this portfolio, which is as many as may"
+        raise Refused(503, "too-many-readers", detail, {"Retry-After": "5"})
+    return StreamingResponse(subscribers.stream(), media_type="text/event-stream")
 
 
 async def add_learner(call: Call) -> Response:
     body, name, served = call.body, call.request.path_params["learner"], call.served
+    if not LEARNER.fullmatch(name) or not name.isprintable():
+        raise InvalidArgument(f"learner is {name!r:.80}, but must have 1 to 200 printable characters")
     reserved = {"use", "bound", "name"} & body.settings.keys()
     if reserved:
         raise InvalidArgument(f"settings has {min(reserved)!r}, which must stand outside of settings")
@@ -182,7 +204,7 @@ async def evaluate(call: Call) -> Response:
         context = served.reader.read_attributes(attributes)
     except EquipoiseError as error:
         raise Refused(400, "INVALID_CONTEXT", str(error)) from error
-    decision = await make_decision(served, context, None)
+    decision = await make_decision(call, context, None)
     value = plain(decision.action) if decision.action_id is None else decision.action_id
     metadata = {"decision": decision.id, "learner": decision.learner_name or ""}
     return answer(schemas.Evaluation(served.name, value, str(value), "SPLIT", metadata))
@@ -207,12 +229,3 @@ async def ready(call: Call) -> Response:
     if call.service.ready:
         return answer(schemas.Health("ok"))
     return answer(schemas.Health("stopping" if call.service.stopping else "failed"), 503)
-
-
-async def status_page(call: Call) -> Response:
-    page = (
-        "<!doctype html><html lang='en'><meta charset='utf-8'><title>equipoise</title>"
-        "<h1>equipoise</h1><p>The service is running.</p>"
-        "<p>The interface is described in <a href='/openapi.json'>openapi.json</a>.</p></html>"
-    )
-    return Response(page, media_type="text/html; charset=utf-8")

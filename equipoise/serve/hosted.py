@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
-from equipoise.certificates.records import elimination_record
 from equipoise.errors import DuplicateDecision, DuplicateReward, UnknownDecision
 from equipoise.portfolio import Decision, Event, Portfolio
 from equipoise.portfolio.ids import context_digest
-from equipoise.serve.failures import LateReward
+from equipoise.serve.dashboard.arrivals import Arrivals
+from equipoise.serve.failures import LateReward, TooManyOpen
 from equipoise.types import Config, Context
 
 REMEMBERED = 100_000  # rewards and withdrawals
+EXPIRED_AT_ONCE = 1_000
+MAX_OPEN = 100_000  # decisions that wait for their rewards
 Find = Callable[[str], Sequence[Event]]  # the durable events of a decision
+Latest = Callable[[str], Sequence[Event]]  # the newest durable events of a kind
 
 
 class Hosted:
@@ -31,14 +34,17 @@ class Hosted:
         The portfolio.
     find
         Looks up the durable events of a decision. Default: there are none.
+    latest
+        Looks up the newest durable events of a kind. Default: there are none.
     """
 
-    def __init__(self, portfolio: Portfolio, find: Find = lambda id_: ()) -> None:
-        self.portfolio, self._find = portfolio, find
+    def __init__(self, portfolio: Portfolio, find: Find = lambda id_: (), latest: Latest = lambda kind: ()) -> None:
+        self.portfolio, self._find, self.latest = portfolio, find, latest
         self.time = 0.0  # of the operation, in seconds
         self._late = False  # whether the last reward came after its deadline
         self._settled: OrderedDict[tuple[str, str | None], float | None] = OrderedDict()  # None: withdrawn
         portfolio.on_event(self._on_event)
+        self.arrivals = Arrivals(portfolio)
 
     def _on_event(self, event: Event) -> None:
         if event.kind == "rewarded":
@@ -53,13 +59,23 @@ class Hosted:
         if len(self._settled) > REMEMBERED:
             self._settled.popitem(last=False)
 
-    def decide(self, context: Context, id_: str | None) -> Decision:
-        """Decide a round, once if it has a caller's id."""
+    def decide(self, context: Context, id_: str | None, max_open: int = MAX_OPEN) -> Decision:
+        """Decide a round, once if it has a caller's id, and unless so many decisions wait for their rewards."""
         if id_ is not None:
             for event in self._find(id_):
                 if event.kind == "decided":
                     return _repeated(event, context)
+        if len(self.portfolio._open) >= max_open:
+            self._make_room(id_, max_open)
         return self.portfolio.decide(context, id=id_, at=self.time)
+
+    def _make_room(self, id_: str | None, max_open: int) -> None:
+        """Close overdue decisions; raise an error if that is not enough and the request is not a repeated one."""
+        portfolio = self.portfolio
+        portfolio.expire(EXPIRED_AT_ONCE, at=self.time)
+        is_repeated = id_ is not None and portfolio._callers.round_of(id_) is not None
+        if len(portfolio._open) >= max_open and not is_repeated:
+            raise TooManyOpen(TOO_MANY.format(max_open))
 
     def reward(self, id_: str, reward: float, key: str | None) -> None:
         """Learn a reward, once."""
@@ -93,6 +109,10 @@ class Hosted:
             if not withdrawn:
                 raise
 
+    def trail(self, id_: str) -> Sequence[Event]:
+        """The durable events of a decision."""
+        return self._find(id_)
+
     def expire(self, limit: int) -> int:
         """Give overdue decisions their default reward."""
         return self.portfolio.expire(limit, at=self.time)
@@ -103,14 +123,10 @@ class Hosted:
 
     def eliminations(self) -> list[Config]:
         """The proofs of all eliminations so far; none if the selector keeps none."""
-        portfolio, selector = self.portfolio, self.portfolio.selector
-        label, names = type(selector).__name__, portfolio.learner_names
-        return [
-            elimination_record(each, selector_label=label, seed=portfolio.seed, selector=selector, learner_names=names)
-            for each in getattr(selector, "eliminations", ())
-        ]
+        return self.portfolio.records()
 
 
+TOO_MANY = "{} decisions wait for their rewards, which is as many as may: give or withdraw some, or set a deadline"
 LATE = "decision {} was past its deadline when the reward arrived, so it was not learned"
 
 

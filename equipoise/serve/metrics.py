@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from math import isfinite
+from itertools import accumulate
+from math import inf, isfinite
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from equipoise.types import Config
 
@@ -35,37 +38,56 @@ CERTIFIED = {
 }
 
 
-class Metrics:
-    """Counts and times of requests."""
+class Times:
+    """How long the requests of an operation took."""
+
+    __slots__ = ("counts", "seconds")
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self._requests = Counter(
-            "equipoise_requests", "Requests by operation and status", ["operation", "status"], registry=self.registry
-        )
-        self._seconds = Histogram(
-            "equipoise_request_seconds",
-            "Time from request to answer",
-            ["operation"],
-            buckets=SECONDS,
-            registry=self.registry,
-        )
-        self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self.counts = [0] * (len(SECONDS) + 1)  # by the first limit that is not exceeded
+        self.seconds = 0.0
+
+
+class Metrics(Collector):
+    """Counts and times of requests. They are counted in the event loop only, so plain numbers do."""
+
+    def __init__(self) -> None:
+        self._requests: dict[tuple[str, int], int] = {}
+        self._times: dict[str, Times] = {}
 
     def count(self, operation: str, status: int, seconds: float) -> None:
         """Count an answered request."""
-        children = self._children.get((operation, status))
-        if children is None:
-            children = self._requests.labels(operation, str(status)), self._seconds.labels(operation)
-            self._children[operation, status] = children
-        children[0].inc()
-        children[1].observe(seconds)
+        self._requests[operation, status] = self._requests.get((operation, status), 0) + 1
+        times = self._times.get(operation)
+        if times is None:
+            times = self._times[operation] = Times()
+        times.counts[bisect_left(SECONDS, seconds)] += 1
+        times.seconds += seconds
+
+    def counts_of(self, operation: str) -> list[int]:
+        """Numbers of the requests of an operation, by the first limit of `SECONDS` that they did not exceed."""
+        times = self._times.get(operation)
+        return [0] * (len(SECONDS) + 1) if times is None else list(times.counts)
+
+    def collect(self) -> Iterable[Metric]:
+        labels = ["operation", "status"]
+        requests = CounterMetricFamily("equipoise_requests", "Requests by operation and status", labels=labels)
+        for (operation, status), number in self._requests.items():
+            requests.add_metric([operation, str(status)], number)
+        yield requests
+        text = "Time from request to answer"
+        histogram = HistogramMetricFamily("equipoise_request_seconds", text, labels=["operation"])
+        for operation, times in self._times.items():
+            limits = map(floatToGoString, (*SECONDS, inf))
+            histogram.add_metric([operation], list(zip(limits, accumulate(times.counts), strict=True)), times.seconds)
+        yield histogram
 
     def expose(self, statuses: Mapping[str, Config], depths: Mapping[str, int]) -> bytes:
         """Everything as text; `statuses` and `depths` are those of the portfolios."""
         registry = CollectorRegistry()
+        registry.register(self)
         registry.register(_Portfolios(statuses, depths))
-        return bytes(generate_latest(self.registry) + generate_latest(registry))
+        return bytes(generate_latest(registry))
 
 
 class _Portfolios(Collector):

@@ -11,6 +11,7 @@ import msgspec
 
 from equipoise import __version__
 from equipoise.serve import failures, schemas
+from equipoise.serve.dashboard import schemas as dashboard
 from equipoise.serve.handlers import NDJSON
 from equipoise.serve.routes import OPERATIONS, Operation
 
@@ -18,7 +19,12 @@ REF = "#/components/schemas/{name}"
 WITH_TOKEN = (401, 403)
 WITH_PORTFOLIO = (404, 503)
 WITH_BODY = (400, 413, 415, 422)
-PATTERNS = {"name": schemas.NAME_PATTERN, "learner": schemas.LEARNER_PATTERN}
+PATTERNS = {
+    "name": schemas.NAME_PATTERN,
+    "learner": schemas.LEARNER_PATTERN,
+    "span": dashboard.SPAN_PATTERN,
+    "id": dashboard.ID_PATTERN,
+}
 
 
 def description() -> dict[str, Any]:

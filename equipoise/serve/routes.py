@@ -10,6 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from equipoise.serve import handlers, schemas
+from equipoise.serve.dashboard import handlers as dashboard
+from equipoise.serve.dashboard import schemas as dashboard_schemas
 from equipoise.serve.failures import MEDIA_TYPE, Refused, headers_of, kind_of, problem_of
 from equipoise.serve.guard import logger
 from equipoise.serve.handlers import NDJSON, Call
@@ -98,8 +100,43 @@ OPERATIONS = (
     ),
     Operation("health", "GET", "/healthz", handlers.health, None, "Whether the process works", None, schemas.Health),
     Operation("ready", "GET", "/readyz", handlers.ready, None, "Whether it takes requests", None, schemas.Health),
-    Operation("page", "GET", "/", handlers.status_page, None, "A page", None, str, media_type="text/html"),
+    Operation("page", "GET", "/", dashboard.page, None, "The dashboard", None, str, media_type="text/html"),
+    Operation(
+        *("overview", "GET", "/v1/overview", dashboard.overview, "read", "All portfolios at a glance", None),
+        *(dashboard_schemas.Overview, (503,)),
+    ),
+    Operation(
+        *("watch_overview", "GET", "/v1/overview/live", dashboard.watch_overview, "read"),
+        *("All portfolios at a glance, from now on", None, str, (503,)),
+        media_type="text/event-stream",
+    ),
+    Operation(
+        *("view", "GET", PORTFOLIO + "/view", dashboard.view, "read", "What the dashboard says of a portfolio"),
+        *(None, dashboard_schemas.View),
+    ),
+    Operation(
+        *("watch_portfolio", "GET", PORTFOLIO + "/live", dashboard.watch_portfolio, "read"),
+        *("What the dashboard says of a portfolio, from now on", None, str),
+        media_type="text/event-stream",
+    ),
+    Operation(
+        *("timeline", "GET", PORTFOLIO + "/timeline/{span}", dashboard.timeline, "read", "Samples over time", None),
+        dashboard_schemas.Columns,
+    ),
+    Operation(
+        *("learner", "GET", LEARNER, dashboard.show_learner, "read", "Why a learner plays as it does", None),
+        dashboard_schemas.LearnerView,
+    ),
+    Operation(
+        *("decisions", "GET", PORTFOLIO + "/decisions", dashboard.list_decisions, "read", "The newest decisions", None),
+        dashboard_schemas.DecisionList,
+    ),
+    Operation(
+        *("decision", "GET", PORTFOLIO + "/decisions/{id}", dashboard.show_decision, "read", "One decision", None),
+        dashboard_schemas.DecisionView,
+    ),
 )
+STATIC = Operation("static", "GET", "/static/{file:path}", dashboard.static_file, None, "Files of the dashboard")
 
 
 def endpoint(service: Service, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
@@ -114,7 +151,7 @@ def endpoint(service: Service, operation: Operation) -> Callable[[Request], Awai
             name = scope["path_params"].get("name")
             token, served = None, None
             if operation.scope is not None:
-                token = service.authenticate(request.headers.get("authorization"))
+                token = service.authenticate(scope["checked_headers"].get(b"authorization", b"").decode("latin-1"))
                 scope["token"] = token.name
                 service.authorize(token, operation.scope, name)
                 if name is not None:
@@ -138,8 +175,8 @@ NOBODY = Token("nobody", "", (), ())  # where no token is needed
 async def _read(call: Call, operation: Operation, decode: Callable[[bytes], Any]) -> None:
     """Read the body of a request, within limits."""
     settings = call.service.settings
-    headers = call.request.headers
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    given = call.request.scope["checked_headers"].get(b"content-type", b"")
+    kind = given.partition(b";")[0].strip().lower().decode("latin-1")
     is_batch = operation.batch and kind in BATCH_TYPES
     if kind != JSON and not is_batch:
         allowed = f"{JSON} or {NDJSON}" if operation.batch else JSON

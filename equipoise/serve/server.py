@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import os
 import signal
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +18,7 @@ import uvicorn
 from equipoise.config import PortfolioConfig, read
 from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.serve.app import application
+from equipoise.serve.connections import MAX_CONNECTIONS, TICKS, Connection, drop_slow
 from equipoise.serve.guard import JsonFormatter, hosts_for
 from equipoise.serve.reloading import apply_file
 from equipoise.serve.service import LOOPBACK_HOSTS, Opener, Service, Settings
@@ -56,6 +59,11 @@ class Server(uvicorn.Server):
         asyncio.get_running_loop().call_soon_threadsafe(self._service.stop)
         super().handle_exit(sig, frame)
 
+    async def on_tick(self, counter: int) -> bool:
+        if counter % TICKS == 0:
+            drop_slow(self, asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
+
 
 def serve(
     path: Path,
@@ -65,6 +73,7 @@ def serve(
     port: int = 8000,
     token_file: Path,
     extra_hosts: Sequence[str] = (),
+    max_open: int = Settings.max_open,
     debug: bool = False,
 ) -> None:
     """Serve until a signal ends it; then answer what came in, and close the journals.
@@ -81,37 +90,60 @@ def serve(
         The file of tokens; it need not exist.
     extra_hosts
         More names under which the service is addressed, such as that of a reverse proxy.
+    max_open
+        Most decisions of a portfolio that wait for their rewards.
     debug
         Whether to log every request.
     """
+    os.umask(0o077)  # journals hold contexts of users
     tokens = read_tokens(token_file)
     check_address(host, tokens)
     configs = [read(file) for file in config_files(path)]
+    listener = bind(host, port)
     _log_as_json(debug)
-    settings = Settings(hosts=hosts_for(host, extra_hosts, LOOPBACK_HOSTS))
+    settings = Settings(hosts=hosts_for(host, extra_hosts, LOOPBACK_HOSTS), max_open=max_open)
     service = Service(tokens, settings, open_portfolio)
     signal.signal(signal.SIGTERM, lambda *_: None)  # raised again after the server has ended, which is success
     try:
         for config in configs:
             service.add(config)
+            if not config.has_deadline:
+                logger.warning("%s has no deadline: a reward that never comes keeps its decision open", config.name)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_serve(service, path, host, port, token_file))
+            runner.run(_serve(service, path, listener, token_file))
     finally:
+        listener.close()
         service.close()
 
 
-async def _serve(service: Service, path: Path, host: str, port: int, token_file: Path) -> None:
+def bind(host: str, port: int) -> socket.socket:
+    """The socket to listen on; raises an error if the address is taken or not this machine's."""
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+        except BaseException:
+            listener.close()
+            raise
+    except OSError as error:
+        raise InvalidArgument(f"--host is {host!r} and --port is {port}, but: {error.strerror}") from error
+    return listener
+
+
+async def _serve(service: Service, path: Path, listener: socket.socket, token_file: Path) -> None:
     config = uvicorn.Config(
         application(service),
-        host=host,
-        port=port,
         log_config=None,
         access_log=False,
         server_header=False,
         date_header=False,
         proxy_headers=False,  # who a client is must not be a matter of what it says
         timeout_graceful_shutdown=DRAIN_SECONDS,
-        h11_max_incomplete_event_size=1 << 16,
+        http=Connection,
+        ws="none",
+        limit_concurrency=MAX_CONNECTIONS,
     )
     server = Server(config, service)
     loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[None]]()
@@ -122,9 +154,11 @@ async def _serve(service: Service, path: Path, host: str, port: int, token_file:
         task.add_done_callback(tasks.discard)
 
     loop.add_signal_handler(signal.SIGHUP, reload)
-    facts = {"portfolios": len(service.portfolios), "tokens": len(service.tokens), "address": f"{host}:{port}"}
+    host, port, *_ = listener.getsockname()
+    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    facts = {"portfolios": len(service.portfolios), "tokens": len(service.tokens), "address": address}
     logger.info("serving" if len(service.tokens) else "serving this machine only: no tokens", extra={"facts": facts})
-    await server.serve()
+    await server.serve(sockets=[listener])
 
 
 async def reload_files(service: Service, path: Path, token_file: Path) -> None:

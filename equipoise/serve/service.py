@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from equipoise.config import PortfolioConfig
 from equipoise.errors import InvalidArgument
 from equipoise.serve.contexts import ContextReader
+from equipoise.serve.dashboard.board import Board
 from equipoise.serve.engine import Engine, MemoryEngine
 from equipoise.serve.failures import Refused
+from equipoise.serve.hosted import MAX_OPEN
 from equipoise.serve.metrics import Metrics
 from equipoise.serve.schemas import NAME_PATTERN
 from equipoise.serve.streams import Subscribers
@@ -36,12 +38,15 @@ class Settings:
         Largest body of a batch.
     max_lines
         Most lines of a batch.
+    max_open
+        Most decisions of a portfolio that wait for their rewards; without a limit they would fill the memory.
     """
 
     hosts: tuple[str, ...] = LOOPBACK_HOSTS
     max_body_bytes: int = 1 << 16
     max_batch_bytes: int = 1 << 20
     max_lines: int = 1_000
+    max_open: int = MAX_OPEN
 
 
 Opener = Callable[[PortfolioConfig], Engine]
@@ -61,6 +66,7 @@ class Served:
     reader: ContextReader
     engine: Engine
     subscribers: Subscribers
+    board: Board
 
 
 @dataclass
@@ -91,29 +97,32 @@ class Service:
         if config.name in self.portfolios:
             raise InvalidArgument(f"name is {config.name!r}, but must differ from those of the other portfolios")
         engine = self.open(config)
-        self.portfolios[config.name] = Served(config.name, config, ContextReader(config), engine, Subscribers(engine))
+        parts = ContextReader(config), engine, Subscribers(engine), Board(getattr(engine, "timeline_path", None))
+        self.portfolios[config.name] = Served(config.name, config, *parts)
 
     def stop(self) -> None:
         """Be unready, and end streams; requests are still answered."""
         self.stopping = True
         for served in self.portfolios.values():
             served.subscribers.close()
+            served.board.wake()
 
     def close(self) -> None:
         """Finish what waits and close the journals."""
         self.stop()
         for served in self.portfolios.values():
+            served.board.store()
             served.engine.close()
 
     @property
     def ready(self) -> bool:
         return not self.stopping and all(served.engine.failure is None for served in self.portfolios.values())
 
-    def authenticate(self, authorization: str | None) -> Token:
+    def authenticate(self, authorization: str) -> Token:
         """The token of a request."""
         if not len(self.tokens):
             return ANYONE
-        kind, _, secret = (authorization or "").partition(" ")
+        kind, _, secret = authorization.partition(" ")
         token = self.tokens.find(secret.strip()) if kind.lower() == "bearer" else None
         if token is None:
             raise Refused(401, "unauthenticated", "the request needs a valid token: Authorization: Bearer ...", BEARER)

@@ -17,6 +17,7 @@ from equipoise.portfolio.events import BULKY
 from equipoise.serve.encoding import plain
 from equipoise.serve.engine import Engine
 
+MAX_READERS = 100  # of a portfolio
 MAX_WAITING = 1_000  # events that a reader may be behind
 KEEPALIVE_SECONDS = 15.0
 END: Any = object()
@@ -29,6 +30,9 @@ class Subscribers:
         self._engine = engine
         self._listens = False
         self._queues: dict[asyncio.Queue[Any], asyncio.AbstractEventLoop] = {}
+
+    def __len__(self) -> int:
+        return len(self._queues)
 
     def _publish(self, event: Event) -> None:
         """Called with every durable event, in any thread."""

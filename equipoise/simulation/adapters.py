@@ -35,16 +35,26 @@ class LearnerSource:
 
 
 def play_alone(components: Components, run: Run, turn: Turn) -> Played:
+    return _play_solo(components, run, turn, False)
+
+
+def play_greedily(components: Components, run: Run, turn: Turn) -> Played:
+    return _play_solo(components, run, turn, True)
+
+
+def _play_solo(components: Components, run: Run, turn: Turn, greedy: bool) -> Played:
     source: LearnerSource = components.source
     problem, learner, stream, n = source.problem, source.learner, run.stream, turn.round - 1
     seek(stream, CONTEXTS + source.lane, n)
     context = problem.observe(stream.generator)
     seek(stream, LEARNERS + source.lane, n)
     proposal = learner.decide(context, stream.generator)
+    action = proposal.greedy if greedy else proposal.action
     seek(stream, REWARDS + source.lane, n)
-    reward, outcome = problem.play(context, proposal.action, stream.generator)
-    gap, regret = problem.gap(context, proposal.action), learner.regret_after(proposal.regret, outcome)
-    learner.learner.learn(context, proposal.action if outcome is None else outcome, reward)
+    reward, outcome = problem.play(context, action, stream.generator)
+    gap, regret = problem.gap(context, action), learner.regret_after(proposal.regret, outcome)
+    learner.learner.learn(context, action if outcome is None else outcome, reward)
+    problem.record(0, action, reward)
     return Played(reward, gap, regret)
 
 

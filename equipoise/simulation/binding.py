@@ -63,7 +63,7 @@ class Binding(NamedTuple):
 
 
 DEFAULTS: dict[str, Function | bool] = {
-    **dict.fromkeys(("ASKS_ALL", "EXPERTS", "WEIGHTED", "SMOOTHED", "SHARED"), False),
+    **dict.fromkeys(("ASKS_ALL", "EXPERTS", "WEIGHTED", "SMOOTHED", "SHARED", "TWIN"), False),
     "exhausted": rounds.never_exhausted,
     "certified": rounds.no_certificate,
     "probe_round": rounds.probe_nothing,

@@ -60,9 +60,14 @@ def can_compile_episodes(problem: Part, learner: Part) -> bool:
     return made_of_kernels and all(getattr(problem, size) == getattr(learner, size) for size in SIZES)
 
 
-def alone(problem: Part, learner: Part, lane: int, tape: Array) -> Loop:
-    """The loop of a learner that plays alone and records its tape; `lane` selects its random streams."""
+def alone(problem: Part, learner: Part, lane: int, tape: Array, *, greedy: bool = False) -> Loop:
+    """The loop of a learner that plays alone and records its tape; `lane` selects its random streams.
+
+    If `greedy`, it plays its greedy actions.
+    """
     recording: dict[str, Function | bool] = {"select": rounds.select_only_learner, "deliver": rounds.write_row}
+    if greedy:
+        recording["TWIN"] = True
     if can_compile(problem, learner):
         groups = Groups([learner])
         room = problem.workspace(problem.columns_for(learner))
@@ -73,7 +78,8 @@ def alone(problem: Part, learner: Part, lane: int, tape: Array) -> Loop:
         binding = bind({**recording, **names, "play_round": rounds.play_episode})
         return compiled_loop(Components(episodes(problem, learner, lane), tape=tape), binding)
     own = adapters.LearnerSource(problem, learner, lane)
-    return plain_loop(Components(own, tape=tape), bind({**recording, "play_round": adapters.play_alone}))
+    play = adapters.play_greedily if greedy else adapters.play_alone
+    return plain_loop(Components(own, tape=tape), bind({**recording, "play_round": play}))
 
 
 def episodes(problem: Part, learner: Part, lane: int) -> Episodes:

@@ -27,6 +27,7 @@ WEIGHTED: bool  # learners learn with weight 1 / probability
 SMOOTHED: bool  # stored policies play again
 EXPERTS: bool  # the selector draws experts: learners, or greedy plays of learners
 SHARED: bool  # some learner learns from the rounds of others
+TWIN: bool  # a learner alone plays its greedy actions
 # Kernels of the problem, of the learners and of the selector.
 draw: Callable[[Kernel, Kernel, np.random.Generator], tuple[Array, Array]]
 draw_reward: Callable[[Kernel, float, np.random.Generator], float]

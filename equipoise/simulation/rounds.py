@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         EXPERTS,
         SHARED,
         SMOOTHED,
+        TWIN,
         WEIGHTED,
         arrive,
         certified,
@@ -190,7 +191,7 @@ def play_fresh(components: Components, run: Run, turn: Turn) -> Played:
         proposal = decide(source, i, source.memories, actions, generator)
     if ASKS_ALL:
         store_proposal(source.proposals, i, proposal)
-    action = proposal.greedy if EXPERTS and turn.greedy else proposal.action
+    action = proposal.greedy if TWIN or (EXPERTS and turn.greedy) else proposal.action
     seek(stream, REWARDS + source.lane, n)
     reward = draw_reward(source.noise, float(means[action]), generator)
     if SHARED or EXPERTS:

@@ -101,6 +101,20 @@ class Tapes:
         self.plays[i] += n_plays
 
 
+def run_alone(
+    problem: Part, learner: Part, marks: Integers, seed: int, *, lane: int = 0, greedy: bool = False
+) -> tuple[Curves, float]:
+    """Run one learner on its own problem and record no rows; if `greedy`, it plays its greedy actions.
+
+    Returns curves and its time in seconds. The learner and the problem are left in their final state.
+    """
+    run, loop = open_run(seed, marks, 1), alone(problem, learner, lane, np.empty((0, 3)), greedy=greedy)
+    loop.advance(run, 0)  # compile outside of the measured time
+    start = perf_counter()
+    loop.advance(run, int(marks[-1]))
+    return run.curves, perf_counter() - start
+
+
 def run_on_tapes(tapes: Tapes, selector: Part, *, on_elimination: OnElimination = ignore) -> tuple[Curves, float]:
     """Run a selector over all rounds, which leaves it in its final state; returns curves and its time in seconds.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from equipoise.errors import InvalidArgument, UnreadableFile
 
 MAGIC = "equipoise archive"
 VERSIONS = (1, 2)
+MAX_DEPTH = 100  # of what a caller gives; a file nests it some levels deeper
 
 
 def pack(value: Any) -> bytes:
@@ -38,7 +39,7 @@ def pack(value: Any) -> bytes:
 
 def check_storable(value: Any, where: str) -> None:
     """Raise an error that names the place in `value`, called `where`, which an archive cannot hold."""
-    _Encoder().encode(value, where)
+    _Encoder(MAX_DEPTH).encode(value, where)
 
 
 def unpack(data: bytes, path: Path) -> Any:
@@ -66,11 +67,14 @@ def unpack(data: bytes, path: Path) -> Any:
 class _Encoder:
     """Turns a value into JSON and a list of arrays."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_depth: float = inf) -> None:
         self.arrays: list[NDArray[Any]] = []
         self.version = 1
+        self.max_depth = max_depth
 
-    def encode(self, value: Any, where: str) -> Any:
+    def encode(self, value: Any, where: str, depth: int = 0) -> Any:
+        if depth > self.max_depth:
+            raise InvalidArgument(f"{where:.80} is nested more than {self.max_depth} deep, or contains itself")
         match value:
             case None | bool() | str():
                 return value
@@ -84,13 +88,13 @@ class _Encoder:
                 self.arrays.append(value)
                 return {"array": len(self.arrays) - 1, "order": "F" if _fortran(value) else "C"}
             case tuple() | list() if type(value) in (tuple, list):
-                items = [self.encode(item, f"{where}[{i}]") for i, item in enumerate(value)]
+                items = [self.encode(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]
                 return {type(value).__name__: items}
             case dict() if type(value) is dict and all(type(key) is str for key in value):
-                return {"dict": {key: self.encode(item, f"{where}[{key!r}]") for key, item in value.items()}}
-        return self._encode_since_2(value, where)
+                return {"dict": {key: self.encode(item, f"{where}[{key!r}]", depth + 1) for key, item in value.items()}}
+        return self._encode_since_2(value, where, depth)
 
-    def _encode_since_2(self, value: Any, where: str) -> Any:
+    def _encode_since_2(self, value: Any, where: str, depth: int) -> Any:
         self.version = 2
         match value:
             case bytes() if type(value) is bytes:
@@ -98,7 +102,9 @@ class _Encoder:
             case np.ndarray() if type(value) is np.ndarray and value.dtype.kind == "U":
                 return {"strings": value.ravel().tolist(), "dtype": value.dtype.str, "shape": list(value.shape)}
             case dict() if type(value) is dict and all(type(key) in (str, int) for key in value):
-                return {"items": [[key, self.encode(item, f"{where}[{key!r}]")] for key, item in value.items()]}
+                return {
+                    "items": [[key, self.encode(item, f"{where}[{key!r}]", depth + 1)] for key, item in value.items()]
+                }
         raise InvalidArgument(
             f"{where} is a {type(value).__name__}, but must be a number, a string, bytes, an array of numbers or "
             "strings, or a list, tuple or dict of these (with strings or whole numbers as keys)"

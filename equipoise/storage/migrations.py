@@ -36,7 +36,7 @@ ROUNDS_SINCE_0_2 = frozenset({"Corral", "EXP3", "StochasticCorral", "StochasticE
 # Settings that selectors did not have in files of versions 1 and 2, with the values that are what they did then.
 SINCE_VERSION_3: dict[str, Config] = {
     "AdversarialElimination": {"rounds": None},
-    "BalancedElimination": {"trusted": None, "same_round": False},
+    "BalancedElimination": {"delta_weights": None, "trusted": None, "same_round": False},
     "Corral": {"radius": "stitched"},
     "EpochBalancing": {"rounds": None},
     "StochasticCorral": {"radius": "stitched"},

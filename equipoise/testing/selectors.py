@@ -260,7 +260,7 @@ def states_that_do_not_fit_are_refused_and_change_nothing(subject: Subject) -> N
         require_error(partial(other.restore, rest), f"a state without {name!r}")
         misfit = {**state, name: np.zeros((*array.shape, 2), array.dtype)}
         require_error(partial(other.restore, misfit), f"a state whose {name!r} has another shape")
-    require_same_arrays(before, other.state(), "after refusing states")
+        require_same_arrays(before, other.state(), f"after refusing states without {name!r} or of another shape")
 
 
 def the_same_seed_gives_the_same_run(subject: Subject) -> None:

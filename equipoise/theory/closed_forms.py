@@ -22,8 +22,8 @@ class Terms(TypedDict):
 
 
 def deviation(selector: BalancedElimination, n: int) -> float:
-    """The selector's radius for the sum of n rewards."""
-    return radius_sum(selector.confidence.radius, n)
+    """The selector's radius for the sum of n rewards: the widest, if learners have unequal shares of delta."""
+    return max(radius_sum(selector.confidence_of(i).radius, n) for i in range(selector.n_learners))
 
 
 def terms_of(selector: BalancedElimination, rounds: int) -> Terms:

@@ -25,6 +25,7 @@ def network() -> MLPRegressor:
     return model
 
 
+@pytest.mark.slow
 def test_equal_objects_have_equal_bytes() -> None:
     assert pack(network()) == pack(network())
 

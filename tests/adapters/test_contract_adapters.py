@@ -60,6 +60,7 @@ def test_file_alone_restarts_it_exactly(subject: Subject, tmp_path: Path) -> Non
         assert copy == learner
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", CASES)
 def test_units_of_a_portfolio_are_those_of_a_learner_that_states_them(subject: Subject, tmp_path: Path) -> None:
     learner, units = subject.make(), {"reward_range": (-1.0, 2.0), "noise": 0.5}

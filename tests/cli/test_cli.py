@@ -86,6 +86,7 @@ def run_made_up(equipoise: Run, *arguments: str) -> tuple[int, str, str]:
     return equipoise("run", "made-up", "--jobs", "1", *arguments)
 
 
+@pytest.mark.slow
 def test_run_writes_all_files_and_prints_the_figures_of_the_summary(
     equipoise: Run, simulated: list[int], tmp_path: Path
 ) -> None:
@@ -105,6 +106,7 @@ def test_run_writes_all_files_and_prints_the_figures_of_the_summary(
     assert all(Path(path).is_file() for path in written)
 
 
+@pytest.mark.slow
 def test_run_has_a_default_folder_and_resumes_there(equipoise: Run, simulated: list[int], tmp_path: Path) -> None:
     assert run_made_up(equipoise, "--seeds", "1")[0] == 0
     assert run_made_up(equipoise, "--seeds", "3")[0] == 0
@@ -178,6 +180,7 @@ def test_a_folder_with_other_settings_is_refused(equipoise: Run, simulated: list
     assert err == f"equipoise: {expected}\n"
 
 
+@pytest.mark.slow
 def test_an_interruption_gets_one_line_and_keeps_what_is_finished(
     equipoise: Run, simulated: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

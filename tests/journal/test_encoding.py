@@ -51,6 +51,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+@pytest.mark.slow
 @given(values)
 def test_everything_comes_back_exactly(value: Any) -> None:
     assert same(decode(encode(value)), value)
@@ -104,6 +105,7 @@ def test_other_bytes_are_an_error_or_an_encoding(data: bytes) -> None:
     assert same(decode(encode(value)), value)
 
 
+@pytest.mark.slow
 @given(values, st.data())
 def test_a_cut_encoding_is_an_error(value: Any, data: st.DataObject) -> None:
     encoded = encode(value)

@@ -180,6 +180,7 @@ def test_backup_of_a_journal_in_use_and_restore(tmp_path: Path) -> None:
     assert not [name for name in tmp_path.iterdir() if name.name.endswith(".tmp")]
 
 
+@pytest.mark.slow
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, copy = tmp_path / "shop.db", tmp_path / "copy.db"
     with reopened(path, make) as live:
@@ -214,6 +215,7 @@ def test_rebuild_says_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (code, "counts.ignored: 5 and 0" in err, "1 differences" in err) == (1, True, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make_selector",
     [

@@ -66,6 +66,7 @@ def perform(portfolio: Any, operation: tuple[Any, ...], clock: float) -> object:
     return None
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(operations, min_size=5, max_size=40))
 def test_a_crash_at_any_moment_changes_nothing(steps: list[tuple[Any, ...]]) -> None:
@@ -146,6 +147,7 @@ CUT = "UPDATE snapshot_parts SET data = substr(data, 1, length(data) - 1) WHERE 
 FLIPPED = "UPDATE snapshot_parts SET data = data || x'00' WHERE seq = ?"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [CUT, FLIPPED, "DELETE FROM snapshot_parts WHERE seq = ?"])
 @pytest.mark.parametrize("n_damaged", [1, 2])
 def test_a_damaged_snapshot_is_skipped(closed: tuple[Path, str], how: str, n_damaged: int) -> None:
@@ -167,6 +169,7 @@ def test_nothing_good_to_start_from_is_refused(closed: tuple[Path, str]) -> None
         equipoise.open(path, make)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [
@@ -186,6 +189,7 @@ def test_a_damaged_tail_is_refused(closed: tuple[Path, str], statement: str) -> 
         reopened(path)
 
 
+@pytest.mark.slow
 def test_200_cut_or_flipped_wals_give_a_committed_prefix_or_a_refusal(tmp_path: Path) -> None:
     """The WAL holds all events; without the lock file's mark a cut one may lose its end, and never more."""
     rng = random.Random(7)
@@ -218,6 +222,27 @@ def test_200_cut_or_flipped_wals_give_a_committed_prefix_or_a_refusal(tmp_path: 
         ends.add(recovered.seq)
     assert len(ends) > 10
     assert refused < 100
+
+
+def test_200_flips_in_the_file_are_found_or_harmless(tmp_path: Path) -> None:
+    """Without a snapshot, each state comes from the log: it is the one that was, or the file is refused."""
+    rng = random.Random(8)
+    path = tmp_path / "shop.db"
+    live = reopened(path, make)
+    play(live, 8)
+    before = digest(live._portfolio)
+    live.close(snapshot=False)
+    content, refused = path.read_bytes(), 0
+    for case in range(200):
+        where, hurt = rng.randrange(len(content)), tmp_path / f"{case}.db"
+        flipped = bytes([content[where] ^ (1 << rng.randrange(8))])
+        hurt.write_bytes(content[:where] + flipped + content[where + 1 :])
+        try:
+            assert digest(recover(SQLiteJournal(hurt, create=False)).portfolio) == before
+        except UnreadableFile:
+            refused += 1
+        hurt.unlink()
+    assert 20 < refused < 180
 
 
 def test_a_log_that_lost_its_end_is_refused_where_the_lock_file_is_there(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from equipoise.confidence import radius_sum
 from equipoise.lab.audit import command, report, subjects
 from equipoise.lab.audit.claims import CLAIMS, Finding, Seen, binomial_interval, findings
 from equipoise.lab.audit.controls import CONTROLS, Control
+from equipoise.lab.audit.delays import VALID_DELAYS
 from equipoise.lab.audit.judging import evaluate, run_and_evaluate
 from equipoise.lab.audit.lemmas import LEMMAS
 from equipoise.lab.audit.pools import FAMILIES, GAP, make_pool
@@ -271,6 +272,7 @@ def test_audit_with_a_violated_claim_fails_with_code_1_and_names_it(
     assert "1 of 3 findings contradict their claims" in shown.out
 
 
+@pytest.mark.slow
 def test_findings_do_not_depend_on_the_number_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "tasks", lemma_tasks)
     one, two = (command.run(jobs=jobs).to_json() for jobs in (1, 2))
@@ -287,6 +289,7 @@ def test_a_full_audit_has_every_experiment_family_lemma_and_control() -> None:
         assert runs >= (100 if name in (*subjects.EPISODIC, "ball") else 1000), name
     assert {task.name for task in listed if task.kind == "sharp"} == {"epoch balancing", "adversarial elimination"}
     assert {task.name for task in listed if task.kind == "in order"} == {"zeros come late", "overlapping episodes"}
+    assert {task.name for task in listed if task.kind == "delays"} == set(VALID_DELAYS)
     assert {task.name for task in listed if task.kind == "control"} == set(CONTROLS)
     assert all(task.runs >= 20 for task in listed)
 

@@ -41,6 +41,7 @@ def vanish(number: int, report: Report) -> None:
     os._exit(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["this process", "two processes", "threads"])
 def test_results_and_reports_are_the_same_everywhere(where: str) -> None:
     told: list[tuple[str, float]] = []
@@ -51,6 +52,7 @@ def test_results_and_reports_are_the_same_everywhere(where: str) -> None:
     assert sorted(told) == [(f"number {number}", number) for number in range(5)]
 
 
+@pytest.mark.slow
 def test_an_error_ends_everything_and_comes_through_whole() -> None:
     others = set(multiprocessing.active_children())
     start = time.monotonic()
@@ -71,6 +73,7 @@ def test_whoever_leaves_early_ends_everything() -> None:
     assert _all_end(others)
 
 
+@pytest.mark.slow
 def test_an_interruption_ends_all_processes(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
@@ -101,6 +104,7 @@ def test_an_interruption_ends_all_processes(tmp_path: Path) -> None:
             os.kill(int(file.read_text()), 0)
 
 
+@pytest.mark.slow
 def test_every_process_has_one_thread_and_this_one_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ONE_THREAD[0], raising=False)
     monkeypatch.setenv(ONE_THREAD[1], "3")
@@ -136,6 +140,7 @@ def test_what_was_typed_in_is_refused_in_one_line() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_before_its_task_is_one_line() -> None:
     with (
         pytest.raises(EquipoiseError, match="a process ended before its task"),
@@ -153,6 +158,7 @@ def vanish_once(path: Path, report: Report) -> str:
     return path.name
 
 
+@pytest.mark.slow
 def test_tasks_of_a_lost_process_start_again_and_count_once(tmp_path: Path) -> None:
     amounts: list[float] = []
     paths = [tmp_path / name for name in "abcd"]

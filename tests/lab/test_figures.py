@@ -145,6 +145,7 @@ def test_colors_never_run_out_and_differ() -> None:
     assert set(WARM).isdisjoint(COOL)
 
 
+@pytest.mark.slow
 def test_violated_certificates_are_shown(tmp_path: Path) -> None:
     results = finished_run(tmp_path)
     results.summary["selectors"][1]["certificate_violations"] = 2
@@ -153,6 +154,7 @@ def test_violated_certificates_are_shown(tmp_path: Path) -> None:
     assert "violated in 2 of 3 seeds" in texts(figure)
 
 
+@pytest.mark.slow
 def test_saving_gives_the_same_bytes_and_leaves_no_trace(tmp_path: Path) -> None:
     results = finished_run(tmp_path)
     before = dict(mpl.rcParams)

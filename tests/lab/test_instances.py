@@ -174,6 +174,7 @@ def test_curves_and_marks_are_gathered_within_the_instance(tmp_path: Path) -> No
     assert elimination_marks(results, SELECTORS[1], "wild") == []
 
 
+@pytest.mark.slow
 def test_report_has_a_table_for_each_instance(tmp_path: Path) -> None:
     results = run_of(tmp_path)
     publish(results)

@@ -57,6 +57,7 @@ class Tags(HTMLParser):
         self.texts.append(data)
 
 
+@pytest.mark.slow
 def test_the_page_is_self_contained_and_says_everything(portfolio: Portfolio, tmp_path: Path) -> None:
     assert portfolio.plot(tmp_path / "page.html") is None
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -93,6 +94,7 @@ def test_a_portfolio_without_rounds_can_be_drawn(tmp_path: Path) -> None:
     assert "Nothing was eliminated, suspended or added." in (tmp_path / "new.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "start"), [("figure.png", b"\x89PNG"), ("figure.svg", b"<?xml")])
 def test_figures_are_written_by_their_ending(portfolio: Portfolio, tmp_path: Path, name: str, start: bytes) -> None:
     portfolio.plot(tmp_path / name)
@@ -107,6 +109,7 @@ def test_other_endings_are_refused(portfolio: Portfolio, tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_show_describes_a_saved_portfolio_and_writes_a_page(portfolio: Portfolio, tmp_path: Path) -> None:
     file = tmp_path / "shop.equipoise"
     portfolio.save(file)

@@ -66,6 +66,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_report_needs_nothing_from_outside(run_folder: Path) -> None:
     source = (run_folder / "report.html").read_text(encoding="utf-8")
     assert re.search(r"https?:|//\w|@import|url\((?!#)", source) is None
@@ -76,7 +77,7 @@ def test_report_needs_nothing_from_outside(run_folder: Path) -> None:
         assert not name.startswith("on")
         if name in ("href", "xlink:href"):
             assert value.startswith("#")
-    assert "prefers-color-scheme: dark" in source
+    assert "color-scheme: light dark" in source and "light-dark(" in source
 
 
 def test_report_says_everything(run_folder: Path) -> None:
@@ -113,6 +114,7 @@ def test_publish_names_the_files_it_wrote(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*(path.name for path in paths), "parts"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape",
     [

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from equipoise.cli import main
-from equipoise.lab.suite.contenders import CONTENDERS, ORACLE
+from equipoise.lab.suite.contenders import BEST_TWIN, CONTENDERS, ORACLE
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.suite import QUICK_INSTANCES, QUICK_ROUNDS, QUICK_SEEDS
+from tools.studies.suite_targets import targets
 
 SMALL = ("--instances", "ucb-width-noisy,slow-start", "--selectors", "ucb1,exp3")
 
@@ -43,10 +44,18 @@ def test_every_compatible_selector_runs_everywhere(whole: tuple[Path, subprocess
     figures = json.loads((folder / "suite.json").read_text(encoding="utf-8"))
     assert [instance["name"] for instance in figures["instances"]] == [n for n in INSTANCES if n in QUICK_INSTANCES]
     alone, shared = figures["tables"]["alone"]["prices"], figures["tables"]["shared"]["prices"]
-    assert set(alone) == {*CONTENDERS, ORACLE} - {"misspecification-adaptive"}  # for which there is no instance here
-    assert set(shared) == {ORACLE, *(label for label, contender in CONTENDERS.items() if contender.can_share)}
+    references = {ORACLE, BEST_TWIN}
+    assert set(alone) == {*CONTENDERS, *references} - {"misspecification-adaptive"}  # no instance here is for it
+    assert set(shared) == references | {label for label, contender in CONTENDERS.items() if contender.can_share}
     assert set(alone["uniform"]) == set(QUICK_INSTANCES)
-    assert set(shared["uniform"]) == {"nested-middle", "exploration-trap"}
+    assert set(shared["uniform"]) == {"nested-middle", "exploration-trap", "late-rewards"}
+    assert {
+        place["n_instances"] for place in figures["tables"]["alone"]["leaderboard"] if place["label"] == "ucb1"
+    } == {3}
+    after = figures["tables"]["alone"]["regret_after_change"]
+    assert {tuple(own) for own in after.values()} == {("drift-swap",)}
+    swapped = figures["tables"]["alone"]["regrets"]["uniform"]["drift-swap"]
+    assert 0 < after["uniform"]["drift-swap"] < sum(swapped) / QUICK_SEEDS
     assert all(value > 0 for table in (alone, shared) for row in table.values() for value in row.values())
 
 
@@ -62,7 +71,7 @@ def test_files_agree_with_each_other(whole: tuple[Path, subprocess.CompletedProc
     means = [sum(regrets_of_one) / QUICK_SEEDS for regrets_of_one in zip(*alone, strict=True)]
     expected = sum(regrets) / QUICK_SEEDS / max(min(means), 0.25 * QUICK_ROUNDS**0.5)
     assert figures["tables"]["alone"]["prices"]["ucb1"]["nested-middle"] == pytest.approx(expected)
-    leader = next(place for place in figures["tables"]["alone"]["leaderboard"] if place["label"] != ORACLE)
+    leader = next(p for p in figures["tables"]["alone"]["leaderboard"] if p["label"] in CONTENDERS)
     shown = f"{leader['price']['value']:.2f}"
     for text in (run.stdout, *((folder / name).read_text("utf-8") for name in ("report.html", "docs/suite.md"))):
         assert leader["label"] in text
@@ -74,12 +83,31 @@ def test_files_agree_with_each_other(whole: tuple[Path, subprocess.CompletedProc
 
 
 @pytest.mark.slow
+def test_the_page_lists_where_another_selector_is_better(whole: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    """By the definition, from the regrets in suite.json; and the study of targets reads the same file."""
+    folder, _ = whole
+    figures = json.loads((folder / "suite.json").read_text(encoding="utf-8"))
+    page, listed = " ".join((folder / "docs" / "suite.md").read_text(encoding="utf-8").split()), 0
+    for table in figures["tables"].values():
+        expected = {}
+        for name in table["prices"]["uniform"]:
+            strict = {label: max(1.0, own[name]) for label, own in table["prices"].items() if name in own}
+            best = min(price for label, price in strict.items() if label in CONTENDERS)
+            if strict["counterfactual-balancing"] > 1.25 * best:
+                expected[name] = strict["counterfactual-balancing"] / best
+        assert {case["instance"]: case["ratio"] for case in table["lower_rivals"]} == pytest.approx(expected)
+        listed += len(expected)
+    assert page.count("reason not yet given") == listed > 0
+    assert {line.met for line in targets(figures)} <= {True, False, None}
+
+
+@pytest.mark.slow
 def test_any_number_of_jobs_gives_the_same(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     for folder, jobs in ((one, "1"), (two, "2")):
         assert suite(*SMALL, "--jobs", jobs, folder=folder).returncode == 0
     assert rows_in(one) == rows_in(two)
-    assert len(rows_in(one)) == 2 * QUICK_SEEDS * 3
+    assert len(rows_in(one)) == 2 * QUICK_SEEDS * 4  # two selectors, the learners alone and their twins
 
 
 @pytest.mark.slow
@@ -115,7 +143,7 @@ def test_a_second_selector_uses_the_tapes_of_the_first(tmp_path: Path) -> None:
     assert suite(*first, "uniform", folder=folder).returncode == 0
     run = suite(*first, "ucb1", folder=folder)
     figures = json.loads((folder / "suite.json").read_text(encoding="utf-8"))
-    assert set(figures["tables"]["alone"]["prices"]) == {ORACLE, "uniform", "ucb1"}
+    assert set(figures["tables"]["alone"]["prices"]) == {ORACLE, BEST_TWIN, "uniform", "ucb1"}
     assert "Written:" in run.stdout
     assert not (folder.parent / "docs").exists()
 
@@ -126,6 +154,7 @@ def test_a_second_selector_uses_the_tapes_of_the_first(tmp_path: Path) -> None:
         (("--selectors", "nobody"), "selector of the suite 'nobody' is unknown"),
         (("--instances", "nowhere"), "instance 'nowhere' is unknown"),
         (("--seeds", "0"), "seeds is 0, but must"),
+        (("--first-seed", "-1"), "first_seed is -1, but must"),
         (("--jobs", "-1"), "jobs is -1, but must"),
     ],
 )

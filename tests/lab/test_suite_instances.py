@@ -7,11 +7,18 @@ import pytest
 
 from equipoise.bounds import Observed
 from equipoise.errors import InvalidArgument
+from equipoise.kernels.streams import CONTEXTS, REWARDS, seek
 from equipoise.lab.suite.contenders import CONTENDERS
-from equipoise.lab.suite.instances import HALVES, INSTANCES, Instance
-from equipoise.learner import provides
+from equipoise.lab.suite.instances import INSTANCES
+from equipoise.lab.suite.late import LateLearner, LatePortfolio, run_late
+from equipoise.lab.suite.setups import BANDITS, DRIFT, HALVES, LATE, POOR, QUIET, Instance, drawn_delays
+from equipoise.learner import Proposal, provides
 from equipoise.learners import OFUL
-from equipoise.problems import DisjointLinearBandit, LinearBandit
+from equipoise.problems import DisjointLinearBandit, DriftingBandit, LinearBandit
+from equipoise.selectors import UCB1
+from equipoise.simulation.joint import run_jointly
+from equipoise.simulation.parts import open_run
+from equipoise.simulation.tapes import run_alone
 from equipoise.storage.registry import command_name
 
 EVERY = pytest.mark.parametrize("instance", INSTANCES.values(), ids=INSTANCES)
@@ -42,10 +49,12 @@ def test_a_seed_is_fresh_objects_with_one_bound_per_learner(instance: Instance) 
     assert reporting == ["regret" in provides(learner) for learner in setup.learners]
     short = instance.set_up(3, rounds=50)
     assert [learner.name for learner in short.learners] == [learner.name for learner in setup.learners]
-    assert setup.contexts == ("fixed" if instance.name in FIXED else "random")
+    fixed = instance.name in FIXED or instance.group in (QUIET, POOR, DRIFT)
+    assert setup.contexts == ("fixed" if fixed else "random")
 
 
-FIXED = ("confidence-quiet", "confidence-noisy", "ucb-width-noisy", "ucb-width-quiet", "many-learners", "slow-start")
+FIXED = {"confidence-quiet", "confidence-noisy", "ucb-width-noisy", "ucb-width-quiet", "many-learners", "slow-start"}
+FIXED |= {"ball", "hundred-learners"}
 
 
 @EVERY
@@ -58,8 +67,102 @@ def test_settings_are_plain_data_that_say_how_long(instance: Instance) -> None:
 
 def test_sharing_needs_a_learner_that_gains_by_it() -> None:
     can = {name for name, instance in INSTANCES.items() if instance.set_up(0).can_share}
-    without = {"ucb-width-noisy", "ucb-width-quiet", "many-learners", "slow-start", "linear-mdp"}
+    without = {"ucb-width-noisy", "ucb-width-quiet", "many-learners", "hundred-learners", "slow-start", "linear-mdp"}
+    without |= {name for name, instance in INSTANCES.items() if instance.group in (QUIET, POOR, DRIFT)}
     assert can == set(INSTANCES) - without
+
+
+def test_the_leaderboard_is_over_the_bandits_of_the_earlier_suite() -> None:
+    bandits = [name for name, instance in INSTANCES.items() if instance.group == BANDITS]
+    assert len(bandits) == 17
+    assert sum(INSTANCES[name].set_up(0).can_share for name in bandits) == 13
+
+
+@pytest.mark.parametrize("k", [3, 10, 30, 100])
+def test_a_poor_start_lasts_for_exactly_its_plays(k: int) -> None:
+    setup = INSTANCES[f"poor-start-{k}"].set_up(0)
+    problem, learner, rng = setup.problem, setup.learners[1], np.random.default_rng(0)
+    gaps = []
+    for _ in range(k + 50):
+        context = problem.observe(rng)
+        action = learner.decide(context).action
+        gaps.append(problem.gap(context, action))
+        learner.learn(context, action, problem.respond(context, action, rng))
+    assert min(gaps[:k]) == max(gaps[:k]) == pytest.approx(0.9)
+    assert max(gaps[k:]) == 0.0
+    assert "greedy" not in provides(learner)  # a twin would be good at once
+
+
+def test_laws_change_when_the_instance_says() -> None:
+    for name, rounds in (("drift-swap", 100), ("drift-fade", 100), ("drift-dormant", 100)):
+        instance = INSTANCES[name]
+        problem, means = instance.set_up(0, rounds).problem, []
+        assert isinstance(problem, DriftingBandit)
+        for _ in range(rounds):
+            means.append(problem.means(None).tolist())
+            problem.record(0, 0, 0.0)
+        changed = [t for t in range(1, rounds) if means[t] != means[0]]
+        assert changed[0] == instance.change(rounds)
+        assert instance.change(rounds) in instance.marks(rounds)
+        assert means[-1] == instance.settings["after"]
+        assert len(changed) == (rounds - changed[0])
+    assert INSTANCES["nested-full"].change(100) is None
+
+
+def test_late_runs_deliver_each_reward_when_it_is_due() -> None:
+    """A learner that writes down what it is taught: the reward of round t comes before round t + 1 + delay, or never;
+    without delays a run has the curves of one in which rewards come at once."""
+    setup, rounds, lessons, now = INSTANCES["late-rewards"].set_up(3, 60), 60, [], [0]
+    assert setup.delays is not None
+
+    class Scribe:
+        def decide(self, context: object, rng: object) -> Proposal:
+            now[0] += 1
+            return Proposal(0)
+
+        def learn(self, context: object, action: int, reward: float) -> None:
+            lessons.append(now[0])
+
+    delays = np.array([0.0, 5.0, np.inf, 2.0] * 15)
+    marks = np.array([rounds])
+    run_late(setup.problem, LateLearner(Scribe()), marks, 3, delays)  # type: ignore[arg-type]
+    due = [t + 1 + delay for t, delay in enumerate(delays, 1) if t + 1 + delay <= rounds]
+    assert lessons == [int(t) - 1 for t in sorted(due)]
+
+    prompt = [
+        run_late(own.problem, LatePortfolio(own.learners, UCB1(4), 3, False), marks, 3, np.zeros(rounds))[0].regret
+        if late
+        else run_jointly(own.problem, own.learners, UCB1(4), marks, 3)[0].regret
+        for late in (True, False)
+        for own in [INSTANCES["late-rewards"].set_up(3, rounds)]
+    ]
+    np.testing.assert_allclose(prompt[0], prompt[1])
+
+
+def test_delays_are_as_drawn() -> None:
+    """Means of 20,000 draws lie within five standard errors: a false alarm has probability below 1e-6, seeds fixed."""
+    delays = drawn_delays(200.0, 0.01, 20_000, seed=4)
+    lost = np.isinf(delays)
+    assert abs(lost.mean() - 0.01) < 5 * (0.01 / 20_000) ** 0.5
+    assert abs(delays[~lost].mean() - 199.5) < 5 * 200 / 20_000**0.5
+    assert {INSTANCES[name].group for name in INSTANCES if INSTANCES[name].set_up(0, 9).delays is not None} == {LATE}
+
+
+def test_a_twin_alone_plays_what_its_learner_believes_best() -> None:
+    """Compiled or not, and as in a plain loop."""
+    setup, rounds = INSTANCES["ucb-width-noisy"].set_up(5, 200), 200
+    marks = np.array([rounds])
+    regret = run_alone(setup.problem, setup.learners[1], marks, 5, lane=1, greedy=True)[0].regret[-1]
+    again = INSTANCES["ucb-width-noisy"].set_up(5, rounds)
+    problem, learner, stream, total = again.problem, again.learners[1], open_run(5, marks, 1).stream, 0.0
+    for n in range(rounds):
+        seek(stream, CONTEXTS + 1, n)
+        context = problem.observe(stream.generator)
+        action = learner.decide(context, stream.generator).greedy
+        seek(stream, REWARDS + 1, n)
+        learner.learn(context, action, problem.respond(context, action, stream.generator))
+        total += problem.gap(context, action)
+    assert regret == pytest.approx(total)
 
 
 def test_the_own_plays_of_the_best_learner_of_the_trap_look_poor() -> None:

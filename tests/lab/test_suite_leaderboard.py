@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equipoise.lab.suite.contenders import CONTENDERS, ORACLE
-from equipoise.lab.suite.leaderboard import N_DRAWS, Scores, floor, leaderboard, price, restricted, with_oracle
+from equipoise.lab.suite.contenders import BEST_TWIN, CONTENDERS, ORACLE
+from equipoise.lab.suite.leaderboard import N_DRAWS, Scores, floor, leaderboard, price, restricted, with_references
 from equipoise.lab.suite.results import ResultLog
 from equipoise.learner import Proposal
 from equipoise.learners import LEARNERS
@@ -80,6 +80,7 @@ def test_leaderboard_agrees_with_plain_loops() -> None:
         assert some[1] <= log(place.price.low) <= some[18]
         assert some[-19] <= log(place.price.high) <= some[-2]
         prices = {name: exp(plain_log_mean(scores, label, name, everyone)) for name in names}
+        assert place.strict == pytest.approx(exp(sum(log(max(1.0, value)) for value in prices.values()) / len(names)))
         assert place.worst_instance == max(prices, key=lambda name: prices[name])
         assert place.worst_price == pytest.approx(max(prices.values()))
         by_seed = {}
@@ -103,10 +104,19 @@ def test_the_ratio_is_paired_by_seed() -> None:
 
 
 def test_the_oracle_brackets_but_does_not_lead() -> None:
-    places = leaderboard(with_oracle(synthetic_scores()))
-    assert places[0].label == ORACLE
+    """Nor does the best twin, which is the best on average of those that there are."""
+    scores = synthetic_scores()
+    twins = {"a": scores.learners["a"] / 5}
+    twins["a"][:, np.argmin(twins["a"].mean(axis=0))] = np.nan  # this learner has none
+    found = with_references(scores, twins)
+    least = np.nanmin(twins["a"].mean(axis=0))
+    assert found.selectors[BEST_TWIN]["a"].mean() == pytest.approx(least)
+    assert set(found.selectors[BEST_TWIN]) == {"a"}
+    places = leaderboard(found)
+    assert {places[0].label, places[1].label} == {ORACLE, BEST_TWIN}
     assert places[0].price.value <= 1.0
-    assert places[0].ratio.value < 1.0 == min(place.ratio.value for place in places[1:])
+    assert max(places[0].ratio.value, places[1].ratio.value) < 1.0
+    assert min(place.ratio.value for place in places[2:]) == 1.0
 
 
 def test_a_part_is_of_its_instances() -> None:

@@ -50,6 +50,7 @@ class NaiveByIds:
         return delta / (self.expected * block * (block + 1))
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10_000), window=st.integers(1, 12), expected=st.integers(1, 4))
 def test_ucb_by_id_equals_a_reference_that_keeps_every_lesson(seed: int, window: int, expected: int) -> None:
     rng = np.random.default_rng(seed)
@@ -82,6 +83,7 @@ def test_ucb_by_id_equals_a_reference_that_keeps_every_lesson(seed: int, window:
     assert learner.n_ids == sum(naive.known(id_) for id_ in naive.lessons)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10_000), expected=st.integers(1, 3))
 def test_disjoint_oful_is_one_oful_per_id(seed: int, expected: int) -> None:
     """Each id has an OFUL of its own, whose radius is enlarged from its delta to its share of delta."""

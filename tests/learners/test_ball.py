@@ -51,6 +51,7 @@ def greatest_norm_by_search(rng: np.random.Generator, center: Array, factor: Arr
     return float(np.linalg.norm(center + width * points @ factor.T, axis=1).max())
 
 
+@pytest.mark.slow
 @given(
     center=st.tuples(st.floats(-3, 3), st.floats(-3, 3)),
     lengths=st.tuples(st.floats(0.01, 2), st.floats(0.01, 2)),
@@ -174,6 +175,7 @@ def test_ill_conditioned_axes() -> None:
     assert np.linalg.norm(point) == pytest.approx(greatest_norm_by_search(rng, center, factor, 1.0), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dim", "scale", "misspecification"), [(2, 1.0, 0.0), (2, 0.2, 0.0), (2, 0.5, 0.1)])
 def test_action_on_the_ball_agrees_with_a_dense_search(dim: int, scale: float, misspecification: float) -> None:
     """Optimistic reward of the action, with Sigma solved afresh from all rows, against 200,000 actions of the

@@ -51,6 +51,7 @@ def decisions(learner: Any, contexts: Any, outcomes: Any, rounds: range) -> list
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copier", COPIERS)
 @pytest.mark.parametrize(("cls", "settings", "contexts", "outcomes"), LEARNERS)
 def test_a_copy_of_a_learner_goes_on_identically(
@@ -99,6 +100,7 @@ def rounds_of(problem: Any, rounds: range) -> list[str]:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copier", COPIERS)
 @pytest.mark.parametrize(("cls", "settings"), PROBLEMS)
 def test_a_copy_of_a_problem_goes_on_identically(cls: type[Any], settings: dict[str, Any], copier: str) -> None:

@@ -64,6 +64,7 @@ def test_solver_reaches_brute_force_on_tiny_instances(block: int) -> None:
         assert value >= optimum - 0.01 * abs(optimum), f"instance {seed}: {value} of {optimum}"
 
 
+@pytest.mark.slow
 def test_one_step_is_oful() -> None:
     """Decision for decision, also with eps; values of tied actions may differ in the last digits."""
     for seed, eps in ((0, 0.0), (1, 0.05)):

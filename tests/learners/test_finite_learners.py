@@ -46,6 +46,7 @@ class NaiveUCB:
         return Proposal(best, lower, regret, 1.0, means.index(max(means)), mean)
 
 
+@pytest.mark.slow
 @given(
     arms=st.integers(1, 6),
     noise=st.floats(0.05, 2),

@@ -118,6 +118,7 @@ def final_classes(theta: Array, seeds: range, rounds: int, largest_square: float
     return finals
 
 
+@pytest.mark.slow
 def test_it_moves_from_a_class_that_is_too_small_to_the_one_that_suffices() -> None:
     """theta has its weight on the third feature, so class 1 of 0, 1, 2 suffices; the test's own error is delta = 0.05 a
     seed, so that 2 of 6 right learners going further has probability 0.03 at most, and far less as seen."""
@@ -126,6 +127,7 @@ def test_it_moves_from_a_class_that_is_too_small_to_the_one_that_suffices() -> N
     assert finals.count(2) < 2
 
 
+@pytest.mark.slow
 def test_it_does_not_leave_a_class_that_suffices() -> None:
     """Class 0 suffices. Each seed leaves it with probability at most delta = 0.05: 4 or more of 16 have probability
     below 0.01. With a threshold of a fiftieth (negative control) most seeds leave."""

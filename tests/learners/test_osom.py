@@ -106,6 +106,7 @@ def test_decisions_and_switch_are_those_of_the_naive_reference() -> None:
     assert decisions == expected
 
 
+@pytest.mark.slow
 def test_it_stays_with_the_arms_where_contexts_tell_nothing() -> None:
     """Each seed switches with probability at most delta = 0.01, so 2 or more of 8 with probability below 0.003. Without
     widths (negative control) chance alone makes most of them switch."""

@@ -48,6 +48,7 @@ def bound_of_first(portfolio: Portfolio) -> float:
     return float(portfolio.selector.evidence.accounts[0].booked_bound)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["in order", "reversed"])
 @pytest.mark.parametrize("delays", ["any", "independent"])
 def test_the_observed_bound_covers_episodes_that_were_decided_before_any_of_their_rewards(

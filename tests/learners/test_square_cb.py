@@ -79,6 +79,7 @@ def test_decisions_are_those_of_the_naive_reference(settings: dict) -> None:
         rows, rewards = np.vstack([rows, actions[proposal.action, :dim]]), np.append(rewards, reward)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [SquareCB, MisspecificationAdaptive])
 def test_actions_are_drawn_with_the_probability_that_is_reported(cls: type) -> None:
     """20,000 draws against the reported probabilities; right ones fail with probability 1e-6. The learner's own stream
@@ -199,6 +200,7 @@ def regret_of(learner, problem, rounds: int) -> float:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eps", [0.0, 0.1])
 def test_regret_stays_sane_whatever_the_error(eps: float) -> None:
     """2,000 rounds on a bandit that is linear up to eps lose at most 0.85 of what random play loses on average.

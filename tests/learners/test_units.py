@@ -121,6 +121,7 @@ SHIFTS = st.integers(-64, 64).map(lambda n: n / 8)
 FACTORS = st.integers(-6, 10).map(lambda n: 2.0**n)
 
 
+@pytest.mark.slow
 @given(shift=SHIFTS, factor=FACTORS, seed=st.integers(0, 10_000), kind=st.sampled_from(["UCB", "EpsilonGreedy"]))
 def test_arm_learners_decide_alike_in_any_unit(shift: float, factor: float, seed: int, kind: str) -> None:
     def make() -> UCB | EpsilonGreedy:
@@ -149,6 +150,7 @@ LINEAR: list[tuple[type[Any], dict[str, Any], tuple[str, ...]]] = [
 ]
 
 
+@pytest.mark.slow
 @given(factor=FACTORS, seed=st.integers(0, 10_000), case=st.sampled_from(LINEAR))
 def test_linear_learners_decide_alike_in_any_unit(factor: float, seed: int, case: Any) -> None:
     cls, settings, in_units_of_rewards = case

@@ -102,6 +102,7 @@ def weighted_sums(rng: np.random.Generator, n_runs: int, n_plays: int) -> tuple[
     return (weights * noise).cumsum(1), weights.cumsum(1), (weights**2).cumsum(1)
 
 
+@pytest.mark.slow
 def test_weighted_intervals_of_ucb_hold_and_would_not_if_weights_were_plays() -> None:
     """An upper side fails in at most a share alpha = 0.05 of 2,000 runs: more than 150 failures (mean 100, deviation
     9.7) have probability below 1e-6 if the claim is true. Counting weights as plays, D(sum w) / sum w, is the

@@ -86,6 +86,7 @@ def plain_dsjson(path: Path) -> list[tuple]:
     return rows
 
 
+@pytest.mark.slow
 def test_dsjson_agrees_with_a_plain_reader_while_features_come_and_go(tmp_path: Path) -> None:
     """Also across the borders of batches, and with lines that need the general decoder in the middle."""
     rng = np.random.default_rng(3)

@@ -56,6 +56,7 @@ COPIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", COPIES)
 @pytest.mark.parametrize("name", PORTFOLIOS)
 def test_a_copy_is_independent_and_goes_on_identically(name: str, how: str) -> None:
@@ -72,6 +73,7 @@ def go_on(portfolio: Portfolio) -> list[tuple[int | None, int, float]]:
     return play(portfolio, 100, 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["observed bounds", "snapshots"])
 def test_a_spawned_process_goes_on_identically(name: str) -> None:
     portfolio = in_mid_run(name)

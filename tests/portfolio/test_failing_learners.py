@@ -1,5 +1,6 @@
 """One learner cannot take a portfolio down: it is skipped, suspended, tried again, and never charged for it."""
 
+import re
 from collections.abc import Callable
 from math import nan
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from equipoise import Portfolio, Proposal
 from equipoise.bounds import Observed, Power
 from equipoise.errors import InvalidArgument, NoLearnerAvailable, UnknownName
+from equipoise.features import Offers
 from equipoise.learners import OFUL, UCB, Constant
 from equipoise.portfolio.members import FIRST_PAUSE, LONGEST_PAUSE, TOLERATED, TRUSTED, Member
 from equipoise.portfolio.teaching import MAX_FAILED_LESSONS
@@ -166,6 +168,50 @@ def test_the_fallback_plays_if_nobody_can() -> None:
     alone = Portfolio([Broken(0)], UCB1(1), fallback=fail)
     with pytest.raises(NoLearnerAvailable, match=r"and the fallback failed \(ValueError: no default either\)"):
         alone.decide(None)
+
+
+async def asynchronous(context: Any) -> int:
+    return 0
+
+
+FALLBACKS: list[tuple[Any, str]] = [
+    (lambda _: None, "fallback is None, but decide() must return"),
+    (asynchronous, "fallback is a coroutine, but decide() must not be asynchronous"),
+    (3, "fallback is 3, but an index must be from 0 to 2"),
+    (1, "fallback is 1, but the mask of the offers excludes it"),
+]
+
+
+@pytest.mark.parametrize(("fallback", "message"), FALLBACKS, ids=[message for _, message in FALLBACKS])
+def test_a_fallback_that_makes_no_sense_is_refused(fallback: Any, message: str) -> None:
+    portfolio = Portfolio([OFUL(2)], UCB1(1), fallback=fallback)
+    portfolio.suspend("OFUL(d=2)")
+    before = saved(portfolio)
+    with pytest.raises(NoLearnerAvailable, match=re.escape(message)):
+        portfolio.decide(Offers(np.full((3, 2), 0.5), mask=[True, False, True]))
+    assert saved(portfolio) == before
+
+
+def test_a_fallback_that_cannot_be_saved_is_refused_before_it_is_needed() -> None:
+    message = "fallback is a object, but must be a number"
+    with pytest.raises(InvalidArgument, match=message):
+        Portfolio([UCB(2)], UCB1(1), fallback=object())
+    portfolio = Portfolio([UCB(2)], UCB1(1))
+    with pytest.raises(InvalidArgument, match=message):
+        portfolio.reconfigure(fallback=object())
+    assert portfolio.fallback is None
+
+
+def test_no_action_that_the_mask_of_offers_excludes_is_played() -> None:
+    offers = Offers(np.full((3, 2), 0.5), mask=[True, False, True])
+    with pytest.raises(NoLearnerAvailable, match="action is 1, but the mask of the offers excludes it"):
+        Portfolio([Recorder(1)], UCB1(1)).decide(offers)
+    portfolio = Portfolio([OFUL(2)], UCB1(1), explore=0.5)
+    decisions = [portfolio.decide(offers) for _ in range(60)]
+    drawn = [decision for decision in decisions if decision.learner is None]
+    assert {decision.action for decision in drawn} == {0, 2}
+    assert all(decision.action_probability == 0.5 for decision in drawn)
+    assert {decision.propensity for decision in decisions} == {0.25, 0.75}
 
 
 def test_a_selector_without_available_works_until_a_learner_has_to_be_left_out() -> None:

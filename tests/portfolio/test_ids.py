@@ -144,7 +144,7 @@ def test_ids_that_are_no_ids_are_refused(id_: Any) -> None:
 def test_an_id_of_the_portfolio_is_not_a_callers_id() -> None:
     portfolio = recorders(2)
     own = portfolio.decide(None).id
-    with pytest.raises(InvalidArgument, match="must not be an id that the portfolio gave out"):
+    with pytest.raises(InvalidArgument, match="must not be one of the portfolio's own ids"):
         portfolio.decide(None, id=own)
 
 

@@ -133,6 +133,7 @@ def test_health_and_log_name_the_ticket_that_holds_up_others(caplog: pytest.LogC
     assert "waits for an earlier one" not in portfolio.describe()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [RealizedBalancing, UCB1, EXP3, lambda n: BalancedElimination([Power(1.0)] * n)],

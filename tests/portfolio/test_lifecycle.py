@@ -248,6 +248,7 @@ def test_what_cannot_change_is_refused_and_changes_nothing() -> None:
         (one, lambda p: p.reconfigure(share_data=True), InvalidArgument, "no learner accepts 'off_policy' data"),
         (one, lambda p: p.reconfigure(selector={"delta": 0.1}), InvalidArgument, "delta is 0.1, but a running"),
         (one, lambda p: p.reconfigure(explore=2.0), InvalidArgument, "explore is 2.0, but must lie in [0, 1]"),
+        (one, lambda p: p.reconfigure(selector=3), InvalidArgument, "selector is 3, but must be a dict of settings"),
     ]
     for portfolio, misuse, kind, message in misuses:
         before = saved(portfolio)
@@ -255,6 +256,17 @@ def test_what_cannot_change_is_refused_and_changes_nothing() -> None:
             misuse(portfolio)
         assert message in str(caught.value)
         assert saved(portfolio) == before
+
+
+def test_data_are_shared_with_the_learners_that_are_left() -> None:
+    """Indices are stable: learner 0 is gone, learner 1 learns from its own plays only, learner 2 from all."""
+    portfolio = Portfolio([OFUL(2), Constant(0), OFUL(3)], RealizedBalancing(3))
+    portfolio.remove_learner("OFUL(d=2)")
+    portfolio.reconfigure(share_data=True)
+    for _ in range(4):
+        portfolio.learn(portfolio.decide(np.full((2, 3), 0.5)), 1.0)
+    assert [row.plays for row in portfolio.standing()][1] > 0
+    assert int(portfolio.learners[2].memory.updates[0]) == 4
 
 
 def test_settings_change_while_it_runs_and_on_loading(tmp_path: Path) -> None:
@@ -271,6 +283,8 @@ def test_settings_change_while_it_runs_and_on_loading(tmp_path: Path) -> None:
     assert (loaded.deadline, loaded.fallback, loaded.share_data, loaded.selector.optimism) == (None, 1, True, 1.0)
     with pytest.raises(UnknownSetting):
         Portfolio.load(tmp_path / "p", changes={"dealine": 3})
+    with pytest.raises(InvalidArgument, match=r"^changes is \[3\], but must be a dict of settings$"):
+        Portfolio.load(tmp_path / "p", changes=[3])  # type: ignore[arg-type]
 
 
 def test_a_fallback_that_is_a_function_is_given_again_after_loading(tmp_path: Path, caplog: Any) -> None:

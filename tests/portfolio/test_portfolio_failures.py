@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from math import nan
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from equipoise.bounds import Custom, Observed, Power
 from equipoise.errors import DuplicateReward, IncompatibleLearner, InvalidArgument, NoLearnerAvailable, UnknownDecision
 from equipoise.learners import OFUL, EpsilonGreedy, LinearThompson
 from equipoise.selectors import BalancedElimination
+from equipoise.storage.parts import context_to_plain, read_part
 from tests.recorders import (
     FirstActionFiveLines,
     Recorder,
@@ -282,6 +284,18 @@ def two_open_rounds() -> Portfolio:
     return portfolio
 
 
+def contains_itself() -> list[Any]:
+    context: list[Any] = []
+    context.append(context)
+    return context
+
+
+def nested(depth: int) -> list[Any]:
+    """A list in a list, `depth` of them."""
+    return [] if depth == 1 else [nested(depth - 1)]
+
+
+OFFERED = np.full((3, 4), 0.5)
 MISUSES: list[tuple[Callable[[Portfolio], Any], str]] = [
     (lambda p: p.learn(nth(p, 6), nan), "reward is nan, but must be a finite number of magnitude at most 1e+100"),
     (
@@ -302,6 +316,19 @@ MISUSES: list[tuple[Callable[[Portfolio], Any], str]] = [
     (lambda p: p.decide("x"), "context is 'x', but must be a K x d matrix of numbers"),
     (lambda p: p.decide([[1.0, 0.0], [1.0]]), "context is [[1.0, 0.0], [1.0]], but must be a K x d matrix of numbers"),
     (lambda p: p.learn(6.0, 0.5), "decision is 6.0, but must be a Decision or its id"),  # type: ignore[arg-type]
+    (lambda p: p.decide(OFFERED, at=nan), "at is nan, but must be a finite number"),
+    (lambda p: p.decide(OFFERED, at="noon"), "at is 'noon', but must be a real number"),  # type: ignore[arg-type]
+    (
+        lambda p: p.decide(OFFERED, at=1.7e12),
+        "at is 1700000000000.0, but must be in seconds, of magnitude at most 1e+11",
+    ),
+    (lambda p: p.learn(nth(p, 6), 0.5, at=float("inf")), "at is inf, but must be a finite number"),
+    (lambda p: p.expire(at=10**400), "at is 1"),
+    (lambda p: p.decide(OFFERED, available="OFUL(d=2)"), "available is 'OFUL(d=2)', but must be a list of names"),
+    (lambda p: p.decide(OFFERED, available=[0]), "available has 0, but must have names"),  # type: ignore[list-item]
+    (lambda p: p.decide(OFFERED, available=3), "available is 3, but must be a list of names"),  # type: ignore[arg-type]
+    (lambda p: p.decide(contains_itself()), "context[0][0][0]"),
+    (lambda p: p.decide(nested(102)), "context[0][0][0]"),
 ]
 
 
@@ -313,6 +340,14 @@ def test_bad_input_is_refused_and_changes_nothing(misuse: Callable[[Portfolio], 
         misuse(portfolio)
     assert str(caught.value).startswith(message)
     assert saved(portfolio) == before
+
+
+def test_a_context_that_is_nested_as_deep_as_allowed_is_saved(tmp_path: Path) -> None:
+    portfolio = recorders()
+    portfolio.decide(nested(101))
+    portfolio.save(tmp_path / "portfolio")
+    (ticket,) = read_part(tmp_path / "portfolio", "portfolio")["tickets"]
+    assert ticket["context"] == context_to_plain(nested(101))
 
 
 def test_a_bound_that_breaks_its_rule_is_refused_and_changes_nothing() -> None:

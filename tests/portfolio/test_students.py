@@ -85,7 +85,7 @@ def test_folding_and_loading_give_the_same_portfolio(tmp_path: Path) -> None:
     assert saved(loaded) == saved(portfolio)
     for id_ in portfolio.pending:
         for whole in (portfolio, loaded):
-            whole.learn(id_, 0.5, at=1e12)
+            whole.learn(id_, 0.5, at=1e11)
     assert saved(loaded) == saved(portfolio)
 
 

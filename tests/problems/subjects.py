@@ -6,6 +6,7 @@ from equipoise.problems import (
     AdversarialBandit,
     CombinationLock,
     DisjointLinearBandit,
+    DriftingBandit,
     GapBandit,
     Hiding,
     KArmedBandit,
@@ -43,6 +44,8 @@ SUBJECTS: list[tuple[type[Any], dict[str, Any]]] = [
     (KArmedBandit, {"means": [0.1, 0.9, 0.4]}),
     (KArmedBandit, {"means": [0.0, 1.0], "noise": "uniform", "noise_scale": 0.5}),
     (KArmedBandit, {"means": [0.3, 0.2, 0.3], "noise": "gaussian", "noise_scale": 2.0}),
+    (KArmedBandit, {"means": [0.0, 0.04, 1.0], "noise": "pareto"}),
+    (DriftingBandit, {"means": [[0.9, 0.1], [0.1, 0.4], [0.2, 0.2]], "knots": [3, 4, 9]}),
 ]
 
 # Those whose rounds are episodes: an action is a policy, and a context offers every policy.

@@ -226,11 +226,13 @@ OFFENDERS: list[tuple[Any, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sound", [Sound, Stored])
 def test_the_sound_problems_pass(sound: type[Any]) -> None:
     assert len(check_problem(sound)) == len(CHECKS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("offender", "sentence"), OFFENDERS)
 def test_the_suite_catches_the_offender(offender: Any, sentence: str) -> None:
     with pytest.raises(AssertionError) as caught:
@@ -261,6 +263,7 @@ def another_order(params: Any, workspace: Any, rng: np.random.Generator) -> Any:
 FAULTY = {"another number": another_number, "one draw more": one_draw_more, "another order": another_order}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTY)
 def test_the_suite_catches_a_twin_that_differs(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
     monkeypatch.setitem(NATIVE, linear_bandit.draw, FAULTY[fault])

@@ -162,3 +162,19 @@ def test_the_bounds_given_to_algorithm_1_are_true_when_it_drops_well_specified_l
         portfolio.learn(decision, reward)
         problem.record(i, decision.action, reward)
     assert {2, 3} & {event.learner.index for event in portfolio.selector.eliminations}
+
+
+def test_the_certificate_names_the_class_that_it_presumes() -> None:
+    """Action (0, 0) pays 1 and (0, 1) pays 0, which no linear model says: the first learner, which cannot tell them
+    apart and plays the first, has no regret, and yet the certificate is below the true regret."""
+    learners = [OFUL(1, delta=0.01), OFUL(2, delta=0.01)]
+    portfolio = Portfolio(learners, AdversarialElimination.for_learners(learners))
+    offers, regret = np.array([[0.0, 0.0], [0.0, 1.0]]), 0.0
+    for _ in range(3_000):
+        decision = portfolio.decide(offers)
+        regret += float(decision.action == 1)
+        portfolio.learn(decision, float(decision.action == 0))
+    certificate = portfolio.certificate()
+    assert certificate.presumed == 1 and certificate.learners_delta == 0.01
+    assert not certificate.consistent or certificate.regret_upper < regret
+    assert "OFUL(d=2)" in portfolio.describe().splitlines()[0] and "some active" not in portfolio.describe()

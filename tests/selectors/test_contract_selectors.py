@@ -390,6 +390,7 @@ OFFENDERS: list[tuple[type[Any], str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_the_sound_selector_passes() -> None:
     assert len(check_selector(Sound)) == len(CHECKS)
 

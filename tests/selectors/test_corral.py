@@ -131,6 +131,7 @@ def rewards_of(rng: np.random.Generator, n: int) -> Any:
     return rng.uniform(0.0, 1.0, n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("kind", ["corral", "tsallis", "smooth corral", "smooth exp3p"])
 def test_odds_agree_with_the_slow_reference_round_by_round(kind: str, seed: int) -> None:

@@ -134,6 +134,7 @@ def snapshot(selector: Any) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in selector.state().items()}
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(
     st.lists(BOUNDS, min_size=1, max_size=4),

@@ -43,6 +43,20 @@ def test_prediction_comes_true_where_shares_and_means_stay(coefficient: float) -
     assert selector.eliminations[0].learner.plays == pytest.approx(20 + outlook.plays, abs=3)
 
 
+@pytest.mark.parametrize("settings", [{"radius": "bernstein"}, {"delta_weights": [1.0, 1_000.0]}])
+def test_prediction_uses_the_radius_of_each_learner_and_side(settings: dict[str, Any]) -> None:
+    """With the two-sided radius of the pool it once came four times too late for rewards that do not vary."""
+    selector = BalancedElimination([Power(0.5)] * 2, **settings)
+    rounds, predicted = 0, None
+    while not selector.eliminations:
+        choice = selector.choose()
+        selector.credit(choice, (0.3, 0.7)[choice.learner])
+        rounds += 1
+        predicted = selector.certificate().next_elimination if rounds == 60 else predicted
+    assert predicted is not None and predicted.learner == 0
+    assert rounds - 60 == pytest.approx(predicted.rounds, abs=2)
+
+
 def test_no_elimination_is_in_sight_where_means_are_equal_or_one_is_left() -> None:
     assert played([Power(1.0)] * 2, 50, (0.5, 0.5)).certificate().next_elimination is None
     selector = played([Power(0.5)] * 2, 3000, (0.1, 0.9))

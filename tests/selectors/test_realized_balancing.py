@@ -270,6 +270,7 @@ def test_the_proposition_holds_at_every_choice(name: str, rule: dict[str, Any]) 
 NEVER_BARS = 1e9  # a slack that admits everybody
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "name", "believed", "rule"),
     [

@@ -106,6 +106,7 @@ class Run:
         self.open.append((choice, self.reference.choose(i, expected[i])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RIVALS)
 @settings(max_examples=25)
 @given(st.data())

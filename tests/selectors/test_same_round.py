@@ -91,6 +91,7 @@ def single_offers(trusted: int | None, rounds: int = 8_000, seed: int = 0) -> Po
     return portfolio
 
 
+@pytest.mark.slow
 def test_a_misspecified_witness_would_eliminate_a_perfect_learner() -> None:
     """The control: why Algorithm 1's freedom in the choice of a witness is not there."""
     portfolio = single_offers(trusted=0)
@@ -108,6 +109,7 @@ def test_a_misspecified_witness_would_eliminate_a_perfect_learner() -> None:
         assert verify_record({**forged, "digest": digest(forged)}) != []
 
 
+@pytest.mark.slow
 def test_in_a_nested_pool_no_smaller_class_is_a_witness() -> None:
     portfolio = single_offers(trusted=None, rounds=6_400)
     assert portfolio.selector.needs == {"bounds", "actions", "lower", "nested"}

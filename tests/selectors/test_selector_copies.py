@@ -94,6 +94,7 @@ def require_equal(one: Any, other: Any) -> None:
     assert str(one.standing()) == str(other.standing())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda selector: pickle.loads(pickle.dumps(selector))])
 @pytest.mark.parametrize(("cls", "learners", "options", "left_out"), SUBJECTS)
 def test_a_copy_in_mid_run_is_alone_and_goes_on_alike(

@@ -3,6 +3,7 @@
 from math import sqrt
 
 import numpy as np
+import pytest
 
 from equipoise.selectors import StochasticCorral
 from equipoise.selectors._core import smoothing
@@ -30,6 +31,7 @@ def total_reward(seed: int, fresh: bool) -> float:
     return total
 
 
+@pytest.mark.slow
 def test_a_stored_policy_earns_another_mean_reward_than_fresh_draws() -> None:
     """If both had the same mean, a difference of 4 standard errors would come up with probability below 1e-4."""
     stored, drawn = ([total_reward(seed, fresh) for seed in range(RUNS)] for fresh in (False, True))

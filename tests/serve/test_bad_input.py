@@ -1,5 +1,6 @@
 """Bad requests: a problem document with the right status, and nothing changed or logged."""
 
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from starlette.testclient import TestClient
 from equipoise.journal import SQLiteJournal
 from equipoise.serve.failures import MEDIA_TYPE
 from equipoise.serve.service import Settings
-from tests.serve.served import ARMS, client, service_of
+from tests.serve.served import ARMS, COLORS, client, service_of
 
 JSON = {"Content-Type": "application/json"}
 DEEP = "[" * 5_000 + "]" * 5_000
@@ -96,6 +97,7 @@ DECIDE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "body", "status", "kind"), DECIDE)
 def test_decide(service: TestClient, folder: Path, name: str, body: str, status: int, kind: str) -> None:
     before, logged = state(service), events(folder)
@@ -131,6 +133,55 @@ def test_rewards(service: TestClient, folder: Path, body: str, status: int, kind
     assert service.post("/v1/portfolios/arms/rewards", json={"id": id_, "reward": 1.0}).status_code == 200
 
 
+@pytest.mark.parametrize("name", ["a%0Ab", "a%1B%5B31m", "a%E2%80%AEb", "x" * 201])
+def test_names_of_learners_are_short_and_printable(service: TestClient, folder: Path, name: str) -> None:
+    """They are shown in logs, terminals and pages."""
+    logged, table = events(folder), {"use": "UCB", "settings": {"arms": 3}}
+    check_problem(service.post(f"/v1/portfolios/arms/learners/{name}", json=table), 422, "invalid-argument")
+    assert events(folder) == logged
+
+
+def test_an_id_that_the_portfolio_will_give_out_is_refused(service: TestClient) -> None:
+    """Its own ids can be guessed from the last one, and two decisions must never share an id."""
+    path = "/v1/portfolios/arms/decide"
+    epoch, _, number = service.post(path, json={}).json()["id"].rpartition("-")
+    check_problem(service.post(path, json={"id": f"{epoch}-{int(number) + 1}"}), 422, "invalid-argument")
+    assert service.post(path, json={}).json()["id"] == f"{epoch}-{int(number) + 1}"
+
+
+def test_of_a_repeated_key_the_last_counts(service: TestClient) -> None:
+    """JSON leaves it open; whoever checks requests before us must read them alike."""
+    path = "/v1/portfolios/arms"
+    assert service.post(f"{path}/decide", content='{"id": "k1", "id": "k2"}', headers=JSON).json()["id"] == "k2"
+    answer = service.post(f"{path}/rewards", content='{"id": "k1", "id": "k2", "reward": 0, "reward": 1}', headers=JSON)
+    assert answer.json()["id"] == "k2"
+    assert service.post(f"{path}/rewards", json={"id": "k2", "reward": 1.0}).status_code == 200
+    assert service.post(f"{path}/rewards", json={"id": "k2", "reward": 0.0}).status_code == 409
+
+
+def test_a_compressed_body_is_not_unpacked(service: TestClient) -> None:
+    headers = {**JSON, "Content-Encoding": "gzip"}
+    answer = service.post("/v1/portfolios/arms/decide", content=gzip.compress(b"{}"), headers=headers)
+    check_problem(answer, 400, "malformed-json")
+
+
+def test_open_decisions_are_bounded(tmp_path: Path) -> None:
+    """A client that never sends rewards cannot fill the memory; with a deadline, room comes by itself."""
+    path = "/v1/portfolios/arms"
+    with client(ARMS, settings=Settings(max_open=3)) as service:
+        ids = [service.post(f"{path}/decide", json={"id": f"d{k}"}).json()["id"] for k in range(3)]
+        refused = service.post(f"{path}/decide", json={})
+        check_problem(refused, 503, "too-many-open")
+        assert refused.headers["retry-after"] == "5"
+        check_problem(service.post("/v1/portfolios/arms/decide", json={"id": "d9"}), 503, "too-many-open")
+        assert service.post(f"{path}/decide", json={"id": "d0"}).status_code == 200, "a repeated request is no new one"
+        assert service.post(f"{path}/rewards", json={"id": ids[0], "reward": 1.0}).status_code == 200
+        assert service.post(f"{path}/decide", json={}).status_code == 200
+    with client(COLORS, settings=Settings(max_open=5)) as service:  # its deadline is three rounds
+        decided = [service.post("/v1/portfolios/colors/decide", json={"context": [1, 1]}) for _ in range(9)]
+        assert [answer.status_code for answer in decided] == [200] * 9
+
+
 def test_the_journal_folds_after_all_of_this(service: TestClient, folder: Path) -> None:
     from equipoise.journal import digest, rebuild
 
@@ -151,7 +202,13 @@ def test_paths_methods_and_media_types(service: TestClient) -> None:
     wrong = service.get("/v1/portfolios/arms/decide")
     check_problem(wrong, 405, "unknown-method")
     assert wrong.headers["allow"] == "POST"
-    assert service.put("/v1/portfolios/arms/learners/x").headers["allow"].split(", ") == ["DELETE", "PATCH", "POST"]
+    assert service.put("/v1/portfolios/arms/learners/x").headers["allow"].split(", ") == [
+        "DELETE",
+        "GET",
+        "HEAD",
+        "PATCH",
+        "POST",
+    ]
     for kind in ("text/plain", "application/x-www-form-urlencoded", "application/x-ndjson", ""):
         answer = service.post("/v1/portfolios/arms/decide", content="{}", headers={"Content-Type": kind})
         check_problem(answer, 415, "unsupported-media-type")

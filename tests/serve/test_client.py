@@ -4,6 +4,8 @@ import contextlib
 import json
 import os
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -145,6 +147,7 @@ def test_example_configurations_pass_the_check(name: str) -> None:
     assert result.exit_code == 0 and "dry round" in result.output and "yes" in result.output
 
 
+@pytest.mark.slow
 def test_the_whole_way_as_a_new_user_goes_it(tmp_path: Path) -> None:
     """Token, server in a process of its own, client, SIGTERM; then again: nothing is lost."""
     pytest.importorskip("uvicorn", reason="needs the extra serve")
@@ -157,6 +160,12 @@ def test_the_whole_way_as_a_new_user_goes_it(tmp_path: Path) -> None:
         "serve", str(ROOT / "examples/config/offers.toml"), "--host", "0.0.0.0", "--data", "x", folder=tmp_path
     )
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1) and "without tokens" in refused.stderr
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        refused = equipoise("serve", str(ROOT / "examples/config/offers.toml"), "--port", port, folder=tmp_path)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1) and "already in use" in refused.stderr
     seen: list[int] = []
     for _ in range(2):
         with served(tmp_path) as url, Client(url, "offers", secret, backoff_seconds=0.05, retries=8) as client:
@@ -169,12 +178,12 @@ def test_the_whole_way_as_a_new_user_goes_it(tmp_path: Path) -> None:
             with Client(url, "offers") as nobody, pytest.raises(ServiceError, match="status 401"):
                 nobody.status()
     assert seen == [1, 2]
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "equipoise-data").iterdir()}
+    assert len(modes) > 2 and set(modes.values()) == {0o600}, "only the owner may read contexts"
 
 
 @contextlib.contextmanager
 def served(folder: Path) -> Iterator[str]:
-    import socket
-
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,7 +1,11 @@
 """What survives: restarts, retries, full queues, failing disks; and files that change while it runs."""
 
 import asyncio
+import json
+import os
 import sqlite3
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +156,43 @@ def test_overload_and_a_failed_journal_over_http(tmp_path: Path, monkeypatch: py
         assert 'equipoise_queue_depth{portfolio="arms"}' in service.get("/metrics").text
     with client(ARMS, data=tmp_path) as service:
         assert service.get(ARMS_PATH).json()["health"]["rounds"] == 0
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of six megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", folder], capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"a small file system cannot be mounted here: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may mount a file system")
+def test_a_full_disk(small_disk: Path) -> None:
+    """The request that meets it gets 503, later ones too; with room again, a start finds all that was acknowledged."""
+    acknowledged: list[str] = []
+    with client(ARMS, data=small_disk) as service:
+        for k in range(10_000):
+            answer = service.post(f"{ARMS_PATH}/decide", json={"id": f"{k:0200d}"})
+            if answer.status_code != 200:
+                break
+            acknowledged.append(answer.json()["id"])
+        assert answer.status_code == 503 and answer.json()["type"].endswith("read-only")
+        for path, body in (("decide", {}), ("rewards", {"id": acknowledged[0], "reward": 1.0})):
+            assert service.post(f"{ARMS_PATH}/{path}", json=body).status_code == 503
+        assert (service.get("/readyz").status_code, service.get("/healthz").status_code) == (503, 200)
+    assert len(acknowledged) > 100
+    subprocess.run(["mount", "-o", "remount,size=64m", small_disk], check=True)
+    with client(ARMS, data=small_disk) as service:
+        assert service.get("/readyz").status_code == 200
+        rounds = service.get(ARMS_PATH).json()["health"]["rounds"]
+        assert rounds - len(acknowledged) in (0, 1)  # the one that failed is there as a whole, or not at all
+        lines = "\n".join(json.dumps({"id": id_, "reward": 1.0}) for id_ in acknowledged[-1_000:])
+        answer = service.post(f"{ARMS_PATH}/rewards", content=lines, headers={"Content-Type": "application/x-ndjson"})
+        assert {json.loads(line)["status"] for line in answer.text.splitlines()} == {200}
 
 
 def test_a_closed_engine_refuses(tmp_path: Path) -> None:

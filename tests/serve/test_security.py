@@ -11,6 +11,7 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 
 from equipoise.errors import InvalidArgument, UnknownName, UnreadableFile
+from equipoise.serve import handlers
 from equipoise.serve.guard import JsonFormatter, hosts_for
 from equipoise.serve.routes import OPERATIONS
 from equipoise.serve.server import check_address
@@ -31,11 +32,11 @@ def test_every_operation_needs_its_scope_for_its_portfolio(tmp_path: Path) -> No
     foreign = add_token(file, "foreign", SCOPES, ["colors"])
     with client(tokens=read_tokens(file)) as service:
         for operation in OPERATIONS:
-            path = operation.path.format(name="arms", learner="x")
+            path = operation.path.format(name="arms", learner="x", id="1", span="15m")
             if operation.scope is None:
                 assert service.request(operation.method, path).status_code == 200
                 continue
-            if operation.id == "events":
+            if operation.media_type == "text/event-stream":  # it would not end
                 secrets_to_try = {scope: secret for scope, secret in secrets.items() if scope != "read"}
             else:
                 secrets_to_try = secrets
@@ -59,6 +60,36 @@ def test_a_token_sees_its_portfolios_only(tmp_path: Path) -> None:
         unknown = service.get("/v1/portfolios/none", headers=bearer(secret))
         assert (known.status_code, known.json()["detail"]) == (403, unknown.json()["detail"])
         assert "WWW-Authenticate" in service.get("/metrics").headers
+
+
+def test_a_header_that_decides_stands_there_once(tmp_path: Path) -> None:
+    """A proxy might read the first one, and we the last."""
+    secret = add_token(tmp_path / "tokens.json", "one", ["read"])
+    with client(tokens=read_tokens(tmp_path / "tokens.json")) as service:
+        for name, first, second in (
+            ("Host", "localhost", "localhost"),
+            ("Authorization", "Bearer eqp_wrong", f"Bearer {secret}"),
+            ("Content-Type", "application/json", "text/plain"),
+        ):
+            answer = service.get("/v1/portfolios", headers=[(name, first), (name, second)])
+            assert answer.status_code == 400 and answer.json()["type"].endswith("repeated-header"), name
+        twice = [("X-Forwarded-For", "10.0.0.5"), ("X-Forwarded-For", "10.0.0.6"), *bearer(secret).items()]
+        assert service.get("/v1/portfolios", headers=twice).status_code == 200
+
+
+def test_readers_of_events_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers, "MAX_READERS", 0)
+    with client() as service:
+        answer = service.get("/v1/portfolios/arms/events")
+        assert answer.status_code == 503 and answer.json()["type"].endswith("too-many-readers")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_nothing_but_http_gets_in(anyio_backend: str) -> None:
+    """The checks are those of HTTP requests, so a websocket must not pass by them."""
+    with client() as service, pytest.raises(RuntimeError, match="does not speak websocket"):
+        await service.app({"type": "websocket", "path": "/v1/portfolios"}, None, None)
 
 
 def test_tokens_are_stored_as_digests_for_their_owner(tmp_path: Path) -> None:
@@ -105,7 +136,7 @@ def test_without_tokens_only_this_machine_is_served(tmp_path: Path) -> None:
         assert service.get("/healthz").status_code == 403
     with client(address="::1") as service:
         assert service.get("/healthz").status_code == 200
-        for header in ("X-Forwarded-For", "Forwarded"):
+        for header in ("X-Forwarded-For", "Forwarded", "Via", "X-Real-IP", "X-Forwarded-Proto", "X-Forwarded-Host"):
             assert service.get("/healthz", headers={header: "for=10.0.0.5"}).status_code == 403
     for host in ("0.0.0.0", "10.0.0.5", "::", "example.com"):
         with pytest.raises(InvalidArgument, match="without tokens only this machine is served"):

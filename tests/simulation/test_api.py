@@ -182,6 +182,7 @@ def test_a_portfolio_decides_as_the_joint_simulation() -> None:
     np.testing.assert_array_equal(result.plays[0], curves.plays)
 
 
+@pytest.mark.slow
 def test_importing_the_package_does_not_import_the_compiler() -> None:
     program = "import sys, equipoise; assert 'numba' not in sys.modules; equipoise.simulate"
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -316,6 +316,7 @@ def test_folder_is_named_by_the_environment(
     assert cache.cache_folder() == Path(expected)
 
 
+@pytest.mark.slow
 def test_without_the_compiler_nothing_is_compiled_or_kept(tmp_path: Path) -> None:
     compiled, _ = play_in(ROOT, tmp_path / "drivers", NUMBA_DISABLE_JIT="1")
     assert compiled == 0 and not (tmp_path / "drivers").exists()

@@ -226,12 +226,16 @@ def root_and_power() -> BalancedElimination:
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("share_data", [False, True], ids=["own data", "shared data"])
-@pytest.mark.parametrize("contexts", ["fresh", "table", "fixed"])
+@pytest.mark.parametrize(
+    ("contexts", "share_data"),
+    [("fresh", False), ("table", False), ("fixed", False), ("fresh", True), ("fixed", True)],
+    ids=lambda given: given if isinstance(given, str) else ("own data", "shared data")[given],
+)
 def test_the_compiled_joint_run_makes_the_decisions_of_a_portfolio(contexts: str, share_data: bool) -> None:
     """With shared data all kernel learners at once, so that groups of different algorithms are exercised, of which some
-    share and some do not; with own data two of one group, whose loop is compiled for another test too. Their dimensions
-    cut through the blocks of equal norm: otherwise first actions tie, and rounding decides which one is played."""
+    share and some do not; with own data two of one group, whose loop is compiled for another test too. Contexts from a
+    table are drawn by the same function whether data are shared or not: they get no second loop. The dimensions cut
+    through the blocks of equal norm: otherwise first actions tie, and rounding decides which one is played."""
     problem, marks = linear_problem(contexts=contexts), log_rounds(ROUNDS)
 
     def parts() -> tuple[list[Any], BalancedElimination]:

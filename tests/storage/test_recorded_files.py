@@ -36,6 +36,7 @@ NEW_LEARNERS = {DisjointOFUL}  # registered since that release
 FILES = ("experiment.json", "curves.parquet", "eliminations.jsonl", "summary.json")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KEPT)
 def test_kept_portfolio_goes_on_as_recorded(name: str) -> None:
     assert differences("continued", name, continued_record(name)) == []

@@ -89,6 +89,7 @@ def run(program: str, folder: Path, *sites: Path) -> subprocess.CompletedProcess
 LIST = "from equipoise.cli import main\nmain(['list'])\n"
 
 
+@pytest.mark.slow
 def test_classes_of_an_installed_package_are_listed(site: Path, tmp_path: Path) -> None:
     listed = run(LIST, tmp_path, site)
     assert (listed.returncode, listed.stderr) == (0, "")
@@ -139,6 +140,7 @@ assert equipoise.load("selector.eqp").state()["reward_sums"].tolist() == [1.0, 0
 """
 
 
+@pytest.mark.slow
 def test_they_pass_their_suites_and_files_that_hold_them_load_without_objects(site: Path, tmp_path: Path) -> None:
     used = run(USES, tmp_path, site)
     assert (used.returncode, used.stderr) == (0, "")
@@ -146,6 +148,7 @@ def test_they_pass_their_suites_and_files_that_hold_them_load_without_objects(si
         Portfolio.load(tmp_path / "portfolio.eqp")  # here the package is not installed
 
 
+@pytest.mark.slow
 def test_entry_points_that_do_not_work_are_reported_by_name_and_break_nothing(
     site: Path, faulty_site: Path, tmp_path: Path
 ) -> None:

@@ -60,6 +60,7 @@ def test_killed_at_every_step_of_a_save_the_file_loads_and_resumes(tmp_path: Pat
     assert len(left_over) == (0 if moment in ("open", "replaced") else 1)
 
 
+@pytest.mark.slow
 def test_every_random_number_after_a_restart_is_that_of_the_undisturbed_run(tmp_path: Path) -> None:
     """Saved and loaded after every single round, the run is the undisturbed one."""
     contents, path = undisturbed_saves(), tmp_path / "p"

@@ -235,6 +235,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.sampled_from(RECORDS), st.data())
 def test_any_value_in_any_place_is_judged_without_an_exception(record: dict[str, Any], data: st.DataObject) -> None:
     forged = copy.deepcopy(record)

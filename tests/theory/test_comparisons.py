@@ -13,6 +13,7 @@ import pytest
 from equipoise import Portfolio
 from equipoise.bounds import Observed, Power
 from equipoise.certificates.records import comparison_record, describe_elimination, verify_record
+from equipoise.certificates.wording import at_least, at_most
 from equipoise.cli import main
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.learners import OFUL, UCB, Constant
@@ -58,8 +59,8 @@ def test_the_sentence_has_hypothesis_confidence_and_numbers() -> None:
     assert found.describe(portfolio.learner_names) == (
         "With confidence 0.95, if contexts are independent and identically distributed, the learner is chosen before "
         "each is seen and the law of rewards never changes: per play, over its "
-        f"{found.learner.plays} plays so far, Constant(0) has had between {found.difference_lower:.4g} and "
-        f"{found.difference_upper:.4g} more regret than UCB over its {found.other.plays:,} plays."
+        f"{found.learner.plays} plays so far, Constant(0) has had between {at_least(found.difference_lower)} and "
+        f"{at_most(found.difference_upper)} more regret than UCB over its {found.other.plays:,} plays."
     )
     assert "less regret than Constant(0)" in portfolio.compare(1, 0).describe(portfolio.learner_names)
     early = played(rounds=20, contexts="fixed").compare(0, 1).describe(portfolio.learner_names)
@@ -117,6 +118,7 @@ def broken_runs(setting: str, factor: float, runs: int = 25, rounds: int = 200) 
     return broken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["prompt", "late", "shared"])
 def test_comparisons_are_true(setting: str) -> None:
     """With delta = 0.2 five of 25 runs may fail in expectation, and more than 12 with probability below 4e-4."""

@@ -94,12 +94,14 @@ def test_guarantees_refuse_what_they_do_not_cover(promise: Any) -> None:
 RATIOS = st.floats(0.05, 20.0)
 
 
+@pytest.mark.slow
 @given(RATIOS, RATIOS, st.sampled_from([1 / 3, 0.5, 2 / 3, 1.0]), st.integers(20, 400))
 def test_plays_never_exceed_the_play_ratio(own: float, best: float, exponent: float, rounds: int) -> None:
     """Algorithm 1 itself, with learners that are never eliminated because all earn the same."""
     check_ratio([Power(own, exponent), Power(best, exponent)], lambda i, j: power_ratio(i, j, exponent), rounds)
 
 
+@pytest.mark.slow
 @given(RATIOS, RATIOS, st.sampled_from([0.01, 0.1, 1 / e]), st.integers(20, 400))
 def test_plays_never_exceed_the_play_ratio_of_square_roots_with_logarithms(
     own: float, best: float, delta: float, rounds: int

@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from equipoise.bounds import POWER, Power, admissible
+from equipoise.certificates.pairs import paired_radius
 from equipoise.confidence import RADII, expected_regret_sum, make_confidence, radius_at, radius_sum
-from equipoise.selectors import BalancedElimination
-from tools.crossings import REWARDS, crossings, holds
+from equipoise.learner import Proposal
+from equipoise.learners import LinearClass
+from equipoise.selectors import BalancedElimination, EpochBalancing
+from tools.crossings import ALPHA, REWARDS, crossings, holds
 
 RUNS, PLAYS = 1_500, 3_000
 
@@ -165,3 +168,112 @@ def test_all_shares_together_are_delta(name: str, contexts: str) -> None:
     events = {"bernstein": 5 if contexts == "random" else 4}.get(name, 2)
     made = make_confidence(name, n_learners=5, delta=0.05, width=1.0, noise=None, contexts=contexts, scale=1.0)
     assert made.alpha * events * (5 + 1) == pytest.approx(0.05)
+
+
+def same_round(regrets: tuple[float, ...], optima: tuple[float, ...], scale: float) -> BalancedElimination:
+    """A run whose true bounds are tight, in which both learners' rewards fall short of their expectations by what the
+    unscaled noise radius allows; the trusted second learner states the optimum of every round as its lower bound."""
+    settings: Any = {"same_round": True, "trusted": 1, "contexts": "fixed"}
+    bounds = [Power(regret, 1.0) for regret in regrets]
+    allowed = radius_sum(BalancedElimination(bounds, **settings)._noise_radius, ROUNDS) / ROUNDS
+    selector = BalancedElimination(bounds, radius_scale=scale, **settings)
+    for optimum in optima:
+        choice = selector.choose()
+        selector.observe(choice, {i: Proposal(0, lower=optimum) for i in selector.active})
+        selector.credit(choice, optimum - regrets[choice.learner] - allowed)
+    return selector
+
+
+def optima_between(low: float, high: float) -> Any:
+    return st.integers(0, 2**32).map(
+        lambda seed: tuple(np.random.default_rng(seed).uniform(low, high, ROUNDS).tolist())
+    )
+
+
+@given(st.tuples(*[st.floats(0.001, 0.02)] * 2), optima_between(0.6, 0.9))
+def test_the_same_round_test_refutes_no_true_bound_on_its_event(
+    regrets: tuple[float, ...], optima: tuple[float, ...]
+) -> None:
+    assert same_round(regrets, optima, 1.0).eliminations == []
+
+
+def test_with_half_its_radius_the_same_round_test_refutes_a_true_bound() -> None:
+    (elimination,) = same_round((0.01, 0.01), (0.75,) * ROUNDS, 0.5).eliminations
+    assert elimination.learner.index == 0
+
+
+def epoch(regrets: tuple[float, ...], optima: tuple[float, ...], side: float, scale: float) -> tuple[bool, bool, float]:
+    """Whether the epoch of learners that know all but the noise ends, whether the certificate calls the last class
+    false, and by how much the certified regret exceeds the true one; rewards deviate steadily, by `side` times what the
+    unscaled radius allows."""
+    classes = [LinearClass(str(dim), dim) for dim in (1, 3)]
+    allowed = radius_sum(EpochBalancing(classes).confidence.radius, ROUNDS) / ROUNDS
+    selector = EpochBalancing(classes, radius_scale=scale)
+    regret = 0.0
+    for optimum in optima:
+        choice = selector.choose()
+        lowers = [optimum - each for each in regrets]
+        selector.observe(choice, {i: Proposal(0, lower=lowers[i], regret=regrets[i]) for i in selector.active})
+        regret += regrets[choice.learner]
+        selector.credit(choice, lowers[choice.learner] + side * allowed)
+    certificate = selector.certificate()
+    return selector.ended is not None, not certificate.consistent, certificate.regret_upper - regret
+
+
+@given(st.tuples(*[st.floats(0.0, 0.02)] * 2), optima_between(0.45, 0.55))
+def test_on_its_event_no_epoch_of_true_classes_ends_and_its_certificate_holds(
+    regrets: tuple[float, ...], optima: tuple[float, ...]
+) -> None:
+    for side in (-0.999, 0.999):
+        ended, called_false, excess = epoch(regrets, optima, side, 1.0)
+        assert not ended and not called_false and excess >= 0.0
+
+
+def test_with_half_its_radius_an_epoch_of_true_classes_ends_and_its_certificate_fails() -> None:
+    """Rewards below their expectations end the epoch; by rewards above them a true class is called false, or the
+    certified regret is below the true one."""
+    optima = (0.5,) * ROUNDS
+    assert epoch((0.0, 0.0), optima, -0.999, 0.5)[0]
+    assert epoch((0.0, 0.0), optima, 0.999, 0.5)[1]
+    assert epoch((0.15, 0.15), optima, 0.999, 0.5)[2] < 0.0
+
+
+def windowed(regret: float, side: float, scale: float) -> BalancedElimination:
+    """One learner whose every second play is left out because its reward does not come within the window. Its bound is
+    tight at all plays, and all of its regret falls on the counted ones."""
+    n_all = 2 * ROUNDS
+    bound = Power(regret * ROUNDS / n_all, 1.0)
+    allowed = radius_sum(BalancedElimination([bound]).confidence.radius, ROUNDS) / ROUNDS
+    selector = BalancedElimination([bound], radius_scale=scale)
+    selector.configure(delays="exogenous", window=1)
+    for _ in range(ROUNDS):
+        selector.choose()  # its reward never comes
+        choice = selector.choose()
+        selector.credit(choice, OPTIMUM - regret + side * allowed)
+    return selector
+
+
+@given(st.floats(0.001, 0.05), st.floats(-1.0, 1.0))
+def test_counted_plays_of_a_window_bound_the_optimum(regret: float, side: float) -> None:
+    """With the bound at all plays up to the last counted one; at the counted plays alone it would be false."""
+    selector = windowed(regret, side, 1.0)
+    (row,) = selector.standing()
+    assert row.plays - row.pending == ROUNDS
+    assert row.mean_lower <= OPTIMUM <= row.mean_upper + 1e-9
+    assert row.mean_bound >= regret - 1e-9 > regret / 2 + 1e-9
+
+
+def test_with_half_the_radius_counted_plays_of_a_window_miss_the_optimum() -> None:
+    assert windowed(0.001, 1.0, 0.5).standing()[0].mean_lower > OPTIMUM
+    assert windowed(0.001, -1.0, 0.5).standing()[0].mean_upper < OPTIMUM
+
+
+@pytest.mark.statistical
+def test_half_of_the_paired_radius_is_crossed_more_often_than_its_alpha() -> None:
+    """Two experts that always disagree and are drawn by a fair coin, both of whose proposals pay fair coins: Y is 1/2
+    or -1/2, its expectation 0. A radius crossed in exactly a share alpha of the runs is rejected with probability
+    3e-4."""
+    radius = np.array([paired_radius(n / 4, 1.0, ALPHA) for n in range(1, PLAYS + 1)])
+    gain = np.cumsum(np.random.default_rng(7).integers(0, 2, (RUNS, PLAYS)) - 0.5, axis=1)
+    crossed = [int((gain > factor * radius).any(axis=1).sum()) for factor in (1.0, 0.5)]
+    assert holds(crossed[0], RUNS) and not holds(crossed[1], RUNS)

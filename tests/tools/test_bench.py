@@ -190,6 +190,7 @@ def test_an_adapter_is_measured_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert (result["dim"], result["n_actions"], result["rounds"]) == SHAPES[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learn", "timeout", "error"),
     [

@@ -13,6 +13,7 @@ from tools.pages import reference
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_the_page_is_up_to_date() -> None:
     written = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
     assert written == reference.page(), "write it anew: python -m tools.pages reference"

@@ -67,7 +67,8 @@ def main() -> None:
         print(f"without a journal, one caller: {1e6 * plain_cpu / 10_000:.0f} us CPU per event")
         print(f"{path.stat().st_size / n_events:.0f} bytes per event; paused {pause_seconds:.4f} s for a snapshot")
         journal = SQLiteJournal(path, create=False)
-        tail = journal.last_seq - journal.snapshots()[0].seq
+        snapshots = journal.snapshots()
+        tail = journal.last_seq - (snapshots[0].seq if snapshots else 1)
         for what, action in (
             (f"rebuild of {n_events:,} events", lambda: rebuild(journal)),
             (f"recovery from a snapshot and {tail:,} events", lambda: recover(journal)),

@@ -1,10 +1,11 @@
-"""Whether anything acknowledged is lost: `python -m tools.studies.kill_journal [--kills N] [--early]`.
+"""Whether anything acknowledged is lost: `python -m tools.studies.kill_journal [--kills N] [--events N] [--early]`.
 
 A process decides and rewards under load, 32 tasks at once, and writes a line for every answer it got. It is killed
 (SIGKILL) at a random moment, again and again. After each kill the journal must hold every acknowledged decision with
 its action and every acknowledged reward, each exactly once, and recovery from the newest and from the second-newest
 snapshot must give the same state; at ten of the kills, so must a rebuild from the first event. The next process goes on
-where the last one was, and repeats what was not acknowledged, as a client does.
+where the last one was, and repeats what was not acknowledged, as a client does. It goes on until there were as many
+kills and as many events as asked for; with --folder, a study that was interrupted goes on where it was.
 
 With --early the process answers before the commit: the control, which must be caught. A kill leaves what the system
 has in memory, so this shows order and recovery, not that a disk keeps what it was told to keep.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import random
 import signal
@@ -38,6 +40,7 @@ from equipoise.types import Array
 
 TASKS = 32
 SNAPSHOT_EVERY = 2_000
+REBUILDS = 10
 T = TypeVar("T")
 
 
@@ -88,14 +91,18 @@ async def serve(path: str, firsts: list[int], early: bool) -> None:
 
 
 class Found(NamedTuple):
-    """What happened: kills, durable events, acknowledged answers, what was wrong, and the longest start."""
+    """What happened so far: kills, durable events, acknowledged answers, rebuilds, what was wrong, longest start."""
 
-    kills: int
-    events: int
-    acknowledged: int
-    faults: list[str]
-    rebuilds: int
-    start_seconds: float
+    kills: int = 0
+    events: int = 0
+    acknowledged: int = 0
+    rebuilds: int = 0
+    faults: tuple[str, ...] = ()
+    start_seconds: float = 0.0
+
+    def __str__(self) -> str:
+        counts = f"{self.kills} kills, {self.events:,} events, {self.acknowledged:,} acknowledged"
+        return f"{counts}, {self.rebuilds} rebuilds, longest start {self.start_seconds:.1f} s"
 
 
 class Study:
@@ -130,11 +137,18 @@ class Study:
             reader.join()
         if lines and not lines[-1].endswith(b"\n"):
             lines.pop()
-        self._check_events()
+        self.check_events()
         self._check_lines(lines)
         self.acknowledged += len(lines)
 
-    def _check_events(self) -> None:
+    def resume(self) -> None:
+        """Go on with a journal of an earlier study."""
+        self.check_events()
+        for id_ in self._rewarded:
+            task, number = map(int, id_.split("-"))
+            self._firsts[task] = max(self._firsts[task], number + 1)
+
+    def check_events(self) -> None:
         """Each decision and reward is in the journal once."""
         for event in SQLiteJournal(self._path, create=False).read(self._seq + 1):
             self._seq = event.seq
@@ -179,28 +193,39 @@ class Study:
         return self._seq
 
 
-def run(folder: Path, kills: int, *, early: bool = False, seed: int = 0, life_seconds: float = 1.0) -> Found:
-    """Kill so many times, or with `early` until something is lost."""
-    study = Study(folder / "shop.db", early=early, seed=seed, life_seconds=life_seconds)
-    rebuilds = 0
-    for kill in range(1, kills + 1):
+def run(
+    folder: Path, kills: int, events: int = 0, *, early: bool = False, seed: int = 0, life_seconds: float = 1.0
+) -> Found:
+    """Kill at least so many times and until there are so many events, or with `early` until something is lost."""
+    notes = folder / "study.json"
+    before = Found(**json.loads(notes.read_text())) if notes.exists() else Found()
+    study = Study(folder / "shop.db", early=early, seed=seed + before.kills, life_seconds=life_seconds)
+    if before.kills:
+        study.resume()
+    found = before._replace(faults=tuple(before.faults))
+    while not found.faults and (found.kills < kills or found.events < events):
         study.life()
-        if study.faults:
-            break
-        if not early:
-            whole = kill * 10 // kills > (kill - 1) * 10 // kills
-            rebuilds += whole
+        killed = found.kills + 1
+        whole = not early and found.rebuilds < min(REBUILDS, killed * REBUILDS // kills)
+        if not early and not study.faults:
             study.check_recovery(whole=whole)
-        if kill % 20 == 0:
-            print(f"{kill} kills, {study.events:,} events", flush=True)
-    return Found(kill, study.events, study.acknowledged, study.faults, rebuilds, study.start_seconds)
+        seconds = max(before.start_seconds, study.start_seconds)
+        counts = killed, study.events, before.acknowledged + study.acknowledged, found.rebuilds + whole
+        found = Found(*counts, tuple(study.faults), seconds)
+        if not early:
+            notes.write_text(json.dumps(found._asdict()))
+        if killed % 20 == 0:
+            print(found, flush=True)
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=210)
+    parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--life-seconds", type=float, default=3.5)
+    parser.add_argument("--life-seconds", type=float, default=5.0, help="longest life of a process")
+    parser.add_argument("--folder", type=Path, help="where the journal is kept, to go on after an interruption")
     parser.add_argument("--early", action="store_true", help="answer before the commit: must be caught")
     parser.add_argument("--path", help=argparse.SUPPRESS)
     parser.add_argument("--firsts", help=argparse.SUPPRESS)
@@ -208,17 +233,15 @@ def main() -> None:
     if options.path:
         asyncio.run(serve(options.path, list(map(int, options.firsts.split(","))), options.early))
         return
-    with tempfile.TemporaryDirectory() as folder:
-        lost = run(Path(folder), 60, early=True, seed=options.seed, life_seconds=0.5)
-    print(f"control, answers before the commit: caught at kill {lost.kills}: {lost.faults[:1]}", flush=True)
-    if options.early:
-        sys.exit(not lost.faults)
-    with tempfile.TemporaryDirectory() as folder:
-        found = run(Path(folder), options.kills, seed=options.seed, life_seconds=options.life_seconds)
-    print(
-        f"{found.kills} kills, {found.events:,} events, {found.acknowledged:,} acknowledged, {found.rebuilds} rebuilds"
-    )
-    print(f"longest start {found.start_seconds:.1f} s; faults: {found.faults[:5] or 'none'}")
+    with tempfile.TemporaryDirectory() as name:
+        lost = run(Path(name), 60, early=True, seed=options.seed, life_seconds=0.5)
+        print(f"control, answers before the commit: caught at kill {lost.kills}: {lost.faults[:1]}", flush=True)
+        if options.early:
+            sys.exit(not lost.faults)
+        folder = options.folder or Path(name, "durable")
+        folder.mkdir(parents=True, exist_ok=True)
+        found = run(folder, options.kills, options.events, seed=options.seed, life_seconds=options.life_seconds)
+    print(f"{found}; faults: {found.faults[:5] or 'none'}")
     sys.exit(bool(found.faults) or not lost.faults)
 
 

@@ -1,8 +1,9 @@
 """What a live portfolio promises, at full size: `python -m tools.studies.live_portfolio [PART ...]`.
 
 Parts: chaos (failing learners), validity (certificates under failures that depend on contexts), tickets (crashes and
-copies), propensity (coverage of off-policy estimates), memory, threads, step (cost of a round). Each prints its figures
-and ends with exit code 1 if a promise is broken. `make chaos` runs them all.
+copies), lost and delays (lost and late rewards, see `late_rewards`), propensity (coverage of off-policy estimates),
+memory (also of files), threads, step (cost of a round). Each prints its figures, and the command ends with exit code 1
+if a promise is broken. `make chaos` runs them all.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import gc
 import logging
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from math import sqrt
@@ -30,9 +31,9 @@ from equipoise.errors import UnknownDecision
 from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy
 from equipoise.selectors import EXP3, UCB1, BalancedElimination, Corral, RealizedBalancing, TsallisCorral, Uniform
 from tools.benchmarks.numpy_loop import loop
+from tools.studies.late_rewards import Figures, delays, lost
 
 FALSE_ALARM = 1e-3
-Figures = Iterator[tuple[str, object, bool]]  # what was measured, its value, whether the promise holds
 
 
 class Flaky:
@@ -170,7 +171,7 @@ RANDOMIZED: dict[str, Callable[[], Any]] = {
 }
 
 
-def propensity(seeds: int = 1_000, rounds: int = 400) -> Figures:
+def propensity(seeds: int = 1_000, rounds: int = 1_000) -> Figures:
     """Coverage of 99 % intervals (empirical Bernstein) of ten policies, from logs of randomized selectors."""
     means = np.array([0.45, 0.5, 0.55, 0.6])
     policies = np.random.default_rng(0).dirichlet(np.ones(4), 10)
@@ -214,15 +215,22 @@ def resident_bytes() -> int:
 
 
 def memory(rounds: int = 1_000_000) -> Figures:
-    """Memory after many decided and expired tickets, against that after 1 % of them."""
+    """Memory and size of a file after many decided and expired tickets, against those after 1 % of them."""
     portfolio = Portfolio([Constant(0), Constant(1)], UCB1(2), deadline=100, default_reward=0.0)
-    after: dict[int, int] = {}
-    for t in range(1, rounds + 1):
-        portfolio.decide(None)
-        if t in (rounds // 100, rounds):
-            after[t] = resident_bytes()
-    grown = (after[rounds] - after[rounds // 100]) / 1e6
-    yield f"MB grown between {rounds // 100:,} and {rounds:,} expired tickets", round(grown, 3), grown <= 1.0
+    few, resident, saved = rounds // 100, [], []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "portfolio"
+        for t in range(1, rounds + 1):
+            portfolio.decide(None)
+            if t in (few, rounds):
+                portfolio.save(path)
+                resident.append(resident_bytes())
+                saved.append(path.stat().st_size)
+    grown = (resident[1] - resident[0]) / 1e6
+    yield f"MB grown between {few:,} and {rounds:,} expired tickets", round(grown, 3), grown <= 1.0
+    # The history of samples, at log-spaced rounds, is bounded, but not full after the first of them.
+    grown = (saved[1] - saved[0]) / 1e3
+    yield f"kB by which the file grew from {saved[0] / 1e3:.1f} kB", round(grown, 1), grown <= 40.0
 
 
 def threads(rounds: int = 100_000) -> Figures:
@@ -287,7 +295,7 @@ def step(rounds: int = 3_000) -> Figures:
 
 
 PARTS: dict[str, Callable[[], Figures]] = {
-    part.__name__: part for part in (chaos, validity, tickets, propensity, memory, threads, step)
+    part.__name__: part for part in (chaos, validity, tickets, lost, delays, propensity, memory, threads, step)
 }
 
 

@@ -1,12 +1,12 @@
 """Load on the service: CPU time per decision with its reward, decisions per second and latency.
 
-    python -m tools.studies.serve_load --seconds 10
+    python -m tools.studies.serve_load --seconds 10 [--selector RealizedBalancing --selector CounterfactualBalancing]
 
-Three processes, one after the other in the same run, under the same load of wrk with 32 connections: a bare Starlette
-route that decodes the same requests, the service in memory, and the service with its journal. Three OFUL learners
-under the recommended selector, 8 offers of 16 features; the load generator sends the rewards of every 100 decisions as
-a batch of lines. CPU time is that of the server's process, all threads; wall-clock figures depend on what else the
-machine does, so that is measured too.
+Processes one after the other in the same run, under the same load of wrk with 32 connections: a bare Starlette route
+that decodes the same requests, the service in memory, and the service with its journal, for each selector. Three OFUL
+learners under the recommended selector (or those that --selector names), 8 offers of 16 features; the load generator
+sends the rewards of every 100 decisions as a batch of lines. CPU time is that of the server's process, all threads;
+wall-clock figures depend on what else the machine does, so that is measured too.
 
 On two cores that other processes kept busy (1.5 to 1.7 cores, the load generator included), 12 seconds each:
 
@@ -147,11 +147,17 @@ def milliseconds(text: str) -> float:
     return float(number) * {"us": 1e-3, "ms": 1.0, "s": 1e3}[unit]
 
 
-def run(name: str, command: Sequence[str], folder: Path, seconds: int) -> Result:
-    """Start a server, put load on it, and stop it."""
+def write_script(folder: Path) -> Path:
+    """What wrk sends."""
     script = folder / "load.lua"
     values = {"OFFERS": OFFERS, "FEATURES": FEATURES, "BATCH": BATCH}
     script.write_text("".join(f"local {key} = {value}\n" for key, value in values.items()) + SCRIPT)
+    return script
+
+
+def run(name: str, command: Sequence[str], folder: Path, seconds: int) -> Result:
+    """Start a server, put load on it, and stop it."""
+    script = write_script(folder)
     with (folder / f"{name}.log").open("wb") as log:
         server = subprocess.Popen([sys.executable, *command], stdout=log, stderr=log, env={**os.environ, **ONE_THREAD})
     try:
@@ -177,6 +183,19 @@ def run(name: str, command: Sequence[str], folder: Path, seconds: int) -> Result
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
+def commands_of(selector: str, folder: Path) -> dict[str, list[str]]:
+    """The service with a selector, in memory and durable."""
+    path, data = folder / f"load{selector}.toml", folder / f"data{selector}"
+    table = f'[selector]\nuse = "{selector}"\n' if selector else ""
+    path.write_text(CONFIG.replace("[[learner]]", table + "[[learner]]", 1))
+    serve = ["-m", "equipoise", "serve", str(path), "--port", str(PORT)]
+    label = f", {selector}" if selector else ""
+    return {
+        f"in memory{label}": [*serve, "--memory", "--data", str(folder / "none")],
+        f"durable{label}": [*serve, "--data", str(data)],
+    }
+
+
 def start_wrk(script: Path, seconds: int) -> subprocess.Popen[str]:
     command = ["wrk", "--latency", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", str(script)]
     return subprocess.Popen([*command, f"http://127.0.0.1:{PORT}"], stdout=subprocess.PIPE, text=True)
@@ -200,23 +219,26 @@ def wait_until_ready() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--selector", action="append", help="name of a selector; default: the recommended one")
+    parser.add_argument("--repeats", type=int, default=1, help="of all servers; the median CPU time counts")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "load.toml").write_text(CONFIG)
-        serve = ["-m", "equipoise", "serve", str(folder / "load.toml"), "--port", str(PORT)]
-        commands = {
-            "bare route": ["-c", BARE, str(PORT)],
-            "in memory": [*serve, "--memory", "--data", str(folder / "none")],
-            "durable": [*serve, "--data", str(folder / "data")],
-        }
-        results = [run(name, command, folder, options.seconds) for name, command in commands.items()]
-    print(f"{'server':<12}{'CPU us':>9}{'ratio':>7}{'per s':>8}{'p50 ms':>8}{'p99 ms':>8}{'errors':>8}{'others':>8}")
+        commands = {"bare route": ["-c", BARE, str(PORT)]}
+        for selector in options.selector or [""]:
+            commands |= commands_of(selector, folder)
+        runs = [
+            [run(name, command, folder, options.seconds) for name, command in commands.items()]
+            for _ in range(options.repeats)
+        ]
+    results = [sorted(rows, key=lambda row: row.cpu_microseconds)[len(rows) // 2] for rows in zip(*runs, strict=True)]
+    heads = f"{'CPU us':>9}{'ratio':>7}{'per s':>8}{'p50 ms':>8}{'p99 ms':>8}{'errors':>8}{'others':>8}"
+    print(f"{'server':<34}{heads}")
     for row in results:
         ratio = row.cpu_microseconds / results[0].cpu_microseconds
         times = f"{row.p50_milliseconds:>8.1f}{row.p99_milliseconds:>8.1f}"
-        line = f"{row.server:<12}{row.cpu_microseconds:>9.0f}{ratio:>7.2f}{row.per_second:>8.0f}{times}"
+        line = f"{row.server:<34}{row.cpu_microseconds:>9.0f}{ratio:>7.2f}{row.per_second:>8.0f}{times}"
         print(f"{line}{row.errors:>8}{row.busy_cores_of_others:>8.2f}")
     if options.json is not None:
         options.json.write_text(json.dumps([row._asdict() for row in results], indent=1) + "\n")

@@ -16,6 +16,7 @@ from equipoise.bounds import Power
 from equipoise.confidence import radius_sum
 from equipoise.kernels.marks import kernel
 from equipoise.lab.audit.claims import Seen
+from equipoise.lab.audit.delays import by_context, by_reward, late_coins
 from equipoise.lab.audit.in_order import late_zeros, overlapping_episodes
 from equipoise.lab.audit.judging import run_and_evaluate
 from equipoise.lab.audit.pools import GAP, LOSS, make_pool
@@ -132,6 +133,12 @@ CONTROLS: dict[str, Control] = {
     "last class of Algorithm 3 is false": Control(false_classes, "certificate", 1000),
     "late rewards learned at once": Control(partial(late_zeros, delays="independent"), "ellipsoid", 1500, 20, 3),
     "widths of the present plan": Control(present_plan, "declared", 1500, 20, 5),
+    "delays by the reward called exogenous": Control(
+        partial(late_coins, delay_of=by_reward, exogenous=True), "certificate", 700, 40, 12
+    ),
+    "delays by the context called exogenous": Control(
+        partial(late_coins, delay_of=by_context, exogenous=True), "certificate", 700, 40, 12
+    ),
 }
 
 

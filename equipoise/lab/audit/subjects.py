@@ -1,8 +1,8 @@
 """What is audited, with how many runs and rounds, and how a subject is run; each subject is one task.
 
 A subject is an experiment's instance, a family of scheduled learners, a lemma, a sharp setting, late rewards learned in
-order, or a control. Its runs are functions of settings and seed alone, so the findings do not depend on how subjects
-are spread over processes.
+order, delays of some kind, or a control. Its runs are functions of settings and seed alone, so the findings do not
+depend on how subjects are spread over processes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from equipoise.lab.audit.claims import Finding, Seen, findings
 from equipoise.lab.audit.controls import CONTROLS
+from equipoise.lab.audit.delays import VALID_DELAYS
 from equipoise.lab.audit.in_order import IN_ORDER
 from equipoise.lab.audit.judging import run_and_evaluate
 from equipoise.lab.audit.lemmas import CERTAIN, LEMMAS
@@ -55,14 +56,14 @@ EPISODIC = ("linear-mdp", "exploration-bonus", "bellman-error")
 SAME_OPTIMUM = ("nested",)  # for all seeds, as the distribution of actions is rotation invariant
 QUICK, SLOW_LEMMAS = ("ucb-width",), ("least squares",)  # included in, and left out of, a quick audit
 SCHEDULED, LEMMA = (6000, 1000), (2000, 1000)
-SHARP_SIZE, IN_ORDER_SIZE = (1000, 300), (1500, 100)
-QUICK_RUNS = {"experiment": 20, "scheduled": 20, "lemma": 40, "sharp": 15, "in order": 2}
+SHARP_SIZE, IN_ORDER_SIZE, DELAYS_SIZE = (1000, 300), (1500, 100), (700, 300)
+QUICK_RUNS = {"experiment": 20, "scheduled": 20, "lemma": 40, "sharp": 15, "in order": 2, "delays": 20}
 
 
 class Task(NamedTuple):
     """One subject."""
 
-    kind: str  # experiment, scheduled, lemma, sharp, in order or control
+    kind: str  # experiment, scheduled, lemma, sharp, in order, delays or control
     name: str
     instance: str
     rounds: int
@@ -108,7 +109,11 @@ def tasks(quick: bool = False) -> list[Task]:
             found.append(Task("scheduled", family, gap, rounds, QUICK_RUNS["scheduled"] if quick else runs))
     lemmas = [name for name in LEMMAS if not quick or name not in SLOW_LEMMAS]
     found += [Task("lemma", name, "", LEMMA[0], QUICK_RUNS["lemma"] if quick else LEMMA[1]) for name in lemmas]
-    for kind, names, (rounds, runs) in (("sharp", SHARP, SHARP_SIZE), ("in order", IN_ORDER, IN_ORDER_SIZE)):
+    for kind, names, (rounds, runs) in (
+        ("sharp", SHARP, SHARP_SIZE),
+        ("in order", IN_ORDER, IN_ORDER_SIZE),
+        ("delays", VALID_DELAYS, DELAYS_SIZE),
+    ):
         found += [Task(kind, name, "", rounds, QUICK_RUNS[kind] if quick else runs) for name in names]
     found += [
         Task("control", name, "", control.rounds, control.quick_runs if quick else control.runs)
@@ -128,7 +133,9 @@ def perform(task: Task, report: Report = silent) -> Outcome:
             return _scheduled(task)
         case kind:
             simulate = {name: control.simulate for name, control in CONTROLS.items()}
-            simulate = {"lemma": LEMMAS, "sharp": SHARP, "in order": IN_ORDER}.get(kind, simulate)
+            simulate = {"lemma": LEMMAS, "sharp": SHARP, "in order": IN_ORDER, "delays": VALID_DELAYS}.get(
+                kind, simulate
+            )
             seen = [row for seed in range(task.runs) for row in simulate[task.name](seed, task.rounds)]
             certain = CERTAIN if kind == "lemma" else ("balancing",)
             return Outcome(task, findings(f"{kind}: {task.name}", seen, DELTA, certain), [])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from equipoise import theme
 from equipoise.types import Config, Plain
 
 if TYPE_CHECKING:
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 Color: TypeAlias = str | tuple[float, float, float, float]
 Dashes: TypeAlias = Literal["-"] | tuple[float, tuple[float, ...]]
 
-WARM = ("#D55E00", "#000000", "#C2478F", "#E69F00", "#7A3B10", "#8C8C8C")
-COOL = ("#56B4E9", "#0072B2", "#009E73", "#9A8FE0", "#1B2A6B", "#8FD1BE", "#5B7F95")
+WARM, COOL = theme.palette("selector"), theme.palette("learner")
 DASHES: tuple[Dashes, ...] = (
     "-",
     (0, (5, 1.5)),

@@ -9,6 +9,7 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from equipoise.certificates.wording import confidence_text
 from equipoise.errors import InvalidArgument
 from equipoise.lab.report.html import inline, page, table
 from equipoise.lab.report.portfolio_figure import portfolio_figure, shown_marks
@@ -140,7 +141,7 @@ def _radius_note(portfolio: Portfolio) -> str:
     return (
         "<p class='quiet'>The best expected reward minus a learner's regret per play differs from its mean reward by "
         f"at most its radius, for all learners and rounds together with probability at least "
-        f"{1.0 - certificate.delta:.4g}.</p>"
+        f"{confidence_text(certificate.delta)}.</p>"
     )
 
 

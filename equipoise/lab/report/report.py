@@ -9,6 +9,7 @@ from statistics import median
 
 from equipoise.certificates.fields import Record
 from equipoise.certificates.records import describe_elimination
+from equipoise.certificates.wording import confidence_text
 from equipoise.lab.report.figures import PNG, SVG, regret_figure, save_figure
 from equipoise.lab.report.html import inline, page, table
 from equipoise.lab.report.tables import COLUMNS, command_line, facts, overview, plays, with_error
@@ -123,10 +124,13 @@ def _certificates(results: Results) -> Iterable[str]:
         yield "<p>No learner was eliminated: the rewards contradict no bound.</p>"
         return
     delta = max(results.eliminations["delta"])
+    by_lower_bounds = any("lower_sum" in record["witness"] for record in results.eliminations.to_dicts())
+    proviso = ", if the confidence sets of the witnesses hold" if by_lower_bounds else ""
     yield (
         "<p>A learner is eliminated once its rewards contradict its bound. Every elimination below can be recomputed "
-        f"from its record in <code>{ELIMINATIONS}</code> with <code>equipoise verify</code>; with probability at least "
-        f"{1 - delta:.4g}, no learner that keeps its bound is ever eliminated.</p>"
+        f"from its record in <code>{ELIMINATIONS}</code> with <code>equipoise verify</code>; in each run, with "
+        f"probability at least {confidence_text(delta)}, no learner that keeps its bound is ever eliminated{proviso}."
+        "</p>"
     )
     yield from _per_instance(results, _eliminated)
 

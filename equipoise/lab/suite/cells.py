@@ -1,8 +1,9 @@
 """What there is to compute, and how: the runs of a suite, grouped by what they have in common.
 
 A selector that tapes allow is run on the tapes of an instance and seed, all such selectors in one go; the tapes are
-kept on disk. Shared data, importance weights, snapshots and questions to every learner need a joint run, one selector
-on one instance for all seeds in one go. A learner that selects a model inside itself plays alone in their place.
+kept on disk. Shared data, importance weights, snapshots, questions to every learner and laws that change need a joint
+run, one selector on one instance for all seeds in one go; late rewards need a portfolio. A learner that selects a model
+inside itself plays alone in their place. The rows of all learners alone and of all greedy twins alone are references.
 """
 
 from __future__ import annotations
@@ -19,23 +20,28 @@ from equipoise import __version__
 from equipoise.compatibility import check_compatible
 from equipoise.errors import IncompatibleLearner
 from equipoise.lab.executor import Report
-from equipoise.lab.runs.results import log_rounds
 from equipoise.lab.runs.seeds import run_from_tapes, violates
 from equipoise.lab.suite.contenders import CONTENDERS
-from equipoise.lab.suite.instances import INSTANCES, InstanceSetup
+from equipoise.lab.suite.instances import INSTANCES
+from equipoise.lab.suite.late import LateLearner, LatePortfolio, run_late
 from equipoise.lab.suite.results import Row
-from equipoise.learner import Learner
+from equipoise.lab.suite.setups import InstanceSetup
+from equipoise.learner import Learner, provides
 from equipoise.problem import FullProblem
 from equipoise.selector import Selector
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.loops import can_compile
-from equipoise.simulation.parts import Curves, open_curves
+from equipoise.simulation.parts import Curves
 from equipoise.simulation.sources import code_digest
 from equipoise.simulation.tape_files import load_tapes, save_tapes
-from equipoise.simulation.tapes import Tapes, why_not_tapes
+from equipoise.simulation.tapes import Tapes, run_alone, why_not_tapes
 from equipoise.storage.files import digest
 
-LEARNERS = "learners"  # stands for a selector's label in the row of all learners alone
+# These stand for a selector's label in the rows of all learners alone, and of the greedy twin of each.
+LEARNERS, TWINS = "learners", "twins"
+TAPES, JOINT, ALONE, IN_PORTFOLIO = "tapes", "joint", "alone", "portfolio"  # ways to run
+MAX_INTERPRETED_ROUNDS = 5_000  # of runs that cannot be compiled
+WEIGHTED = {"weight", "snapshots"}  # selectors with these needs do not take part where runs cannot be compiled
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ class Task:
     seeds: tuple[int, ...]
     labels: tuple[str, ...]
     shared: bool
-    way: str  # "tapes", "joint" or "alone"
+    way: str
 
     @property
     def n_runs(self) -> int:
@@ -61,22 +67,40 @@ def _first_seed(instance: str, rounds: int) -> InstanceSetup:
 
 @cache
 def way_of(instance: str, rounds: int, label: str, shared: bool) -> str | None:
-    """How a contender runs on an instance: "tapes", "joint", "alone", or None if it is not compatible with it."""
+    """How a contender runs on an instance; None if it is not compatible with it."""
     setup, contender = _first_seed(instance, rounds), CONTENDERS[label]
     if shared and not (setup.can_share and contender.can_share):
         return None
     try:
         if contender.whole:
             contender.learner_for(setup, rounds)
-            return "alone"
+            return ALONE if setup.delays is None else None
         selector = contender.selector_for(setup, rounds, shared)
         check_compatible(selector, setup.learners)
     except IncompatibleLearner:
         return None
+    affordable = rounds <= MAX_INTERPRETED_ROUNDS and not WEIGHTED & selector.needs
+    if setup.delays is not None:
+        return IN_PORTFOLIO if affordable else None
     if why_not_tapes(setup.problem, selector, shared) is None:
-        return "tapes"
-    # Interpreted runs would take hours.
-    return "joint" if can_compile(setup.problem, selector, *setup.learners) else None
+        return TAPES
+    # Long interpreted runs would take hours.
+    return JOINT if can_compile(setup.problem, selector, *setup.learners) or affordable else None
+
+
+def way_of_learners(instance: str, rounds: int) -> str:
+    """How the learners of an instance run alone."""
+    setup = _first_seed(instance, rounds)
+    if setup.delays is not None:
+        return IN_PORTFOLIO
+    return TAPES if setup.problem.iid else ALONE
+
+
+@cache
+def has_twins(instance: str, rounds: int) -> bool:
+    """Whether greedy twins of its learners are run alone: of learners that tell their greedy action."""
+    setup = _first_seed(instance, rounds)
+    return setup.delays is None and any("greedy" in provides(learner) for learner in setup.learners)
 
 
 @cache
@@ -92,7 +116,8 @@ def _basis(instance: str, rounds: int, label: str, shared: bool) -> str:
         parts += setup.learners
     if contender and not contender.whole:
         parts.append(contender.selector_for(setup, rounds, shared))
-        modules |= {"equipoise.simulation.joint"} if way_of(instance, rounds, label, shared) == "joint" else set()
+        joint = {JOINT: "equipoise.simulation.joint", IN_PORTFOLIO: "equipoise.lab.suite.late"}
+        modules |= {joint[way] for way in [way_of(instance, rounds, label, shared)] if way in joint}
     modules |= {type(part).__module__ for part in parts}
     return digest(
         {
@@ -122,17 +147,24 @@ def perform(tape_folder: Path, task: Task, report: Report) -> list[Row]:
 
 
 def _runs(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]:
-    if task.way == "tapes":
+    if task.way == TAPES:
         yield from _perform_on_tapes(task, seed, tape_folder)
+        return
+    (label,) = task.labels
+    if label in (LEARNERS, TWINS):
+        yield _perform_solos(task, label, seed)
+    elif task.way == ALONE:
+        yield _perform_alone(task, label, seed)
     else:
-        yield _perform_jointly(task, seed) if task.way == "joint" else _perform_alone(task, seed)
+        yield _perform_jointly(task, label, seed)
 
 
 def _perform_on_tapes(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]:
-    setup = INSTANCES[task.instance].set_up(seed, task.rounds)
-    tapes = Tapes(setup.problem, setup.learners, log_rounds(task.rounds), seed)
+    instance = INSTANCES[task.instance]
+    setup = instance.set_up(seed, task.rounds)
+    tapes = Tapes(setup.problem, setup.learners, instance.marks(task.rounds), seed)
     path = tape_folder / f"{task.instance}-{seed:05d}.npz"
-    key = key_of(task.instance, task.rounds, "tapes", False, seed)
+    key = key_of(task.instance, task.rounds, TAPES, False, seed)
     known = load_tapes(tapes, path, key)
     recorded = tapes.recorded.copy()
     for label in task.labels:
@@ -146,23 +178,44 @@ def _perform_on_tapes(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]
         save_tapes(tapes, path, key)
 
 
-def _perform_jointly(task: Task, seed: int) -> Row:
-    (label,) = task.labels
-    setup = INSTANCES[task.instance].set_up(seed, task.rounds)
-    selector, marks = CONTENDERS[label].selector_for(setup, task.rounds, task.shared), log_rounds(task.rounds)
-    run = run_jointly(setup.problem, setup.learners, selector, marks, seed, share_data=task.shared)
+def _perform_solos(task: Task, label: str, seed: int) -> Row:
+    """Every learner alone, or the greedy twin of every learner; each on a problem of its own, which may change."""
+    instance, total = INSTANCES[task.instance], 0.0
+    regrets: list[float | None] = []
+    for i in range(len(_first_seed(task.instance, task.rounds).learners)):
+        setup = instance.set_up(seed, task.rounds)
+        problem, learner, marks = setup.problem, setup.learners[i], instance.marks(task.rounds)
+        if label == TWINS and "greedy" not in provides(learner):
+            regrets.append(None)
+            continue
+        if setup.delays is not None:
+            run, seconds = run_late(problem, LateLearner(learner), marks, seed, setup.delays)
+        else:
+            run, seconds = run_alone(problem, learner, marks, seed, lane=i, greedy=label == TWINS)
+        regrets.append(float(run.regret[-1]))
+        total += seconds
+    return {**_about(task, label, seed), "regrets": regrets, "seconds": total}
+
+
+def _perform_jointly(task: Task, label: str, seed: int) -> Row:
+    instance = INSTANCES[task.instance]
+    setup, marks = instance.set_up(seed, task.rounds), instance.marks(task.rounds)
+    contender = CONTENDERS[label]
+    selector = contender.selector_for(setup, task.rounds, task.shared)
+    shares = task.shared and contender.build_shared is None  # otherwise the selector decides who learns
+    if setup.delays is None:
+        run = run_jointly(setup.problem, setup.learners, selector, marks, seed, share_data=shares)
+    else:
+        player = LatePortfolio(setup.learners, selector, seed, shares)
+        run = run_late(setup.problem, player, marks, seed, setup.delays)
     return _result(task, label, seed, *run)
 
 
-def _perform_alone(task: Task, seed: int) -> Row:
-    (label,) = task.labels
-    setup = INSTANCES[task.instance].set_up(seed, task.rounds)
-    marks, learner = log_rounds(task.rounds), CONTENDERS[label].learner_for(setup, task.rounds)
-    tapes = Tapes(setup.problem, [learner], marks, seed)
-    run = open_curves(len(marks), 1)
-    run.regret[:] = tapes.curve(0)
-    run.plays[:, 0] = marks
-    return _result(task, label, seed, run, tapes.seconds[0])
+def _perform_alone(task: Task, label: str, seed: int) -> Row:
+    instance = INSTANCES[task.instance]
+    setup = instance.set_up(seed, task.rounds)
+    learner = CONTENDERS[label].learner_for(setup, task.rounds)
+    return _result(task, label, seed, *run_alone(setup.problem, learner, instance.marks(task.rounds), seed))
 
 
 def _about(task: Task, label: str, seed: int) -> Row:
@@ -171,9 +224,13 @@ def _about(task: Task, label: str, seed: int) -> Row:
 
 
 def _result(task: Task, label: str, seed: int, run: Curves, seconds: float) -> Row:
+    instance = INSTANCES[task.instance]
+    change, marks = instance.change(task.rounds), instance.marks(task.rounds)
+    before = 0.0 if change is None else float(run.regret[np.searchsorted(marks, change)])
     return {
         **_about(task, label, seed),
         "regret": float(run.regret[-1]),
+        "regret_after_change": None if change is None else float(run.regret[-1]) - before,
         "certified": None if isnan(run.certified[-1]) or np.isinf(run.certified[-1]) else float(run.certified[-1]),
         "violated": violates(run),
         "plays": run.plays[-1].tolist(),
@@ -197,15 +254,22 @@ def plan(
             return [seed for seed in seeds if key_of(name, length, label, shared, seed) not in known]
 
         ways = {label: way_of(name, length, label, False) for label in labels}
-        taped = [*(label for label, way in ways.items() if way == "tapes"), LEARNERS]  # who play on beyond the tapes
+        learners = way_of_learners(name, length)
+        taped = [label for label, way in ways.items() if way == TAPES]
+        taped += [LEARNERS] if learners == TAPES else []  # last: they play on beyond the tapes
         lacking = {label: set(missing(label, False)) for label in taped}
         for seed in seeds:
             wanted = tuple(label for label in taped if seed in lacking[label])
             if wanted:
-                tasks.append(Task(name, length, (seed,), wanted, shared=False, way="tapes"))
+                tasks.append(Task(name, length, (seed,), wanted, shared=False, way=TAPES))
+        references = [] if learners == TAPES else [(LEARNERS, learners)]
+        references += [(TWINS, ALONE)] if has_twins(name, length) else []
+        for label, way in references:
+            if left := missing(label, False):
+                tasks.append(Task(name, length, tuple(left), (label,), shared=False, way=way))
         for shared in (False, True):
             for label in labels:
-                way = way_of(name, length, label, shared)
-                if way in ("joint", "alone") and (left := missing(label, shared)):
-                    tasks.append(Task(name, length, tuple(left), (label,), shared, way))
+                way_or_none = way_of(name, length, label, shared)
+                if way_or_none not in (None, TAPES) and (left := missing(label, shared)):
+                    tasks.append(Task(name, length, tuple(left), (label,), shared, way_or_none))
     return tasks

@@ -12,17 +12,19 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from equipoise.errors import IncompatibleLearner
-from equipoise.lab.suite.instances import InstanceSetup
+from equipoise.lab.suite.setups import InstanceSetup
 from equipoise.learner import Learner
 from equipoise.learners import OFUL, OSOM, ALBDim, MisspecificationAdaptive, ModCB
 from equipoise.problems import DisjointLinearBandit, LinearBandit, MisspecifiedLinearBandit
 from equipoise.selector import Selector
 from equipoise.selectors import SELECTORS, CounterfactualBalancing
-from equipoise.theory.first_rounds import balanced_elimination, first_rounds, realized_balancing
+from equipoise.theory.first_rounds import balanced_elimination, d3rb, first_rounds, realized_balancing
 from equipoise.types import Config, Plain
 
 DELTA = 0.05
-ORACLE = "oracle"  # the best learner alone; not run, but taken from the learners' own curves
+# References, taken from the learners' own curves: the best learner alone, and the best greedy twin alone.
+ORACLE, BEST_TWIN = "oracle", "best-twin"
+REFERENCES = (ORACLE, BEST_TWIN)
 Builder: TypeAlias = Callable[[InstanceSetup, int], Selector]  # of one seed of an instance and the rounds
 LearnerBuilder: TypeAlias = Callable[[InstanceSetup, int], Learner]
 
@@ -211,8 +213,9 @@ _ALL = (
         "scaled bounds, v = 1, b = 0, mixture radius",
         SCALED,
         _with_bounds("DynamicBalancing"),
+        bound=balanced_elimination,
     ),
-    Contender("d3rb", "D3RB", "d_min = 1, mixture radius", ANY, _without_bounds("D3RB")),
+    Contender("d3rb", "D3RB", "d_min = 1, mixture radius", ANY, _without_bounds("D3RB"), bound=d3rb),
     Contender("ed2rb", "ED2RB", "d_min = 1, mixture radius", ANY, _without_bounds("ED2RB")),
     Contender(
         "explore-commit-exploit",

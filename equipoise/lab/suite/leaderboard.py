@@ -1,10 +1,11 @@
 """Who is best: prices of selection over all instances, with intervals over seeds.
 
-price = mean regret of the selector / max(least mean regret of a learner alone, w sqrt(T) / 4), per instance. Selectors
-are ranked by the geometric mean over instances. All selectors see the same seeds, so they are compared seed by seed:
-intervals come from drawing seeds with replacement, the same draws for every selector and instance, and the ratio of two
-selectors is computed within each draw. A selector that is not compatible with all instances is compared with the leader
-on those that it is compatible with, and ranked by that ratio.
+price = mean regret of the selector / max(least mean regret of a learner alone, w sqrt(T) / 4), per instance; the strict
+price is max(price, 1), so that a gain on one instance does not pay for a loss on another. Selectors are ranked by the
+geometric mean over instances. All selectors see the same seeds, so they are compared seed by seed: intervals come from
+drawing seeds with replacement, the same draws for every selector and instance, and the ratio of two selectors is
+computed within each draw. A selector that is not compatible with all instances is compared with the leader on those
+that it is compatible with, and ranked by that ratio.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.lab.runs.summary import PRICE_FLOOR
-from equipoise.lab.suite.contenders import ORACLE
+from equipoise.lab.suite.contenders import BEST_TWIN, ORACLE, REFERENCES
 
 Array = NDArray[np.float64]
 N_DRAWS = 4000
@@ -47,6 +48,7 @@ class Place:
 
     label: str
     price: Interval  # geometric mean over its instances
+    strict: float  # geometric mean of its strict prices
     ratio: Interval  # of its price to the leader's, on the instances of both; nan where there are none
     n_instances: int
     worst_instance: str  # where its price is largest
@@ -64,10 +66,24 @@ def price(regrets: Array, learners: Array, min_regret: float) -> float:
     return float(regrets.mean() / max(float(learners.mean(axis=0).min()), min_regret))
 
 
-def with_oracle(scores: Scores) -> Scores:
-    """The scores with a row for an oracle that knows which learner is best on average."""
-    known = {name: regrets[:, regrets.mean(axis=0).argmin()] for name, regrets in scores.learners.items()}
-    return scores._replace(selectors={ORACLE: known, **scores.selectors})
+def strict_price(regrets: Array, learners: Array, min_regret: float) -> float:
+    """The price, counted as 1 if it is below."""
+    return max(1.0, price(regrets, learners, min_regret))
+
+
+def with_references(scores: Scores, twins: Mapping[str, Array]) -> Scores:
+    """The scores with rows for those who know which learner, or which greedy twin, is best on average.
+
+    `twins` has the regrets of all twins alone by instance, nan for a learner without one.
+    """
+
+    def best(regrets: Array) -> Array:
+        return regrets[:, np.nanargmin(regrets.mean(axis=0))]
+
+    known = {name: best(regrets) for name, regrets in scores.learners.items()}
+    greedy = {name: best(twins[name]) for name in scores.learners if name in twins}
+    rows = {ORACLE: known, **({BEST_TWIN: greedy} if greedy else {})}
+    return scores._replace(selectors={**rows, **scores.selectors})
 
 
 def restricted(scores: Scores, instances: Iterable[str]) -> Scores:
@@ -85,12 +101,12 @@ def restricted(scores: Scores, instances: Iterable[str]) -> Scores:
 
 
 def leaderboard(scores: Scores) -> list[Place]:
-    """All selectors, the best first; the oracle is listed but is not the leader."""
+    """All selectors, the best first; references are listed but do not lead."""
     n_seeds = len(next(iter(scores.learners.values())))
     draws = np.random.default_rng(0).integers(n_seeds, size=(N_DRAWS, n_seeds))
     draws = np.vstack([np.arange(n_seeds), draws])  # the first is the sample itself
     logs = {label: _log_prices(scores, label, draws) for label in scores.selectors}
-    rivals = [label for label in logs if label != ORACLE] or list(logs)
+    rivals = [label for label in logs if label not in REFERENCES] or list(logs)
     most = max(len(logs[label]) for label in rivals)
     leader = min(
         (label for label in rivals if len(logs[label]) == most), key=lambda label: _mean(logs[label], logs[label])[0]
@@ -120,11 +136,12 @@ def _place(scores: Scores, label: str, logs: Mapping[str, Mapping[str, Array]], 
     none = np.full(1 + N_DRAWS, nan)
     ratio = _mean(own, common) - _mean(logs[leader], common) if common else none
     prices = {name: float(np.exp(values[0])) for name, values in own.items()}
-    seeds = {name: float(scores.selectors[label][name].max()) / _denominator(scores, name) for name in own}
+    seeds = {name: worst_seed_price(scores, label, name) for name in own}
     worst, worst_seed = max(prices, key=lambda name: prices[name]), max(seeds, key=lambda name: seeds[name])
     return Place(
         label,
         _interval(_mean(own, own)),
+        float(np.exp(np.mean([max(0.0, values[0]) for values in own.values()]))),
         _interval(ratio),
         len(own),
         worst,
@@ -132,6 +149,11 @@ def _place(scores: Scores, label: str, logs: Mapping[str, Mapping[str, Array]], 
         worst_seed,
         seeds[worst_seed],
     )
+
+
+def worst_seed_price(scores: Scores, label: str, name: str) -> float:
+    """The highest price of a selector in one seed of an instance."""
+    return float(scores.selectors[label][name].max()) / _denominator(scores, name)
 
 
 def _denominator(scores: Scores, name: str) -> float:

@@ -1,20 +1,22 @@
 """The suite as a picture: prices of selectors by instance, in colors on a logarithmic scale.
 
-Rows are in the order of the leaderboard and columns grouped by half, with the geometric mean in front. Selectors with a
+Rows are in the order of the leaderboard. The columns of its instances are grouped by half, with the geometric mean in
+front, those of the others by what they are about. Selectors with a
 proved regret bound are marked; a blank cell is an instance that the selector is not compatible with.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equipoise.lab.suite.contenders import CONTENDERS, ORACLE
+from equipoise.lab.suite.contenders import CONTENDERS, REFERENCES
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.suite import Outcome
-from equipoise.lab.suite.tables import TITLES, places, price_grid
+from equipoise.lab.suite.tables import TITLES, Grid, places, price_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,32 +27,69 @@ CELL_WIDTH, CELL_HEIGHT = 0.62, 0.29  # inches
 LEFT, RIGHT, HEAD, FOOT, BETWEEN = 2.05, 0.75, 1.7, 0.75, 0.3
 CHARACTERS = 15  # of the caption, in an inch
 GAP = 0.35  # cells between the mean and the instances, and between halves
-MAX_PRICE = 100.0  # of the darkest color
+MIN_PRICE, MAX_PRICE = 0.1, 100.0  # of the darkest colors
 INK, QUIET = "#1c1c1c", "#5f6368"
 
 
+class Panel(NamedTuple):
+    """Selectors by instances, with the columns in groups."""
+
+    title: str
+    grid: Grid
+    means: Mapping[str, float]  # geometric means of selectors, shown in front; empty for none
+    parts: list[str]  # of each column; columns with the same words are next to each other
+
+    @property
+    def lefts(self) -> list[float]:
+        """The left end of each column, in cells, behind that of the means."""
+        left, lefts = 1.0 + GAP if self.means else 0.0, []
+        for k, part in enumerate(self.parts):
+            left += GAP if k and part != self.parts[k - 1] else 0.0
+            lefts.append(left)
+            left += 1.0
+        return lefts
+
+    @property
+    def n_cells(self) -> float:
+        return self.lefts[-1] + 1.0
+
+    @property
+    def height(self) -> float:
+        return CELL_HEIGHT * len(self.grid.labels)
+
+
+def _panels(outcome: Outcome) -> Iterator[Panel]:
+    notes = {"tuning": "settings may have been tuned on these", "report": "nothing was tuned on these"}
+    for table in outcome.scores:
+        grid = price_grid(outcome, table)
+        means = {place.label: place.price.value for place in places(outcome, table)}
+        yield Panel(TITLES[table], grid, means, [notes[INSTANCES[name].half] for name in grid.names])
+    for table in outcome.scores:
+        grid = price_grid(outcome, table, ranked=False)
+        if grid.names:
+            title = f"Beyond the leaderboard. {TITLES[table]}"
+            yield Panel(title, grid, {}, [INSTANCES[name].group for name in grid.names])
+
+
 def suite_figure(outcome: Outcome) -> Figure:
-    """One panel without shared data, one with."""
+    """The leaderboard's instances without and with shared data, then the other instances."""
     from matplotlib.figure import Figure
 
-    grids = {table: price_grid(outcome, table) for table in outcome.scores}
-    heights = {table: CELL_HEIGHT * len(labels) for table, (labels, _, _) in grids.items()}
-    width = LEFT + RIGHT + CELL_WIDTH * (1 + 2 * GAP + max(len(names) for _, names, _ in grids.values()))
-    height = FOOT + sum(heights.values()) + HEAD * len(grids) + BETWEEN * (len(grids) - 1)
+    panels = list(_panels(outcome))
+    width = LEFT + RIGHT + CELL_WIDTH * max(panel.n_cells for panel in panels)
+    height = FOOT + sum(HEAD + panel.height for panel in panels) + BETWEEN * (len(panels) - 1)
     figure = Figure(figsize=(max(width, 6.5), height))
     top = height
-    for table, (labels, names, grid) in grids.items():
+    for panel in panels:
         top -= HEAD
-        columns = CELL_WIDTH * (1 + 2 * GAP + len(names))
-        box = (LEFT / figure.get_figwidth(), (top - heights[table]) / height)
-        size = (columns / figure.get_figwidth(), heights[table] / height)
-        axes = figure.add_axes((*box, *size))
-        means = {place.label: place.price.value for place in places(outcome, table)}
-        _panel(axes, f"Price of selection. {TITLES[table]}", labels, names, grid, means)
-        top -= heights[table] + BETWEEN
+        box = (LEFT / figure.get_figwidth(), (top - panel.height) / height)
+        size = (CELL_WIDTH * panel.n_cells / figure.get_figwidth(), panel.height / height)
+        _draw(figure.add_axes((*box, *size)), panel)
+        top -= panel.height + BETWEEN
     caption = (
         "Price of selection: mean regret of the selector, divided by that of the best learner alone, over "
-        f"{outcome.n_seeds} seeds. Lower is better; darker cells are higher prices. The oracle knows the best learner. "
+        f"{outcome.n_seeds} seeds. Lower is better: white is 1, blue cells are below, darker red cells are higher. The "
+        "oracle knows the best learner; the best twin is the best of the learners when they play without exploring. "
         "◆ a regret bound is proved. Blank where a selector is not compatible with an instance; its mean is then in "
         "parentheses, and its rank is by the instances it shares with the leader."
     )
@@ -59,24 +98,20 @@ def suite_figure(outcome: Outcome) -> Figure:
     return figure
 
 
-def _panel(
-    axes: Axes, title: str, labels: list[str], names: list[str], grid: list[list[float | None]], means: dict[str, float]
-) -> None:
-    from matplotlib import colormaps
-    from matplotlib.colors import LogNorm
-
-    colors, scale = colormaps["YlOrRd"], LogNorm(1.0, MAX_PRICE, clip=True)
-    second = next((k for k, name in enumerate(names) if INSTANCES[name].half == "report"), len(names))
-    lefts = [1 + GAP + k + (GAP if k >= second else 0.0) for k in range(len(names))]
-    for row, label in enumerate(labels):
-        for left, value in zip([0.0, *lefts], [means[label], *grid[row]], strict=True):
+def _draw(axes: Axes, panel: Panel) -> None:
+    for row, label in enumerate(panel.grid.labels):
+        prices = panel.grid.prices[row]
+        cells = list(zip(panel.lefts, prices, strict=True))
+        if label in panel.means:
+            cells.append((0.0, panel.means[label]))
+        for left, value in cells:
             if value is None:
                 continue
-            shade = colors(scale(max(value, 1.0)))
+            shade = _shade(value)
             axes.add_patch(_cell(left, row, shade))
+            is_mean = bool(panel.means) and left == 0.0
+            shown = f"({_short(value)})" if is_mean and None in prices else _short(value)
             dark = float(np.dot(shade[:3], (0.299, 0.587, 0.114))) < 0.5
-            weight = "bold" if left == 0.0 else "normal"
-            shown = f"({_short(value)})" if left == 0.0 and None in grid[row] else _short(value)
             axes.text(
                 left + 0.5,
                 row + 0.5,
@@ -85,9 +120,19 @@ def _panel(
                 va="center",
                 fontsize=8,
                 color="white" if dark else INK,
-                fontweight=weight,
+                fontweight="bold" if is_mean else "normal",
             )
-    _frame(axes, title, labels, names, lefts, second)
+    _frame(axes, panel)
+
+
+def _shade(value: float) -> tuple[float, float, float, float]:
+    """Blue below 1 and red above, on a logarithmic scale on either side."""
+    from matplotlib import colormaps
+    from matplotlib.colors import LogNorm
+
+    if value < 1.0:
+        return colormaps["Blues"](0.5 * float(LogNorm(1.0, 1.0 / MIN_PRICE, clip=True)(1.0 / max(value, MIN_PRICE))))
+    return colormaps["Reds"](0.8 * float(LogNorm(1.0, MAX_PRICE, clip=True)(value)))
 
 
 def _cell(left: float, row: int, shade: tuple[float, float, float, float]) -> Rectangle:
@@ -96,11 +141,14 @@ def _cell(left: float, row: int, shade: tuple[float, float, float, float]) -> Re
     return Rectangle((left, row), 1.0, 1.0, facecolor=shade, edgecolor="white", linewidth=0.8)
 
 
-def _frame(axes: Axes, title: str, labels: list[str], names: list[str], lefts: list[float], second: int) -> None:
-    axes.set_xlim(0, 1 + 2 * GAP + len(names))
+def _frame(axes: Axes, panel: Panel) -> None:
+    labels, lefts = panel.grid.labels, panel.lefts
+    axes.set_xlim(0, panel.n_cells)
     axes.set_ylim(len(labels), 0)
     axes.set_yticks(np.arange(len(labels)) + 0.5, [_marked(label) for label in labels], fontsize=9)
-    axes.set_xticks([0.5, *(left + 0.5 for left in lefts)], ["geometric mean", *names])
+    ticks = dict(zip([left + 0.5 for left in lefts], panel.grid.names, strict=True))
+    ticks |= {0.5: "geometric mean"} if panel.means else {}
+    axes.set_xticks(list(ticks), list(ticks.values()))
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     for text in axes.get_xticklabels():
         text.set(rotation=40, ha="left", va="bottom", rotation_mode="anchor", fontsize=8.5)
@@ -108,16 +156,15 @@ def _frame(axes: Axes, title: str, labels: list[str], names: list[str], lefts: l
         side.set_visible(False)
     # One unit is a cell.
     place = (-(LEFT - 0.12) / CELL_WIDTH, -1.55 / CELL_HEIGHT)
-    axes.text(*place, title, fontsize=11.5, fontweight="bold", color=INK, va="top")
-    notes = "settings may have been tuned on these", "nothing was tuned on these"
-    for first, last, half in ((0, second, notes[0]), (second, len(names), notes[1])):
-        if last > first:
-            middle = (lefts[first] + lefts[last - 1] + 1) / 2
-            axes.text(middle, len(labels) + 0.12, half, ha="center", va="top", fontsize=8.5, color=QUIET)
+    axes.text(*place, f"Price of selection. {panel.title}", fontsize=11.5, fontweight="bold", color=INK, va="top")
+    for part in dict.fromkeys(panel.parts):
+        own = [left for left, other in zip(lefts, panel.parts, strict=True) if other == part]
+        middle = (own[0] + own[-1] + 1) / 2
+        axes.text(middle, len(labels) + 0.12, part, ha="center", va="top", fontsize=8.5, color=QUIET)
 
 
 def _marked(label: str) -> str:
-    return f"{label} ◆" if label != ORACLE and CONTENDERS[label].guaranteed else f"{label}    "
+    return f"{label} ◆" if label not in REFERENCES and CONTENDERS[label].guaranteed else f"{label}    "
 
 
 def _short(value: float) -> str:

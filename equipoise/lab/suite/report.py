@@ -14,19 +14,22 @@ from equipoise.lab.report.figures import save_figure, small_png
 from equipoise.lab.report.html import inline, page, table
 from equipoise.lab.runs.summary import PRICE_FLOOR
 from equipoise.lab.suite import tables
-from equipoise.lab.suite.contenders import CONTENDERS, DELTA, ORACLE
-from equipoise.lab.suite.instances import HALVES, INSTANCES
+from equipoise.lab.suite.contenders import CONTENDERS, DELTA, REFERENCES
+from equipoise.lab.suite.exceptions import FACTOR, RECOMMENDED, lower_rivals, reason
+from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.leaderboard import Place
 from equipoise.lab.suite.picture import suite_figure
-from equipoise.lab.suite.suite import FIRST_SEED, Outcome
+from equipoise.lab.suite.setups import HALVES
+from equipoise.lab.suite.suite import TUNING_SEEDS, Outcome
 from equipoise.storage.files import write_atomic
 from equipoise.theory.first_rounds import N_LEARNERS
 from equipoise.types import Config, Plain
 
 JSON, REPORT, PICTURE, DRAWING, PAGE = "suite.json", "report.html", "suite.png", "suite.svg", "suite.md"
-FORMAT = 1
+FORMAT = 2
 WIDTH = 120
 TITLE = "The suite: which selector to use"
+LOWER_TITLE = "Where another selector is clearly better than the recommended one"
 
 
 def publish(outcome: Outcome, out: Path, docs: Path | None) -> list[Path]:
@@ -51,9 +54,11 @@ def figures(outcome: Outcome) -> Config:
         "format": FORMAT,
         "version": __version__,
         "seeds": outcome.n_seeds,
+        "first_seed": outcome.seeds.start,
         "instances": [
             {
                 "name": name,
+                "group": INSTANCES[name].group,
                 "half": INSTANCES[name].half,
                 "tests": INSTANCES[name].tests,
                 "rounds": outcome.rounds[name],
@@ -81,15 +86,34 @@ def figures(outcome: Outcome) -> Config:
 
 
 def _table_figures(outcome: Outcome, name: str) -> Config:
-    labels, columns, grid = tables.price_grid(outcome, name)
+    scores = outcome.scores[name]
+    grids = [tables.price_grid(outcome, name, ranked=ranked) for ranked in (True, False)]
+    prices: dict[str, dict[str, float]] = {}
+    for grid in grids:
+        for label, row in zip(grid.labels, grid.prices, strict=True):
+            known = {column: value for column, value in zip(grid.names, row, strict=True) if value is not None}
+            prices.setdefault(label, {}).update(known)
     return {
-        "prices": {
-            label: {column: value for column, value in zip(columns, row, strict=True) if value is not None}
-            for label, row in zip(labels, grid, strict=True)
+        "prices": prices,
+        "floors": dict(scores.floors),
+        "regrets": {
+            label: {column: regrets.tolist() for column, regrets in own.items()}
+            for label, own in scores.selectors.items()
+        },
+        "regret_after_change": {
+            label: after
+            for label, own in scores.selectors.items()
+            if (after := {n: value for n in own if (value := outcome.after_change(name, label, n)) is not None})
         },
         "leaderboard": [_place(place) for place in tables.places(outcome, name)],
         **{half: [_place(place) for place in tables.half_places(outcome, name, half)] for half in HALVES},
-        "violations": {label: sum(row["violated"] for row in outcome.rows_of(name, label)) for label in labels},
+        "violations": {
+            label: sum(r["violated"] for r in outcome.rows_of(name, label, prices[label])) for label in prices
+        },
+        "lower_rivals": [
+            {**case._asdict(), "ratio": case.ratio, "reason": reason(name, case)}
+            for case in lower_rivals(outcome, name)
+        ],
     }
 
 
@@ -106,13 +130,16 @@ def _place(place: Place) -> Config:
 
 def describe_table(outcome: Outcome, name: str) -> str:
     """The outcome of a table in a sentence or two."""
-    n_all = len(outcome.scores[name].learners)
-    ranked = [place for place in tables.places(outcome, name) if place.label != ORACLE and place.n_instances == n_all]
+    n_all = len(tables.ranked_scores(outcome, name).learners)
+    compatible = [place for place in tables.places(outcome, name) if place.n_instances == n_all]
+    ranked = [place for place in compatible if place.label not in REFERENCES]
     if not ranked:
         return "No selector is compatible with all instances."
     first = ranked[0]
     figures = f"{tables.number(first.price.value)} ({tables.span(first.price)})"
-    text = f"Lowest price of the selectors compatible with all instances: {first.label}, {figures}"
+    text = f"Lowest price of the selectors compatible with all {n_all} instances: {first.label}, {figures}"
+    strictest = min(ranked, key=lambda place: place.strict)
+    text += f"; lowest strict price: {strictest.label}, {tables.number(strictest.strict)}"
     proved = [place for place in ranked if CONTENDERS[place.label].guaranteed]
     if not CONTENDERS[first.label].guaranteed and proved:
         best = proved[0]
@@ -125,7 +152,9 @@ def explanations(outcome: Outcome) -> list[str]:
     return [
         f"Price is the mean regret of a selector over that of the best learner alone on the same instance, the latter "
         f"taken as at least {PRICE_FLOOR:g} w √T (w the width of the reward range, T the rounds), since no selector "
-        "avoids regret of order √T. The leaderboard has the geometric mean over instances. Intervals are of 95 %, by "
+        "avoids regret of order √T. A price below 1 means that the selector lost less than the best single learner. "
+        "The strict price counts prices below 1 as 1, instance by instance. The leaderboard has geometric means over "
+        'the instances of the group "bandits". Intervals are of 95 %, by '
         f"drawing the {outcome.n_seeds} seeds with replacement; the ratio to the leader is paired by seed, on the "
         "instances that both are compatible with. Worst instance is the highest price, worst seed the highest price in "
         "a single seed. Violations are runs in which a certificate was below the true regret at a recorded round, of "
@@ -139,8 +168,22 @@ def explanations(outcome: Outcome) -> list[str]:
         f"rounds at which that bound is below w T, which no regret exceeds, with {N_LEARNERS} learners, δ = 0.05, "
         "rewards like fair coins, one learner with regret at most w √n and bounds of the others that are false; before "
         "it, the proof says nothing. Unknown where no constants are published or the bound depends on the data.",
-        f"Tuning half: the instances on which selectors may have been tuned, with seeds below {FIRST_SEED:,}. Report "
-        f"half: the other instances. The seeds of these tables, {FIRST_SEED:,} and above, were not used for tuning.",
+        "Reference rows: the oracle knows which learner is best and plays it alone, the best twin is the learner that "
+        "loses least when it plays only what it believes best, without exploring.",
+        f"Tuning half: the instances on which selectors may have been tuned, with seeds below {TUNING_SEEDS:,}. Report "
+        f"half: the other instances. The seeds of these tables, {outcome.seeds.start:,} to {outcome.seeds[-1]:,}, were "
+        + ("not used for tuning." if outcome.seeds.start >= TUNING_SEEDS else "partly used for tuning."),
+    ]
+
+
+def _lower_lines(outcome: Outcome, table: str) -> list[str]:
+    cases = lower_rivals(outcome, table)
+    if not cases:
+        return [f"On no instance is another selector's strict price more than {FACTOR:g} times lower."]
+    return [
+        f"{case.instance}: {case.rival} {tables.number(case.rival_price)} against {case.recommended} "
+        f"{tables.number(case.price)}, {tables.number(case.ratio)} times lower. Reason: {reason(table, case)}"
+        for case in cases
     ]
 
 
@@ -154,6 +197,11 @@ def _sections(outcome: Outcome, svg: str) -> Iterator[list[str]]:
             _html(tables.leaders(outcome, name)),
             "<h3>Tuning half and report half</h3>",
             _html(tables.halves(outcome, name)),
+            "<h3>By instance</h3>",
+            _html(tables.by_instance(outcome, name, RECOMMENDED)),
+            *(["<h3>Regret after the change</h3>", _html(found)] if (found := tables.drifts(outcome, name)) else []),
+            f"<h3>{escape(LOWER_TITLE)}</h3>",
+            *(f"<p>{escape(text.replace('**', ''))}</p>" for text in _lower_lines(outcome, name)),
         ]
     yield ["<h2>Selectors and their constants</h2>", _html(tables.contenders(outcome), "settings")]
     yield ["<h2>Instances</h2>", _html(tables.instances(outcome), "settings")]
@@ -172,14 +220,23 @@ def _paragraphs(outcome: Outcome) -> Iterator[str]:
     for name in outcome.scores:
         yield f"## {tables.TITLES[name]}"
         yield describe_table(outcome, name)
-        yield tables.markdown(tables.leaders(outcome, name), left=(0, 1, 7, 8))
+        yield tables.markdown(tables.leaders(outcome, name), left=(0, 1, 8, 9))
+        yield "### Tuning half and report half"
         yield tables.markdown(tables.halves(outcome, name), left=(0, 1))
+        yield "### By instance"
+        grid = tables.by_instance(outcome, name, RECOMMENDED)
+        yield tables.markdown(grid, left=(0, len(grid[0]) - 1))
+        if found := tables.drifts(outcome, name):
+            yield "### Regret after the change"
+            yield tables.markdown(found)
+        yield f"### {LOWER_TITLE}"
+        yield "\n".join(fill(f"- {text}", WIDTH, subsequent_indent="  ") for text in _lower_lines(outcome, name))
     yield "## How to read it"
     yield from (fill(text, WIDTH) for text in explanations(outcome))
     yield "## Selectors and their constants"
     yield tables.markdown(tables.contenders(outcome), left=(0, 1, 2, 4))
     yield "## Instances"
-    yield tables.markdown(tables.instances(outcome), left=(0, 1, 4, 5))
+    yield tables.markdown(tables.instances(outcome), left=(0, 1, 2, 5, 7))
     yield f"*Written by `equipoise suite` with version {__version__}: do not edit.*"
 
 
@@ -190,7 +247,7 @@ def command(outcome: Outcome) -> str:
         lengths = {outcome.rounds[name] == INSTANCES[name].rounds for name in outcome.instances}
         words += [] if lengths == {True} else ["--quick"]
         words += [] if len(outcome.instances) == len(INSTANCES) else [f"--instances {','.join(outcome.instances)}"]
-        took_part = {label for scores in outcome.scores.values() for label in scores.selectors} - {ORACLE}
+        took_part = {label for scores in outcome.scores.values() for label in scores.selectors} - {*REFERENCES}
         words += [] if took_part == set(CONTENDERS) else [f"--selectors {','.join(sorted(took_part))}"]
-        words += [f"--seeds {outcome.n_seeds}"]
+        words += [f"--seeds {outcome.n_seeds}", f"--first-seed {outcome.seeds.start}"]
     return " ".join(words)

@@ -6,7 +6,7 @@ processes, on the order in which they finish or on how often the run was interru
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -16,10 +16,10 @@ import numpy as np
 
 from equipoise.errors import EquipoiseError, UnknownName
 from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks, silent
-from equipoise.lab.suite.cells import LEARNERS, key_of, perform, plan, way_of
+from equipoise.lab.suite.cells import LEARNERS, TWINS, has_twins, key_of, perform, plan, way_of
 from equipoise.lab.suite.contenders import CONTENDERS
 from equipoise.lab.suite.instances import INSTANCES
-from equipoise.lab.suite.leaderboard import Scores, floor, with_oracle
+from equipoise.lab.suite.leaderboard import Scores, floor, with_references
 from equipoise.lab.suite.results import ResultLog, Row
 from equipoise.settings.checks import count
 from equipoise.storage.registry import command_name
@@ -27,8 +27,10 @@ from equipoise.types import Array
 
 LOG, TAPES = "results.jsonl", "tapes"
 SEEDS = 20
-FIRST_SEED = 1_000  # seeds below it are for tuning, the others for evaluation
-QUICK_INSTANCES, QUICK_ROUNDS, QUICK_SEEDS = ("nested-middle", "ucb-width-noisy", "exploration-trap"), 100, 2
+TUNING_SEEDS = 1_000  # seeds below it are for tuning, the others for evaluation
+FIRST_SEED = 2_000  # those from 1,000 on were seen with earlier versions
+QUICK_INSTANCES = ("nested-middle", "ucb-width-noisy", "exploration-trap", "drift-swap", "late-rewards")
+QUICK_ROUNDS, QUICK_SEEDS, QUICK_FIRST_SEED = 100, 2, 0
 TABLES = ("alone", "shared")  # each learner learns from its own plays, or from all rounds it can use
 
 
@@ -38,21 +40,34 @@ class Outcome:
 
     instances: tuple[str, ...]
     rounds: Mapping[str, int]  # by instance
-    n_seeds: int
+    seeds: range
     learners: Mapping[str, tuple[str, ...]]  # their names by instance
+    twins: Mapping[str, Array]  # by instance: (seeds, learners) regrets of greedy twins alone, nan where there is none
     scores: Mapping[str, Scores]  # by table
     rows: Mapping[str, Mapping[tuple[str, str], list[Row]]]  # by table, then by label and instance: one row per seed
 
-    def rows_of(self, table: str, label: str) -> list[Row]:
-        """All rows of a selector."""
-        return [row for (other, _), rows in self.rows[table].items() if other == label for row in rows]
+    def rows_of(self, table: str, label: str, within: Container[str]) -> list[Row]:
+        """All rows of a selector on some instances."""
+        mine = (rows for (other, name), rows in self.rows[table].items() if other == label and name in within)
+        return [row for rows in mine for row in rows]
+
+    @property
+    def n_seeds(self) -> int:
+        return len(self.seeds)
+
+    def after_change(self, table: str, label: str, instance: str) -> float | None:
+        """The mean regret after the law has changed; None if it does not, or the selector is not compatible."""
+        rows = self.rows[table].get((label, instance), [])
+        after = [row["regret_after_change"] for row in rows]
+        return None if not after or None in after else float(np.mean(after))
 
     @property
     def is_whole(self) -> bool:
         """Whether all instances, seeds and rounds are included."""
         every = {label for label in CONTENDERS if any(label in scores.selectors for scores in self.scores.values())}
         lengths = all(self.rounds.get(name) == instance.rounds for name, instance in INSTANCES.items())
-        return lengths and self.n_seeds >= SEEDS and every == set(CONTENDERS)
+        fresh = self.seeds.start == FIRST_SEED and self.n_seeds >= SEEDS
+        return lengths and fresh and every == set(CONTENDERS)
 
 
 def run_suite(
@@ -61,6 +76,7 @@ def run_suite(
     instances: Sequence[str] | None = None,
     selectors: Sequence[str] | None = None,
     seeds: int | None = None,
+    first_seed: int | None = None,
     jobs: Jobs | None = None,
     executor: Executor | None = None,
     quick: bool = False,
@@ -69,11 +85,15 @@ def run_suite(
     """Compute what the folder `out` lacks of these selectors; the tables show all that it has of any.
 
     `jobs` is a number of local processes; `executor`, of `concurrent.futures`, runs tasks elsewhere, on machines that
-    see the folder `out`. `progress` is told shares of the whole.
+    see the folder `out`. `progress` is told shares of the whole. What is finished is kept at once, so that a run that
+    was killed goes on where it ended.
     """
     names = chosen_instances(instances, quick)
     labels = chosen_labels(selectors)
     n_seeds = count("seeds", (QUICK_SEEDS if quick else SEEDS) if seeds is None else seeds)
+    first = QUICK_FIRST_SEED if quick else FIRST_SEED
+    first = first if first_seed is None else count("first_seed", first_seed, minimum=0)
+    chosen = range(first, first + n_seeds)
     workers = checked_jobs(jobs, executor)
     rounds = {name: QUICK_ROUNDS if quick else INSTANCES[name].rounds for name in names}
     tape_folder = out / TAPES
@@ -82,7 +102,7 @@ def run_suite(
     except OSError as error:
         raise EquipoiseError(f"folder '{tape_folder}' cannot be made: {error.strerror}") from error
     log = ResultLog(out / LOG)
-    tasks = plan(names, rounds, seeds_of(n_seeds), labels, log.rows)
+    tasks = plan(names, rounds, chosen, labels, log.rows)
     n_runs = sum(task.n_runs for task in tasks)
     progress(f"{n_runs:,} runs left" if n_runs else "nothing left to run", 0.0 if n_runs else 1.0)
 
@@ -92,11 +112,7 @@ def run_suite(
     with run_tasks(partial(perform, tape_folder), tasks, jobs=workers, what="the suite", report=advance) as finished:
         for _, rows in finished:
             log.add(rows)
-    return _gather(names, rounds, n_seeds, log)
-
-
-def seeds_of(n_seeds: int) -> range:
-    return range(FIRST_SEED, FIRST_SEED + n_seeds)
+    return _gather(names, rounds, chosen, log)
 
 
 def chosen_instances(wanted: Sequence[str] | None, quick: bool) -> tuple[str, ...]:
@@ -121,14 +137,19 @@ def chosen_labels(wanted: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(label for label in CONTENDERS if label in chosen)
 
 
-def _gather(names: Sequence[str], rounds: Mapping[str, int], n_seeds: int, log: ResultLog) -> Outcome:
+def _gather(names: Sequence[str], rounds: Mapping[str, int], seeds: range, log: ResultLog) -> Outcome:
     """The tables of every contender whose results are complete."""
 
     def rows_of(name: str, label: str, shared: bool) -> list[Row]:
-        keys = [key_of(name, rounds[name], label, shared, seed) for seed in seeds_of(n_seeds)]
+        keys = [key_of(name, rounds[name], label, shared, seed) for seed in seeds]
         return [log.rows[key] for key in keys if key in log.rows]
 
     alone = {name: np.array([row["regrets"] for row in rows_of(name, LEARNERS, False)]) for name in names}
+    twins = {
+        name: np.array([row["regrets"] for row in rows_of(name, TWINS, False)], float)
+        for name in names
+        if has_twins(name, rounds[name])
+    }
     setups = {name: INSTANCES[name].set_up(0, rounds[name]) for name in names}
     scores: dict[str, Scores] = {}
     gathered: dict[str, dict[tuple[str, str], list[Row]]] = {}
@@ -140,13 +161,13 @@ def _gather(names: Sequence[str], rounds: Mapping[str, int], n_seeds: int, log: 
         for label in CONTENDERS:
             compatible = [name for name in within if way_of(name, rounds[name], label, shared)]
             found = {name: rows_of(name, label, shared) for name in compatible}
-            if found and all(len(rows) == n_seeds for rows in found.values()):
+            if found and all(len(rows) == len(seeds) for rows in found.values()):
                 selectors[label] = {
                     name: np.array([row["regret"] for row in rows], float) for name, rows in found.items()
                 }
                 gathered[table] |= {(label, name): rows for name, rows in found.items()}
         floors = {name: floor(rounds[name], setups[name].width) for name in within}
         if within:
-            scores[table] = with_oracle(Scores({name: alone[name] for name in within}, selectors, floors))
+            scores[table] = with_references(Scores({name: alone[name] for name in within}, selectors, floors), twins)
     learners = {name: tuple(learner.name for learner in setups[name].learners) for name in names}
-    return Outcome(tuple(names), rounds, n_seeds, learners, scores, gathered)
+    return Outcome(tuple(names), rounds, seeds, learners, twins, scores, gathered)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
+from typing import NamedTuple
 
-from equipoise.lab.suite.contenders import CONTENDERS, ORACLE
-from equipoise.lab.suite.instances import HALVES, INSTANCES
-from equipoise.lab.suite.leaderboard import Interval, Place, leaderboard, price, restricted
+import numpy as np
+
+from equipoise.lab.suite.contenders import CONTENDERS, REFERENCES
+from equipoise.lab.suite.instances import INSTANCES
+from equipoise.lab.suite.leaderboard import Interval, Place, Scores, leaderboard, price, restricted, worst_seed_price
+from equipoise.lab.suite.setups import BANDITS, GROUPS, HALVES
 from equipoise.lab.suite.suite import Outcome
 
 Table = list[list[str]]  # the header first
@@ -20,6 +25,7 @@ LEADERS = (
     "below trivial from T",
     "price",
     "95 %",
+    "strict",
     "to leader",
     "95 %",
     "worst instance",
@@ -29,26 +35,33 @@ LEADERS = (
 )
 
 
+def ranked_scores(outcome: Outcome, table: str) -> Scores:
+    """The scores that the leaderboard is over: bandits, or whatever was run if no bandit was."""
+    scores = outcome.scores[table]
+    bandits = [name for name in scores.learners if INSTANCES[name].group == BANDITS]
+    return restricted(scores, bandits) if bandits else scores
+
+
 def places(outcome: Outcome, table: str) -> list[Place]:
-    """The leaderboard over all instances and seeds."""
-    return leaderboard(outcome.scores[table])
+    """The leaderboard over the bandits and all seeds."""
+    return leaderboard(ranked_scores(outcome, table))
 
 
 def half_places(outcome: Outcome, table: str, half: str) -> list[Place]:
     """The leaderboard over the instances of a half."""
-    scores = outcome.scores[table]
+    scores = ranked_scores(outcome, table)
     names = [name for name in scores.learners if INSTANCES[name].half == half]
     return leaderboard(restricted(scores, names)) if names else []
 
 
 def leaders(outcome: Outcome, table: str) -> Table:
     """The leaderboard with all its columns."""
-    n_all = len(outcome.scores[table].learners)
+    n_all = len(ranked_scores(outcome, table).learners)
     return [list(LEADERS), *(_leader(outcome, table, place, n_all) for place in places(outcome, table))]
 
 
 def _leader(outcome: Outcome, table: str, place: Place, n_all: int) -> list[str]:
-    rows = outcome.rows_of(table, place.label)
+    rows = outcome.rows_of(table, place.label, ranked_scores(outcome, table).learners)
     certified = [row for row in rows if row["certified"] is not None]
     name = place.label if place.n_instances == n_all else f"{place.label} ({place.n_instances} of {n_all})"
     return [
@@ -57,6 +70,7 @@ def _leader(outcome: Outcome, table: str, place: Place, n_all: int) -> list[str]
         informative_from(place.label),
         number(place.price.value),
         span(place.price),
+        number(place.strict),
         number(place.ratio.value),
         span(place.ratio),
         f"{number(place.worst_price)} {place.worst_instance}",
@@ -86,34 +100,85 @@ def _figures(place: Place) -> list[str]:
     return [number(place.price.value), span(place.price), number(place.ratio.value), span(place.ratio)]
 
 
-def price_grid(outcome: Outcome, table: str) -> tuple[list[str], list[str], list[list[float | None]]]:
-    """Labels by place, instances by half, and the prices; None where a selector is not compatible with an instance."""
+class Grid(NamedTuple):
+    """Prices of selectors, by place, on instances; None where a selector is not compatible with an instance."""
+
+    labels: list[str]
+    names: list[str]
+    prices: list[list[float | None]]
+
+
+def price_grid(outcome: Outcome, table: str, *, ranked: bool = True) -> Grid:
+    """Prices on the instances of the leaderboard, by half, or on the others, by group."""
+    scores, within = outcome.scores[table], ranked_scores(outcome, table).learners
+    names = [name for name in scores.learners if (name in within) == ranked]
+    names.sort(key=lambda name: (HALVES if ranked else GROUPS).index(_part(name, ranked)))
+    order = [place.label for place in places(outcome, table)]
+    order += [label for label in scores.selectors if label not in order]
+    labels = [label for label in order if any(name in scores.selectors[label] for name in names)]
+    return Grid(labels, names, [[_price(scores, label, name) for name in names] for label in labels])
+
+
+def _part(name: str, ranked: bool) -> str:
+    return INSTANCES[name].half if ranked else INSTANCES[name].group
+
+
+def _price(scores: Scores, label: str, name: str) -> float | None:
+    own = scores.selectors[label]
+    return price(own[name], scores.learners[name], scores.floors[name]) if name in own else None
+
+
+def drifts(outcome: Outcome, table: str) -> Table:
+    """Mean regret after the law has changed, by selector, least in the first column first; empty without drift."""
+    names = [name for name in outcome.instances if INSTANCES[name].change(outcome.rounds[name]) is not None]
+    names = [name for name in names if name in outcome.scores[table].learners]
+    after = {
+        label: [outcome.after_change(table, label, name) for name in names] for label in outcome.scores[table].selectors
+    }
+    kept = {label: row for label, row in after.items() if any(value is not None for value in row)}
+    ranked = sorted(kept, key=lambda label: [inf if value is None else value for value in kept[label]])
+    rows = [[label, *("" if value is None else f"{value:,.0f}" for value in kept[label])] for label in ranked]
+    return [["selector", *names], *rows] if rows else []
+
+
+def by_instance(outcome: Outcome, table: str, shown: Sequence[str]) -> Table:
+    """Price and worst seed of the selectors shown, and the lowest price of any, on every instance."""
     scores = outcome.scores[table]
-    names = sorted(scores.learners, key=lambda name: HALVES.index(INSTANCES[name].half))
-    labels = [place.label for place in places(outcome, table)]
-    grid: list[list[float | None]] = []
-    for label in labels:
-        own = scores.selectors[label]
-        grid.append(
-            [price(own[name], scores.learners[name], scores.floors[name]) if name in own else None for name in names]
-        )
-    return labels, names, grid
+    shown = [label for label in shown if label in scores.selectors]
+    head = ["instance"]
+    for label in shown:
+        head += [label, "strict", "worst seed"]
+    rows = [[*head, "lowest price"]]
+    rivals = [label for label in scores.selectors if label not in REFERENCES]
+    for name in scores.learners:
+        cells = [name]
+        for label in shown:
+            value = _price(scores, label, name)
+            worst = number(worst_seed_price(scores, label, name)) if value is not None else ""
+            cells += ["", "", ""] if value is None else [number(value), number(max(1.0, value)), worst]
+        prices = {label: value for label in rivals if (value := _price(scores, label, name)) is not None}
+        lowest = min(prices, key=lambda label: prices[label], default=None)
+        rows.append([*cells, "" if lowest is None else f"{number(prices[lowest])} {lowest}"])
+    return rows
 
 
 def instances(outcome: Outcome) -> Table:
-    """What each instance tests, and the regret of its best learner alone."""
-    rows = [["instance", "half", "rounds", "learners", "best alone", "what it tests"]]
+    """What each instance tests, and the regrets of its best learner and of its best greedy twin alone."""
+    rows = [["instance", "group", "half", "rounds", "learners", "best alone", "best twin alone", "what it tests"]]
     for name in outcome.instances:
         means = outcome.scores["alone"].learners[name].mean(axis=0)
         best = outcome.learners[name][int(means.argmin())]
-        instance = INSTANCES[name]
+        instance, twins = INSTANCES[name], outcome.twins.get(name)
+        twin = "" if twins is None else f"{np.nanmin(twins.mean(axis=0)):,.0f}"
         rows.append(
             [
                 name,
+                instance.group,
                 instance.half,
                 f"{outcome.rounds[name]:,}",
                 str(len(means)),
                 f"{best}: {means.min():,.0f}",
+                twin,
                 instance.tests,
             ]
         )
@@ -132,16 +197,16 @@ def contenders(outcome: Outcome) -> Table:
 
 def proof_mark(label: str) -> str:
     """Of what a regret bound is proved."""
-    return "" if label == ORACLE else CONTENDERS[label].proof or "no"
+    return "" if label in REFERENCES else CONTENDERS[label].proof or "no"
 
 
 def informative_from(label: str) -> str:
     """The first rounds at which the proved bound is below the trivial one, in the reference setting.
 
-    >>> informative_from("uniform"), informative_from("d3rb")
-    ('', 'unknown')
+    >>> informative_from("uniform"), informative_from("d3rb"), informative_from("ed2rb")
+    ('', '4,910', 'unknown')
     """
-    if label == ORACLE or not CONTENDERS[label].guaranteed:
+    if label in REFERENCES or not CONTENDERS[label].guaranteed:
         return ""
     first = CONTENDERS[label].informative_from
     return "unknown" if first is None else f"{first:,}"

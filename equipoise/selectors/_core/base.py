@@ -17,7 +17,7 @@ from equipoise.certificates import Elimination
 from equipoise.errors import InvalidArgument, NoLearnerAvailable
 from equipoise.learner import Proposal, Proposals
 from equipoise.selector import Choice, SelectorTraits
-from equipoise.selectors._core import nested
+from equipoise.selectors._core import evidence, nested
 from equipoise.selectors._core.evidence import Account
 from equipoise.selectors._core.evidence import Params as EvidenceParams
 from equipoise.selectors._core.evidence import State as EvidenceState
@@ -27,6 +27,8 @@ from equipoise.selectors._core.proofs import elimination_by_plays
 from equipoise.selectors._core.proposals import check_regret, gather
 from equipoise.selectors._core.reports import Reporting
 from equipoise.settings.checks import count
+
+FLOATS = (float, np.float64)
 
 
 class KernelSelector(Reporting[P, S, D]):
@@ -47,7 +49,7 @@ class KernelSelector(Reporting[P, S, D]):
             per_learner=self.per_learner,
             readmits=self.readmits,
             excluded=self.excluded,
-            compilable=not self._custom_bounds and not self._late,
+            compilable=not self._custom_bounds and not self._own_radii,
         )
 
     def choose(self, rng: np.random.Generator | None = None, available: Collection[int] | None = None) -> Choice:
@@ -139,7 +141,7 @@ class KernelSelector(Reporting[P, S, D]):
             self._custom_bounds[learner].raw(self.evidence.accounts[learner].plays + 1)
         self._draws += 1
         self._clock += 1
-        self.kernels.open_play(self.params, self.kernel_state, learner)
+        evidence.open_play(self.params, self.evidence, learner)
         return self._ledger.open(learner, chance, self._clock, self.evidence.pool[0].eliminated)
 
     def tick(self, rounds: int = 1) -> tuple[D, ...]:
@@ -196,8 +198,8 @@ class KernelSelector(Reporting[P, S, D]):
     def check_reward(self, reward: float) -> float:
         """The reward as a float; raises if it cannot be credited."""
         low, high = self.reward_range
-        if type(reward) is float and low <= reward <= high:
-            return reward
+        if type(reward) in FLOATS and low <= reward <= high:
+            return float(reward)
         return self.traits.check_reward(reward)
 
     def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
@@ -251,8 +253,9 @@ class KernelSelector(Reporting[P, S, D]):
         """Pass resolved rounds and plays to the kernels; returns the new eliminations."""
         kernels, params, state = self.kernels, self.params, self.kernel_state
         rounds, plays, rewind = resolved
-        late = learner in self._late
-        pooled, params = params, self.params_of(learner) if late else params
+        own = learner in self._own_radii
+        if own:
+            params = self.params_of(learner)
         for entry in plays:
             if entry.left_out:
                 self._skip(entry)
@@ -261,14 +264,14 @@ class KernelSelector(Reporting[P, S, D]):
             if self._custom_bounds:
                 regret = self._increment(learner, self._position(learner) + 1, regret)
             kernels.credit(params, state, learner, entry.reward, regret, entry.probability)
-        if late:
+        if own:
             self._widen(learner)
         if rewind:
-            kernels.rewind(params, state, learner)
+            evidence.rewind(params, self.evidence, learner)
         for entry in rounds:
             if entry.left_out:
                 continue
-            kernels.pool(pooled, state, entry.reward)
+            evidence.pool(params, self.evidence, entry.reward)
             if self._asks_all and self._in_epoch(entry):
                 self._close_round(entry)
         if self.evidence.pool[0].eliminated == len(self._eliminations):
@@ -296,7 +299,7 @@ class KernelSelector(Reporting[P, S, D]):
         kernels, params, state = self.kernels, self.params, self.kernel_state
         rewound, plays = self._ledger.count()
         for i in rewound:
-            kernels.rewind(params, state, i)
+            evidence.rewind(params, self.evidence, i)
         for offset, entry in plays:
             i = entry.learner
             position = self._position(i) + offset

@@ -1,8 +1,10 @@
 """What may change about a selector: what its portfolio tells it once, learners that come and go, some settings.
 
-The j-th learner that is added later, j = 0, 1, ..., spends delta_j = delta/((j + 1)(j + 2)) on its own radius, in
-addition to delta, which the learners of the start share: all that are ever added spend at most delta together. Learners
-keep their index. One that is removed keeps its row and what it has proved about the optimum.
+The radius of a learner depends on what it spends of delta. Those of the start have the same radius, that of `params`,
+unless a selector gives them unequal shares. The j-th learner that is added later, j = 0, 1, ..., spends delta_j =
+delta/((j + 1)(j + 2)) on its own radius, in addition to delta, which the learners of the start share: all that are ever
+added spend at most delta together. Learners keep their index. One that is removed keeps its row and what it has proved
+about the optimum.
 """
 
 from __future__ import annotations
@@ -31,6 +33,11 @@ class Late(NamedTuple):
 
     round: int  # number of rounds before it was added
     delta: float  # its share
+
+
+class OwnRadius(NamedTuple):
+    """The radius of a learner with a share of its own."""
+
     confidence: Confidence
     params: Any  # those of the kernels, with its own radius
 
@@ -45,6 +52,7 @@ class Changing(SelectorParts[P, S, D]):
         super()._set_up()
         self.delays = "any"
         self._late: dict[int, Late] = {}
+        self._own_radii = {i: self._radius_for(share) for i, share in enumerate(self._start_shares)}
         self._removed: dict[int, int] = {}  # with the number of rounds before it was removed
 
     def configure(
@@ -107,7 +115,7 @@ class Changing(SelectorParts[P, S, D]):
         for name, value in checked.items():
             setattr(self, name, value)
         self.params = self._make_params(self._limits(self.confidence))
-        self._late = {i: late._replace(params=self._params_with(late.confidence)) for i, late in self._late.items()}
+        self._own_radii = {i: self._with_params(own.confidence) for i, own in self._own_radii.items()}
 
     def add_learner(self, bound: Bound | None = None) -> int:
         """Add a learner to the pool; returns its index."""
@@ -141,15 +149,13 @@ class Changing(SelectorParts[P, S, D]):
     def _add_row(self, bound: Bound | None, round_: int) -> None:
         i, width = self.pool_size, self.reward_range[1] - self.reward_range[0]
         share = late_share(self.delta, len(self._late))
-        # The share of one of M + 1 accounts.
-        confidence = self._make_confidence(self.n_learners, share * (self.n_learners + 1))
         self.evidence.accounts.append(open_state([] if bound is None else [bound], 1, width).accounts[0])
         if bound is not None:
             self._bounds.append(bound)
         if isinstance(bound, Observed):
             self.observed = (*self.observed, i)
         self._ledger.add_learner(isinstance(bound, Observed))
-        self._late[i] = Late(round_, share, confidence, self._params_with(confidence))
+        self._late[i], self._own_radii[i] = Late(round_, share), self._radius_for(share)
         self._grow()
 
     def _grow(self) -> None:
@@ -159,19 +165,28 @@ class Changing(SelectorParts[P, S, D]):
         low, high = self.reward_range
         return EvidenceParams(confidence.radius, low, high, high - low)
 
-    def _params_with(self, confidence: Confidence) -> P:
-        return self._make_params(self._limits(confidence))
+    @property
+    def _start_shares(self) -> tuple[float, ...]:
+        """What each learner of the start spends of delta; empty if all spend the same."""
+        return ()
+
+    def _radius_for(self, share: float) -> OwnRadius:
+        """The radius of a learner that spends this share: that of one of M + 1 accounts which all spend as much."""
+        return self._with_params(self._make_confidence(self.n_learners, share * (self.n_learners + 1)))
+
+    def _with_params(self, confidence: Confidence) -> OwnRadius:
+        return OwnRadius(confidence, self._make_params(self._limits(confidence)))
 
     def params_of(self, i: int) -> P:
         """The params of the kernels for learner i, with its radius."""
-        return self._late[i].params if i in self._late else self.params
+        return self._own_radii[i].params if i in self._own_radii else self.params
 
     def confidence_of(self, i: int) -> Confidence:
         """The confidence of the statements about learner i."""
-        return self._late[i].confidence if i in self._late else self.confidence
+        return self._own_radii[i].confidence if i in self._own_radii else self.confidence
 
     def _widen(self, i: int) -> None:
-        """Store by how much the radius of learner i exceeds that of the learners of the start."""
+        """Store by how much the radius of learner i exceeds that of `params`."""
         account, n = self.evidence.accounts[i], self.evidence.accounts[i].booked_plays
         own, common = self.confidence_of(i).radius, self.confidence.radius
         account.extra_radius = radius_sum(own, n) - radius_sum(common, n) if n else 0.0

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.bounds import POWER, SUMMED, Bound, admissible, bound_code
-from equipoise.confidence import Radius, add_spread, lower_sum, radius_sum, upper_sum
+from equipoise.confidence import Radius, add_spread, both_sums, radius_sum
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals
 
@@ -77,7 +77,7 @@ class Account:
     witness_spread: float = 0.0
     skipped: int = 0  # plays before the last counted one, or after it and passed over, that are no evidence
     skipped_bound: float = 0.0  # what these add to an observed bound, for balancing only
-    extra_radius: float = 0.0  # by how much the radius of a learner that was added later exceeds that of the others
+    extra_radius: float = 0.0  # by how much the radius of a learner with its own share exceeds that of `Params`
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ def add(total: float, carry: float, amount: float) -> tuple[float, float]:
 
 
 @kernel
-def open_play(params: Params, state: State, i: int) -> None:
+def open_play(params: object, state: State, i: int) -> None:
     """Count a play of learner i, which was just chosen."""
     state.accounts[i].plays += 1
 
@@ -125,7 +125,7 @@ def stage(params: object, state: object, i: int, probability: float, rng: np.ran
 
 
 @kernel
-def rewind(params: Params, state: State, i: int) -> None:
+def rewind(params: object, state: State, i: int) -> None:
     """Reset the balanced bound of learner i to the plays that are counted or left out."""
     account = state.accounts[i]
     account.increments = account.booked_increments + account.skipped_bound
@@ -169,9 +169,10 @@ def credit(params: Params, state: State, i: int, reward: float, regret: float) -
         params.width,
     )
     account.rewards, account.rewards_carry = add(account.rewards, account.rewards_carry, reward)
-    radius, bound, spread = params.radius, account.booked_bound, account.spread
-    account.mean_lower = (account.rewards - lower_sum(radius, n, spread)) / n
-    account.mean_upper = (account.rewards + bound + upper_sum(radius, n, spread, bound)) / n
+    bound = account.booked_bound
+    below, above = both_sums(params.radius, n, account.spread, bound)
+    account.mean_lower = (account.rewards - below) / n
+    account.mean_upper = (account.rewards + bound + above) / n
     if account.mean_upper < account.least_upper:
         account.least_upper = account.mean_upper
     pooled = state.pool[0]
@@ -217,7 +218,7 @@ def credit_only(params: Params, state: State, i: int, reward: float, regret: flo
 
 
 @kernel
-def pool(params: Params, state: State, reward: float) -> None:
+def pool(params: object, state: State, reward: float) -> None:
     """Count one more round of all rounds as evidence."""
     pooled = state.pool[0]
     pooled.plays += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from math import inf
+from math import inf, nan
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,8 @@ from equipoise.selectors._core.ledger import Entry
 from equipoise.selectors._core.pairs import Expert
 from equipoise.selectors._core.proposals import blank_proposals
 from equipoise.settings import equal_data
-from equipoise.types import Action
+from equipoise.settings.checks import real
+from equipoise.types import Action, AnyArray
 
 UNSEEN = -2  # the action of an expert whose proposal is not known yet
 ABSENT = object()  # that of an expert that was not asked, in a round without evidence
@@ -59,6 +60,10 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
 
     def _odds(self) -> tuple[float, ...]:
         """The probabilities of the next round; may leave them in the rows."""
+        raise NotImplementedError  # abstract
+
+    def _match(self, entry: Entry, reward: float) -> None:
+        """Add a reward that has arrived to what the next draw depends on; the rows hold its round."""
         raise NotImplementedError  # abstract
 
     @property
@@ -120,8 +125,7 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         entry = self._seen(choice)
         self._enter(entry)
         # Who is drawn next may depend on all rewards so far; accounts and certificates wait for earlier ones.
-        pairs.match(self.kernel_state.credit, entry.learner, number, self.params.all_shared)
-        pairs.teach(self.kernel_state.credit, entry.learner)
+        self._match(entry, number)
         self._clear()
         return super().credit(self._inner(choice), number, regret)
 
@@ -171,15 +175,22 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         if j == k:
             raise InvalidArgument(f"worse is {worse!r}, but must be another expert than better")
         tables, n = self.kernel_state.credit, self.n_accounts
-        row = tables.pairs[j * n + k]
+        forth, back = tables.pairs[j * n + k], tables.pairs[k * n + j]
+        gain, squares = forth.gain - back.gain, forth.gain_squares + back.gain_squares
         names = ExpertName(*better), ExpertName(*worse)
         rounds = tables.spread[0].closed
-        return PairedCertificate(rounds, *names, row.gain, row.gain_squares, n, self.reward_range, self.delta)
+        return PairedCertificate(rounds, *names, gain, squares, n, self.reward_range, self.delta)
 
     def from_arrays(self, state: Any) -> None:
         """Load a state from compiled code."""
         super().from_arrays(state)
         self._clear()
+
+    def _load(self, state: Mapping[str, AnyArray]) -> None:
+        super()._load(state)
+        for row in state["ledger.proposals.probabilities"].tolist():
+            if abs(sum(row) - 1.0) > 1e-9:
+                raise InvalidArgument(f"state ledger.proposals.probabilities has a row {row}, but it must sum to 1")
 
     def _joined(self, row: Standing, account: Account, twin: Standing) -> Standing:
         """The row of a learner with the plays of its twin; the lower mean of either is a bound on the optimum."""
@@ -231,6 +242,7 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
 
     def _gather(self, entry: Entry, proposals: Mapping[int, Proposal], left_out: bool) -> Proposals:
         actions: list[Action] = []
+        agreement = any(row.teaching == pairs.AGREED for row in self._rows)
         for i, greedy in self.experts:
             if i not in proposals and left_out and i != self._player(entry.learner):
                 actions.append(ABSENT)
@@ -240,9 +252,16 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
             action = proposals[i].greedy if greedy else proposals[i].action
             if greedy and action is None:
                 raise InvalidArgument(f"greedy of learner {i} is None, but it has a twin and must have a greedy action")
+            if agreement and isinstance(action, float | np.floating | np.ndarray):
+                raise InvalidArgument(
+                    f"{'greedy' if greedy else 'action'} of learner {i} is {action!r:.60}, but teaching has 'agreed': "
+                    "in a continuous set no two learners propose the same action"
+                )
             actions.append(action)
         assert entry.proposals is not None
-        return entry.proposals._replace(actions=indices(actions))
+        values = [_value(i, proposals[i].value) if i in proposals else nan for i in range(self.n_learners)]
+        values += [nan] * (self.n_accounts - self.n_learners)
+        return entry.proposals._replace(actions=indices(actions), values=tuple(values))
 
     def _enter(self, entry: Entry) -> None:
         """Write the probabilities and actions of a round into the rows."""
@@ -256,8 +275,14 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
 
     def _close_round(self, entry: Entry) -> None:
         self._enter(entry)
-        pairs.close(self.params.evidence, self.kernel_state.credit, entry.learner, entry.reward)
+        limits, tables = self.params.evidence, self.kernel_state.credit
+        pairs.add_round(limits, tables, entry.learner, entry.reward, choosing=False, certifying=True)
         self._clear()
+
+
+def _value(i: int, value: float) -> float:
+    # nan, which means unknown, is the only value that differs from itself.
+    return nan if value != value else real(f"value of learner {i}", value)
 
 
 def _mixed(old: float, new: float, share: float) -> float:

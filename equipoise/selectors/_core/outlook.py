@@ -12,16 +12,18 @@ from math import sqrt
 
 from equipoise.bounds import Bound, Observed
 from equipoise.certificates import Outlook, Standing
-from equipoise.confidence import Radius, radius_sum
+from equipoise.confidence import Radius, lower_sum, upper_sum
 
 MAX_ROUNDS = 2**40  # limit of the forecast
 
 
-def next_elimination(rows: Sequence[Standing], bounds: Sequence[Bound], radius: Radius, width: float) -> Outlook | None:
+def next_elimination(
+    rows: Sequence[Standing], bounds: Sequence[Bound], radii: Sequence[Radius], spreads: Sequence[float], width: float
+) -> Outlook | None:
     """The next elimination at the current means; None if there is none within `MAX_ROUNDS` rounds.
 
     A stated bound is evaluated at the future number of plays; an observed bound is assumed to grow like the square root
-    of the plays.
+    of the plays, the `spreads` of the rewards like the plays.
     """
     known = [row for row in rows if row.active and row.plays > row.pending]
     if len(known) < 2:
@@ -33,14 +35,17 @@ def next_elimination(rows: Sequence[Standing], bounds: Sequence[Bound], radius: 
         """The learner that would be eliminated after `extra` more rounds, and the witness."""
         factor = (rounds + extra) / rounds
         plays = {i: max(1, round(n * factor)) for i, n in resolved.items()}
-        witness = max(
-            known, key=lambda row: row.mean_reward - radius_sum(radius, plays[row.learner]) / plays[row.learner]
-        )
-        lower = witness.mean_reward - radius_sum(radius, plays[witness.learner]) / plays[witness.learner]
+        spread = {i: spreads[i] * n / resolved[i] for i, n in plays.items()}
+        lowers = {
+            row.learner: row.mean_reward - lower_sum(radii[row.learner], n, spread[row.learner]) / n
+            for row, n in zip(known, plays.values(), strict=True)
+        }
+        witness = max(known, key=lambda row: lowers[row.learner])
+        lower = lowers[witness.learner]
         for row in known:
             n = plays[row.learner]
             bound = _bound_after(bounds[row.learner], row, resolved[row.learner], n, width)
-            if row.mean_reward + (bound + radius_sum(radius, n)) / n < lower:
+            if row.mean_reward + (bound + upper_sum(radii[row.learner], n, spread[row.learner], bound)) / n < lower:
                 return row.learner, witness.learner
         return None
 

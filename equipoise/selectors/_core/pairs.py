@@ -10,20 +10,29 @@ Two tables come from this. For *choosing*, the mean reward of j where it differs
 that grow linearly with the rounds, so that later proposals, made by learners that have learned more, count more. For
 *certificates*, the plain sums of Y and of Y^2, with b the middle of the range, in the order of the rounds.
 
+A third table, also for choosing, costs no play: where two learners proposed the action that was played, the squared
+errors of what they predicted for it. Good predictions are not good decisions, so this evidence is limited, and what
+rewards say against it is subtracted.
+
 Reference: docs/counterfactual-balancing.md. The weights min(p_j, p_k) / q in place of 1 / q keep one play of a rarely
-drawn expert from outweighing all earlier evidence.
-Symbols: N_jk weight, sum of squared weights squares, S_jk rewards, L_jk overlap, sum of Y gain, of Y^2 gain_squares.
+drawn expert from outweighing all earlier evidence. Squared errors of predictions, scored one by one: Dawid (1984),
+"Statistical theory: the prequential approach".
+Symbols: N_jk weight, sum of squared weights squares, S_jk rewards, L_jk overlaps, sum of Y gain, of Y^2 gain_squares,
+f_jk fit, sum of differences of squared errors excess, of their squares excess_squares.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 from typing import NamedTuple
 
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
 
 ALL, AGREED, OWN = 0, 1, 2  # from which rounds a learner learns
+MAX_FIT = 2.5  # standard errors that poorer predictions count as, at most
 
 
 @dataclass(slots=True)
@@ -45,9 +54,17 @@ class Pair:
     weight: float = 0.0
     squares: float = 0.0
     rewards: float = 0.0
-    overlap: float = 0.0
-    gain: float = 0.0
+    gain: float = 0.0  # Y of rounds with A = a_j; those with A = a_k are in row k E + j, with the other sign
     gain_squares: float = 0.0
+    excess: float = 0.0  # of squared errors; in rows of two learners, as excess_squares
+    excess_squares: float = 0.0
+
+
+@dataclass(slots=True)
+class Overlap:
+    """L of the experts j and k < j; row j (j - 1)/2 + k. In rows of their own, as all of them change in every round."""
+
+    total: float = 0.0
 
 
 @dataclass(slots=True)
@@ -64,11 +81,14 @@ class Spread:
 class State(NamedTuple):
     experts: list[Expert]
     pairs: list[Pair]
+    overlaps: list[Overlap]
     spread: list[Spread]  # one row
 
 
 def open_state(experts: list[Expert]) -> State:
-    return State(experts, [Pair() for _ in range(len(experts) ** 2)], [Spread()])
+    n = len(experts)
+    overlaps = [Overlap() for _ in range(max(1, n * (n - 1) // 2))]  # a table has at least one row
+    return State(experts, [Pair() for _ in range(n**2)], overlaps, [Spread()])
 
 
 @kernel
@@ -82,35 +102,71 @@ def propensity(state: State, e: int) -> float:
 
 
 @kernel
-def match(state: State, e: int, reward: float, all_shared: bool) -> None:
-    """Credit the reward of a round, drawn for expert e, to all who proposed the action; for choosing."""
-    experts, pairs, n = state.experts, state.pairs, len(state.experts)
-    spread, action, q = state.spread[0], experts[e].action, propensity(state, e)
-    spread.matched += 1
+def add_round(params: evidence.Params, state: State, e: int, reward: float, choosing: bool, certifying: bool) -> None:
+    """Credit the reward of a round, drawn for expert e, to all who proposed its action.
+
+    For choosing, when the reward comes; for certificates, in the order of rounds. Both in one pass if it comes at once.
+    """
+    experts, spread, n = state.experts, state.spread[0], len(state.experts)
+    action, q, centered = experts[e].action, propensity(state, e), reward - (params.low + params.high) / 2.0
+    spread.matched += choosing
+    spread.closed += certifying
     growth, disagree = float(spread.matched), False
-    for k in range(n):
-        if experts[k].action != action:
-            disagree = True
-            for j in range(n):
-                if experts[j].action == action:
-                    share = min(experts[j].probability, experts[k].probability)
+    for j in range(n):
+        if experts[j].action == action:
+            for k in range(n):
+                if experts[k].action != action:
+                    disagree = True
+                    share = min(experts[j].probability, experts[k].probability) / q
                     if share > 0.0:
-                        weight = growth * share / q
-                        pair = pairs[j * n + k]
-                        pair.weight += weight
-                        pair.squares += weight * weight
-                        pair.rewards += weight * reward
-    if not all_shared:
-        for j in range(n):
-            for k in range(j):
-                share = growth * min(experts[j].probability, experts[k].probability)
-                pairs[j * n + k].overlap += share
-                pairs[k * n + j].overlap += share
-    if disagree:
+                        pair = state.pairs[j * n + k]
+                        if choosing:
+                            weight = growth * share
+                            pair.weight += weight
+                            pair.squares += weight * weight
+                            pair.rewards += weight * reward
+                        if certifying:
+                            gain = share * centered
+                            pair.gain += gain
+                            pair.gain_squares += gain * gain
+    if choosing and disagree:
         spread.rounds += 1
         distance = reward - spread.mean_reward
         spread.mean_reward += distance / spread.rounds
         spread.squares += distance * (reward - spread.mean_reward)
+
+
+@kernel
+def add_overlap(state: State) -> None:
+    """Add to L, which only experts with a bonus need; after `add_round`."""
+    experts, overlaps, growth = state.experts, state.overlaps, float(state.spread[0].matched)
+    for j in range(len(experts)):
+        first, own = j * (j - 1) // 2, experts[j].probability
+        for k in range(j):
+            overlaps[first + k].total += growth * min(own, experts[k].probability)
+
+
+@kernel
+def score(params: evidence.Params, state: State, e: int, reward: float, values: Sequence[float]) -> None:
+    """Compare the predictions of learners that proposed the action of expert e; for choosing, after `add_round`.
+
+    `values` has what each learner predicted for its own proposal, nan if it predicts nothing. Learners are the first
+    experts. An expected reward lies in the range, so a prediction beyond it counts as its end.
+    """
+    experts, n, action, growth = state.experts, len(state.experts), state.experts[e].action, state.spread[0].matched
+    for j in range(n):
+        if experts[j].greedy:
+            break
+        if experts[j].action == action and values[j] == values[j]:
+            error = (reward - min(max(values[j], params.low), params.high)) ** 2
+            for k in range(j):
+                if experts[k].action == action and values[k] == values[k]:
+                    excess = growth * (error - (reward - min(max(values[k], params.low), params.high)) ** 2)
+                    forth, back = state.pairs[j * n + k], state.pairs[k * n + j]
+                    forth.excess += excess
+                    forth.excess_squares += excess * excess
+                    back.excess -= excess
+                    back.excess_squares += excess * excess
 
 
 @kernel
@@ -132,25 +188,6 @@ def learns(expert: Expert, drawn: Expert, proposed: int) -> bool:
 
 
 @kernel
-def close(params: evidence.Params, state: State, e: int, reward: float) -> None:
-    """Add a round, in the order of rounds, to the sums of the certificates."""
-    experts, n = state.experts, len(state.experts)
-    action, q = experts[e].action, propensity(state, e)
-    state.spread[0].closed += 1
-    centered = (reward - (params.low + params.high) / 2.0) / q
-    for k in range(n):
-        if experts[k].action != action:
-            for j in range(n):
-                if experts[j].action == action:
-                    gain = min(experts[j].probability, experts[k].probability) * centered
-                    forth, back = state.pairs[j * n + k], state.pairs[k * n + j]
-                    forth.gain += gain
-                    forth.gain_squares += gain * gain
-                    back.gain -= gain
-                    back.gain_squares += gain * gain
-
-
-@kernel
 def variance(params: evidence.Params, state: State) -> float:
     """s^2: the variance of rewards where experts disagree."""
     spread = state.spread[0]
@@ -159,29 +196,54 @@ def variance(params: evidence.Params, state: State) -> float:
 
 
 @kernel
-def squared_gap(state: State, k: int, e: int, bonus: float) -> float:
-    """By how much expert k is better than expert e where they differ, after a bonus to e: the squared difference over
-    its variance, in units of s^2, and 0 if it is not better."""
+def deviation(state: State, k: int, e: int, bonus: float, squared_scale: float) -> float:
+    """By how many standard errors expert k is better than expert e where they differ, after a bonus to e."""
     n = len(state.experts)
     better, worse = state.pairs[k * n + e], state.pairs[e * n + k]
     if better.weight <= 0.0 or worse.weight <= 0.0:
         return 0.0
     gap = better.rewards / better.weight - worse.rewards / worse.weight
     if bonus > 0.0:
-        disagreement = min(1.0, (better.weight + worse.weight) / (2.0 * better.overlap))
+        j = max(e, k)
+        overlap = state.overlaps[j * (j - 1) // 2 + min(e, k)].total
+        disagreement = min(1.0, (better.weight + worse.weight) / (2.0 * overlap))
         gap -= bonus / disagreement
-    if gap <= 0.0:
-        return 0.0
-    return gap * gap / (better.squares / better.weight**2 + worse.squares / worse.weight**2)
+    return gap / sqrt(squared_scale * (better.squares / better.weight**2 + worse.squares / worse.weight**2))
 
 
 @kernel
-def greatest_gap(state: State, e: int, bonus: float) -> tuple[float, int]:
+def fit(state: State, k: int, e: int) -> float:
+    """By how many standard errors the learner of expert k predicts better than that of e, from 0 to MAX_FIT.
+
+    0 unless the learner of e learns from all rounds: of another one poor predictions may only say that it had few.
+    """
+    if state.experts[e].teaching != ALL:
+        return 0.0
+    row = state.pairs[state.experts[e].learner * len(state.experts) + state.experts[k].learner]
+    if row.excess <= 0.0:
+        return 0.0
+    return min(MAX_FIT, row.excess / sqrt(row.excess_squares))
+
+
+@kernel
+def squared_z(state: State, k: int, e: int, bonus: float, squared_scale: float) -> float:
+    """The evidence that the present proposals of expert e are worse than those of k, as the square of a deviation.
+
+    Rewards and predictions are added as independent evidence if they agree; else rewards count against predictions.
+    """
+    z, f = deviation(state, k, e, bonus, squared_scale), fit(state, k, e)
+    if z >= 0.0:
+        return z * z + f * f
+    return max(0.0, f + z) ** 2
+
+
+@kernel
+def greatest_squared_z(state: State, e: int, bonus: float, squared_scale: float) -> tuple[float, int]:
     """The strongest evidence that the present proposals of expert e are worse than another's, and whose they are."""
     greatest, better = 0.0, e
     for k in range(len(state.experts)):
         if k != e:
-            gap = squared_gap(state, k, e, bonus)
-            if gap > greatest:
-                greatest, better = gap, k
+            squared = squared_z(state, k, e, bonus, squared_scale)
+            if squared > greatest:
+                greatest, better = squared, k
     return greatest, better

@@ -45,7 +45,7 @@ class Reporting(Saving[P, S, D]):
 
     def certificate(self) -> Certificate:
         """What the rewards so far prove about the optimum and the regret."""
-        width, unplayed = self.reward_range[1] - self.reward_range[0], self._unplayed_rounds
+        width, unplayed, shares = self.reward_range[1] - self.reward_range[0], self._unplayed_rounds, self._start_shares
         lower, upper, regret_lower, regret_upper, consistent = self.kernels.certify(self.params, self.kernel_state)
         proved = []
         for i, account in enumerate(self.evidence.accounts):
@@ -67,6 +67,7 @@ class Reporting(Saving[P, S, D]):
             assumes_bounds=bool(self._bounds),
             radius=self.confidence.name,
             radius_version=RADIUS_VERSIONS[self.confidence.name],
+            learner_shares=(*shares, *(late.delta for late in self._late.values())) if shares else (),
         )
         return self._for_changed_pool(certificate) if self._late or self._removed else certificate
 

@@ -135,6 +135,8 @@ class Saving(Changing[P, S, D]):
         known = {elimination.learner.index for elimination in self._eliminations}
         rounds = {i: account.eliminated_at for i, account in enumerate(self.evidence.accounts)}
         eliminated = sorted((i for i in rounds if rounds[i] > 0 and i not in known), key=rounds.__getitem__)
+        for i in eliminated:  # kernels know of no rounds that nobody played
+            self.evidence.accounts[i].eliminated_at += self._unplayed_rounds
         new = tuple(self._elimination(i) for i in eliminated)
         self._eliminations += new
         return new

@@ -1,0 +1,113 @@
+"""The story of one decision from its durable events: who proposed what, why this learner, its reward, the trail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isnan
+from typing import Any
+
+from equipoise.errors import UnknownDecision
+from equipoise.learner import Proposal
+from equipoise.portfolio import Event, Portfolio
+from equipoise.portfolio.explaining import rule_of
+from equipoise.selector import Choice
+from equipoise.serve.dashboard.timeline import short
+from equipoise.serve.encoding import known, plain
+from equipoise.serve.hosted import Hosted
+from equipoise.types import Config
+
+MAX_RECENT = 20
+NO_EVENTS = "no decision of this id is in the journal; a service without a journal keeps none"
+PRIVATE = frozenset({"context", "digest", "outcome"})  # may be about people: they stay in the journal
+ENDS = ("rewarded", "expired", "withdrawn")
+
+
+def story(hosted: Hosted, id_: str) -> Config:
+    """Everything about one decision but its context; raises an error if it is not in the journal."""
+    events, portfolio = hosted.trail(id_), hosted.portfolio
+    made = next((event for event in events if event.kind == "decided"), None)
+    if made is None:
+        raise UnknownDecision(NO_EVENTS)
+    ends = [event for event in events if event.kind in ENDS]
+    return {
+        **_line(made),
+        "reason": " ".join(_reasons(portfolio, made.data)),
+        "rule": rule_of(portfolio),
+        "proposals": list(_proposals(portfolio, made.data)),
+        "state": ends[-1].kind if ends else "open",
+        "reward": known(ends[-1].data["reward"]) if ends and "reward" in ends[-1].data else None,
+        "trail": [_trail(event) for event in events],
+    }
+
+
+def recent(hosted: Hosted, name: str | None = None) -> list[Config]:
+    """The newest decisions, of one learner or of all."""
+    events = hosted.latest("decided")
+    return [_line(event) for event in events if name is None or event.data["name"] == name][:MAX_RECENT]
+
+
+def _line(event: Event) -> Config:
+    data = event.data
+    of_learner, of_action, propensity = data["probabilities"]
+    return {
+        "id": data["id"],
+        "time": event.time,
+        "round": data["round"],
+        "learner": data["name"],
+        "action": plain(data["action"]),
+        "action_id": data["action_id"],
+        "learner_probability": known(of_learner),
+        "action_probability": known(of_action),
+        "propensity": known(propensity),
+    }
+
+
+def _reasons(portfolio: Portfolio, data: Any) -> Iterator[str]:
+    """Why this learner played, in sentences."""
+    names, name = portfolio.learner_names, data["name"]
+    for i, error in data["failures"]:
+        yield f"{names[i]} was asked, but failed ({error})."
+    if data["fallback"]:
+        yield "No learner could play, so the fallback action was taken."
+        return
+    if name is None:
+        yield "The round was used for exploration: an offered action was drawn uniformly, and no learner played."
+        return
+    choice = Choice(*data["choice"])
+    if data["available"] is not None:
+        yield f"Of {len(names):,} learners, {len(data['available']):,} could play in this round."
+    if choice.probability == 1.0:
+        yield f"{name} played because the rule of the selector named it, with probability 1."
+    elif not isnan(choice.probability):
+        yield f"{name} was drawn: it had the probability {choice.probability:.3g}."
+    if choice.snapshot is not None:
+        yield "A saved policy of the learner played instead of its current one."
+    if choice.greedy:
+        yield "Its best action by its own estimates was played."
+    if not choice.evidence:
+        yield "The round does not count as evidence, because the context had a part in who played it."
+
+
+def _proposals(portfolio: Portfolio, data: Any) -> Iterator[Config]:
+    names, ids = portfolio.learner_names, getattr(data["context"], "ids", None)
+    for i, row in data["proposals"].items():
+        proposal = Proposal(*row)
+        action = plain(proposal.action)
+        yield {
+            "learner": names[int(i)],
+            "played": int(i) == data["learner"],
+            "action": action,
+            "action_id": ids[action] if ids is not None and isinstance(action, int) else None,
+            **{name: short(getattr(proposal, name)) for name in ("lower", "value", "probability", "regret")},
+        }
+
+
+def _trail(event: Event) -> Config:
+    """One event in plain data."""
+    hidden = PRIVATE | {"proposals", "choice", "students", "agreed", "id"}
+    rest = {key: plain(value) for key, value in event.data.items() if key not in hidden}
+    return {"seq": event.seq, "kind": event.kind, "time": event.time, "data": _without_nothing(rest)}
+
+
+def _without_nothing(data: Config) -> Config:
+    return {key: value for key, value in data.items() if value is not None and value is not False and value != []}

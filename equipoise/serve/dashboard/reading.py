@@ -1,0 +1,119 @@
+"""Reading a portfolio for the dashboard: one sample, and on demand everything that its page says in words."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from time import perf_counter
+from typing import NamedTuple
+
+from equipoise.certificates import Certificate, Standing
+from equipoise.certificates.wording import confidence_text
+from equipoise.errors import EquipoiseError
+from equipoise.learner import part_name
+from equipoise.portfolio import Portfolio
+from equipoise.portfolio.explaining import explain, rule_of
+from equipoise.serve.dashboard.timeline import Row
+from equipoise.serve.hosted import Hosted
+from equipoise.types import Config
+
+MAX_LISTED = 20  # failed lessons, blocking decisions
+
+
+class Reading(NamedTuple):
+    """A sample, what comes along with it, and how long it took."""
+
+    row: Row
+    health: Config
+    names: tuple[str, ...]
+    standing: Sequence[Standing]
+    start: tuple[float, float] | None  # number and sum of the rewards of the first decisions
+    words: Config | None  # if asked for
+    seconds: float
+
+
+def read(hosted: Hosted, requests: Sequence[float], *, in_words: bool) -> Reading:
+    """A sample of a portfolio at the time of the operation."""
+    since = perf_counter()
+    portfolio = hosted.portfolio
+    health, standing, certificate = portfolio.health(), portfolio.standing(), portfolio.certificate()
+    about = certificate.regret_lower, certificate.regret_upper, certificate.optimum_lower, certificate.optimum_upper
+    counts = health["open"], health["overdue"], health["failed_lessons"]
+    learners = [
+        number
+        for each in standing
+        for number in (each.plays, *hosted.arrivals.of(each.learner), each.mean_reward, each.mean_radius)
+    ]
+    row = Row(array("d", [hosted.time, health["rounds"], *about, *counts, *requests, *learners]))
+    words = _words(portfolio, standing, certificate) if in_words else None
+    about_start = hosted.arrivals.start
+    return Reading(row, health, portfolio.learner_names, standing, about_start, words, perf_counter() - since)
+
+
+def _words(portfolio: Portfolio, standing: Sequence[Standing], certificate: Certificate) -> Config:
+    sentences = portfolio.describe().split("\n")
+    return {
+        "selector": part_name(portfolio.selector),
+        "rule": rule_of(portfolio),
+        "statements": sentences[: len(sentences) - len(standing)],
+        "about_learners": sentences[len(sentences) - len(standing) :],
+        "reward_range": portfolio.reward_range,
+        "pairs": _pairs(portfolio, standing),
+        "valid": certificate.valid,
+        "dead_letters": [
+            {"name": portfolio.learner_names[lesson.learner], "round": lesson.round, "error": lesson.error}
+            for lesson in portfolio.failed_lessons[-MAX_LISTED:]
+        ],
+        "marks": [mark._asdict() for mark in portfolio.history.marks],
+        "deadline": None if portfolio.deadline is None else {_unit(portfolio.deadline): portfolio.deadline},
+        "default_reward": portfolio.default_reward,
+    }
+
+
+def _unit(deadline: float) -> str:
+    return "rounds" if isinstance(deadline, int) else "seconds"
+
+
+def _pairs(portfolio: Portfolio, standing: Sequence[Standing]) -> Config:
+    """What is proved about each learner against the one that plays most."""
+    counted = [row for row in standing if row.plays > row.pending]
+    leader = max((row for row in counted if row.active), key=lambda row: row.plays, default=None)
+    if leader is None:
+        return {"leader": None, "confidence": None, "rows": [], "reason": "No reward counts yet."}
+    return pairs_with(portfolio, leader.learner, counted)
+
+
+def pairs_with(portfolio: Portfolio, learner: int, standing: Sequence[Standing]) -> Config:
+    """What is proved about each of these learners against one of them."""
+    names, rows, confidence = portfolio.learner_names, [], None
+    try:
+        for row in standing:
+            if row.learner == learner or row.plays == row.pending:
+                continue
+            compared = portfolio.compare(row.learner, learner)
+            confidence = confidence_text(compared.delta) if compared.valid else None
+            ends = {"lower": compared.difference_lower, "upper": compared.difference_upper}
+            rows.append({"name": names[row.learner], **ends})
+    except EquipoiseError as error:
+        return {"leader": names[learner], "confidence": None, "rows": [], "reason": str(error)}
+    reason = "" if rows or len(standing) > 1 else "There is no other learner with a reward that counts."
+    return {"leader": names[learner], "confidence": confidence, "rows": rows, "reason": reason}
+
+
+def about_learner(portfolio: Portfolio, name: str) -> Config:
+    """What the page of one learner says; raises an error if there is none of this name."""
+    text = explain(portfolio, name)
+    i, standing = portfolio.learner_names.index(name), portfolio.standing()
+    learner = portfolio.learners[i]
+    counted = [row for row in standing if row.plays > row.pending]
+    has_pairs = standing[i] in counted
+    return {
+        "name": name,
+        "explanation": text,
+        "setting": "removed" if learner is None else repr(learner),
+        "pairs": pairs_with(portfolio, i, counted) if has_pairs else {"reason": "No reward counts yet.", "rows": []},
+        "marks": [mark._asdict() for mark in portfolio.history.marks if mark.name == name],
+        "dead_letters": [
+            {"round": lesson.round, "error": lesson.error} for lesson in portfolio.failed_lessons if lesson.learner == i
+        ][-MAX_LISTED:],
+    }
