@@ -7,7 +7,7 @@ Features are standardized and rows are scaled to a norm of at most 1; a round dr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +36,7 @@ class Problem(NamedTuple):
     @property
     def dim(self) -> int:
         """Columns of a context: a constant and the features of the row, for each action of its own."""
-        return self.n_actions * (self.rows.shape[1] + 1)
+        return self.n_actions * (int(self.rows.shape[1]) + 1)
 
     def draw(self, rng: np.random.Generator, rounds: int) -> tuple[Array, Integers]:
         drawn = rng.integers(len(self.rows), size=rounds)
@@ -114,5 +114,5 @@ def play_live(learner: Any, problem: Problem, rounds: int, seed: int) -> Array:
     return rewards
 
 
-def mean_with_error(values: Sequence[float]) -> str:
+def mean_with_error(values: Array) -> str:
     return f"{np.mean(values):.3f} ± {np.std(values, ddof=1) / np.sqrt(len(values)):.3f}"
