@@ -47,7 +47,15 @@ from equipoise.storage.registry import registered_classes
 from equipoise.types import Config
 
 VERSION = 1
-OPTIONS = ("availability", "delays", "explore", "fallback", "share_data", "window")  # of `Portfolio`, under their names
+OPTIONS = (
+    "availability",
+    "delays",
+    "explore",
+    "fallback",
+    "on_drift",
+    "share_data",
+    "window",
+)  # of `Portfolio`, under their names
 KEYS = ("version", "name", "seed", *OPTIONS, "reward", "selector", "learner", "context", "actions")
 REWARD_KEYS = ("range", "deadline", "default", "aggregate")
 T = TypeVar("T")

@@ -40,7 +40,9 @@ def state(portfolio: PortfolioState) -> Config:
             "availability": portfolio.availability,
             "reward_range": portfolio.reward_range,
             "clip": portfolio.clip,
+            "on_drift": portfolio.on_drift,
         },
+        "drift": portfolio._drift.state(),
         "fallback_is_function": callable(portfolio.fallback),
         "round": portfolio._round,
         "expired_round": portfolio._expired_round,
@@ -77,6 +79,8 @@ def from_state(
     portfolio._round, portfolio._expired_round = saved["round"], saved["expired_round"]
     portfolio._time = saved["time"]
     portfolio._counts = Counts(**saved["counts"])
+    if "drift" in saved:  # nor this
+        portfolio._drift.restore(saved["drift"])
     if "history" in saved:  # which files of earlier releases do not have
         portfolio._history.restore(saved["history"])
     portfolio._ids.restore(saved["ids"])
