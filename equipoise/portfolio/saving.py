@@ -70,7 +70,8 @@ def from_state(
     restored = rebuild_selector(saved["selector"], selector)
     restored.restore(saved["selector"]["state"])
     portfolio = cls.__new__(cls)
-    portfolio._set_up(rebuilt, restored, **saved["settings"])
+    # An earlier release watched for nothing, and what it kept of the past would not do for a watch.
+    portfolio._set_up(rebuilt, restored, **{"on_drift": "ignore", **saved["settings"]})
     for member, part in zip(portfolio._members, saved["learners"], strict=True):
         if part is not None:
             member.adapted.restore(part["state"])
