@@ -337,7 +337,7 @@ class WarmStarting(PortfolioState):
             raise InvalidArgument(f"{error}{where} of the log") from None
 
     def _teach_logged(self, students: Sequence[int], lesson: LoggedLesson) -> None:
-        context, offers = lesson.context, self._contexts.offers(lesson.context, self._round + 1)
+        context, offers = lesson.context, self._contexts.offers(lesson.context)
         for i in students:
             member = self._members[i]
             learner = member.adapted
