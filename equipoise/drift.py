@@ -5,7 +5,8 @@ less. An alarm is the refutation of a null hypothesis, on *windows*: the plays (
 c_j = j `STEP`, j = 0, 1, ... With U and n the sum and the number of the rewards of a window and D its radius, all
 intervals (U -+ D)/n of a stream hold at once with probability 1 - 2 alpha, if window j has the share
 alpha_j = alpha/((j + 1)(j + 2)) on either side: the radius is uniform in n, and the windows are countably many, fixed
-in advance. So windows may be dropped and looked at as seldom as one likes.
+in advance. So windows may be dropped and looked at as seldom as one likes. A play whose reward does not come holds up
+the windows that contain it; when too many plays wait behind it, these windows are dropped, and later ones go on.
 
 - "arms" (contexts do not change): the intervals of one action have no point in common. Null: it has one mean reward.
 - "frozen policy": the same of a learner that learns nothing. Null: contexts and rewards have one law.
@@ -35,7 +36,8 @@ from equipoise.drift_order import PAIRS_EVERY, Pairs, PairSums, share, thinned
 from equipoise.types import Config, Plain
 
 STEP = 64  # plays between two checkpoints
-LOOK_EVERY = 16  # plays between two looks at the windows; until then they wait in a queue
+LOOK_EVERY, LOOK_SHARE = 16, 1 / 64  # plays between two looks at the windows, and as a share of all plays if larger
+MAX_WAITING = 4_096  # plays behind one without a reward, after which a stream goes on without it
 ARMS, FROZEN, BOUND, ORDER = "arms", "frozen policy", "bound", "order"
 SHARE = 1 / 4  # of delta, for each null
 
@@ -61,9 +63,10 @@ class Stream:
         "highest_lower",
         "least_upper",
         "lower_variance",
+        "next_look",
         "plays",
         "queue",
-        "seen",
+        "skipped",
         "total",
         "upper_variance",
         "width",
@@ -75,7 +78,8 @@ class Stream:
         self.lower_variance, self.upper_variance = lower_variance, upper_variance
         self.plays, self.total, self.width = 0, 0.0, 0.0
         self.highest_lower, self.least_upper = -inf, inf
-        self.seen = 0  # plays at the last look
+        self.next_look = LOOK_EVERY  # in plays
+        self.skipped = False  # whether plays were passed over, so that no bound at all plays is known
         self.windows = [self._window(0)]
         self.queue: deque[Play] = deque()  # plays that are not in the sums yet
 
@@ -97,6 +101,19 @@ class Stream:
                 if self.plays % STEP == 0:
                     self._open_window()
 
+    def skip(self) -> list[Play]:
+        """Drop all windows so far with their plays, up to the next checkpoint; returns the plays without a reward."""
+        given_up, queue = [], self.queue
+        while queue and (not given_up or self.plays % STEP):
+            play = queue.popleft()
+            self.plays += 1
+            self.width += play.width
+            if play.reward is None:
+                given_up.append(play)
+        self.skipped = True
+        self.windows = [self._window(self.plays // STEP)]
+        return given_up
+
     def _open_window(self) -> None:
         windows = self.windows
         windows.append(self._window(self.plays // STEP))
@@ -104,7 +121,7 @@ class Stream:
 
     def look(self, bound: float | None = None) -> None:
         """Update both ends with all windows; `bound` is a regret bound at all plays to date, instead of widths."""
-        self.seen = self.plays
+        self.next_look = self.plays + max(LOOK_EVERY, int(self.plays * LOOK_SHARE))
         below, above = sqrt(self.lower_variance), sqrt(self.upper_variance)
         for window in self.windows:
             n = self.plays - window.start
@@ -113,7 +130,7 @@ class Stream:
                 lower = (total - below * radius) / n
                 if lower > self.highest_lower:
                     self.highest_lower = lower
-                grown = self.width - window.width if bound is None else bound
+                grown = self.width - window.width if bound is None else inf if self.skipped else bound
                 upper = (total + grown + above * radius) / n
                 if upper < self.least_upper:
                     self.least_upper = upper
@@ -135,7 +152,8 @@ class Stream:
     def state(self) -> Config:
         return {
             "settings": (self.alpha, self.lower_variance, self.upper_variance),
-            "sums": (self.plays, self.total, self.width, self.highest_lower, self.least_upper, self.seen),
+            "sums": (self.plays, self.total, self.width, self.highest_lower, self.least_upper, self.next_look),
+            "skipped": self.skipped,
             "windows": [tuple(window) for window in self.windows],
             "queue": [play.round for play in self.queue],
         }
@@ -144,7 +162,7 @@ class Stream:
     def from_state(cls, state: Config, plays: dict[int, Play]) -> Stream:
         stream = cls(*state["settings"])
         sums = state["sums"]
-        stream.plays, stream.seen = int(sums[0]), int(sums[5])
+        stream.plays, stream.next_look, stream.skipped = int(sums[0]), int(sums[5]), bool(state["skipped"])
         stream.total, stream.width, stream.highest_lower, stream.least_upper = sums[1:5]
         stream.windows = [Window(int(start), *rest) for start, *rest in state["windows"]]
         stream.queue = deque(plays[round_] for round_ in state["queue"])
@@ -245,9 +263,17 @@ class Watch:
         for stream in play.streams:
             if len(stream.queue) >= LOOK_EVERY:
                 stream.advance()
-                if stream.plays >= stream.seen + LOOK_EVERY:
+                if stream.plays >= stream.next_look:
                     due = True
+                elif len(stream.queue) > MAX_WAITING:
+                    self._give_up(stream.skip())
         return due
+
+    def _give_up(self, plays: Iterable[Play]) -> None:
+        """Forget plays that no stream waits for any more."""
+        for play in plays:
+            if not any(play in stream.queue for stream in play.streams):
+                self.open.pop(play.round, None)
 
     def look(
         self, frozen: Iterable[int], rivals: Iterable[int], bounds: dict[int, float], names: Sequence[str]
@@ -257,13 +283,13 @@ class Watch:
         `bounds` has the regret bound at all plays to date, for learners whose bound is not the sum of widths.
         """
         for arm, stream in self.arms.items():
-            if stream.plays >= stream.seen + LOOK_EVERY:
+            if stream.plays >= stream.next_look:
                 stream.look()
                 if stream.highest_lower > stream.least_upper:
                     return self._alarm(ARMS, f"one mean reward of action {arm} since round {self.since:,}", stream)
         looked, fixed = False, set(frozen)
         for i, stream in self.learners.items():
-            if stream.plays >= stream.seen + LOOK_EVERY:
+            if stream.plays >= stream.next_look:
                 looked = True
                 stream.look(bounds.get(i))
                 if i in fixed and stream.highest_lower > stream.least_upper:

@@ -9,7 +9,7 @@ import pytest
 
 from equipoise import Portfolio, Proposal
 from equipoise.bounds import Power
-from equipoise.drift import LOOK_EVERY, STEP, Play, Stream, law_of
+from equipoise.drift import LOOK_EVERY, MAX_WAITING, STEP, Play, Stream, law_of
 from equipoise.drift_order import MAX_WINDOWS, share
 from equipoise.errors import InvalidArgument
 from equipoise.learners import UCB, Constant
@@ -25,7 +25,7 @@ def fed(rewards: list[float], alpha: float = 0.01, widths: float = 0.0) -> Strea
         play.reward = reward
         stream.queue.append(play)
         stream.advance()
-        if stream.plays >= stream.seen + LOOK_EVERY:
+        if stream.plays >= stream.next_look:
             stream.look()
     return stream
 
@@ -230,3 +230,40 @@ def test_impossible_responses_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="on_drift is 'restart', but Bare has no restart"):
         Portfolio([UCB(2)], Bare(), on_drift="restart")  # type: ignore[arg-type]
     assert Portfolio([UCB(2)], on_drift="ignore")._drift.watch is None
+
+
+def test_a_lost_reward_holds_up_a_bounded_number_of_plays_and_later_windows_go_on() -> None:
+    """The law changes after the loss: only windows that began after it can tell."""
+    portfolio = Portfolio([Constant(0), Constant(1)], RealizedBalancing(2, contexts="fixed"))
+    rng, alarms = np.random.default_rng(0), []
+    portfolio.on_event(lambda event: alarms.append(event) if event.kind == "drift" else None)
+    lost = portfolio.decide(None)
+    for t in range(3 * MAX_WAITING):
+        decision = portfolio.decide(None)
+        portfolio.learn(decision, float(rng.random() < (0.9 if t < 2 * MAX_WAITING else 0.1)))
+    watch = portfolio._drift.watch
+    assert alarms and watch is not None
+    assert max(len(stream.queue) for stream in watch.learners.values()) <= MAX_WAITING
+    assert len(watch.open) <= 1
+    loaded = Portfolio.from_state(portfolio.state())
+    assert loaded.state()["drift"] == portfolio.state()["drift"]
+    portfolio.learn(lost, 1.0)
+
+
+def test_windows_that_begin_after_a_loss_agree_with_their_definition() -> None:
+    rng = np.random.default_rng(2)
+    rewards = [float(x) for x in rng.random(700) < 0.6]
+    stream = Stream(0.01, 0.25, 0.5)
+    for k, reward in enumerate(rewards):
+        play = Play(k, 0, 0.0, ())
+        play.reward = None if k == 0 else reward
+        stream.queue.append(play)
+    stream.advance()
+    assert [play.round for play in stream.skip()] == [0]
+    stream.advance()
+    stream.look()
+    level, n = 0.01 / (2 * 3), len(rewards) - STEP
+    radius = 1.7 * sqrt(n * 0.25 * (log(log(2 * n)) + 0.72 * log(5.2 / level)))
+    starts = [window.start for window in stream.windows]
+    assert starts[0] == STEP and stream.plays == len(rewards) and stream.least_upper < inf
+    assert stream.highest_lower >= (sum(rewards[STEP:]) - radius) / n

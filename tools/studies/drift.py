@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from equipoise import Portfolio
-from equipoise.drift import LOOK_EVERY, Play, Stream, Watch
+from equipoise.drift import Play, Stream, Watch
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.learners import OFUL, UCB, Constant
 from equipoise.problems import DriftingBandit, KArmedBandit, LinearBandit
@@ -42,7 +42,7 @@ def stream_crosses(seed: int, rounds: int, *, alpha: float, scale: float = 1.0) 
         play.reward = float(reward)
         stream.queue.append(play)
         stream.advance()
-        if stream.plays >= stream.seen + LOOK_EVERY:
+        if stream.plays >= stream.next_look:
             stream.look()
             if stream.highest_lower > stream.least_upper:
                 return True
