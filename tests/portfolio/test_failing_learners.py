@@ -251,6 +251,24 @@ def test_selectors_that_ask_everybody_do_without_the_one_that_fails(needs_all: A
     assert portfolio.certificate().resolved_rounds < 60
 
 
+@pytest.mark.parametrize("failing", ["decide", "learn"])
+def test_pauses_grow_although_the_other_method_succeeds(failing: str) -> None:
+    """The reported fault: lessons of others' rounds, which succeeded, made the pauses of a broken learner short."""
+
+    portfolio = recorders(2, share_data=True)
+    portfolio.learners[0].failures[failing] = 10**6
+    pauses = []
+
+    def note(event: Any) -> None:
+        if event.kind == "learner_suspended":
+            pauses.append(event.data["until_round"] - portfolio.health()["rounds"])
+
+    portfolio.on_event(note)
+    for _ in range(2_000):
+        portfolio.learn(portfolio.decide(None), 0.5)
+    assert pauses == sorted(pauses) and pauses[-1] > 500
+
+
 def test_pauses_grow_and_end() -> None:
     member = Member(None, "any")
     ends, round_ = [], 0
