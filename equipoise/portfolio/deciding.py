@@ -35,7 +35,9 @@ class Deciding(PortfolioState):
     ) -> tuple[Ticket, float, Turn | Nobody | None]:
         """Decide a round: a ticket without its id, the probability of its learner, and who was asked, if anybody."""
         chooser, explore, n_actions = self._chooser, self.explore, 0
-        chooser.offers = self._contexts.offers(context, round_)
+        if round_ == 1:
+            self._contexts.check_first(context)
+        chooser.offers = self._contexts.offers(context)
         chooser.wants_propensities = wants_propensity or chooser.asks_all or explore > 0.0
         if explore > 0.0:
             n_actions = propensities.count_actions(context, self._members)
@@ -147,6 +149,7 @@ class Deciding(PortfolioState):
             self._policies.keep(choice.learner, choice.keep, self._members[choice.learner].adapted)
         self._open[ticket.id] = ticket
         self._teaching.open(ticket)
+        self._watch_play(ticket)
 
     def _sample(self) -> None:
         """Add the present standing and certificate to the history."""
