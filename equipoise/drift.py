@@ -31,8 +31,8 @@ from collections.abc import Iterable, Sequence
 from math import inf, isnan, log, nan, sqrt
 from typing import NamedTuple
 
-from equipoise.confidence import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT
 from equipoise.drift_order import PAIRS_EVERY, Pairs, PairSums, share, thinned
+from equipoise.kernels.boundaries import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT
 from equipoise.types import Config, Plain
 
 STEP = 64  # plays between two checkpoints

@@ -34,8 +34,8 @@ from typing import ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from equipoise.bounds import Bound
-from equipoise.confidence import add_spread
 from equipoise.errors import InvalidArgument
+from equipoise.kernels.boundaries import add_spread
 from equipoise.kernels.marks import kernel
 from equipoise.selectors import balanced_elimination
 from equipoise.selectors._core import evidence

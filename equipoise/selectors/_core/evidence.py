@@ -25,7 +25,8 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.bounds import POWER, SUMMED, Bound, admissible, bound_code
-from equipoise.confidence import Radius, add_spread, both_sums, radius_sum
+from equipoise.confidence import Radius, both_sums, radius_sum
+from equipoise.kernels.boundaries import add_spread
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals
 
