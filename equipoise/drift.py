@@ -103,7 +103,8 @@ class Stream:
 
     def skip(self) -> list[Play]:
         """Drop all windows so far with their plays, up to the next checkpoint; returns the plays without a reward."""
-        given_up, queue = [], self.queue
+        queue = self.queue
+        given_up: list[Play] = []
         while queue and (not given_up or self.plays % STEP):
             play = queue.popleft()
             self.plays += 1
