@@ -210,4 +210,7 @@ def admissible(
 ) -> float:
     """R(n) from R(n - 1) = `previous`; `increment_sum` is raw(n) if the bound is observed."""
     raw = increment_sum if kind == SUMMED else closed_form(kind, coefficient, shape, n)
-    return min(previous + width, max(previous, raw))
+    if not raw > previous:
+        return previous
+    most = previous + width
+    return most if raw > most else raw

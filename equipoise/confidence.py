@@ -27,21 +27,25 @@ ln ln n is undefined at n = 1; with V = n v and m = v the stitched boundary is d
 
 from __future__ import annotations
 
-from math import e, exp, inf, log, sqrt
+from math import exp, inf, log, sqrt
 from typing import NamedTuple, TypeAlias, TypedDict, Unpack
 
 from equipoise.errors import InvalidArgument
+from equipoise.kernels.boundaries import (
+    STITCHED_FACTOR,
+    STITCHED_RATIO,
+    STITCHED_WEIGHT,
+    paper_sum,
+    stitched_bracket,
+    stitched_level,
+    stitched_sum,
+)
 from equipoise.kernels.marks import dispatched, kernel
 
 # Each radius with its version, which records state: a change of its formula gets a new one.
 RADIUS_VERSIONS = {"mixture": 1, "stitched": 1, "paper": 1, "bernstein": 2}
 RADII = tuple(RADIUS_VERSIONS)
 BERNSTEIN_OVERSHOOTS = {1: 1.21, 2: 1.0}  # coefficient of w (1.4 l + ln(5.2 / alpha)) by version: 1 suffices
-
-# The stitched boundary of eq. (11) is FACTOR sqrt(V (ln ln(2 V/m) + WEIGHT ln(RATIO / alpha))).
-STITCHED_FACTOR = 1.7
-STITCHED_WEIGHT = 0.72
-STITCHED_RATIO = 5.2
 
 LOG_CONSTANT = log(STITCHED_RATIO)
 MIXTURE_PLAYS = 5_400.0  # number of plays at which the normal mixture is narrowest
@@ -322,38 +326,17 @@ def paper_constant(n_learners: int, delta: float) -> float:
 
 
 @kernel
-def stitched_level(alpha: float) -> float:
-    return log(STITCHED_RATIO / alpha)
-
-
-@kernel
-def stitched_bracket(n: float, level: float) -> float:
-    """The factor of the variance under the root of the stitched boundary."""
-    return log(log(2.0 * n)) + STITCHED_WEIGHT * level
-
-
-@kernel
-def stitched_sum(scale: float, variance: float, level: float, n: float) -> float:
-    return scale * STITCHED_FACTOR * sqrt(variance * n * stitched_bracket(n, level))
-
-
-@kernel
 def mixture_bracket(radius: Mixture, n: float) -> float:
     """The factor of the variance under the root of the mixture radius."""
     prior = radius.prior_plays
     by_mixture = (n + prior) * (log(1.0 + n / prior) + radius.mixture_level)
     by_stitching = STITCHED_FACTOR * STITCHED_FACTOR * n * stitched_bracket(n, radius.level)
-    return min(by_stitching, by_mixture)
+    return by_mixture if by_mixture < by_stitching else by_stitching
 
 
 @kernel
 def mixture_sum(radius: Mixture, variance: float, n: float) -> float:
     return radius.scale * sqrt(variance * mixture_bracket(radius, n))
-
-
-@kernel
-def paper_sum(scale: float, variance: float, level: float, n: float) -> float:
-    return scale * sqrt(variance * n * (log(log(e * n)) + level))
 
 
 @dispatched
@@ -408,11 +391,3 @@ def expected_regret_sum(radius: Bernstein, regret: float) -> float:
             break
         least, x, j = total, x / 2, j + 1
     return least
-
-
-@kernel
-def add_spread(spread: float, n: int, rewards: float, middle: float, reward: float) -> float:
-    """The spread V after one more reward: adds its squared distance from the mean of the n rewards before it, or from
-    the middle of the range if it is the first."""
-    expected = rewards / n if n > 0 else middle
-    return spread + (reward - expected) ** 2

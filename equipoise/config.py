@@ -33,6 +33,7 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from equipoise.bounds import BOUNDS, Bound, from_json
@@ -47,7 +48,15 @@ from equipoise.storage.registry import registered_classes
 from equipoise.types import Config
 
 VERSION = 1
-OPTIONS = ("availability", "delays", "explore", "fallback", "share_data", "window")  # of `Portfolio`, under their names
+OPTIONS = (
+    "availability",
+    "delays",
+    "explore",
+    "fallback",
+    "on_drift",
+    "share_data",
+    "window",
+)  # of `Portfolio`, under their names
 KEYS = ("version", "name", "seed", *OPTIONS, "reward", "selector", "learner", "context", "actions")
 REWARD_KEYS = ("range", "deadline", "default", "aggregate")
 T = TypeVar("T")
@@ -144,6 +153,20 @@ def read(path: str | os.PathLike[str]) -> PortfolioConfig:
     except EquipoiseError as error:
         raise InvalidArgument(f"{os.fspath(path)}: {error}") from error
     return config
+
+
+def config_files(path: Path) -> list[Path]:
+    """The file, or those of a folder.
+
+    Parameters
+    ----------
+    path
+        A TOML file, or a folder of such files.
+    """
+    files = sorted(path.glob("*.toml")) if path.is_dir() else [path]
+    if not files:
+        raise InvalidArgument(f"{str(path)!r} has no file *.toml, but must have at least one")
+    return files
 
 
 def parse(content: Mapping[str, Any]) -> PortfolioConfig:

@@ -97,7 +97,7 @@ class LiveReference(Reference):
         witness = min(j for j in self.active if lowers[j] == best)
         for j in [j for j in self.active if uppers[j] < best]:
             self.active.remove(j)
-            self.eliminated.append((j, witness, len(self.played)))
+            self.eliminated.append((j, witness, len(self.played) + self.unplayed))
 
     def lower_mean(self, i: int) -> float:
         plays = self.counted[i]

@@ -34,6 +34,8 @@ RINGS = (
     ("settings", "kernels", "theme"),
     ("bounds", "confidence", "features", "learner", "problem", "storage.files", "storage.archive"),
     ("certificates",),
+    ("drift_order",),
+    ("drift",),
     ("selector",),
     ("compatibility",),
     ("learners", "selectors", "problems"),

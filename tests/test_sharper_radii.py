@@ -17,16 +17,8 @@ from scipy.stats import binomtest
 
 from equipoise.bounds import Power
 from equipoise.certificates.records import elimination_record, verify_record
-from equipoise.confidence import (
-    Bernstein,
-    Radius,
-    add_spread,
-    expected_regret_sum,
-    lower_sum,
-    make_radius,
-    radius_sum,
-    upper_sum,
-)
+from equipoise.confidence import Bernstein, Radius, expected_regret_sum, lower_sum, make_radius, radius_sum, upper_sum
+from equipoise.kernels.boundaries import add_spread
 from equipoise.selectors import BalancedElimination, RealizedBalancing
 from equipoise.storage.files import digest
 

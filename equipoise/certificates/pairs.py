@@ -33,7 +33,7 @@ from equipoise.certificates.fields import (
     whole,
 )
 from equipoise.certificates.wording import confidence_text, total_at_least
-from equipoise.confidence import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT
+from equipoise.kernels.boundaries import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT
 from equipoise.storage.files import digest
 from equipoise.types import Plain
 

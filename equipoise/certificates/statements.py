@@ -13,6 +13,7 @@ from equipoise.certificates.wording import (
     at_most,
     confidence_text,
     counted,
+    law_clause,
     name_of,
     total_at_least,
     total_at_most,
@@ -230,7 +231,7 @@ class Certificate:
     Attributes
     ----------
     rounds
-        Number of rounds so far.
+        Number of rounds so far, since `law_since`.
     resolved_rounds
         Number of rounds that count as evidence: those of the longest prefix whose rewards are all known, without those
         that are left out.
@@ -275,6 +276,10 @@ class Certificate:
     learner_shares
         What each learner spends of `delta`, if the shares are unequal; empty if the learners of the start spend the
         same.
+    law_since
+        The first of these rounds: all of this assumes one law of contexts and rewards since then.
+    law_refuted_at
+        The last round in which an alarm refuted one law for all rounds before it; 0 if none did.
     """
 
     rounds: int
@@ -300,12 +305,15 @@ class Certificate:
     radius: str = ""
     radius_version: int = 0
     learner_shares: tuple[float, ...] = ()
+    law_since: int = 1
+    law_refuted_at: int = 0
 
     def to_json(self) -> Config:
         """As plain data."""
         data = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
         data["next_elimination"] = None if self.next_elimination is None else self.next_elimination._asdict()
-        return data
+        unneeded = () if self.law_refuted_at else ("law_since", "law_refuted_at")
+        return {key: value for key, value in data.items() if key not in unneeded}
 
     def with_learners(self, deltas: Mapping[int, float]) -> Certificate:
         """The same with the failure probability of the learner whose confidence sets it uses without presuming them.
@@ -347,6 +355,7 @@ class Certificate:
             f"[{at_least(self.optimum_lower)}, {at_most(self.optimum_upper)}] and the total regret of "
             f"{counted(self.rounds, 'round')} is at least {total_at_least(self.regret_lower)} and at most "
             f"{total_at_most(self.regret_upper)}.{self._without_entrants(names)}{self._forecast(names)}"
+            f"{law_clause(self.law_since, self.law_refuted_at)}"
         )
 
     def _presumed_name(self, names: Sequence[str] | None) -> str:

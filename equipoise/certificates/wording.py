@@ -107,3 +107,15 @@ def counted(n: int, noun: str) -> str:
     ('1 round', '2,000 more plays')
     """
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def law_clause(since: int, refuted_at: int) -> str:
+    """Since which round one law is assumed, if one law for all rounds was refuted in round `refuted_at`, from 1."""
+    if not refuted_at:
+        return ""
+    if since > refuted_at:
+        return f" All of this assumes one law since round {since:,}, where one law for all rounds was refuted."
+    return (
+        f" All of this assumes one law since round {since:,}, which was refuted in round {refuted_at:,}: do not rely "
+        "on it."
+    )

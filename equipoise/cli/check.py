@@ -17,14 +17,19 @@ if TYPE_CHECKING:
 
 @app.command()
 def check(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="A file portfolio.toml.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A file portfolio.toml, or a folder of such files.")],
 ) -> None:
-    """Build the portfolio of a file, print who is compatible with what, and play a dry round."""
+    """Build the portfolio of each file, print who is compatible with what, and play a dry round."""
+    from equipoise.config import config_files, read
+
+    for file in config_files(path):
+        _check(read(file))
+
+
+def _check(config: PortfolioConfig) -> None:
     from equipoise.cli.terminal import print_table
     from equipoise.compatibility import NEEDS, provided_by
-    from equipoise.config import read
 
-    config = read(path)
     portfolio = config.portfolio()
     selector = portfolio.selector
     typer.echo(f"{config.name}: {selector!r}")

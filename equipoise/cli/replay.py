@@ -28,7 +28,7 @@ def replay(
     """
     require("equipoise replay", "polars", "msgspec", "matplotlib", "numba")
     from equipoise import config as configuration
-    from equipoise.logs import open_log
+    from equipoise.logs import InvalidLog, open_log
     from equipoise.logs.command import run
     from equipoise.logs.replay import METHODS
     from equipoise.logs.report import COLUMNS, bound_lines, learner_rows, publish
@@ -38,7 +38,11 @@ def replay(
     portfolio = configuration.read(config)
     with progress_bar() as progress:
         progress("reading", 0.0)
-        opened = open_log(log, format, skip_bad_rows=skip_bad_rows)
+        try:
+            opened = open_log(log, format, skip_bad_rows=skip_bad_rows)
+        except InvalidLog as error:  # with one line for each fault
+            typer.echo(f"equipoise: {error}", err=True)
+            raise typer.Exit(2) from None
         result = run(opened, portfolio, method=method, seed=seed, progress=progress)
         progress("drawing", 0.0)
         paths = publish(result, out)

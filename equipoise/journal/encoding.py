@@ -11,7 +11,7 @@ grows at its end, since its positions are in files.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -118,7 +118,7 @@ def _write_tuple(out: bytearray, value: tuple[Plain, ...]) -> None:
     _write(out, value)
 
 
-def _write_dict(out: bytearray, value: dict[str | int, Plain]) -> None:
+def _write_dict(out: bytearray, value: Mapping[Any, Plain]) -> None:
     if not KEYS.issuperset(map(type, value)):
         key = next(key for key in value if type(key) not in KEYS)
         raise InvalidArgument(f"a key is {key!r:.80}, but must be a string or a whole number")

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.bounds import LinearSqrt, Power
-from equipoise.confidence import STITCHED_FACTOR, stitched_bracket, stitched_level
+from equipoise.kernels.boundaries import STITCHED_FACTOR, stitched_bracket, stitched_level
 from equipoise.kernels.marks import kernel, native
 from equipoise.learners._core.episodic import FeatureLearner, PlanningLearner, Table
 from equipoise.settings import configurable, setting

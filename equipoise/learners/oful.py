@@ -63,14 +63,18 @@ def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generato
 def optimistic_radius(params: Params, ridge: Ridge) -> float:
     """kappa beta + eps sqrt(n): the half-width of an action is this times its norm in Sigma^{-1}."""
     radius = params.scale * ellipsoid_radius(params.ellipsoid, ridge)
-    return radius + params.misspecification * sqrt(ridge.weights[0])
+    if params.misspecification > 0.0:
+        radius += params.misspecification * sqrt(ridge.weights[0])
+    return radius
 
 
 @kernel
 def lower_and_regret(params: Params, mean: float, half_width: float) -> tuple[float, float]:
     """(lower, regret): a lower bound on the expected reward of an action, and an upper bound on its regret."""
-    lower = min(max(mean - half_width - params.misspecification, params.low), params.high)
-    return lower, min(2.0 * (half_width + params.misspecification), params.high - params.low)
+    low, high, misspecification = params.low, params.high, params.misspecification
+    lower, regret = mean - half_width - misspecification, 2.0 * (half_width + misspecification)
+    lower = low if lower < low else high if lower > high else lower
+    return lower, high - low if regret > high - low else regret
 
 
 @configurable
@@ -137,7 +141,8 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
         """Propose the action with the highest upper confidence bound, with its lower bound and its observed regret."""
         if isinstance(context, Ball):
             return self._decide_on(context)
-        return among_all(decide(self.params, self.memory, self.check_context(context), rng), context)
+        proposal = decide(self.params, self.memory, self.check_context(context), rng)
+        return proposal if type(context) is np.ndarray else among_all(proposal, context)
 
     def pmf(self, context: Context) -> Array:
         """1 for the proposed action and 0 for the others; a `Ball` offers too many to list."""

@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.confidence import Bernstein, deviation_sum, stitched_level
+from equipoise.confidence import Bernstein, deviation_sum
 from equipoise.errors import InvalidArgument
+from equipoise.kernels.boundaries import stitched_level
 from equipoise.settings.checks import count, interval, probability
 from equipoise.types import Array
 

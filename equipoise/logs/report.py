@@ -24,7 +24,7 @@ from equipoise.types import Config
 VERSION = 1
 REPORT, DATA, PNG, SVG = "report.html", "replay.json", "replay.png", "replay.svg"
 DELTA = 0.05
-COLUMNS = ("value", "95 % interval", "against the log", "95 % interval", "effective rounds", "agreement", "unsupported")
+COLUMNS = ("value", "95 % interval", "gain", "95 % interval", "effective rounds", "agreement", "unsupported")
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +174,8 @@ def _explanations(replay: Replay) -> str:
     )
     return (
         f"<p class='quiet'>{how} Intervals are bootstrap percentiles of single numbers; comparing many learners needs "
-        "more. Effective rounds: how many rounds of its own would be as informative. Agreement: share of rounds with "
+        "more. Gain: value above that of the logging policy. Effective rounds: how many rounds of its own would be as "
+        "informative. Agreement: share of rounds with "
         "the logged action. Unsupported: estimated share of actions that the log never takes.</p>"
     )
 

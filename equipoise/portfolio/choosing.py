@@ -87,7 +87,9 @@ class Chooser:
         find = self._turn_of_all if self.asks_all else self._turn_of_one
         failures: list[Failure] = []
         turn = find(context, round_, usable, restricted, failures)
-        if turn is None and desperate:
+        if turn is not None:
+            return turn
+        if desperate:
             paused = [i for i in self._selector.active if self._is_paused(i, round_, allowed)]
             if paused:
                 turn = find(context, round_, tuple(paused), restricted, failures)
@@ -220,7 +222,7 @@ class Chooser:
             proposal = learner.decide(seen, self._stream.generator)
         finally:
             member.decide_times.add(perf_counter() - since)
-        if proposal.greedy is None and i in self._twins:
+        if self._twins and proposal.greedy is None and i in self._twins:
             raise InvalidProposal("greedy is None, but the selector may play this learner's greedy action")
         checked = check_proposal(proposal, n_actions, self._lower, self.savable)
         if isinstance(context, Offers):

@@ -37,18 +37,14 @@ class Contexts:
         self._any_map = False
         self._looked = False  # whether the columns of a matrix were compared with those that learners use
 
-    def offers(self, context: Context, round_: int) -> Offers | None:
-        """The context as offers if that saves work, else None.
-
-        Raises an error if the first context of a portfolio has too few columns for a learner. Later, a learner that
-        needs more than there are fails alone: one that was added must not make the others unavailable.
-        """
+    def offers(self, context: Context) -> Offers | None:
+        """The context as offers if that saves work, else None."""
         if len(self._members) != self._n_members:
             self._n_members = len(self._members)
             learners = [member.learner for member in self._members if member.learner is not None]
             self._any_map = any(map(has_map, learners))
         if not self._looked:
-            self._look(context, round_)
+            self._look(context)
         if not self._any_map or not isinstance(context, np.ndarray | list):
             return None
         try:
@@ -56,24 +52,39 @@ class Contexts:
         except InvalidArgument:
             return None  # learners say what is wrong with it
 
-    def _look(self, context: Context, round_: int) -> None:
-        matrix = context.actions if isinstance(context, Offers) else context
-        if not isinstance(matrix, np.ndarray) or matrix.ndim != 2:
-            return
-        n_columns = matrix.shape[1]
-        used = {
-            member.name: getattr(member.learner.learner, "n_columns", None)
-            for member in self._members
-            if member.learner is not None
-        }
-        known = {name: n for name, n in used.items() if isinstance(n, int)}
-        widest = max(known, key=known.__getitem__, default=None)
-        if widest is not None and known[widest] > n_columns and round_ == 1:
+    def check_first(self, context: Context) -> None:
+        """Raise an error if the first context of a portfolio has too few columns for a learner.
+
+        Later a learner that needs more than there are fails alone: one that was added must not stop the others.
+        """
+        n_columns, used = columns_of(context), self._columns_used()
+        known = {name: n for name, n in used.items() if n is not None}
+        widest = max(known, key=known.__getitem__, default="")
+        if n_columns is not None and known and known[widest] > n_columns:
             raise InvalidArgument(
                 f"context has {n_columns} columns, but must have at least {known[widest]} for learner {widest!r}"
             )
+
+    def _look(self, context: Context) -> None:
+        n_columns = columns_of(context)
+        if n_columns is None:
+            return
         self._looked = True
-        if widest is not None and len(known) == len(used) and 0 < known[widest] < n_columns:
+        used = self._columns_used().values()
+        known = [n for n in used if n is not None]
+        if len(known) == len(used) and 0 < max(known, default=0) < n_columns:
             logger.warning(
-                "no learner uses more than the first %d of the %d columns of the context", known[widest], n_columns
+                "no learner uses more than the first %d of the %d columns of the context", max(known), n_columns
             )
+
+    def _columns_used(self) -> dict[str, int | None]:
+        """How many columns each learner uses, by its name; None if that is not known."""
+        learners = {each.name: each.learner.learner for each in self._members if each.learner is not None}
+        used = {name: getattr(learner, "n_columns", None) for name, learner in learners.items()}
+        return {name: n if isinstance(n, int) else None for name, n in used.items()}
+
+
+def columns_of(context: Context) -> int | None:
+    """The number of columns of a matrix or of offers; None for other contexts."""
+    matrix = context.actions if isinstance(context, Offers) else context
+    return matrix.shape[1] if isinstance(matrix, np.ndarray) and matrix.ndim == 2 else None

@@ -34,12 +34,14 @@ class Deciding(PortfolioState):
         self, context: Context, round_: int, allowed: frozenset[int] | None, wants_propensity: bool
     ) -> tuple[Ticket, float, Turn | Nobody | None]:
         """Decide a round: a ticket without its id, the probability of its learner, and who was asked, if anybody."""
-        chooser, explore = self._chooser, self.explore
-        chooser.offers = self._contexts.offers(context, round_)
+        chooser, explore, n_actions = self._chooser, self.explore, 0
+        if round_ == 1:
+            self._contexts.check_first(context)
+        chooser.offers = self._contexts.offers(context)
         chooser.wants_propensities = wants_propensity or chooser.asks_all or explore > 0.0
-        n_actions = propensities.count_actions(context, self._members) if explore > 0.0 else 0
-        if n_actions:
-            position = self._draw_from_floor(round_, n_actions)
+        if explore > 0.0:
+            n_actions = propensities.count_actions(context, self._members)
+            position = self._draw_from_floor(round_, n_actions) if n_actions else None
             if position is not None:
                 action = propensities.nth_offered(context, position)
                 return self._explore(context, round_, allowed, action, n_actions), explore, None
@@ -54,11 +56,11 @@ class Deciding(PortfolioState):
         choice, proposal = turn.choice, turn.proposal
         if choice.greedy:
             proposal = Proposal(proposal.greedy)  # the learner's own bound does not speak of it
-        action, probability = proposal.action, proposal.probability
+        action, _, regret, probability, _, _, plan = proposal
         ticket = Ticket(round_, choice, context, action)
-        ticket.regret, ticket.action_probability = proposal.regret, probability
-        if proposal.plan is not None:
-            ticket.plan = proposal.plan
+        ticket.regret, ticket.action_probability = regret, probability
+        if plan is not None:
+            ticket.plan = plan
         if self._traits.randomized or self._own_propensity is not None:
             ticket.propensity = self._propensity(action, context, round_, turn)
         else:
@@ -125,12 +127,15 @@ class Deciding(PortfolioState):
 
     def _decision(self, ticket: Ticket, chance: float) -> Decision:
         """The decision of a ticket, whose learner was chosen with probability `chance`."""
-        action = ticket.action if type(ticket.action) is int else copy_if_mutable(ticket.action)
-        i = ticket.learner
+        action, i, context, action_id = ticket.action, ticket.learner, ticket.context, None
+        if type(action) is not int:
+            action = copy_if_mutable(action)
         name = None if i is None else self._members[i].name
-        context, id_ = ticket.context, str(ticket.id)
-        action_id = context.ids[action] if isinstance(context, Offers) and context.ids is not None else None
-        return Decision(id_, action, i, name, chance, ticket.action_probability, ticket.propensity, action_id)
+        if isinstance(context, Offers) and context.ids is not None:
+            action_id = context.ids[action]
+        return Decision(
+            str(ticket.id), action, i, name, chance, ticket.action_probability, ticket.propensity, action_id
+        )
 
     def _open_ticket(self, ticket: Ticket) -> None:
         """Record a decided round."""
@@ -144,6 +149,7 @@ class Deciding(PortfolioState):
             self._policies.keep(choice.learner, choice.keep, self._members[choice.learner].adapted)
         self._open[ticket.id] = ticket
         self._teaching.open(ticket)
+        self._watch_play(ticket)
 
     def _sample(self) -> None:
         """Add the present standing and certificate to the history."""
@@ -159,15 +165,16 @@ class Deciding(PortfolioState):
 
     def _record(self, decision: Decision, ticket: Ticket, turn: Turn | Nobody | None, digest: str) -> None:
         """Record a decided round, announce it, and count who could decide."""
-        if self._chooser.offers is not None:
-            ticket.offers = self._chooser.offers
+        offers, members = self._chooser.offers, self._members
+        if offers is not None:
+            ticket.offers = offers
         self._open_ticket(ticket)
         if self._listeners.any:
             key = decision.id if digest else None
             self._emit("decided", decided(decision, ticket, turn, digest), key=key)
         if isinstance(turn, Turn) and not turn.failures:
             for i in turn.proposals:
-                self._members[i].succeeded_deciding()
+                members[i].succeeded_deciding()
         elif turn is not None:
             self._counts.fallbacks += isinstance(turn, Nobody)
             self._count_answers(turn.proposals if isinstance(turn, Turn) else (), failures_of(turn))

@@ -19,6 +19,7 @@ only report what follows from the one before them (an elimination, a learner sus
 | `rounds_replayed` | so many rounds since the last such event were played from a log | |
 | `learner_suspended`, `learner_resumed` | by request, or (derived) because of failures | |
 | `eliminated` | the rewards of a learner contradict its bound | yes |
+| `drift` | a null hypothesis about the rewards was refuted, and perhaps a new epoch began | yes |
 | `config` | settings changed | |
 | `blocked` | a missing reward holds up others | yes |
 """
@@ -37,6 +38,7 @@ logger = logging.getLogger("equipoise")
 LEVELS = {  # everything else is logged at the level DEBUG
     "blocked": logging.WARNING,
     "config": logging.INFO,
+    "drift": logging.WARNING,
     "eliminated": logging.INFO,
     "ignored": logging.INFO,
     "learner_added": logging.INFO,

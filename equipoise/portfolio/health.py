@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import NamedTuple
 
 from equipoise.certificates import Certificate
+from equipoise.portfolio import drifting
 from equipoise.portfolio.members import Member
 from equipoise.portfolio.state import PortfolioState
 from equipoise.portfolio.tickets import Ticket
@@ -31,6 +32,10 @@ def certificate(portfolio: PortfolioState) -> Certificate:
     members = {i: portfolio._members[i] for i in portfolio._traits.observed}
     deltas = {i: 0.0 if member.learner is None else member.learner.delta for i, member in members.items()}
     proved = portfolio._selector.certificate().with_learners(deltas)
+    if portfolio._drift.refuted is not None:
+        refuted = portfolio._drift.refuted
+        since = refuted.round if refuted.restarted else portfolio._drift.epoch_since
+        proved = replace(proved, law_since=since, law_refuted_at=refuted.round - 1)
     if unplayed == 0 or hasattr(portfolio._selector, "tick"):
         return proved
     regret_upper = proved.regret_upper + unplayed * portfolio._width
@@ -106,7 +111,7 @@ def blocking(portfolio: PortfolioState) -> Iterator[Blocking]:
         by_play = {
             (ticket.choice.learner, ticket.choice.play): ticket
             for ticket in portfolio._open.values()
-            if ticket.choice is not None
+            if ticket.choice is not None and ticket.epoch == portfolio._drift.epoch
         }
         for i, (play, held_up) in blocked.items():
             if held_up and (i, play) in by_play:
@@ -157,6 +162,7 @@ def describe(portfolio: PortfolioState, reward_range: tuple[float, float]) -> st
         outside = portfolio._counts.clipped
         counted = f"; so far {outside:,} {'was' if outside == 1 else 'were'} outside" if _clips(portfolio) else ""
         lines.append(f"All of this is about {rewards}{counted}.")
+    lines += drifting.sentences(portfolio._drift, names, bounded=portfolio._has_bounds)
     unplayed = portfolio._counts.unplayed
     if unplayed:
         lines.append(f"No learner played {unplayed:,} of these rounds: fallback or exploration.")

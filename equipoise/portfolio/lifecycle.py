@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from equipoise.bounds import Bound, Observed, from_json, to_json
-from equipoise.compatibility import check_learners, check_sharing
+from equipoise.compatibility import check_learners
 from equipoise.errors import InvalidArgument, UnknownSetting
 from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored, unique_names
 from equipoise.portfolio import units
@@ -120,11 +120,6 @@ class Lifecycle(PortfolioState):
             if "deadline" in plain:
                 plain["deadline"] = deadline_to_plain(deadline)
             self._emit("config", {"changes": plain})
-
-    def _sharing(self) -> set[int]:
-        """The learners that learn from every round if data are shared."""
-        learners = [None if member.learner is None else member.learner.learner for member in self._members]
-        return set(check_sharing(self._selector, learners))
 
 
 def _check_needs(selector: Selector, learner: AdaptedLearner, bound: Bound | None) -> None:

@@ -2,7 +2,7 @@
 
 A learner that fails `TOLERATED` times in a row, while deciding or while learning, is suspended for `FIRST_PAUSE`
 rounds. If it fails again right after a pause, the next pause is twice as long, up to `LONGEST_PAUSE` rounds; after
-`TRUSTED` successes in a row pauses start short again.
+`TRUSTED` successes in a row, while neither decisions nor lessons fail, pauses start short again.
 """
 
 from __future__ import annotations
@@ -83,18 +83,20 @@ class Member:
         return True
 
     def succeeded_deciding(self) -> None:
-        """Count a decision."""
+        """Count a decision, unless lessons fail: then it says nothing about them."""
         self.failing_decisions = 0
-        self.successes += 1
-        if self.successes == TRUSTED:
-            self.pause = 0
+        if not self.failing_lessons:
+            self.successes += 1
+            if self.successes == TRUSTED:
+                self.pause = 0
 
     def succeeded_learning(self) -> None:
-        """Count a lesson."""
+        """Count a lesson, unless decisions fail."""
         self.failing_lessons = 0
-        self.successes += 1
-        if self.successes == TRUSTED:
-            self.pause = 0
+        if not self.failing_decisions:
+            self.successes += 1
+            if self.successes == TRUSTED:
+                self.pause = 0
 
     def resume(self) -> None:
         """End every suspension."""

@@ -24,6 +24,7 @@ from equipoise.learner import MinimalLearner
 from equipoise.portfolio import saving, units
 from equipoise.portfolio.claims import claim
 from equipoise.portfolio.decisions import Decision
+from equipoise.portfolio.drifting import begin_epoch
 from equipoise.portfolio.events import Callback, Listeners
 from equipoise.portfolio.folding import Foldable
 from equipoise.portfolio.ids import ID, check_caller_id, context_digest
@@ -84,6 +85,9 @@ class Portfolio(Foldable, Reporting):
     reward_range
         Lowest and highest reward, in any unit; said here once, and adopted by selector and learners that state none.
         Default: that of the selector, which is (0, 1) unless it states another.
+    on_drift
+        What follows if one law of the rewards is refuted: "warn" for an event and a sentence in `describe()`, "restart"
+        for a new epoch of the selector in addition, "ignore" if nothing is to be watched. See docs/drift.md.
     clip
         Whether rewards outside of the range count as its nearer end; else they are refused. All statements are then
         about clipped rewards.
@@ -112,6 +116,7 @@ class Portfolio(Foldable, Reporting):
         availability: str = "any",
         reward_range: tuple[float, float] | None = None,
         clip: bool = False,
+        on_drift: str = "warn",
     ) -> None:
         check_learners(learners)
         if selector is None:
@@ -136,8 +141,10 @@ class Portfolio(Foldable, Reporting):
             availability=availability,
             reward_range=reward_range,
             clip=clip,
+            on_drift=on_drift,
         )
         units.tell(self)
+        begin_epoch(self._selector, self._drift)
 
     def __getstate__(self) -> dict[str, object]:
         # A copy must not call the callbacks of the original; a lock cannot be copied.
@@ -259,12 +266,13 @@ class Portfolio(Foldable, Reporting):
     def _learn(
         self, decision: Decision | ID, reward: float, outcome: Outcome, regret: float | None, key: str | None
     ) -> None:
-        ticket = self._find(decision)
-        reward, clipped = self._clip(reward) if self.aggregate == "first" else (reward, False)
+        ticket, clipped = self._find(decision), False
+        if self.clip and self.aggregate == "first":
+            reward, clipped = self._clip(reward)
         if ticket is None:
             self._ignore_late(id_of(decision), reward)
             return
-        if self._is_overdue(ticket):
+        if self.deadline is not None and self._is_overdue(ticket):
             self._check_reward(reward)
             self._expire_ticket(ticket)
             self._ignore_late(ticket.id, reward)

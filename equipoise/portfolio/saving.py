@@ -40,7 +40,9 @@ def state(portfolio: PortfolioState) -> Config:
             "availability": portfolio.availability,
             "reward_range": portfolio.reward_range,
             "clip": portfolio.clip,
+            "on_drift": portfolio.on_drift,
         },
+        "drift": portfolio._drift.state(),
         "fallback_is_function": callable(portfolio.fallback),
         "round": portfolio._round,
         "expired_round": portfolio._expired_round,
@@ -68,7 +70,8 @@ def from_state(
     restored = rebuild_selector(saved["selector"], selector)
     restored.restore(saved["selector"]["state"])
     portfolio = cls.__new__(cls)
-    portfolio._set_up(rebuilt, restored, **saved["settings"])
+    # An earlier release watched for nothing, and what it kept of the past would not do for a watch.
+    portfolio._set_up(rebuilt, restored, **{"on_drift": "ignore", **saved["settings"]})
     for member, part in zip(portfolio._members, saved["learners"], strict=True):
         if part is not None:
             member.adapted.restore(part["state"])
@@ -77,6 +80,8 @@ def from_state(
     portfolio._round, portfolio._expired_round = saved["round"], saved["expired_round"]
     portfolio._time = saved["time"]
     portfolio._counts = Counts(**saved["counts"])
+    if "drift" in saved:  # nor this
+        portfolio._drift.restore(saved["drift"])
     if "history" in saved:  # which files of earlier releases do not have
         portfolio._history.restore(saved["history"])
     portfolio._ids.restore(saved["ids"])

@@ -70,7 +70,7 @@ class Settling(PortfolioState):
 
     def _check_credit(self, ticket: Ticket, reward: float, regret: float | None) -> tuple[float, float]:
         """Reward and regret as floats, nan for an unknown regret; raises an error if they are invalid."""
-        if ticket.choice is None:
+        if ticket.choice is None or ticket.epoch != self._drift.epoch:
             return self._check_reward(reward), nan
         if self._traits.reward_range is None:
             self._check_reward(reward)
@@ -91,7 +91,7 @@ class Settling(PortfolioState):
         eliminations: Sequence[AnyElimination] = ()
         try:
             failed = self._teaching.teach(ticket, failures)
-            if ticket.choice is not None:
+            if ticket.choice is not None and ticket.epoch == self._drift.epoch:
                 known = None if isnan(regret) else regret
                 eliminations = self._selector.credit(ticket.choice, reward, known) or ()
         except BaseException:
@@ -108,6 +108,9 @@ class Settling(PortfolioState):
             self._emit(kind, _settled(ticket, regret, failed, was_clipped))
         if failed or eliminations:
             self._finish(failed, eliminations)
+        alarm = self._watch_reward(ticket, reward)
+        if alarm is not None:
+            self._answer(alarm)
 
     def _add_reward(self, ticket: Ticket, key: str, reward: float, outcome: Outcome) -> None:
         """Add one of several rewards; the decision stays open until its deadline."""
@@ -151,7 +154,9 @@ class Settling(PortfolioState):
     def _withdraw(self, ticket: Ticket, failures: Failures | None = None) -> None:
         """Take back a round; learners learn what waited for it."""
         eliminations: Sequence[AnyElimination] = ()
-        if ticket.choice is None:
+        if ticket.epoch != self._drift.epoch:
+            pass  # the selector has forgotten the round
+        elif ticket.choice is None:
             self._count_unplayed(-1)
         else:
             eliminations = self._selector.withdraw(ticket.choice) or ()
@@ -161,6 +166,9 @@ class Settling(PortfolioState):
         if self._listeners.any:
             self._emit("withdrawn", {"id": ticket.id, "failed": list(map(tuple, failed))})
         self._finish(failed, eliminations)
+        alarm = self._watch_reward(ticket, nan)
+        if alarm is not None:
+            self._answer(alarm)
 
     def _retry(self, failures: Failures | None) -> int:
         succeeded, failed = self._teaching.retry(failures)

@@ -10,6 +10,7 @@ from typing import Any
 
 from equipoise.certificates import AnyElimination
 from equipoise.compatibility import check_sharing
+from equipoise.drift import Alarm
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.kernels.streams import open_stream
 from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored, unique_names
@@ -18,6 +19,7 @@ from equipoise.portfolio.claims import claim
 from equipoise.portfolio.contexts import Contexts
 from equipoise.portfolio.counts import Counts
 from equipoise.portfolio.deadlines import check_deadline, check_time, check_window
+from equipoise.portfolio.drifting import RESPONSES, Drift, Drifting
 from equipoise.portfolio.events import Event, Listeners, logger
 from equipoise.portfolio.history import History, reason_of
 from equipoise.portfolio.ids import ID, CallerIds, OwnIds
@@ -36,7 +38,7 @@ DELAYS = ("any", "independent", "exogenous")
 AVAILABILITIES = ("any", "independent")
 
 
-class PortfolioState:
+class PortfolioState(Drifting):
     """Everything that a portfolio remembers, settings included."""
 
     deadline: int | float | None  # in rounds, or in seconds
@@ -58,9 +60,12 @@ class PortfolioState:
         availability: str,
         reward_range: tuple[float, float] | None = None,
         clip: bool = False,
+        on_drift: str = "warn",
     ) -> None:
         """The state before the first round; a learner that is None was removed."""
         self._selector, self._traits = selector, traits_of(selector)
+        self.on_drift = one_of("on_drift", on_drift, RESPONSES)
+        self._drift = Drift(self.on_drift, selector)
         stated = None if reward_range is None else interval("reward_range", reward_range)
         self.reward_range = stated or self._traits.reward_range
         self.clip = check_clip(clip, self.reward_range, self._traits.noise)
@@ -158,6 +163,19 @@ class PortfolioState:
         self._history.mark(self._round, kind, data)
         self._listeners.announce(Event(kind, data, self._time, derived, key=key))
 
+    def _answer(self, alarm: Alarm) -> None:
+        """What follows from an alarm: an event, and a new epoch if that is wanted."""
+        data = self._respond(alarm)
+        if data["restart"]:
+            self._teaching.sharing |= self._sharing() if self.share_data else set()
+            self._counts.unplayed = 0
+        self._emit("drift", data, derived=True)
+
+    def _sharing(self) -> set[int]:
+        """The learners that learn from every round if data are shared."""
+        learners = [None if member.learner is None else member.learner.learner for member in self._members]
+        return set(check_sharing(self._selector, learners))
+
     def _finish(self, failed: Sequence[Lesson], eliminations: Sequence[AnyElimination]) -> None:
         """What follows from a settled round: failures of learners, eliminated learners, announcements."""
         for lesson in failed:
@@ -188,7 +206,7 @@ class PortfolioState:
 
     def _count_unplayed(self, rounds: int) -> None:
         """Count rounds that no learner played; the certificate of a selector that is told of them includes them."""
-        self._counts.unplayed += rounds
+        self._counts.unplayed = max(0, self._counts.unplayed + rounds)  # an epoch begins with none
         tick = getattr(self._selector, "tick", None)
         if tick is not None:
             self._finish((), tick(rounds))

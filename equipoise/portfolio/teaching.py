@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from equipoise.errors import InvalidArgument
+from equipoise.learner import AdaptedLearner
 from equipoise.portfolio.contexts import seen_by
 from equipoise.portfolio.members import Member, describe_error
 from equipoise.portfolio.tickets import Ticket
@@ -81,11 +82,12 @@ class Teaching:
 
     def learners_of(self, ticket: Ticket) -> Sequence[int]:
         """The learners that learn from this round."""
-        if ticket.choice is None:
+        choice = ticket.choice
+        if choice is None:
             return sorted(self.sharing)
         if ticket.students is not None:
             return ticket.students
-        own, teach = ticket.choice.learner, ticket.choice.teach
+        own, teach = choice.learner, choice.teach
         if self.weighted:
             return sorted({own, *ticket.others})
         if not self.sharing and not ticket.agreed:
@@ -153,14 +155,15 @@ class Teaching:
 
     def _teach(self, i: int, ticket: Ticket, failures: Failures | None, failed: list[Lesson]) -> None:
         member = self._members[i]
-        if i in ticket.taught or member.learner is None:
+        learner = member.learner
+        if i in ticket.taught or learner is None:
             return
         if failures is not None and (i, ticket.round) in failures:
             self._fail(i, ticket, failures[i, ticket.round], failed)
             return
         since = perf_counter()
         try:
-            self._call(i, ticket)
+            self._call(i, learner, ticket)
         except Exception as error:
             if failures is not None:
                 raise  # the log says that the learner learned this
@@ -179,15 +182,19 @@ class Teaching:
             self._failed.popleft()
             self.forgotten += 1
 
-    def _call(self, i: int, ticket: Ticket) -> None:
-        learner, context, offers = self._members[i].adapted, ticket.context, ticket.offers
+    def _call(self, i: int, learner: AdaptedLearner, ticket: Ticket) -> None:
+        context, offers, plan = ticket.context, ticket.offers, ticket.plan
         learn: Callable[..., None] = learner.learner.learn
         outcome = ticket.action if ticket.outcome is None else ticket.outcome
-        arguments = {"probability": self._probability(i, ticket)} if "probability" in learner.accepts else {}
         if offers is not None:
             context = seen_by(learner, context, offers)
-        if ticket.plan is not None and i == ticket.learner:
-            arguments["plan"] = ticket.plan
+        takes_probability = "probability" in learner.accepts
+        if plan is None and not takes_probability and not self.weighted:
+            learn(context, outcome, ticket.reward)
+            return
+        arguments = {"probability": self._probability(i, ticket)} if takes_probability else {}
+        if plan is not None and i == ticket.learner:
+            arguments["plan"] = plan
         if not self.weighted:
             learn(context, outcome, ticket.reward, **arguments)
         elif ticket.choice is not None and i == ticket.choice.learner:

@@ -25,6 +25,7 @@ class Ticket:
 
     # Most tickets have only what `__init__` sets.
     id: ID = ""
+    epoch = 0  # of the selector, which begins a new one after drift
     offers: Offers | None = None  # what the context was turned into for learners with a feature map
     time = 0.0  # at which it was decided, if deadlines are in seconds
     regret = nan  # as proposed; nan if unknown
@@ -55,6 +56,7 @@ class Ticket:
         return {
             "id": self.id,
             "round": self.round,
+            "epoch": self.epoch,
             "choice": None if self.choice is None else tuple(self.choice),
             "context": context_to_plain(self.context),
             "action": None if callable(self.action) else self.action,  # a policy: learners learn from the outcome
@@ -82,6 +84,7 @@ class Ticket:
         ticket.agreed, ticket.others = tuple(row["agreed"]), dict(row["others"])
         ticket.regret, ticket.outcome, ticket.reward = row["regret"], row["outcome"], row["reward"]
         ticket.rewards, ticket.taught = dict(row["rewards"]), tuple(row["taught"])
+        ticket.epoch = row.get("epoch", 0)  # releases before 0.3 had one epoch
         ticket.plan = row.get("plan")  # releases before 0.3 did not keep plans
         ticket.students = students_from(row)
         return ticket

@@ -34,8 +34,8 @@ from typing import ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from equipoise.bounds import Bound
-from equipoise.confidence import add_spread
 from equipoise.errors import InvalidArgument
+from equipoise.kernels.boundaries import add_spread
 from equipoise.kernels.marks import kernel
 from equipoise.selectors import balanced_elimination
 from equipoise.selectors._core import evidence
@@ -111,13 +111,13 @@ class State(NamedTuple):
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """The admitted learner with the highest index (ties: fewer plays, then lower position), or a neglected one.
 
+    The mean in the index counts as the highest possible reward before the first reward has arrived.
     If a learner with a higher index is not admitted only because rewards of it that have arrived do not count yet, the
     learner with the smallest realized regret plays, so that the other one is soon admitted again.
     """
     limits, accounts, trends = params.evidence, state.evidence.accounts, state.trends
     n_rounds, n_counted, spread, n_arrived, arrived_spread = 0, 0, 0.0, 0, 0.0
-    for i in range(len(accounts)):
-        account, trend = accounts[i], trends[i]
+    for i, (account, trend) in enumerate(zip(accounts, trends)):  # noqa: B905  compiled code knows no `strict`
         plays = account.plays
         if plays == 0 and account.active:
             return i, 1.0
@@ -129,15 +129,31 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
     counted_deviation = sqrt(spread / n_counted) if n_counted > 0 else 0.0
     deviation = sqrt(arrived_spread / n_arrived) if n_arrived > 0 else 0.0
     # Twice the deviation, because that of a fair coin is half its range.
-    unit = max(params.min_unit * limits.width, min(limits.width, 2.0 * counted_deviation))
+    unit, least_unit = 2.0 * counted_deviation, params.min_unit * limits.width
+    if unit > limits.width:
+        unit = limits.width
+    if unit < least_unit:
+        unit = least_unit
     best_lower, rewards_wait = lower_bound(params, state), params.rule != 1 and n_arrived > n_counted
     regrets, least = realized_regrets(accounts, best_lower, params.floor * unit)
     limit, scale = params.slack * regrets[least], params.optimism * deviation
     due, highest, fewest_plays = least, -inf, 0
-    for i in range(len(accounts)):
-        if regrets[i] <= limit or (rewards_wait and is_held_up(accounts[i], trends[i], best_lower, limit)):
-            plays = accounts[i].plays
-            index = optimistic_mean(limits.high, plays, trends[i], n_rounds, scale)
+    for i, (account, trend) in enumerate(zip(accounts, trends)):  # noqa: B905  compiled code knows no `strict`
+        if regrets[i] <= limit or (rewards_wait and is_held_up(account, trend, best_lower, limit)):
+            plays, n_arrived = account.plays, trend.plays
+            log_share = log(n_rounds / plays)  # never negative
+            if n_arrived == 0:
+                index = limits.high
+            else:
+                index = trend.rewards / n_arrived
+                # If rewards grow by h whenever plays grow e-fold, the late mean is h/2 above the mean. Half of the
+                # growth up to t plays is added, because learning slows down.
+                growth = trend.late_mean - index
+                if growth > 0.0:
+                    index += growth * log_share
+            # While a learner still improves, its mean underestimates its future rewards by more than chance.
+            fading = sqrt(sqrt(EARLY_PLAYS / plays)) if plays > EARLY_PLAYS else 1.0
+            index += scale * fading * sqrt(2.0 * log_share / plays)
             if index > highest or (index == highest and plays < fewest_plays):
                 due, highest, fewest_plays = i, index, plays
     if regrets[due] > limit:
@@ -164,8 +180,7 @@ def most_neglected(params: Params, accounts: list[Account], due: int, best_lower
     """The neglected learner with the fewest plays; if there is none, the learner that is due."""
     due_plays, head_start = accounts[due].plays, params.head_start
     chosen, fewest_plays = due, due_plays
-    for j in range(len(accounts)):
-        account = accounts[j]
+    for j, account in enumerate(accounts):
         fewer = account.plays < fewest_plays and account.active
         if fewer and is_neglected(params, account, due_plays, best_lower, head_start):
             chosen, fewest_plays = j, account.plays
@@ -189,8 +204,7 @@ def realized_regrets(accounts: list[Account], best_lower: float, floor: float) -
     phi is the regret that the counted plays of a learner show, and at least the size of chance fluctuations.
     """
     regrets, least, smallest = [inf] * len(accounts), -1, inf
-    for i in range(len(accounts)):
-        account = accounts[i]
+    for i, account in enumerate(accounts):
         if account.active:
             regret = floor * sqrt(account.plays)
             visible = account.booked_plays * best_lower - account.rewards
@@ -200,28 +214,6 @@ def realized_regrets(accounts: list[Account], best_lower: float, floor: float) -
             if regret < smallest:
                 least, smallest = i, regret
     return regrets, least
-
-
-@kernel
-def optimistic_mean(highest: float, plays: int, trend: Trend, n_rounds: int, scale: float) -> float:
-    """The index of a learner, `scale` being the width of its exploration term.
-
-    Before its first reward its mean counts as the highest possible reward.
-    """
-    n_arrived = trend.plays
-    log_share = max(0.0, log(n_rounds / plays))
-    if n_arrived == 0:
-        mean_reward = highest
-    else:
-        mean_reward = trend.rewards / n_arrived
-        # If rewards grow by h whenever plays grow e-fold, the late mean is h/2 above the mean. Half of the growth up to
-        # t plays is added, because learning slows down.
-        growth = trend.late_mean - mean_reward
-        if growth > 0.0:
-            mean_reward += growth * log_share
-    # While a learner still improves, its mean underestimates its future rewards by more than chance.
-    fading = sqrt(sqrt(EARLY_PLAYS / plays)) if plays > EARLY_PLAYS else 1.0
-    return mean_reward + scale * fading * sqrt(2.0 * log_share / plays)
 
 
 @kernel

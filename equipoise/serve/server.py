@@ -15,7 +15,7 @@ from typing import Any
 
 import uvicorn
 
-from equipoise.config import PortfolioConfig, read
+from equipoise.config import PortfolioConfig, config_files, read
 from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.serve.app import application
 from equipoise.serve.connections import MAX_CONNECTIONS, TICKS, Connection, drop_slow
@@ -26,14 +26,6 @@ from equipoise.serve.tokens import Tokens, read_tokens
 
 logger = logging.getLogger("equipoise.serve")
 DRAIN_SECONDS = 30
-
-
-def config_files(path: Path) -> list[Path]:
-    """A file, or those of a folder."""
-    files = sorted(path.glob("*.toml")) if path.is_dir() else [path]
-    if not files:
-        raise InvalidArgument(f"{str(path)!r} has no file *.toml, but must have at least one")
-    return files
 
 
 def check_address(host: str, tokens: Tokens) -> None:

@@ -152,9 +152,10 @@ class Configured:
                 raise UnknownSetting(f"setting of {cls.__name__}", name, decoders)
         return cls(**{name: decoders[name](value) if decoders[name] else value for name, value in current.items()})
 
-    def clone(self) -> Self:
-        """A new object with the same settings, in its initial state."""
-        return type(self)(**{_argument(each): self._as_given(each) for each in settings_of(type(self))})
+    def clone(self, **changes: Any) -> Self:
+        """A new object with the same settings but for `changes`, in its initial state."""
+        given = {_argument(each): self._as_given(each) for each in settings_of(type(self))}
+        return type(self)(**{**given, **changes})
 
     def __repr__(self) -> str:
         arguments = []

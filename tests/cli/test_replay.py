@@ -78,7 +78,6 @@ def test_a_log_with_wrong_propensities_exits_with_1(
     ("arguments", "message"),
     [
         (["none.json"], "'none.json' could not be read: No such file or directory"),
-        (["bad.json"], "bad.json has 1 faulty row, and nothing was used: row 2: a and p must both be there"),
         (["bad.json", "--skip-bad-rows", "-1"], "skip_bad_rows is -1"),
         (["bad.json", "--method", "guess"], "--method is 'guess', but must be one of progressive, rejection"),
         (["bad.json", "--format", "xml"], "format is 'xml'"),
@@ -99,6 +98,17 @@ def test_wrong_input_is_one_line_and_exits_with_2(
     assert run(*given, "--out", tmp_path / "out") == 2
     captured = capsys.readouterr()
     assert captured.err.startswith(f"equipoise: {message}") and captured.err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_faulty_rows_are_listed_one_by_one(tmp_path: Path, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_lines(tmp_path / "bad.json", [event(), event(a=None), event(_label_cost=None)])
+    assert run(tmp_path / "bad.json", "--config", config, "--out", tmp_path / "out", "--skip-bad-rows", 1) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "equipoise: bad.json has 2 faulty rows, and nothing was used:",
+        "  row 2: a and p must both be there, with one probability for each action",
+        "  row 3: _label_cost is missing, but every event must have its cost",
+    ]
     assert not (tmp_path / "out").exists()
 
 

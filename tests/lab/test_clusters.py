@@ -5,8 +5,14 @@ The clusters are real ones of two workers on this machine; tests of a library th
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -60,9 +66,46 @@ def ray_cluster() -> Iterator[Executor | None]:
         ray.shutdown()
 
 
+@contextmanager
+def ray_client() -> Iterator[Executor | None]:
+    """A cluster that this process does not belong to, by its address."""
+    ports = [free_port() for _ in range(2)]
+    command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", "--num-cpus=2"]
+    options = [f"--port={ports[0]}", f"--ray-client-server-port={ports[1]}", "--include-dashboard=false"]
+    settings = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with tempfile.TemporaryDirectory(prefix="ray") as folder:
+        command += [*options, "--disable-usage-stats", f"--temp-dir={folder}", "--object-store-memory=100000000"]
+        nowhere = subprocess.DEVNULL
+        with subprocess.Popen(command, env=settings, stdout=nowhere, stderr=nowhere, start_new_session=True) as head:
+            try:
+                wait_for_port(ports[1])
+                with open_executor(f"ray://127.0.0.1:{ports[1]}") as executor:
+                    yield executor
+            finally:
+                os.killpg(head.pid, signal.SIGTERM)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for_port(port: int, seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.2)
+    raise TimeoutError(f"nothing answers at port {port}")
+
+
 CLUSTERS = {
     "distributed": pytest.param(
         dask_cluster, marks=pytest.mark.skipif(not find_spec("distributed"), reason="distributed is not installed")
+    ),
+    "ray client": pytest.param(
+        ray_client, marks=pytest.mark.skipif(not find_spec("ray"), reason="ray is not installed")
     ),
     "ray": pytest.param(ray_cluster, marks=pytest.mark.skipif(not find_spec("ray"), reason="ray is not installed")),
 }

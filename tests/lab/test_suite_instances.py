@@ -109,6 +109,7 @@ def test_laws_change_when_the_instance_says() -> None:
     assert INSTANCES["nested-full"].change(100) is None
 
 
+@pytest.mark.compiled
 def test_late_runs_deliver_each_reward_when_it_is_due() -> None:
     """A learner that writes down what it is taught: the reward of round t comes before round t + 1 + delay, or never;
     without delays a run has the curves of one in which rewards come at once."""
@@ -148,6 +149,7 @@ def test_delays_are_as_drawn() -> None:
     assert {INSTANCES[name].group for name in INSTANCES if INSTANCES[name].set_up(0, 9).delays is not None} == {LATE}
 
 
+@pytest.mark.compiled
 def test_a_twin_alone_plays_what_its_learner_believes_best() -> None:
     """Compiled or not, and as in a plain loop."""
     setup, rounds = INSTANCES["ucb-width-noisy"].set_up(5, 200), 200

@@ -135,15 +135,17 @@ def test_asynchronous_learners_and_tuples_are_refused_without_a_matrix_too() -> 
 
 def test_a_context_that_nobody_can_use_is_the_callers_fault_and_changes_nothing() -> None:
     portfolio = Portfolio([OFUL(2), OFUL(3)], RealizedBalancing(2), fallback=0)
+    portfolio.learn(portfolio.decide(np.full((2, 3), 0.5)), 0.5)
     before = saved(portfolio)
     for _ in range(10):
-        with pytest.raises(InvalidArgument, match=r"^context has 1 columns, but must have at least dim = 2$"):
+        with pytest.raises(InvalidArgument, match=r"^context has 1 columns, but must have at least dim = 3$"):
             portfolio.decide(np.full((2, 1), 0.5))
     assert saved(portfolio) == before
 
 
 def test_a_context_that_only_one_learner_cannot_use_counts_against_it() -> None:
     portfolio = Portfolio([OFUL(3), OFUL(2)], BalancedElimination([Power(1.0)] * 2))
+    portfolio.learn(portfolio.decide(np.full((2, 3), 0.5)), 0.5)
     for _ in range(6):
         assert portfolio.decide(np.full((2, 2), 0.5)).learner == 1
     assert portfolio.health()["learners"][0]["state"] == "paused after failures"
@@ -247,6 +249,24 @@ def test_selectors_that_ask_everybody_do_without_the_one_that_fails(needs_all: A
         portfolio.learn(decision, float(rng.random()))
     assert sum(row.plays for row in portfolio.standing()) == 60
     assert portfolio.certificate().resolved_rounds < 60
+
+
+@pytest.mark.parametrize("failing", ["decide", "learn"])
+def test_pauses_grow_although_the_other_method_succeeds(failing: str) -> None:
+    """The reported fault: lessons of others' rounds, which succeeded, made the pauses of a broken learner short."""
+
+    portfolio = recorders(2, share_data=True)
+    portfolio.learners[0].failures[failing] = 10**6
+    pauses = []
+
+    def note(event: Any) -> None:
+        if event.kind == "learner_suspended":
+            pauses.append(event.data["until_round"] - portfolio.health()["rounds"])
+
+    portfolio.on_event(note)
+    for _ in range(2_000):
+        portfolio.learn(portfolio.decide(None), 0.5)
+    assert pauses == sorted(pauses) and pauses[-1] > 500
 
 
 def test_pauses_grow_and_end() -> None:

@@ -84,7 +84,7 @@ def test_what_is_saved_does_not_grow_with_closed_tickets() -> None:
         portfolio.learners[0].learn = lambda *_: None  # so that the learner itself does not grow
         for _ in range(rounds):
             portfolio.decide(None)
-        portfolio._history = History()  # has its own bound
+        portfolio._history, portfolio._drift.watch = History(), None  # have bounds of their own
         return len(saved(portfolio))
 
     assert abs(size(2000) - size(200)) < 40  # numbers have more digits

@@ -8,13 +8,15 @@ learners under the recommended selector (or those that --selector names), 8 offe
 sends the rewards of every 100 decisions as a batch of lines. CPU time is that of the server's process, all threads;
 wall-clock figures depend on what else the machine does, so that is measured too.
 
-On two cores that other processes kept busy (1.5 to 1.7 cores, the load generator included), 12 seconds each:
+On two cores that other processes kept busy (1.5 to 1.8 cores, the load generator included), 4 seconds each:
 
 | server | CPU us per decision with its reward | ratio | decisions per second | p50 ms | p99 ms |
 |---|---|---|---|---|---|
-| bare route | 74 | 1 | 4,241 | 6.8 | 30 |
-| in memory | 303 | 4.1 | 1,316 | 22 | 79 |
-| durable | 307 | 4.1 | 1,551 | 19 | 114 |
+| bare route | 63 | 1 | 3,370 | 3.1 | 40 |
+| in memory, RealizedBalancing | 234 | 3.7 | 1,797 | 11 | 113 |
+| durable, RealizedBalancing | 260 | 4.1 | 1,557 | 16 | 112 |
+| in memory, CounterfactualBalancing | 397 | 6.3 | 1,108 | 18 | 156 |
+| durable, CounterfactualBalancing | 393 | 6.2 | 1,136 | 26 | 172 |
 
 CPU time per request rises with what else runs on the machine, by half and more for the bare route; ratios within one
 run are steadier.
@@ -197,7 +199,7 @@ def commands_of(selector: str, folder: Path) -> dict[str, list[str]]:
 
 
 def start_wrk(script: Path, seconds: int) -> subprocess.Popen[str]:
-    command = ["wrk", "--latency", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", str(script)]
+    command = ["wrk", "--latency", "--timeout", "30s", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", str(script)]
     return subprocess.Popen([*command, f"http://127.0.0.1:{PORT}"], stdout=subprocess.PIPE, text=True)
 
 

@@ -16,7 +16,7 @@ from math import log, sqrt
 import numpy as np
 
 from equipoise.bounds import Bound, Observed, Power
-from equipoise.confidence import STITCHED_FACTOR, STITCHED_RATIO, stitched_bracket
+from equipoise.kernels.boundaries import STITCHED_FACTOR, STITCHED_RATIO, stitched_bracket
 from equipoise.lab.experiment import Experiment, Setup, balancing_selectors
 from equipoise.learners import UCB
 from equipoise.problems import KArmedBandit

@@ -222,6 +222,8 @@ def check_lesson(learner: Learner, reward: float, weight: float) -> float:
 
 def check_index(action: Action, n_actions: int) -> int:
     """Return the action as an index from 0 to n_actions - 1."""
+    if type(action) is int and 0 <= action < n_actions:
+        return action
     try:
         position = index(action)
     except TypeError:

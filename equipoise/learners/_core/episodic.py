@@ -37,8 +37,8 @@ from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from equipoise.confidence import STITCHED_FACTOR, stitched_bracket, stitched_level
 from equipoise.errors import InvalidArgument
+from equipoise.kernels.boundaries import STITCHED_FACTOR, stitched_bracket, stitched_level
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import KernelLearner, MemoryT, Named, ParamsT

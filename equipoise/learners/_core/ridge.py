@@ -96,7 +96,7 @@ class Ellipsoid(NamedTuple):
 def ellipsoid_radius(ellipsoid: Ellipsoid, ridge: Ridge) -> float:
     """beta with ||theta - theta*|| <= beta in the norm of Sigma, simultaneously at all times with probability 1 - delta
     (1 - 2 delta with weights above 1)."""
-    spread = ridge.log_determinant[0] + ellipsoid.log_term
+    spread = float(ridge.log_determinant[0]) + ellipsoid.log_term  # floats of Python are faster than those of NumPy
     if ridge.weights[1] > 1.0:
         level = ceil(log2(ridge.weights[1]))
         spread = 2.0**level * (spread + 2.0 * log(level * (level + 1.0)))
@@ -113,10 +113,11 @@ def update(ridge: Ridge, row: Array, reward: float, weight: float = 1.0) -> None
 
 @kernel
 def count_row(ridge: Ridge, weight: float) -> None:
+    weights = ridge.weights
     ridge.updates[0] += 1
-    ridge.weights[0] += weight
-    if weight > ridge.weights[1]:
-        ridge.weights[1] = weight
+    weights[0] += weight
+    if weight > weights[1]:
+        weights[1] = weight
 
 
 @kernel

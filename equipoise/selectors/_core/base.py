@@ -54,7 +54,8 @@ class KernelSelector(Reporting[P, S, D]):
 
     def choose(self, rng: np.random.Generator | None = None, available: Collection[int] | None = None) -> Choice:
         """Choose the learner of this round, among the `available` ones if given, and open a play."""
-        if self._ledger.stale:
+        ledger = self._ledger
+        if ledger.stale:
             self._count_pending()
         if rng is None:
             rng = self._own_generator(self._draws)
@@ -69,7 +70,7 @@ class KernelSelector(Reporting[P, S, D]):
             if hidden and self._asks_all:
                 # Its test compares what all active learners proposed, and some cannot propose in this round.
                 choice = choice._replace(evidence=False)
-        if self._ledger.window:
+        if ledger.window:
             self._expire()
         return choice
 
@@ -140,9 +141,10 @@ class KernelSelector(Reporting[P, S, D]):
         if learner in self._custom_bounds:  # a user's function may raise: evaluate it before the play is opened
             self._custom_bounds[learner].raw(self.evidence.accounts[learner].plays + 1)
         self._draws += 1
-        self._clock += 1
-        evidence.open_play(self.params, self.evidence, learner)
-        return self._ledger.open(learner, chance, self._clock, self.evidence.pool[0].eliminated)
+        self._clock = clock = self._clock + 1
+        accounts, pool = self.evidence
+        accounts[learner].plays += 1
+        return self._ledger.open(learner, chance, clock, pool[0].eliminated)
 
     def tick(self, rounds: int = 1) -> tuple[D, ...]:
         """Count a round that no learner played; returns the resulting eliminations.
@@ -175,17 +177,19 @@ class KernelSelector(Reporting[P, S, D]):
 
         A round without evidence needs the proposal of the chosen learner only.
         """
-        if choice.learner not in proposals and not self._asks_all:
-            raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {choice.learner}")
-        entry = self._ledger.entry(choice.learner, choice.play)  # raises UnknownDecision if the play is not open
+        learner, asks_all = choice.learner, self._asks_all
+        if learner not in proposals and not asks_all:
+            raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {learner}")
+        entry = self._ledger.entry(learner, choice.play)  # raises UnknownDecision if the play is not open
         left_out = entry.left_out or not choice.evidence
-        gathered = self._gather(entry, proposals, left_out) if self._asks_all else None
-        if choice.learner in self.observed:
-            self._ledger.observe(entry, check_regret(proposals[choice.learner].regret))
-        entry.proposals = gathered
+        gathered = self._gather(entry, proposals, left_out) if asks_all else None
+        if learner in self.observed:
+            self._ledger.observe(entry, check_regret(proposals[learner].regret))
+        if asks_all:
+            entry.proposals = gathered
         if left_out and not entry.left_out:
             entry.left_out = True
-            self._unreported += self._credit_resolved(choice.learner, self._ledger.advance(choice.learner))
+            self._unreported += self._credit_resolved(learner, self._ledger.advance(learner))
 
     def _gather(self, entry: Entry, proposals: Mapping[int, Proposal], left_out: bool) -> Proposals:
         asked = self.active if self._in_epoch(entry) and not left_out else (entry.learner,)
@@ -207,7 +211,8 @@ class KernelSelector(Reporting[P, S, D]):
         return self._check_credit(choice, self._ledger.entry(choice.learner, choice.play), reward, regret)
 
     def _check_credit(self, choice: Choice, entry: Entry, reward: float, regret: float | None) -> tuple[float, float]:
-        number = self.check_reward(reward)
+        low, high = self.reward_range
+        number = reward if type(reward) is float and low <= reward <= high else self.check_reward(reward)
         known = nan if regret is None else check_regret(regret)
         if choice.learner in self.observed and isnan(known) and isnan(entry.regret):
             raise InvalidArgument(
@@ -253,7 +258,7 @@ class KernelSelector(Reporting[P, S, D]):
         """Pass resolved rounds and plays to the kernels; returns the new eliminations."""
         kernels, params, state = self.kernels, self.params, self.kernel_state
         rounds, plays, rewind = resolved
-        own = learner in self._own_radii
+        accounts, custom, own = self.evidence, self._custom_bounds, learner in self._own_radii
         if own:
             params = self.params_of(learner)
         for entry in plays:
@@ -261,20 +266,20 @@ class KernelSelector(Reporting[P, S, D]):
                 self._skip(entry)
                 continue
             regret = entry.regret
-            if self._custom_bounds:
+            if custom:
                 regret = self._increment(learner, self._position(learner) + 1, regret)
             kernels.credit(params, state, learner, entry.reward, regret, entry.probability)
         if own:
             self._widen(learner)
         if rewind:
-            evidence.rewind(params, self.evidence, learner)
+            evidence.rewind(params, accounts, learner)
         for entry in rounds:
             if entry.left_out:
                 continue
-            evidence.pool(params, self.evidence, entry.reward)
+            evidence.pool(params, accounts, entry.reward)
             if self._asks_all and self._in_epoch(entry):
                 self._close_round(entry)
-        if self.evidence.pool[0].eliminated == len(self._eliminations):
+        if accounts.pool[0].eliminated == len(self._eliminations):
             return ()
         return self._record_eliminations()
 

@@ -137,6 +137,20 @@ class Changing(SelectorParts[P, S, D]):
         self.evidence.accounts[i].active = False
         self._removed[i] = self._clock
 
+    def restart(self, delta: float) -> None:
+        """Forget all rounds and begin again with this delta and the same pool: after the law of rewards has changed.
+
+        Open plays cannot be credited any more. Removed learners stay removed; eliminated ones are active again.
+        """
+        fresh = self.clone(delta=delta)._with_units(self._adopted)
+        for i in self._late:
+            fresh._add_row(self._bounds[i] if self._bounds else None, 0)
+        for i in self._removed:
+            fresh.evidence.accounts[i].active = False
+            fresh._removed[i] = 0
+        fresh.delays, fresh._ledger.window = self.delays, self._ledger.window
+        vars(self).update(vars(fresh))
+
     def _check_bound(self, bound: object) -> None:
         if not self._bounds:
             if bound is not None:

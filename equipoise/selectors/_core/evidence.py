@@ -25,7 +25,8 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.bounds import POWER, SUMMED, Bound, admissible, bound_code
-from equipoise.confidence import Radius, add_spread, both_sums, radius_sum
+from equipoise.confidence import Radius, both_sums, radius_sum
+from equipoise.kernels.boundaries import add_spread
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals
 
@@ -149,35 +150,32 @@ def play(params: Params, state: State, i: int, position: int, regret: float) -> 
 @kernel
 def credit(params: Params, state: State, i: int, reward: float, regret: float) -> None:
     """Count one more play of learner i as evidence."""
-    account = state.accounts[i]
-    middle = (params.low + params.high) / 2
-    account.spread = add_spread(account.spread, account.booked_plays, account.rewards, middle, reward)
-    account.booked_plays += 1
-    n = account.booked_plays
+    account, width = state.accounts[i], params.width
+    n, rewards = account.booked_plays, account.rewards
+    account.spread = spread = add_spread(account.spread, n, rewards, (params.low + params.high) / 2, reward)
+    account.booked_plays = n = n + 1
     if account.bound_kind == SUMMED:
         account.booked_increments, account.booked_increments_carry = add(
-            account.booked_increments, account.booked_increments_carry, params.width if regret != regret else regret
+            account.booked_increments, account.booked_increments_carry, width if regret != regret else regret
         )
-    raw_sum, previous = account.booked_increments, account.booked_bound
-    account.booked_bound = admissible(
+    account.booked_bound = bound = admissible(
         account.bound_kind,
         account.bound_coefficient,
         account.bound_shape,
         n + account.skipped,
-        raw_sum,
-        previous,
-        params.width,
+        account.booked_increments,
+        account.booked_bound,
+        width,
     )
-    account.rewards, account.rewards_carry = add(account.rewards, account.rewards_carry, reward)
-    bound = account.booked_bound
-    below, above = both_sums(params.radius, n, account.spread, bound)
-    account.mean_lower = (account.rewards - below) / n
-    account.mean_upper = (account.rewards + bound + above) / n
-    if account.mean_upper < account.least_upper:
-        account.least_upper = account.mean_upper
+    account.rewards, account.rewards_carry = rewards, _ = add(rewards, account.rewards_carry, reward)
+    below, above = both_sums(params.radius, n, spread, bound)
+    account.mean_lower = lower = (rewards - below) / n
+    account.mean_upper = upper = (rewards + bound + above) / n
+    if upper < account.least_upper:
+        account.least_upper = upper
     pooled = state.pool[0]
-    if account.mean_lower > pooled.best_lower:
-        pooled.best_lower = account.mean_lower
+    if lower > pooled.best_lower:
+        pooled.best_lower = lower
 
 
 @kernel
@@ -282,21 +280,18 @@ def comes_first(value: float, plays: int, least: float, fewest: int) -> bool:
 @kernel
 def best_mean_lower(state: State) -> float:
     """The highest mean_lower of any learner now; -inf while nothing is resolved."""
-    accounts, greatest = state.accounts, -inf
-    for j in range(len(accounts)):
-        lower = accounts[j].mean_lower
-        if lower > greatest:
-            greatest = lower
+    greatest = -inf
+    for account in state.accounts:
+        if account.mean_lower > greatest:
+            greatest = account.mean_lower
     return greatest
 
 
 @kernel
 def eliminate(state: State) -> None:
     """Eliminate every active learner whose upper mean is below the highest lower mean of an active learner."""
-    n_learners = len(state.accounts)
     witness, best_lower, least_upper = 0, -inf, inf
-    for j in range(n_learners):
-        account = state.accounts[j]
+    for j, account in enumerate(state.accounts):
         if account.active:
             # Without a counted play these means are -inf and inf, so the learner is neither witness nor eliminated.
             if account.mean_upper < least_upper:
@@ -305,8 +300,8 @@ def eliminate(state: State) -> None:
                 witness, best_lower = j, account.mean_lower
     if least_upper >= best_lower:
         return
-    for i in range(n_learners):
-        if state.accounts[i].active and state.accounts[i].mean_upper < best_lower:
+    for i, account in enumerate(state.accounts):
+        if account.active and account.mean_upper < best_lower:
             eliminate_learner(state, i, witness)
 
 

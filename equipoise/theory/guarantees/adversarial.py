@@ -21,8 +21,9 @@ from collections.abc import Sequence
 from math import log, sqrt
 from typing import NamedTuple
 
-from equipoise.confidence import STITCHED_RATIO, epoch_alpha, noise_radius, radius_sum
+from equipoise.confidence import epoch_alpha, noise_radius, radius_sum
 from equipoise.errors import InvalidArgument
+from equipoise.kernels.boundaries import STITCHED_RATIO
 from equipoise.learners._core.linear_class import SIZES, LinearClass, check_class, check_nested
 from equipoise.settings.checks import count, probability
 from equipoise.theory.guarantees.linear import ellipsoid_radius, log_determinant_ratio, random_potential

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from math import log, sqrt
 
-from equipoise.confidence import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT, stitched_level
 from equipoise.errors import InvalidArgument
+from equipoise.kernels.boundaries import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT, stitched_level
 from equipoise.settings.checks import count, non_negative, positive, probability
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from math import log, log1p, sqrt
 
-from equipoise.confidence import stitched_level
+from equipoise.kernels.boundaries import stitched_level
 from equipoise.settings.checks import count, non_negative, positive, probability
 
 

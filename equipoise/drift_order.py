@@ -1,0 +1,107 @@
+"""The order of two experts over windows of rounds: the part of `equipoise.drift` about pairs.
+
+By lemma 2 of docs/counterfactual-balancing.md the sum of Y over a window, minus its radius, bounds from below by how
+much the proposals of j were worth more than those of k, also under drift. Window j has the share
+alpha/((j + 1)(j + 2)), divided by the E (E - 1) ordered pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from equipoise.certificates.pairs import paired_radius
+from equipoise.types import Config
+
+MAX_WINDOWS = 12  # that are kept
+PAIRS_EVERY = 128  # rounds between two looks at pairs, at least
+
+
+def share(delta: float, s: int) -> float:
+    """The share of the s-th of any number of events, from 0; all shares add up to delta.
+
+    >>> [round(share(0.06, s), 3) for s in range(3)]
+    [0.03, 0.01, 0.005]
+    """
+    return delta / ((s + 1) * (s + 2))
+
+
+def thinned(windows: list[Any], ages: Sequence[int]) -> None:
+    """Drop a window if there are too many: the one whose neighbors are closest in age, so that ages stay geometric."""
+    if len(windows) > MAX_WINDOWS:
+        del windows[min(range(1, len(windows) - 1), key=lambda k: ages[k - 1] / ages[k + 1])]
+
+
+class PairSums(NamedTuple):
+    """Sums of Y and of Y^2 of all ordered pairs of experts, with the number of rounds in them."""
+
+    rounds: int
+    gains: Sequence[float]  # row-major, E x E
+    squares: Sequence[float]
+
+
+@dataclass(slots=True)
+class PairWindow:
+    alpha: float
+    sums: PairSums
+
+
+class Pairs:
+    """Windows over the sums of lemma 2, for every pair of experts."""
+
+    def __init__(self, delta: float, n_experts: int, width: float, start: PairSums) -> None:
+        self.delta, self.n_experts, self.width = delta, n_experts, width
+        self.looks = 0
+        self.windows = [PairWindow(self._alpha(0), start)]
+        self.better: set[int] = set()  # pairs j E + k of which j was better in some window
+
+    def _alpha(self, j: int) -> float:
+        return share(self.delta, j) / (self.n_experts * (self.n_experts - 1))
+
+    @property
+    def period(self) -> int:
+        """Rounds between two looks: the more pairs, the longer."""
+        return max(PAIRS_EVERY, self.n_experts**2)
+
+    def look(self, sums: PairSums) -> tuple[int, int] | None:
+        """A pair of experts each of which was better than the other in some window; None if there is none."""
+        n = self.n_experts
+        for window in self.windows:
+            start = window.sums
+            for p, gain in enumerate(sums.gains):
+                gained = gain - start.gains[p]
+                if gained > 0.0 and p not in self.better:
+                    squares = sums.squares[p] - start.squares[p]
+                    if gained > paired_radius(squares, self.width, window.alpha):
+                        self.better.add(p)
+        self.looks += 1
+        self.windows.append(PairWindow(self._alpha(self.looks), sums))
+        thinned(self.windows, [sums.rounds - window.sums.rounds + self.period for window in self.windows])
+        for p in sorted(self.better):
+            j, k = divmod(p, n)
+            if j < k and k * n + j in self.better:
+                return j, k
+        return None
+
+    def state(self) -> Config:
+        return {
+            "settings": (self.delta, self.n_experts, self.width),
+            "looks": self.looks,
+            "better": sorted(self.better),
+            "windows": [
+                (window.alpha, window.sums.rounds, list(window.sums.gains), list(window.sums.squares))
+                for window in self.windows
+            ],
+        }
+
+    @classmethod
+    def from_state(cls, state: Config) -> Pairs:
+        delta, n_experts, width = state["settings"]
+        windows = [
+            PairWindow(alpha, PairSums(rounds, tuple(gains), tuple(squares)))
+            for alpha, rounds, gains, squares in state["windows"]
+        ]
+        pairs = cls(delta, int(n_experts), width, windows[0].sums)
+        pairs.windows, pairs.looks, pairs.better = windows, state["looks"], set(state["better"])
+        return pairs

@@ -1,0 +1,269 @@
+"""Drift: alarms against a slow reference and under their nulls, and what a portfolio does about them."""
+
+from itertools import pairwise
+from math import inf, log, sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+
+from equipoise import Portfolio, Proposal
+from equipoise.bounds import Power
+from equipoise.drift import LOOK_EVERY, MAX_WAITING, STEP, Play, Stream, law_of
+from equipoise.drift_order import MAX_WINDOWS, share
+from equipoise.errors import InvalidArgument
+from equipoise.learners import UCB, Constant
+from equipoise.portfolio import Event
+from equipoise.selectors import BalancedElimination, RealizedBalancing
+from tools.studies.drift import NULLS, alarms, regrets_after_swap, stream_crosses
+
+
+def fed(rewards: list[float], alpha: float = 0.01, widths: float = 0.0) -> Stream:
+    stream = Stream(alpha, 0.25, 0.5)
+    for k, reward in enumerate(rewards):
+        play = Play(k, 0, widths, ())
+        play.reward = reward
+        stream.queue.append(play)
+        stream.advance()
+        if stream.plays >= stream.next_look:
+            stream.look()
+    return stream
+
+
+def plain_ends(rewards: list[float], alpha: float, widths: float) -> tuple[float, float]:
+    """Both ends by their definition, over all windows and all looks."""
+
+    def radius(variance: float, level: float, n: int) -> float:
+        return 1.7 * sqrt(n * variance * (log(log(2 * n)) + 0.72 * log(5.2 / level)))
+
+    lower, upper = -inf, inf
+    for n in range(LOOK_EVERY, len(rewards) + 1, LOOK_EVERY):
+        for j, start in enumerate(range(0, n, STEP)):
+            own, m = rewards[start:n], n - start
+            level = alpha / ((j + 1) * (j + 2))
+            lower = max(lower, (sum(own) - radius(0.25, level, m)) / m)
+            upper = min(upper, (sum(own) + widths * m + radius(0.5, level, m)) / m)
+    return lower, upper
+
+
+def test_windows_agree_with_their_definition() -> None:
+    """As long as no window has been dropped."""
+    rng = np.random.default_rng(1)
+    rewards = [*map(float, rng.random(300) < 0.8), *map(float, rng.random(340) < 0.3)]
+    stream = fed(rewards, widths=0.05)
+    assert (stream.highest_lower, stream.least_upper) == pytest.approx(plain_ends(rewards, 0.01, 0.05))
+    assert stream.highest_lower > stream.least_upper - 0.05
+
+
+def test_few_windows_are_kept_of_all_ages() -> None:
+    stream = fed([0.5] * 20_000)
+    starts = [window.start for window in stream.windows]
+    assert len(starts) <= MAX_WINDOWS
+    assert starts[0] == 0
+    assert 20_000 - starts[-1] < STEP
+    ages = [20_000 - start + STEP for start in starts]
+    assert max(old / young for old, young in pairwise(ages)) < 4
+    assert sum(share(1.0, j) for j in range(100_000)) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_a_stream_of_one_law_is_seldom_refuted() -> None:
+    """150 streams of 1,500 fair coins, alpha = 0.05 on either side: crossings have probability at most 0.1, so that
+    more than 30 have probability below 1e-3; seeds are fixed. With 0.4 of the radius more than half are refuted."""
+    assert sum(stream_crosses(seed, 1_500, alpha=0.05) for seed in range(150)) <= 30
+    assert sum(stream_crosses(seed, 1_500, alpha=0.05, scale=0.4) for seed in range(20)) > 10
+
+
+@pytest.mark.parametrize("name", NULLS)
+def test_no_alarm_under_one_law(name: str) -> None:
+    """Two runs of each null, with seeds fixed: a false alarm has probability below delta/2 = 0.025 each."""
+    assert alarms(name, seeds=range(2), quick=True) == 0
+
+
+def test_a_changed_arm_is_found_soon_and_state_and_events_agree() -> None:
+    """Saved and loaded in the middle, or folded from its events, the portfolio is the same."""
+    events: list[Event] = []
+    portfolio = Portfolio([UCB(5), UCB(5, scale=0.5)], seed=3)
+    folded = Portfolio([UCB(5), UCB(5, scale=0.5)], seed=3)
+    portfolio.on_event(events.append)
+    rng = np.random.default_rng(3)
+    for t in range(3_200):
+        means = [0.1, 0.3, 0.5, 0.7, 0.9 if t < 3_000 else 0.2]
+        decision = portfolio.decide(None)
+        portfolio.learn(decision, float(rng.random() < means[decision.action]))
+        if t == 2_900:
+            late = portfolio.decide(None)
+            loaded = Portfolio.from_state(portfolio.state())
+            loaded.on_event(events.append)
+            portfolio = loaded
+        if t == 2_950:
+            portfolio.learn(late.id, 1.0)
+    found = [event for event in events if event.kind == "drift"]
+    assert [event.data["alarm"] for event in found] == ["arms"]
+    assert found[0].derived
+    assert "action 4" in found[0].data["reason"]
+    mark = next(mark for mark in portfolio.history.marks if mark.kind == "drift")
+    assert 3_000 < mark.round <= 3_110
+    proved = portfolio.certificate()
+    assert (proved.law_since, proved.law_refuted_at) == (1, mark.round)
+    assert "do not rely on it" in portfolio.describe()
+    assert "Drift, seen in round" in portfolio.describe()
+    for event in events:
+        folded.apply(event)
+    states = [each.state()["drift"] for each in (portfolio, folded)]
+    assert str(states[0]) == str(states[1])
+
+
+def test_a_restart_is_a_new_epoch_of_the_selector() -> None:
+    """Plays of the old epoch teach learners and are no evidence; eliminated learners return; delta is shared out."""
+    selector = BalancedElimination([Power(1.0)] * 3, contexts="fixed", delta=0.06)
+    portfolio = Portfolio([Constant(0), Constant(1), Constant(2)], selector, on_drift="restart")
+    assert selector.delta == pytest.approx(0.03)
+    found: list[Event] = []
+    portfolio.on_event(lambda event: found.append(event) if event.kind == "drift" else None)
+    late, rng, t = None, np.random.default_rng(0), 0
+    while not found:
+        t += 1
+        assert t < 4_000
+        decision = portfolio.decide(None)
+        means = [0.95, 0.5, 0.05] if t <= 2_500 else [0.05, 0.5, 0.95]
+        if late is None and t > 100 and decision.learner == 1:
+            late = decision
+        else:
+            portfolio.learn(decision, float(rng.random() < means[decision.action]))
+        if t == 2_500:
+            assert selector.active == (0, 1)  # nothing is known of 1 beyond its missing reward
+    assert late is not None
+    assert found[0].data["restart"]
+    assert selector.active == (0, 1, 2)
+    assert selector.delta == pytest.approx(0.01)
+    assert [row.plays for row in portfolio.standing()] == [0, 0, 0]
+    portfolio.learn(late, 1.0)
+    assert [row.plays for row in portfolio.standing()] == [0, 0, 0]
+    with pytest.raises(InvalidArgument, match="reward is 7"):
+        portfolio.learn(portfolio.decide(None), 7.0)
+    proved = portfolio.certificate()
+    assert proved.law_since == proved.law_refuted_at + 1 == t + 1
+    assert f"assumes one law since round {t + 1:,}, where one law for all rounds was refuted" in portfolio.describe()
+    assert "their bounds are assumptions" in portfolio.describe()
+    again = Portfolio.from_state(portfolio.state())
+    assert again.describe() == portfolio.describe()
+
+
+def test_a_restart_follows_the_swap_that_a_warning_only_reports() -> None:
+    warned, restarted = (regrets_after_swap(response, range(1), rounds=3_000) for response in ("warn", "restart"))
+    assert restarted < warned
+
+
+def test_falling_rewards_are_said_and_nothing_follows() -> None:
+    """A learner that always earns less and less is no drift: it may explore, or lock in."""
+
+    class Sinking:
+        name = "Sinking"
+
+        def decide(self, context: object) -> Proposal:
+            return Proposal(0)
+
+        def learn(self, context: object, action: int, reward: float) -> None: ...
+
+    portfolio, rng = Portfolio([Sinking()], on_drift="restart"), np.random.default_rng(2)
+    for t in range(1_500):
+        context = rng.random((3, 2))
+        portfolio.learn(portfolio.decide(context), float(rng.random() < 0.9 - 0.8 * (t > 700)))
+    assert not [mark for mark in portfolio.history.marks if mark.kind == "drift"]
+    assert "Sinking has earned less per play by at least" in portfolio.describe()
+
+
+def test_delays_that_depend_on_rewards_raise_no_alarm() -> None:
+    """Ones come at once and zeros 300 rounds late: of the rewards that have arrived the mean falls, in play order it
+    does not."""
+    portfolio, rng = Portfolio([Constant(0), Constant(1)], seed=1), np.random.default_rng(4)
+    waiting: list[tuple[int, Any]] = []
+    for t in range(1_500):
+        while waiting and waiting[0][0] <= t:
+            portfolio.learn(waiting.pop(0)[1], 0.0)
+        decision = portfolio.decide(None)
+        if rng.random() < 0.5:
+            portfolio.learn(decision, 1.0)
+        else:
+            waiting.append((t + 300, decision))
+    assert not [mark for mark in portfolio.history.marks if mark.kind == "drift"]
+    watch = portfolio._drift.watch
+    assert watch is not None and len(watch.open) == len(waiting)
+
+
+def test_a_withdrawn_round_holds_up_nobody() -> None:
+    portfolio = Portfolio([Constant(0)])
+    first = portfolio.decide(None)
+    portfolio.learn(portfolio.decide(None), 1.0)
+    watch = portfolio._drift.watch
+    assert watch is not None
+    stream = watch.learners[0]
+    stream.advance()
+    assert stream.plays == 0
+    portfolio.withdraw(first)
+    stream.advance()
+    assert stream.plays == 1
+    assert not watch.open
+
+
+def test_variances_are_those_of_the_radii() -> None:
+    assert law_of(2.0, None, "random")[:2] == (1.0, 2.0)
+    assert law_of(2.0, None, "fixed")[:2] == (1.0, 1.0)
+    assert law_of(2.0, 0.5, "random")[:2] == (1.25, 1.25)
+
+
+class Bare:
+    """A selector with what is required and no restart."""
+
+    def __init__(self) -> None:
+        self._inner = RealizedBalancing(1)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("restart", "_inner"):
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+
+def test_impossible_responses_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="on_drift is 'panic', but must be one of"):
+        Portfolio([UCB(2)], on_drift="panic")
+    with pytest.raises(InvalidArgument, match="on_drift is 'restart', but Bare has no restart"):
+        Portfolio([UCB(2)], Bare(), on_drift="restart")  # type: ignore[arg-type]
+    assert Portfolio([UCB(2)], on_drift="ignore")._drift.watch is None
+
+
+def test_a_lost_reward_holds_up_a_bounded_number_of_plays_and_later_windows_go_on() -> None:
+    """The law changes after the loss: only windows that began after it can tell."""
+    portfolio = Portfolio([Constant(0), Constant(1)], RealizedBalancing(2, contexts="fixed"))
+    rng, alarms = np.random.default_rng(0), []
+    portfolio.on_event(lambda event: alarms.append(event) if event.kind == "drift" else None)
+    lost = portfolio.decide(None)
+    for t in range(3 * MAX_WAITING):
+        decision = portfolio.decide(None)
+        portfolio.learn(decision, float(rng.random() < (0.9 if t < 2 * MAX_WAITING else 0.1)))
+    watch = portfolio._drift.watch
+    assert alarms and watch is not None
+    assert max(len(stream.queue) for stream in watch.learners.values()) <= MAX_WAITING
+    assert len(watch.open) <= 1
+    loaded = Portfolio.from_state(portfolio.state())
+    assert loaded.state()["drift"] == portfolio.state()["drift"]
+    portfolio.learn(lost, 1.0)
+
+
+def test_windows_that_begin_after_a_loss_agree_with_their_definition() -> None:
+    rng = np.random.default_rng(2)
+    rewards = [float(x) for x in rng.random(700) < 0.6]
+    stream = Stream(0.01, 0.25, 0.5)
+    for k, reward in enumerate(rewards):
+        play = Play(k, 0, 0.0, ())
+        play.reward = None if k == 0 else reward
+        stream.queue.append(play)
+    stream.advance()
+    assert [play.round for play in stream.skip()] == [0]
+    stream.advance()
+    stream.look()
+    level, n = 0.01 / (2 * 3), len(rewards) - STEP
+    radius = 1.7 * sqrt(n * 0.25 * (log(log(2 * n)) + 0.72 * log(5.2 / level)))
+    starts = [window.start for window in stream.windows]
+    assert starts[0] == STEP and stream.plays == len(rewards) and stream.least_upper < inf
+    assert stream.highest_lower >= (sum(rewards[STEP:]) - radius) / n

@@ -1,0 +1,36 @@
+"""Quick versions of the studies on public data: tools/studies/replay_ranking.py and adapter_prices.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.adapters.subjects import needs
+from tools.studies import adapter_prices, replay_ranking
+from tools.studies.public_data import LEARNERS, problems
+
+pytestmark = [needs("sklearn"), needs("lightgbm"), needs("vowpalwabbit"), pytest.mark.slow, pytest.mark.compiled]
+
+
+def test_the_learner_that_a_replay_ranks_first_is_good_live(capsys: pytest.CaptureFixture[str]) -> None:
+    """Three learners whose live rewards differ by more than a tenth; control: the reverse order of the replay."""
+    learners = ("UCB, no features", "OFUL", "Thompson sampling")
+    assert replay_ranking.study(problems()["wine"], 300, 2, learners) == 2
+    assert "one of the two best live in 2 of 2 seeds" in capsys.readouterr().out
+    earned = np.array([[0.3, 0.9, 0.8], [0.3, 0.8, 0.9]])
+    assert replay_ranking.hits_of(earned, earned) == 2 and replay_ranking.hits_of(-earned, earned) == 0
+
+
+def test_a_portfolio_of_four_libraries_goes_on_identically() -> None:
+    """Past the first model of LightGBM, which is fitted after 256 of its lessons, only the full study goes."""
+    _, rewards, same = adapter_prices.play_portfolio(problems()["breast cancer"], 120, 0, share_data=True)
+    assert same and set(rewards.tolist()) <= {0.0, 1.0}
+
+
+def test_logs_of_public_data_have_right_propensities() -> None:
+    for problem in problems().values():
+        log = problem.log(300, 0)
+        (batch,) = log
+        assert batch.pmf.sum(axis=1) == pytest.approx(1.0) and log.min_propensity > 0.03
+        assert next(iter(log.lessons())).context.shape == (problem.n_actions, problem.dim)
+    assert len(LEARNERS) >= 6
