@@ -1,5 +1,6 @@
 """The report: complete, self-contained, and nothing in it that came from data is taken for HTML."""
 
+import json
 import re
 import shlex
 from html.parser import HTMLParser
@@ -14,6 +15,7 @@ from equipoise.cli import application
 from equipoise.lab.report.figures import regret_figure, save_figure
 from equipoise.lab.report.report import publish, write_report
 from equipoise.lab.report.tables import COLUMNS, command_line, overview, plays, with_error
+from equipoise.lab.runs.results import load_results
 from tests.synthetic import ABOUT, LEARNERS, SELECTORS, finished_run, settings
 
 VOID = {"meta", "br", "path", "use", "rect"}
@@ -130,6 +132,30 @@ def test_every_shape_of_a_run_gets_a_report(tmp_path: Path, shape: dict[str, Any
     eliminated = shape.get("eliminate", True)
     assert ("No learner was eliminated: the rewards contradict no bound." in text) != eliminated
     assert ("± is one standard error over seeds." in text) == (shape.get("seeds", 3) > 1)
+
+
+def test_records_of_several_kinds_are_described_each_in_its_own_words(tmp_path: Path) -> None:
+    """The reported fault: a table gave every record the fields of all kinds, empty, and the report failed."""
+    results = finished_run(tmp_path, seeds=1)
+    (plain, *_) = results.records
+    epoch = {"rounds": 9, "reward_sum": 1.0, "regret_bound": 1.0, "radius": 1.0, "mean_upper": 1 / 3}
+    ended = plain | {
+        "learner": {"index": 1, "name": plain["learner"]["name"]},
+        "epoch": epoch,
+        "witness": {"index": 0, "name": "first", "lower_sum": 4.5, "mean_lower": 0.5},
+    }
+    folder = tmp_path / "both"
+    folder.mkdir()
+    for name in ("experiment.json", "summary.json", "curves.parquet"):
+        (folder / name).write_bytes((tmp_path / name).read_bytes())
+    lines = "".join(json.dumps(record) + "\n" for record in (plain, ended))
+    (folder / "eliminations.jsonl").write_text(lines, encoding="utf-8")
+    loaded = load_results(folder)
+    assert loaded.records == (plain, ended) and loaded.eliminations["epoch"].null_count() == 1
+    write_report(loaded, save_figure(regret_figure(loaded), folder), folder / "report.html")
+    text = read(folder / "report.html").text
+    assert describe_elimination(plain) in text
+    assert "if the confidence sets of the witnesses hold" in text
 
 
 def test_markup_in_names_stays_text(tmp_path: Path) -> None:

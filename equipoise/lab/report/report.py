@@ -124,7 +124,7 @@ def _certificates(results: Results) -> Iterable[str]:
         yield "<p>No learner was eliminated: the rewards contradict no bound.</p>"
         return
     delta = max(results.eliminations["delta"])
-    by_lower_bounds = any("lower_sum" in record["witness"] for record in results.eliminations.to_dicts())
+    by_lower_bounds = any("lower_sum" in record["witness"] for record in results.records)
     proviso = ", if the confidence sets of the witnesses hold" if by_lower_bounds else ""
     yield (
         "<p>A learner is eliminated once its rewards contradict its bound. Every elimination below can be recomputed "
@@ -138,7 +138,8 @@ def _certificates(results: Results) -> Iterable[str]:
 def _eliminated(results: Results, instance: str) -> str:
     n_seeds, level, parts = results.summary["seeds"], 4 if instance else 3, []
     groups: dict[tuple[str, str], list[Record]] = {}
-    for record in sorted(results.eliminations_of(instance).to_dicts(), key=lambda record: record["learner"]["index"]):
+    own = [record for record in results.records if not instance or record["instance"] == instance]
+    for record in sorted(own, key=lambda record: record["learner"]["index"]):
         groups.setdefault((record["selector"], record["learner"]["name"]), []).append(record)
     for row in rows_of(results.summary, "selectors", instance):
         found = {learner: group for (selector, learner), group in groups.items() if selector == row["name"]}

@@ -89,13 +89,15 @@ class SeedResult:
 @dataclass(frozen=True, eq=False)
 class Results:
     """A finished run. `curves` has a row per seed, curve and recorded round; `eliminations` one per record. Both have
-    a column `instance` where the experiment has several instances."""
+    a column `instance` where the experiment has several instances. `records` has the same eliminations as they were
+    written: in a table, records of several kinds have each other's fields, empty."""
 
     path: Path
     experiment: Config
     summary: Config
     curves: pl.DataFrame
     eliminations: pl.DataFrame
+    records: tuple[Record, ...] = ()
 
     @property
     def instances(self) -> tuple[str, ...]:
@@ -136,7 +138,7 @@ def load_results(folder: str | Path) -> Results:
         raise _no_finished_run(path, error) from error
     if dict(curves.schema) != curve_schema(has_instances):
         raise UnreadableFile(f"'{path}' holds no finished run: {CURVES} has other columns than expected")
-    return Results(path, experiment, summary, curves, eliminations)
+    return Results(path, experiment, summary, curves, eliminations, tuple(records))
 
 
 def curve_schema(has_instances: bool) -> Schema:
