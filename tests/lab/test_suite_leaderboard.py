@@ -259,3 +259,16 @@ def test_tapes_of_something_else_are_no_tapes(tmp_path: Path) -> None:
 
 def test_the_floor_is_that_of_the_price(tmp_path: Path) -> None:
     assert floor(400, 1.0) == 0.25 * sqrt(400)
+
+
+def test_methods_whose_theorem_does_not_cover_how_they_run_are_not_called_proved() -> None:
+    """CORRAL asks for stable learners and another rate, ModCB's theorem is about a limit, Regret Balancing's about one
+    common bound. What rests on scaled bounds says so, and no bound is said to speak before it is below the trivial."""
+    proofs = {label: contender.proof for label, contender in CONTENDERS.items()}
+    unproved = ("corral", "stochastic-corral", "mod-cb", "regret-balancing")
+    assert [label for label in unproved if proofs[label]] == []
+    assert proofs["balanced-scaled"] == proofs["dynamic-balancing"] == "if a scaled bound is true"
+    for label, contender in CONTENDERS.items():
+        first, bound = contender.informative_from, contender.bound
+        assert contender.guaranteed or first is None, label
+        assert first is None or (bound is not None and bound(first) < first <= bound(first - 1) + 1), label
