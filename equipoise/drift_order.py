@@ -2,13 +2,14 @@
 
 By lemma 2 of docs/counterfactual-balancing.md the sum of Y over a window, minus its radius, bounds from below by how
 much the proposals of j were worth more than those of k, also under drift. Window j has the share
-alpha/((j + 1)(j + 2)), divided by the E (E - 1) ordered pairs.
+alpha/((j + 1)(j + 2)), divided by the E (E - 1) ordered pairs that there are when it begins; it watches these only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any, NamedTuple
 
 from equipoise.certificates.pairs import paired_radius
@@ -44,7 +45,14 @@ class PairSums(NamedTuple):
 @dataclass(slots=True)
 class PairWindow:
     alpha: float
-    sums: PairSums
+    sums: PairSums  # at its beginning
+
+    def pairs(self, n_experts: int) -> Iterator[tuple[int, float, float]]:
+        """The pairs that it watches, as rows of a table of `n_experts`, and their sums at its beginning."""
+        known = isqrt(len(self.sums.gains))
+        for p, (gain, squares) in enumerate(zip(self.sums.gains, self.sums.squares, strict=True)):
+            j, k = divmod(p, known)
+            yield j * n_experts + k, gain, squares
 
 
 class Pairs:
@@ -64,17 +72,21 @@ class Pairs:
         """Rounds between two looks: the more pairs, the longer."""
         return max(PAIRS_EVERY, self.n_experts**2)
 
+    def grow(self, n_experts: int) -> None:
+        """Watch the pairs of more experts; only windows that begin now know of them."""
+        self.better = {j * n_experts + k for j, k in (divmod(p, self.n_experts) for p in self.better)}
+        self.n_experts = n_experts
+
     def look(self, sums: PairSums) -> tuple[int, int] | None:
         """A pair of experts each of which was better than the other in some window; None if there is none."""
         n = self.n_experts
         for window in self.windows:
-            start = window.sums
-            for p, gain in enumerate(sums.gains):
-                gained = gain - start.gains[p]
-                if gained > 0.0 and p not in self.better:
-                    squares = sums.squares[p] - start.squares[p]
-                    if gained > paired_radius(squares, self.width, window.alpha):
-                        self.better.add(p)
+            for p, gain, squares in window.pairs(n):
+                gained = sums.gains[p] - gain
+                if gained <= 0.0 or p in self.better:
+                    continue
+                if gained > paired_radius(sums.squares[p] - squares, self.width, window.alpha):
+                    self.better.add(p)
         self.looks += 1
         self.windows.append(PairWindow(self._alpha(self.looks), sums))
         thinned(self.windows, [sums.rounds - window.sums.rounds + self.period for window in self.windows])

@@ -39,8 +39,7 @@ class Drift:
         self.fixed = getattr(selector, "contexts", "random") == "fixed"
         self.watch: Watch | None = None  # before the first round, and if nothing is watched
         self.closed_rounds = 0  # since the last look at pairs
-        experts = getattr(selector, "experts", None)
-        self.pairs = experts is not None and hasattr(selector.kernel_state, "credit") and len(experts) <= MAX_EXPERTS
+        self.pairs = hasattr(selector, "experts") and hasattr(selector.kernel_state, "credit")
         self.frozen: dict[int, bool] = {}  # whether a learner learns nothing, once that was asked
         if response == "restart" and not (hasattr(selector, "restart") and hasattr(selector, "delta")):
             raise InvalidArgument(
@@ -156,6 +155,8 @@ class Drifting:
     def _order_alarm(self, watch: Watch) -> Alarm | None:
         selector: Any = self._selector
         state, experts = selector.kernel_state.credit, selector.experts
+        if len(experts) > MAX_EXPERTS:
+            return None
         gains, squares = zip(*((pair.gain, pair.gain_squares) for pair in state.pairs), strict=True)
         found = watch.look_at_pairs(PairSums(state.spread[0].closed, gains, squares), len(experts))
         if found is None:

@@ -35,8 +35,11 @@ class Lifecycle(PortfolioState):
             check_learners([*(member.learner.learner for member in self._members if member.learner), learner])
             adapted = AdaptedLearner(learner)
             _check_needs(self._selector, adapted, bound)
+            joining = getattr(self._selector, "joining", None)
+            settings = {} if joining is None else joining(learner)
             units.join(adapted, self.reward_range, self._traits.noise)
-            index = add(bound)
+            index = add(bound, **settings)
+            self._chooser.learn_twins()
             name = unique_names([*(member.name for member in self._members), adapted.name])[-1]
             self._members.append(Member(adapted, name))
             self._traits = traits_of(self._selector)

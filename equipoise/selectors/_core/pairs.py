@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
+from equipoise.selectors._core.evidence import Account
 
 ALL, AGREED, OWN = 0, 1, 2  # from which rounds a learner learns
 MAX_FIT = 2.5  # standard errors that poorer predictions count as, at most
@@ -42,6 +43,7 @@ class Expert:
     learner: int
     greedy: bool
     teaching: int  # of its learner: ALL, AGREED or OWN
+    own: int  # row of the expert that is its learner, itself unless it is a twin
     probability: float = 0.0  # with which it was drawn; 0 between rounds
     action: int = -1  # an index that is equal for equal actions
     taught: int = 0  # rounds that its learner has learned from
@@ -86,9 +88,17 @@ class State(NamedTuple):
 
 
 def open_state(experts: list[Expert]) -> State:
-    n = len(experts)
-    overlaps = [Overlap() for _ in range(max(1, n * (n - 1) // 2))]  # a table has at least one row
-    return State(experts, [Pair() for _ in range(n**2)], overlaps, [Spread()])
+    state = State(experts, [], [Overlap()], [Spread()])  # a table has at least one row
+    add_pairs(state, 0)
+    return state
+
+
+def add_pairs(state: State, known: int) -> None:
+    """Add the rows of all pairs with an expert beyond the first `known`; what is known of the others stays."""
+    n = len(state.experts)
+    rows = [state.pairs[j * known : (j + 1) * known] if j < known else [] for j in range(n)]
+    state.pairs[:] = [pair for row in rows for pair in (*row, *(Pair() for _ in range(n - len(row))))]
+    state.overlaps.extend(Overlap() for _ in range(n * (n - 1) // 2 - len(state.overlaps)))
 
 
 @kernel
@@ -116,7 +126,7 @@ def add_round(params: evidence.Params, state: State, e: int, reward: float, choo
         if experts[j].action == action:
             for k in range(n):
                 if experts[k].action != action:
-                    disagree = True
+                    disagree = disagree or experts[k].action >= 0  # -1 is no proposal
                     share = min(experts[j].probability, experts[k].probability) / q
                     if share > 0.0:
                         pair = state.pairs[j * n + k]
@@ -150,18 +160,18 @@ def add_overlap(state: State) -> None:
 def score(params: evidence.Params, state: State, e: int, reward: float, values: Sequence[float]) -> None:
     """Compare the predictions of learners that proposed the action of expert e; for choosing, after `add_round`.
 
-    `values` has what each learner predicted for its own proposal, nan if it predicts nothing. Learners are the first
-    experts. An expected reward lies in the range, so a prediction beyond it counts as its end.
+    `values` has what each learner predicted for its own proposal, nan if it predicts nothing. An expected reward lies
+    in the range, so a prediction beyond it counts as its end.
     """
     experts, n, action, growth = state.experts, len(state.experts), state.experts[e].action, state.spread[0].matched
     for j in range(n):
-        if experts[j].greedy:
-            break
-        if experts[j].action == action and values[j] == values[j]:
-            error = (reward - min(max(values[j], params.low), params.high)) ** 2
+        value = values[experts[j].learner]
+        if not experts[j].greedy and experts[j].action == action and value == value:
+            error = (reward - min(max(value, params.low), params.high)) ** 2
             for k in range(j):
-                if experts[k].action == action and values[k] == values[k]:
-                    excess = growth * (error - (reward - min(max(values[k], params.low), params.high)) ** 2)
+                other = values[experts[k].learner]
+                if not experts[k].greedy and experts[k].action == action and other == other:
+                    excess = growth * (error - (reward - min(max(other, params.low), params.high)) ** 2)
                     forth, back = state.pairs[j * n + k], state.pairs[k * n + j]
                     forth.excess += excess
                     forth.excess_squares += excess * excess
@@ -175,7 +185,7 @@ def teach(state: State, e: int) -> None:
     drawn = state.experts[e]
     for j in range(len(state.experts)):
         expert = state.experts[j]
-        if learns(expert, drawn, state.experts[expert.learner].action):
+        if learns(expert, drawn, state.experts[expert.own].action):
             expert.taught += 1
 
 
@@ -219,7 +229,7 @@ def fit(state: State, k: int, e: int) -> float:
     """
     if state.experts[e].teaching != ALL:
         return 0.0
-    row = state.pairs[state.experts[e].learner * len(state.experts) + state.experts[k].learner]
+    row = state.pairs[state.experts[e].own * len(state.experts) + state.experts[k].own]
     if row.excess <= 0.0:
         return 0.0
     return min(MAX_FIT, row.excess / sqrt(row.excess_squares))
@@ -238,11 +248,14 @@ def squared_z(state: State, k: int, e: int, bonus: float, squared_scale: float) 
 
 
 @kernel
-def greatest_squared_z(state: State, e: int, bonus: float, squared_scale: float) -> tuple[float, int]:
-    """The strongest evidence that the present proposals of expert e are worse than another's, and whose they are."""
+def greatest_squared_z(
+    state: State, accounts: list[Account], e: int, bonus: float, squared_scale: float
+) -> tuple[float, int]:
+    """The strongest evidence that the present proposals of e are worse than those of another expert that may be drawn,
+    and which expert that is."""
     greatest, better = 0.0, e
     for k in range(len(state.experts)):
-        if k != e:
+        if k != e and accounts[k].active:
             squared = squared_z(state, k, e, bonus, squared_scale)
             if squared > greatest:
                 greatest, better = squared, k
