@@ -12,7 +12,7 @@ proposed.
 Reference: docs/counterfactual-balancing.md, with proofs. exp(-z^2) follows Maillard (2013), "Apprentissage sequentiel:
 bandits, statistique et renforcement", and Bian and Jun (2022), "Maillard sampling: Boltzmann exploration done
 optimally".
-Symbols: E n_accounts, p probability, q propensity, z^2 `greatest_squared_z`, m_e taught, n_e plays, U_e
+Symbols: E n_accounts, p probability, q propensity, z^2 `pairs.compare`, m_e taught, n_e plays, U_e
 rewards, LB best_lower, phi `realized_regrets`, rho floor, kappa slack, B MARGIN.
 
 >>> from equipoise import Proposal
@@ -151,31 +151,49 @@ def neglected_learner(params: Params, state: State, due: int, best_lower: float)
 def weigh(params: Params, state: State, n_rounds: int, n_active: int) -> float:
     """Set the weights exp(-z^2) of all experts as their probabilities, to be normalized; returns their sum."""
     experts, accounts, total = state.credit.experts, state.evidence.accounts, 0.0
-    squared_scale, leader = pairs.variance(params.evidence, state.credit), 0
+    squared_scale, leader = pairs.variance(params.evidence, state.credit), -1
     s = sqrt(squared_scale)
     if n_active > MANY:
-        for e in range(len(experts)):
-            if accounts[e].active and accounts[e].plays > accounts[leader].plays * accounts[leader].active:
-                leader = e
-        own_bonus = bonus(params, state, leader, n_rounds, s)
-        squared_z, better = pairs.greatest_squared_z(state.credit, accounts, leader, own_bonus, squared_scale)
-        if squared_z > 1.0:
-            leader = better
+        leader = leading_expert(params, state, n_rounds, squared_scale)
+    bonuses = [0.0] * len(experts)
     for e in range(len(experts)):
-        if not accounts[e].active:
-            continue
-        own_bonus = bonus(params, state, e, n_rounds, s)
-        if n_active > MANY and e != leader:
-            squared_z = pairs.squared_z(state.credit, leader, e, own_bonus, squared_scale)
-        else:
-            squared_z = pairs.greatest_squared_z(state.credit, accounts, e, own_bonus, squared_scale)[0]
-        experts[e].probability = exp(-squared_z)
-        total += experts[e].probability
+        experts[e].probability = 0.0  # the strongest evidence so far that e is worse than another
+        if not params.all_shared:
+            bonuses[e] = bonus(params, state, e, n_rounds, s)
+    for e in range(len(experts)):
+        if accounts[e].active:
+            for k in range(e):
+                if accounts[k].active and (leader < 0 or e == leader or k == leader):
+                    against_e, against_k = pairs.compare(state.credit, e, k, bonuses[e], bonuses[k], squared_scale)
+                    if against_e > experts[e].probability:
+                        experts[e].probability = against_e
+                    if against_k > experts[k].probability:
+                        experts[k].probability = against_k
+    for e in range(len(experts)):
+        if accounts[e].active:
+            experts[e].probability = exp(-experts[e].probability)
+            total += experts[e].probability
     if total == 0.0:  # every weight is too small for a float
         for e in range(len(experts)):
             experts[e].probability = 1.0 if accounts[e].active else 0.0
             total += experts[e].probability
     return total
+
+
+@kernel
+def leading_expert(params: Params, state: State, n_rounds: int, squared_scale: float) -> int:
+    """The most played expert or, if another one is clearly better, that one."""
+    accounts, leader = state.evidence.accounts, 0
+    for e in range(len(accounts)):
+        if accounts[e].active and accounts[e].plays > accounts[leader].plays * accounts[leader].active:
+            leader = e
+    own_bonus, greatest, better = bonus(params, state, leader, n_rounds, sqrt(squared_scale)), 1.0, leader
+    for k in range(len(accounts)):
+        if k != leader and accounts[k].active:
+            against, _ = pairs.compare(state.credit, leader, k, own_bonus, 0.0, squared_scale)
+            if against > greatest:
+                greatest, better = against, k
+    return better
 
 
 @kernel

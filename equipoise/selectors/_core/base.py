@@ -230,9 +230,13 @@ class KernelSelector(Reporting[P, S, D]):
         if not choice.evidence:
             entry.left_out = True
         if self._uses_arrivals:
-            self.kernels.arrive(self.params, self.kernel_state, learner, number, entry.probability)
+            self._arrive(entry, number)
         new = self._credit_resolved(learner, self._ledger.credit(entry, number, known))
         return self._report(new) if self._unreported else new
+
+    def _arrive(self, entry: Entry, reward: float) -> None:
+        """Add a reward that has arrived to what the next choice depends on, whether or not it is evidence yet."""
+        self.kernels.arrive(self.params, self.kernel_state, entry.learner, reward, entry.probability)
 
     def withdraw(self, choice: Choice) -> tuple[D, ...]:
         """Remove an open play, as if its round had not happened; returns the resulting eliminations."""

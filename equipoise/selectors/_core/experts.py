@@ -54,6 +54,7 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         self._expert_of = {expert: e for e, expert in enumerate(self.experts)}
         self._same_learner = [[k for k, (j, _) in enumerate(self.experts) if j == i] for i, _ in self.experts]
         self._own = [e for e, (_, greedy) in enumerate(self.experts) if not greedy]  # row of each learner
+        self._agreement = any(row.teaching == pairs.AGREED for row in self._rows)
 
     @property
     def n_accounts(self) -> int:
@@ -82,8 +83,8 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         known = len(self.experts)
         added = ((i, False), (i, True)) if way.twin else ((i, False),)
         self.experts += added
-        self._index_experts()
         self._rows.extend(Expert(i, greedy, way.teaching, own=known) for _, greedy in added)
+        self._index_experts()
         pairs.add_pairs(self.kernel_state.credit, known)
         for _ in added:
             self._open_account(bound, share / len(added))
@@ -148,25 +149,28 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
 
     def propensity(self, choice: Choice) -> float:
         """The probability, given context and proposals, with which the action of an open play was played."""
-        entry = self._seen(choice)
-        self._enter(entry)
-        total = pairs.propensity(self.kernel_state.credit, entry.learner)
-        self._clear()
+        entry, total = self._seen(choice), 0.0
+        assert entry.proposals is not None
+        actions = entry.proposals.actions
+        played = actions[entry.learner]
+        for action, chance in zip(actions, entry.proposals.probabilities, strict=True):
+            if action == played:
+                total += chance
         return total
 
     def taught_by(self, choice: Choice) -> tuple[int, ...]:
         """The learners that learn from an open play."""
-        entry = self._seen(choice)
-        self._enter(entry)
-        rows = self._rows
-        drawn = rows[entry.learner]
-        taught = tuple(
-            i
-            for i, e in enumerate(self._own)
-            if i not in self._removed and pairs.learns(rows[e], drawn, rows[e].action)
+        entry, rows, removed = self._seen(choice), self._rows, self._removed
+        assert entry.proposals is not None
+        actions, drawn = entry.proposals.actions, rows[entry.learner]
+        played = actions[entry.learner]
+        return tuple(
+            [
+                i
+                for i, e in enumerate(self._own)
+                if pairs.learns(rows[e], drawn, actions[e], played) and i not in removed
+            ]
         )
-        self._clear()
-        return taught
 
     def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
         """Reward and regret as floats; raises what `credit` would raise and changes nothing."""
@@ -180,13 +184,15 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
 
     def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[Elimination, ...]:
         """Credit the reward of a play, in any order and however late."""
-        number, _ = self.check_credit(choice, reward, regret)
-        entry = self._seen(choice)
-        self._enter(entry)
+        self._seen(choice)
+        return super().credit(self._inner(choice), reward, regret)
+
+    def _arrive(self, entry: Entry, reward: float) -> None:
         # Who is drawn next may depend on all rewards so far; accounts and certificates wait for earlier ones.
-        self._match(entry, number)
+        self._enter(entry)
+        self._match(entry, reward)
         self._clear()
-        return super().credit(self._inner(choice), number, regret)
+        super()._arrive(entry, reward)
 
     def withdraw(self, choice: Choice) -> tuple[Elimination, ...]:
         """Remove an open play, as if its round had not happened."""
@@ -326,7 +332,6 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         actions: list[Action] = []
         assert entry.proposals is not None
         asked, player = entry.proposals.actions, self._player(entry.learner)
-        agreement = any(row.teaching == pairs.AGREED for row in self._rows)
         for e, (i, greedy) in enumerate(self.experts):
             excused = left_out or asked[e] == UNASKED or i in self._removed
             if i not in proposals and excused and i != player:
@@ -337,7 +342,7 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
             action = proposals[i].greedy if greedy else proposals[i].action
             if greedy and action is None:
                 raise InvalidArgument(f"greedy of learner {i} is None, but it has a twin and must have a greedy action")
-            if agreement and isinstance(action, float | np.floating | np.ndarray):
+            if self._agreement and isinstance(action, float | np.floating | np.ndarray):
                 raise InvalidArgument(
                     f"{'greedy' if greedy else 'action'} of learner {i} is {action!r:.60}, but teaching has 'agreed': "
                     "in a continuous set no two learners propose the same action"

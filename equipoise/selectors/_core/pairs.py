@@ -30,7 +30,6 @@ from typing import NamedTuple
 
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.evidence import Account
 
 ALL, AGREED, OWN = 0, 1, 2  # from which rounds a learner learns
 MAX_FIT = 2.5  # standard errors that poorer predictions count as, at most
@@ -102,31 +101,27 @@ def add_pairs(state: State, known: int) -> None:
 
 
 @kernel
-def propensity(state: State, e: int) -> float:
-    """q: the probability with which the action of expert e is played in this round."""
-    action, total = state.experts[e].action, 0.0
-    for j in range(len(state.experts)):
-        if state.experts[j].action == action:
-            total += state.experts[j].probability
-    return total
-
-
-@kernel
 def add_round(params: evidence.Params, state: State, e: int, reward: float, choosing: bool, certifying: bool) -> None:
     """Credit the reward of a round, drawn for expert e, to all who proposed its action.
 
     For choosing, when the reward comes; for certificates, in the order of rounds. Both in one pass if it comes at once.
     """
     experts, spread, n = state.experts, state.spread[0], len(state.experts)
-    action, q, centered = experts[e].action, propensity(state, e), reward - (params.low + params.high) / 2.0
+    action, q, centered = experts[e].action, 0.0, reward - (params.low + params.high) / 2.0
     spread.matched += choosing
     spread.closed += certifying
     growth, disagree = float(spread.matched), False
+    for expert in experts:
+        if expert.action == action:
+            q += expert.probability
+        elif expert.action >= 0:  # -1 is no proposal
+            disagree = True
+    if not disagree:
+        return
     for j in range(n):
         if experts[j].action == action:
             for k in range(n):
                 if experts[k].action != action:
-                    disagree = disagree or experts[k].action >= 0  # -1 is no proposal
                     share = min(experts[j].probability, experts[k].probability) / q
                     if share > 0.0:
                         pair = state.pairs[j * n + k]
@@ -139,7 +134,7 @@ def add_round(params: evidence.Params, state: State, e: int, reward: float, choo
                             gain = share * centered
                             pair.gain += gain
                             pair.gain_squares += gain * gain
-    if choosing and disagree:
+    if choosing:
         spread.rounds += 1
         distance = reward - spread.mean_reward
         spread.mean_reward += distance / spread.rounds
@@ -185,14 +180,14 @@ def teach(state: State, e: int) -> None:
     drawn = state.experts[e]
     for j in range(len(state.experts)):
         expert = state.experts[j]
-        if learns(expert, drawn, state.experts[expert.own].action):
+        if learns(expert, drawn, state.experts[expert.own].action, drawn.action):
             expert.taught += 1
 
 
 @kernel
-def learns(expert: Expert, drawn: Expert, proposed: int) -> bool:
-    """Whether the learner of `expert`, which proposed `proposed`, learns from a round drawn for expert `drawn`."""
-    if expert.teaching == ALL or (expert.teaching == AGREED and proposed == drawn.action):
+def learns(expert: Expert, drawn: Expert, proposed: int, played: int) -> bool:
+    """Whether the learner of `expert` learns from a round that was drawn for expert `drawn`; from two actions."""
+    if expert.teaching == ALL or (expert.teaching == AGREED and proposed == played):
         return True
     return expert.learner == drawn.learner and not drawn.greedy
 
@@ -206,57 +201,43 @@ def variance(params: evidence.Params, state: State) -> float:
 
 
 @kernel
-def deviation(state: State, k: int, e: int, bonus: float, squared_scale: float) -> float:
-    """By how many standard errors expert k is better than expert e where they differ, after a bonus to e."""
-    n = len(state.experts)
-    better, worse = state.pairs[k * n + e], state.pairs[e * n + k]
-    if better.weight <= 0.0 or worse.weight <= 0.0:
-        return 0.0
-    gap = better.rewards / better.weight - worse.rewards / worse.weight
-    if bonus > 0.0:
-        j = max(e, k)
-        overlap = state.overlaps[j * (j - 1) // 2 + min(e, k)].total
-        disagreement = min(1.0, (better.weight + worse.weight) / (2.0 * overlap))
-        gap -= bonus / disagreement
-    return gap / sqrt(squared_scale * (better.squares / better.weight**2 + worse.squares / worse.weight**2))
+def compare(state: State, j: int, k: int, bonus_j: float, bonus_k: float, squared_scale: float) -> tuple[float, float]:
+    """The evidence that the present proposals of expert j are worse than those of k, and the reverse, as z^2.
 
-
-@kernel
-def fit(state: State, k: int, e: int) -> float:
-    """By how many standard errors the learner of expert k predicts better than that of e, from 0 to MAX_FIT.
-
-    0 unless the learner of e learns from all rounds: of another one poor predictions may only say that it had few.
+    z is by how many standard errors the other one is better where they differ, after a bonus, and f by how many its
+    learner predicts better, from 0 to MAX_FIT. f is 0 for an expert whose learner does not learn from all rounds: its
+    poor predictions may only say that it had few. Both are added as independent evidence if they agree; else rewards
+    count against predictions.
     """
-    if state.experts[e].teaching != ALL:
-        return 0.0
-    row = state.pairs[state.experts[e].own * len(state.experts) + state.experts[k].own]
-    if row.excess <= 0.0:
-        return 0.0
-    return min(MAX_FIT, row.excess / sqrt(row.excess_squares))
-
-
-@kernel
-def squared_z(state: State, k: int, e: int, bonus: float, squared_scale: float) -> float:
-    """The evidence that the present proposals of expert e are worse than those of k, as the square of a deviation.
-
-    Rewards and predictions are added as independent evidence if they agree; else rewards count against predictions.
-    """
-    z, f = deviation(state, k, e, bonus, squared_scale), fit(state, k, e)
-    if z >= 0.0:
-        return z * z + f * f
-    return max(0.0, f + z) ** 2
-
-
-@kernel
-def greatest_squared_z(
-    state: State, accounts: list[Account], e: int, bonus: float, squared_scale: float
-) -> tuple[float, int]:
-    """The strongest evidence that the present proposals of e are worse than those of another expert that may be drawn,
-    and which expert that is."""
-    greatest, better = 0.0, e
-    for k in range(len(state.experts)):
-        if k != e and accounts[k].active:
-            squared = squared_z(state, k, e, bonus, squared_scale)
-            if squared > greatest:
-                greatest, better = squared, k
-    return greatest, better
+    experts, n = state.experts, len(state.experts)
+    expert_j, expert_k = experts[j], experts[k]
+    row_j, row_k = state.pairs[j * n + k], state.pairs[k * n + j]
+    z_j, z_k, f_j, f_k = 0.0, 0.0, 0.0, 0.0
+    weight_j, weight_k = row_j.weight, row_k.weight
+    if weight_j > 0.0 and weight_k > 0.0:
+        gap = row_k.rewards / weight_k - row_j.rewards / weight_j
+        error = sqrt(squared_scale * (row_k.squares / (weight_k * weight_k) + row_j.squares / (weight_j * weight_j)))
+        if bonus_j > 0.0 or bonus_k > 0.0:
+            last = max(j, k)
+            overlap = state.overlaps[last * (last - 1) // 2 + min(j, k)].total
+            disagreement = min(1.0, (weight_j + weight_k) / (2.0 * overlap))
+            z_j, z_k = (gap - bonus_j / disagreement) / error, (-gap - bonus_k / disagreement) / error
+        else:
+            z_j = gap / error
+            z_k = -z_j
+    predictions = state.pairs[expert_j.own * n + expert_k.own]
+    excess = predictions.excess
+    if excess > 0.0 and expert_j.teaching == ALL:
+        f_j = min(MAX_FIT, excess / sqrt(predictions.excess_squares))
+    elif excess < 0.0 and expert_k.teaching == ALL:
+        f_k = min(MAX_FIT, -excess / sqrt(predictions.excess_squares))
+    squared_j, squared_k = 0.0, 0.0
+    if z_j >= 0.0:
+        squared_j = z_j * z_j + f_j * f_j
+    elif f_j + z_j > 0.0:
+        squared_j = (f_j + z_j) ** 2
+    if z_k >= 0.0:
+        squared_k = z_k * z_k + f_k * f_k
+    elif f_k + z_k > 0.0:
+        squared_k = (f_k + z_k) ** 2
+    return squared_j, squared_k
