@@ -28,7 +28,7 @@ from equipoise.certificates.fields import (
     text,
     whole,
 )
-from equipoise.certificates.radii import radius_of, total_delta
+from equipoise.certificates.radii import radius_of, start_accounts, total_delta
 from equipoise.certificates.wording import about, at_least, at_most, confidence_text
 from equipoise.confidence import RADII, RADIUS_VERSIONS, radius_alpha, radius_shares, radius_sum
 from equipoise.errors import InvalidArgument
@@ -70,6 +70,8 @@ class Comparison:
         False if `radius_scale` is below 1: then nothing is proved.
     rewards
         What a portfolio made of the rewards before they counted, such as "rewards clipped to [0, 1]"; empty if nothing.
+    accounts
+        In how many ways each learner is played, if that is not one for all; each has its own share of delta.
     """
 
     learner: Side
@@ -79,6 +81,7 @@ class Comparison:
     contexts: str
     valid: bool
     rewards: str = ""
+    accounts: tuple[int, ...] = ()
 
     @property
     def difference(self) -> float:
@@ -165,7 +168,8 @@ def proof(comparison: Comparison, learner_names: Sequence[str]) -> Record:
     for side in sides.values():
         side["name"] = str(learner_names[side["index"]])
     low, high = comparison.difference_lower, comparison.difference_upper
-    return {"difference_lower": float(low), "difference_upper": float(high), **sides}
+    accounts = {"accounts": list(comparison.accounts)} if comparison.accounts else {}
+    return {"difference_lower": float(low), "difference_upper": float(high), **accounts, **sides}
 
 
 def from_record(record: Mapping[str, Plain]) -> Comparison:
@@ -198,6 +202,10 @@ def range_faults(record: Mapping[str, Plain]) -> list[str]:
             "different from learner.index",
         ),
     ]
+    if "accounts" in record:
+        accounts, n = record["accounts"], record["n_learners"] + record.get("n_late", 0)
+        fits = len(accounts) == n and all(whole(each) and each >= 1 for each in accounts)
+        rules.append(("accounts", accounts, fits, f"{n} whole numbers of at least 1"))
     for name in SIDES:
         plays, pending = record[name]["plays"], record[name]["pending"]
         rules += [
@@ -215,7 +223,7 @@ def mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
     if record["shares"] != radius_shares(record["radius"], record["contexts"], separate_lower) + extra_events:
         return [f"shares is {record['shares']}, but its radius uses another number"]
     try:
-        alpha = radius_alpha(record["n_learners"], record["delta"], record["shares"])
+        alpha = radius_alpha(start_accounts(record), record["delta"], record["shares"])
         stated = from_record(record)
         radii = {
             name: radius_sum(

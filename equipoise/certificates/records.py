@@ -223,7 +223,7 @@ def verify_record(record: object) -> list[str]:
         optional["radius_version"] = whole
         optional |= {"same_round": true} if "same_round" in record else {}
         optional |= {"n_late": whole} if "n_late" in record else {}
-        optional |= {"delta_weights": numbers} if "delta_weights" in record else {}
+        optional |= {name: numbers for name in ("accounts", "delta_weights") if name in record}
     if kind is not None:
         sides = kind.SIDES
         optional |= kind.FIELDS

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise import Portfolio
-from equipoise.certificates.records import verify_record
+from equipoise.certificates.records import comparison_record, verify_record
 from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.learner import Proposal
 from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy, LinearThompson
@@ -453,6 +453,23 @@ def test_a_pair_with_a_late_learner_spends_a_share_of_its_own_and_its_record_is_
         {"version": 3},
     ):
         assert verify_record({**record, **change}) != [], change
+
+
+def test_comparisons_of_learners_with_twins_are_verified() -> None:
+    """Their radii have the share of one of all accounts; without the number of accounts the record proves nothing."""
+    selector = small(delta=0.05)
+    for t in range(60):
+        if t == 30:
+            selector.add_learner(teaching="all", twin=True)
+        choice = selector.choose()
+        selector.observe(choice, {i: Proposal(i, greedy=0) for i in selector.active})
+        selector.credit(choice, 0.5)
+    for other in (1, 2):
+        about = {"selector_label": "x", "seed": 3, "round": 60, "selector": selector, "learner_names": "abc"}
+        record = comparison_record(selector.compare(0, other), **about)  # type: ignore[arg-type]
+        assert record["accounts"] == [2, 2, 2] and verify_record(record) == []
+        assert verify_record({name: value for name, value in record.items() if name != "accounts"}) != []
+        assert any("accounts is" in fault for fault in verify_record({**record, "accounts": [2, 0, 2]}))
 
 
 def test_a_restart_keeps_the_pool_and_forgets_the_rounds() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.bounds import Bound
-from equipoise.certificates import Certificate, Elimination, Standing
+from equipoise.certificates import Certificate, Comparison, Elimination, Standing
 from equipoise.certificates.pairs import ExpertName, LatePair, PairedCertificate
 from equipoise.confidence import radius_sum
 from equipoise.errors import InvalidArgument, UnknownDecision
@@ -226,6 +226,12 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         for (i, _), lower in zip(self.experts, certificate.learner_regret_lowers, strict=True):
             lowers[i] += lower
         return replace(certificate, learner_regret_lowers=tuple(lowers))
+
+    def compare(self, learner: int, other: int) -> Comparison:
+        """How much more regret per play `learner` has had than `other`, each over plays of its own proposals."""
+        accounts = tuple(len(self._accounts_of(i)) for i in range(self.pool_size))
+        compared = super().compare(learner, other)
+        return replace(compared, accounts=accounts) if max(accounts) > 1 else compared
 
     def paired_certificate(self, better: tuple[int, bool], worse: tuple[int, bool]) -> PairedCertificate:
         """What is proved about two experts, learners or (with True) greedy twins, with a delta of its own.
