@@ -31,7 +31,7 @@ from collections.abc import Iterable, Sequence
 from math import inf, isnan, log, nan, sqrt
 from typing import NamedTuple
 
-from equipoise.drift_order import PAIRS_EVERY, Pairs, PairSums, share, thinned
+from equipoise.drift_order import Pairs, PairSums, share, thinned
 from equipoise.kernels.boundaries import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT
 from equipoise.types import Config, Plain
 
@@ -224,11 +224,6 @@ class Watch:
     def next(self, since: int) -> Watch:
         """The watch after an alarm; plays before it stay with the old one."""
         return Watch(self.total_delta, self.law, since=since, epoch=self.epoch + 1)
-
-    @property
-    def pairs_every(self) -> int:
-        """Rounds between two looks at pairs."""
-        return PAIRS_EVERY if self.pairs is None else self.pairs.period
 
     def _stream(self, s: int, upper_variance: float) -> Stream:
         return Stream(share(self.delta * SHARE, s) / 2, self.law.own_variance, upper_variance)
