@@ -18,7 +18,7 @@ least one learner remains. One event per learner: alpha = delta / (3 (M + 1)), b
 statement on the eliminated learner adds the failure probability of the witness's confidence sets.
 
 Symbols: U_i rewards, R_i bound, sum of lower_{j,k} lower_sum; all over the resolved prefix of all rounds, in order,
-without those that are no evidence. Such plays count in the n of a closed form R_i, which bounds the regret of all plays.
+without those that are no evidence. These count in the n of a closed form R_i, which bounds the regret of all plays.
 A witness that was not asked in a round, because it is eliminated, counts the lowest reward.
 """
 
