@@ -54,6 +54,14 @@ class Drift:
         """The delta of the selector in this epoch."""
         return share(self.delta, self.epoch)
 
+    @property
+    def one_law(self) -> tuple[int, int]:
+        """The first round since which statements assume one law, and the last in which that was refuted, or 0."""
+        found = self.refuted
+        if found is None:
+            return 1, 0
+        return found.round if found.restarted else self.epoch_since, found.round - 1
+
     def state(self) -> Config:
         return {
             "epoch": (self.epoch, self.epoch_since),

@@ -11,6 +11,7 @@ import pytest
 
 from equipoise import Portfolio, Proposal
 from equipoise.bounds import Power
+from equipoise.certificates.records import describe_elimination, verify_record
 from equipoise.drift import LOOK_EVERY, MAX_WAITING, STEP, Play, Stream, law_of
 from equipoise.drift_order import MAX_WINDOWS, Pairs, PairSums, share
 from equipoise.errors import InvalidArgument
@@ -149,6 +150,29 @@ def test_a_restart_is_a_new_epoch_of_the_selector() -> None:
     assert "their bounds are assumptions" in portfolio.describe()
     again = Portfolio.from_state(portfolio.state())
     assert again.describe() == portfolio.describe()
+
+
+def test_rounds_and_plays_after_a_restart_are_named_as_the_portfolio_counts_them() -> None:
+    """A selector counts the rounds of its epoch: an elimination in round 1,700 was said to be in round 124."""
+    learners, bounds = [Constant(0), Constant(1)], [Power(1.0), Power(1.0)]
+    portfolio = Portfolio(learners, BalancedElimination(bounds, contexts="fixed"), on_drift="restart")
+    rng, rounds = np.random.default_rng(0), list[int]()
+    portfolio.on_elimination(lambda elimination: rounds.append(elimination.round))
+    while len(rounds) < 2:
+        t = portfolio.health()["rounds"]
+        assert t < 3_000
+        decision = portfolio.decide(None)
+        best = 0 if t < 1_000 else 1
+        portfolio.learn(decision, float(rng.random() < (0.9 if decision.action == best else 0.1)))
+    since = portfolio.certificate().law_since
+    assert rounds[1] == t + 1 > since > 1_000
+    assert f"eliminated in round {t + 1:,}" in portfolio.explain("Constant(0)")
+    records = portfolio.records(pairs=[("Constant(0)", "Constant(1)")])
+    assert records[0]["round"] == t + 1
+    assert [verify_record(record) for record in records] == [[], []]
+    for words in (describe_elimination(records[1]), portfolio.compare(0, 1).describe(portfolio.learner_names)):
+        assert f"plays since round {since:,}, Constant(0) has had" in words
+        assert f"one law since round {since:,}, where one law for all rounds was refuted" in words
 
 
 def test_a_restart_follows_the_swap_that_a_warning_only_reports() -> None:
