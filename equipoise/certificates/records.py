@@ -168,7 +168,7 @@ def _sealed(
         "round": int(round_),
         "delta": float(selector.delta),
         "alpha": float(selector.alpha),
-        "n_learners": int(selector.n_learners),
+        "n_learners": int(getattr(selector, "n_accounts", selector.n_learners)),  # that share delta: twins too
         "radius": str(selector.radius),
         "radius_scale": float(selector.radius_scale),
         "reward_range": [float(low), float(high)],
