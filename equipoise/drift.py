@@ -220,10 +220,13 @@ class Watch:
         self.learners: dict[int, Stream] = {}
         self.open: dict[int, Play] = {}  # plays without a reward, by round
         self.pairs: Pairs | None = None
+        self.contexts_change = False  # then no arm is watched any more
 
     def next(self, since: int) -> Watch:
         """The watch after an alarm; plays before it stay with the old one."""
-        return Watch(self.total_delta, self.law, since=since, epoch=self.epoch + 1)
+        watch = Watch(self.total_delta, self.law, since=since, epoch=self.epoch + 1)
+        watch.contexts_change = self.contexts_change
+        return watch
 
     def _stream(self, s: int, upper_variance: float) -> Stream:
         return Stream(share(self.delta * SHARE, s) / 2, self.law.own_variance, upper_variance)
@@ -330,6 +333,7 @@ class Watch:
             ],
             "open": sorted(self.open),
             "pairs": None if self.pairs is None else self.pairs.state(),
+            "contexts_change": self.contexts_change,
         }
 
     def _streams(self) -> Iterable[Stream]:
@@ -350,4 +354,5 @@ class Watch:
                 play.streams = (*play.streams, stream)
         watch.open = {round_: plays[round_] for round_ in state["open"]}
         watch.pairs = None if state["pairs"] is None else Pairs.from_state(state["pairs"])
+        watch.contexts_change = bool(state.get("contexts_change", False))
         return watch

@@ -111,11 +111,12 @@ class Drifting:
         if watch is None:
             watch = known.watch = self._open_watch(ticket)
         i, action = choice.learner, ticket.action
-        arm = action if type(action) is int and (known.fixed or ticket.context is None) else None
+        if ticket.context is not None and not known.fixed:
+            watch.contexts_change = True  # after all; a new begin after every such round would spend delta again
+            watch.arms.clear()
+        arm = action if type(action) is int and not watch.contexts_change else None
         if arm is not None and arm not in watch.arms and len(watch.arms) >= MAX_ARMS:
             arm = None
-        elif arm is None and watch.arms and not known.fixed:
-            watch.arms.clear()  # contexts change after all
         frozen = known.frozen.get(i)
         if frozen is None:
             frozen = known.frozen[i] = self._is_frozen(i)

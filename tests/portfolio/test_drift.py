@@ -343,6 +343,18 @@ def test_a_turned_order_is_found_and_windows_share_delta() -> None:
     assert 0.007 < 2 * sum(alphas) <= 0.01
 
 
+def test_arms_are_not_watched_again_once_contexts_have_changed() -> None:
+    """Else every round without a context after one with a context would begin anew, with all of delta."""
+    portfolio = Portfolio([Constant(0)])
+    for t in range(40):
+        portfolio.learn(portfolio.decide(np.ones((1, 1)) if t == 20 else None), 1.0)
+        watch = portfolio._drift.watch
+        assert watch is not None and bool(watch.arms) == (t < 20)
+    loaded = Portfolio.from_state(portfolio.state())
+    loaded.learn(loaded.decide(None), 1.0)
+    assert loaded._drift.watch is not None and not loaded._drift.watch.arms
+
+
 def test_a_single_expert_has_no_order() -> None:
     portfolio = Portfolio([Constant(0)], CounterfactualBalancing(1))
     for _ in range(300):
