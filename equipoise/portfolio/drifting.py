@@ -40,10 +40,9 @@ class Drift:
         self.fixed = getattr(selector, "contexts", "random") == "fixed"
         self.watch: Watch | None = None  # before the first round, and if nothing is watched
         self.closed_rounds = 0  # in the sums of pairs when they were last looked at
-        experts = getattr(selector, "experts", None)
-        bounded = getattr(selector, "noise", None) is None  # as lemma 2 presumes
-        tables = bounded and experts is not None and hasattr(selector.kernel_state, "credit")
-        self.pairs = tables and 2 <= len(experts) <= MAX_EXPERTS
+        bounded, experts = getattr(selector, "noise", None) is None, getattr(selector, "experts", ())
+        compared = bounded and 2 <= len(experts) <= MAX_EXPERTS  # rewards as lemma 2 presumes
+        self.pairs = compared and hasattr(selector.kernel_state, "credit")
         self.frozen: dict[int, bool] = {}  # whether a learner learns nothing, once that was asked
         if response == "restart" and not (hasattr(selector, "restart") and hasattr(selector, "delta")):
             raise InvalidArgument(
