@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from threading import RLock
 from time import time as clock
@@ -183,8 +184,13 @@ class PortfolioState(Drifting):
             self._count_failure(lesson.learner, lesson.error, deciding=False)
         for elimination in eliminations:
             self._teaching.retire(elimination.learner.index)
-        for elimination in eliminations:
+        for elimination in self._in_rounds(eliminations):
             self._announce_elimination(elimination)
+
+    def _in_rounds(self, eliminations: Iterable[AnyElimination]) -> list[AnyElimination]:
+        """Eliminations with the rounds of the portfolio: a selector counts those of its epoch."""
+        before = self._drift.epoch_since - 1
+        return [replace(each, round=each.round + before) if before else each for each in eliminations]
 
     def _announce_elimination(self, elimination: AnyElimination) -> None:
         learner, witness = elimination.learner.index, elimination.witness.index
