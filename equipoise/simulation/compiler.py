@@ -36,6 +36,7 @@ _types: Any = types
 _intrinsic: Any = intrinsic
 _njit: Any = numba.njit
 _events: Any = event
+_counting: Any = NRTContext
 _registered: set[Function] = set()
 
 
@@ -216,7 +217,7 @@ def release(typing_context: Any, generator: Any) -> Any:
     """Give back the reference to a generator that a call without reference counting took of its argument."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        NRTContext(context, True).decref(builder, generator, arguments[0])
+        _counting(context, True).decref(builder, generator, arguments[0])
         return context.get_dummy_value()
 
     return _types.none(generator), generate
