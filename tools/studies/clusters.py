@@ -1,10 +1,10 @@
 """What running a sweep on a cluster costs: `python -m tools.studies.clusters [--rounds 100000] [--seeds 8]`.
 
-The same experiment runs on two local processes, on two workers of Dask, and on Ray with two CPUs: as this process
-starts it (`ray`) and by the address of one that runs elsewhere (`ray://`). Printed are the seconds to start the
-cluster, those of a first run, in which its workers import and compile, and of a second; the second over that of the
-local processes, which start anew for every run; and whether `curves.parquet` has the same bytes. Clusters that are not
-installed are skipped.
+The same experiment runs on two local processes, on two workers of Dask, and on Ray: as the address `ray` starts it, on
+all cores of this machine (two, for a fair comparison), and by the address of one with two CPUs. Printed are the seconds
+to start the cluster, those of a first run, in which its workers import and compile, and of a second; the second over
+that of the local processes, which start anew for every run; and whether `curves.parquet` has the same bytes. Clusters
+that are not installed are skipped.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
+from unittest.mock import patch
 
 from equipoise.lab.clusters import open_executor
 from equipoise.lab.experiments import EXPERIMENTS
@@ -47,24 +48,10 @@ def dask_cluster() -> Iterator[Executor | None]:
 
 @contextmanager
 def ray_cluster() -> Iterator[Executor | None]:
-    """A cluster that this process starts, as the address `ray` does, with two CPUs."""
-    import ray
-
-    from equipoise.lab.clusters import RayExecutor
-
-    os.environ.update(NICENESS)
-    ray.init(
-        num_cpus=N_WORKERS,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="ERROR",
-        runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}},
-    )
-    try:
-        with RayExecutor() as executor:
-            yield executor
-    finally:
-        ray.shutdown()
+    """A cluster that this process starts, with one worker for each core."""
+    settings = {**NICENESS, "PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"}
+    with patch.dict(os.environ, settings), open_executor("ray") as executor:
+        yield executor
 
 
 @contextmanager
