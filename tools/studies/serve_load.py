@@ -185,10 +185,14 @@ def run(name: str, command: Sequence[str], folder: Path, seconds: int) -> Result
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
+# As `for_learners(learners, share_data=True)` makes it.
+SETTINGS = {"CounterfactualBalancing": 'teaching = ["all", "all", "all"]\ntwins = [0, 1, 2]\n'}
+
+
 def commands_of(selector: str, folder: Path) -> dict[str, list[str]]:
     """The service with a selector, in memory and durable."""
     path, data = folder / f"load{selector}.toml", folder / f"data{selector}"
-    table = f'[selector]\nuse = "{selector}"\n' if selector else ""
+    table = f'[selector]\nuse = "{selector}"\n{SETTINGS.get(selector, "")}' if selector else ""
     path.write_text(CONFIG.replace("[[learner]]", table + "[[learner]]", 1))
     serve = ["-m", "equipoise", "serve", str(path), "--port", str(PORT)]
     label = f", {selector}" if selector else ""
