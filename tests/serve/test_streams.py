@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,10 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.001)
 
 
+def all_answered(started: list[tuple[Reader, asyncio.Task[None]]]) -> bool:
+    return all(reader.status for reader, _ in started)
+
+
 async def decide(app: Guard) -> str:
     served = app.service.portfolios["arms"]
     decision = await served.engine.run(lambda hosted: hosted.decide(None, None))
@@ -121,7 +126,7 @@ async def test_streams_are_bounded_and_places_come_back(
     async with opened() as app:
         for _ in range(2):
             started = [start(app, path) for _ in range(8)]
-            await until(lambda started=started: all(reader.status for reader, _ in started))
+            await until(partial(all_answered, started))
             assert sorted(reader.status for reader, _ in started) == [200] * 3 + [503] * 5
             for reader, _ in started:
                 reader.leave()
@@ -138,7 +143,7 @@ async def test_all_streams_together_are_bounded(anyio_backend: str, monkeypatch:
     monkeypatch.setattr(streams, "MAX_STREAMS", 4)
     async with opened() as app:
         started = [start(app, path) for path in (EVENTS, LIVE, OVERVIEW, OVERVIEW, OVERVIEW)]
-        await until(lambda: all(reader.status for reader, _ in started))
+        await until(partial(all_answered, started))
         assert sorted(reader.status for reader, _ in started) == [200] * 4 + [503]
         for reader, _ in started:
             reader.leave()
@@ -191,7 +196,7 @@ async def test_pages_of_other_sites_cannot_open_streams(anyio_backend: str, path
     async with opened() as app:
         for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)):
             reader, task = start(app, path, sec_fetch_site=site, sec_fetch_mode="no-cors")
-            await until(lambda reader=reader: reader.status)
+            await until(partial(all_answered, [(reader, task)]))
             assert reader.status == status, site
             reader.leave()
             await asyncio.wait_for(task, 5)
