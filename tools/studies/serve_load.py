@@ -18,6 +18,9 @@ On two cores that other processes kept busy (1.5 to 1.8 cores, the load generato
 | in memory, CounterfactualBalancing | 397 | 6.3 | 1,108 | 18 | 156 |
 | durable, CounterfactualBalancing | 393 | 6.2 | 1,136 | 26 | 172 |
 
+CounterfactualBalancing was measured without sharing and twins then; now it runs with both, as `for_learners` makes it
+for learners that share their data.
+
 CPU time per request rises with what else runs on the machine, by half and more for the bare route; ratios within one
 run are steadier.
 """
