@@ -90,7 +90,7 @@ class Shared:
         available = 0 if offers.shared is None else len(offers.shared)
         if offers.shared is None or available < self.dim:
             raise InvalidArgument(f"context has {available} shared features, but must have at least {self.dim}")
-        return np.tile(offers.shared[: self.dim], (len(offers.offered), 1))
+        return np.tile(offers.shared[: self.dim], (offers.n_offered, 1))
 
 
 @dataclass(frozen=True)
