@@ -222,7 +222,7 @@ def verify_record(record: object) -> list[str]:
     if version == 3:
         optional["radius_version"] = whole
         optional |= {"same_round": true} if "same_round" in record else {}
-        optional |= {"n_late": whole} if "n_late" in record else {}
+        optional |= {name: whole for name in ("n_late", "law_since", "law_refuted_at") if name in record}
         optional |= {name: numbers for name in ("accounts", "delta_weights") if name in record}
     if kind is not None:
         sides = kind.SIDES

@@ -38,9 +38,8 @@ class Deciding(PortfolioState):
         if round_ == 1:
             self._contexts.check_first(context)
         chooser.offers = self._contexts.offers(context)
-        # A selector with propensities of its own knows more than the probabilities of its learners.
-        asked = wants_propensity or chooser.asks_all or explore > 0.0
-        chooser.wants_propensities = asked and self._own_propensity is None
+        wanted = wants_propensity or chooser.asks_all or explore > 0.0
+        chooser.wants_propensities = wanted and self._own_propensity is None
         if explore > 0.0:
             n_actions = propensities.count_actions(context, self._members)
             position = self._draw_from_floor(round_, n_actions) if n_actions else None

@@ -7,7 +7,7 @@ rounds the rows of the experts hold neither: they are loaded from the entry for 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from math import inf, nan
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.bounds import Bound
-from equipoise.certificates import Certificate, Comparison, Elimination, Standing
+from equipoise.certificates import Certificate, Comparison, Elimination, Side, Standing
 from equipoise.certificates.pairs import ExpertName, LatePair, PairedCertificate
 from equipoise.confidence import radius_sum
 from equipoise.errors import InvalidArgument, UnknownDecision
@@ -26,15 +26,13 @@ from equipoise.selectors._core import pairs
 from equipoise.selectors._core.base import EvidenceSelector
 from equipoise.selectors._core.ledger import Entry
 from equipoise.selectors._core.pairs import Expert
-from equipoise.selectors._core.proposals import blank_proposals
+from equipoise.selectors._core.proposals import ABSENT, blank_proposals, indices
 from equipoise.selectors._core.ways import Way
-from equipoise.settings import equal_data
 from equipoise.settings.checks import real
 from equipoise.types import Action, AnyArray
 
 UNSEEN = -2  # the action of an expert whose proposal is not known yet
 UNASKED = -1  # that of an expert that cannot be drawn in the round
-ABSENT = object()  # that of an expert without a proposal
 
 
 class ExpertSelector(EvidenceSelector[Any, Any]):
@@ -233,6 +231,11 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         compared = super().compare(learner, other)
         return replace(compared, accounts=accounts) if max(accounts) > 1 else compared
 
+    def _side(self, i: int) -> Side:
+        """The plays of learner i itself; those of its twin do not count."""
+        side, twin = super()._side(i), self._expert_of.get((i, True))
+        return side if twin is None else replace(side, pending=side.pending + self.evidence.accounts[twin].plays)
+
     def paired_certificate(self, better: tuple[int, bool], worse: tuple[int, bool]) -> PairedCertificate:
         """What is proved about two experts, learners or (with True) greedy twins, with a delta of its own.
 
@@ -383,17 +386,3 @@ def _value(i: int, value: float) -> float:
 def _mixed(old: float, new: float, share: float) -> float:
     """The mean of two means, the new one with weight `share`; the old one is nan if that is 1."""
     return new if share == 1.0 else (1.0 - share) * old + share * new
-
-
-def indices(actions: Sequence[Action]) -> tuple[int, ...]:
-    """For each action the position of the first one that is equal to it; -1 if there is no action.
-
-    >>> indices([3, 1, 3]), indices([np.array([1.0, 0.0]), np.array([1.0, 0.0])])
-    ((0, 1, 0), (0, 0))
-    """
-    if all(type(action) is int for action in actions):
-        return tuple(actions.index(action) for action in actions)
-    return tuple(
-        -1 if action is ABSENT else next(k for k, other in enumerate(actions) if equal_data(action, other))
-        for action in actions
-    )
