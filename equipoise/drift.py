@@ -316,9 +316,11 @@ class Watch:
 
     def look_at_pairs(self, sums: PairSums, n_experts: int) -> tuple[int, int] | None:
         """A pair of experts without one order; None if there is none. The first look only begins."""
-        if self.pairs is None or self.pairs.n_experts != n_experts:
+        if self.pairs is None:
             self.pairs = Pairs(self.delta * SHARE, n_experts, self.law.width, sums)
             return None
+        if self.pairs.n_experts != n_experts:
+            self.pairs.grow(n_experts)
         return self.pairs.look(sums)
 
     def state(self) -> Config:

@@ -3,14 +3,16 @@
 By lemma 2 of docs/counterfactual-balancing.md the sum of Y over a window, minus its radius, bounds from below by how
 much the proposals of j were worth more than those of k, also under drift. Windows begin where the sums stand at a look.
 While rewards come at once these are the multiples of a period, and the j-th has the share alpha/(2 (j + 1)(j + 2)),
-divided by the E (E - 1) ordered pairs. Late rewards, whose delays may depend on what they are, can make a window begin
-after any round s: such a window has the share alpha/(2 (s + 1)(s + 2)), so that all that are possible share alpha.
+divided by the E (E - 1) ordered pairs that there are when it begins; it watches these only. Late rewards, whose delays
+may depend on what they are, can make a window begin after any round s, as can experts that join, with which the period
+may change: such a window has the share alpha/(2 (s + 1)(s + 2)), so that all that are possible share alpha.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any, NamedTuple
 
 from equipoise.certificates.pairs import paired_radius
@@ -51,7 +53,14 @@ class PairSums(NamedTuple):
 @dataclass(slots=True)
 class PairWindow:
     alpha: float
-    sums: PairSums
+    sums: PairSums  # at its beginning
+
+    def pairs(self, n_experts: int) -> Iterator[tuple[int, float, float]]:
+        """The pairs that it watches, as rows of a table of `n_experts`, and their sums at its beginning."""
+        known = isqrt(len(self.sums.gains))
+        for p, (gain, squares) in enumerate(zip(self.sums.gains, self.sums.squares, strict=True)):
+            j, k = divmod(p, known)
+            yield j * n_experts + k, gain, squares
 
 
 class Pairs:
@@ -59,26 +68,31 @@ class Pairs:
 
     def __init__(self, delta: float, n_experts: int, width: float, start: PairSums) -> None:
         self.delta, self.n_experts, self.width = delta, n_experts, width
+        self.period = look_period(n_experts)  # at the start
         self.windows = [PairWindow(self._alpha(start.rounds), start)]
         self.better: set[int] = set()  # pairs j E + k of which j was better in some window
 
     def _alpha(self, rounds: int) -> float:
         """The share of a window after so many rounds, for one pair."""
         n = self.n_experts
-        j, rest = divmod(rounds, look_period(n))
+        j, rest = divmod(rounds, self.period)
         return share(self.delta / 2, rounds if rest else j) / (n * (n - 1))
+
+    def grow(self, n_experts: int) -> None:
+        """Watch the pairs of more experts; only windows that begin now know of them."""
+        self.better = {j * n_experts + k for j, k in (divmod(p, self.n_experts) for p in self.better)}
+        self.n_experts = n_experts
 
     def look(self, sums: PairSums) -> tuple[int, int] | None:
         """A pair of experts each of which was better than the other in some window; None if there is none."""
         n = self.n_experts
         for window in self.windows:
-            start = window.sums
-            for p, gain in enumerate(sums.gains):
-                gained = gain - start.gains[p]
-                if gained > 0.0 and p not in self.better:
-                    squares = sums.squares[p] - start.squares[p]
-                    if gained > paired_radius(squares, self.width, window.alpha):
-                        self.better.add(p)
+            for p, gain, squares in window.pairs(n):
+                gained = sums.gains[p] - gain
+                if gained <= 0.0 or p in self.better:
+                    continue
+                if gained > paired_radius(sums.squares[p] - squares, self.width, window.alpha):
+                    self.better.add(p)
         self.windows.append(PairWindow(self._alpha(sums.rounds), sums))
         thinned(self.windows, [sums.rounds - window.sums.rounds + look_period(n) for window in self.windows])
         for p in sorted(self.better):
@@ -90,6 +104,7 @@ class Pairs:
     def state(self) -> Config:
         return {
             "settings": (self.delta, self.n_experts, self.width),
+            "period": self.period,
             "better": sorted(self.better),
             "windows": [
                 (window.alpha, window.sums.rounds, list(window.sums.gains), list(window.sums.squares))
@@ -109,4 +124,5 @@ class Pairs:
         ]
         pairs = cls(delta, int(n_experts), width, windows[0].sums)
         pairs.windows, pairs.better = windows, set(state["better"])
+        pairs.period = state.get("period", pairs.period)
         return pairs

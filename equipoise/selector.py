@@ -76,7 +76,8 @@ class Selector(Protocol):
       first play. Without it, only delays "any" and "independent" are possible.
     - `tick(rounds=1)`: counts rounds that no learner played; returns the resulting eliminations.
     - `add_learner(bound=None)`, which returns the new index, and `remove_learner(learner)`: without them, the pool
-      cannot change. Indices are stable: a learner that was removed keeps its own.
+      cannot change. Indices are stable: a learner that was removed keeps its own. `joining(learner)` returns further
+      arguments of `add_learner` for a learner, or raises an error if it cannot join.
     - `reconfigure(**changes)`: changes settings of a running selector.
     - `blocking()`: for each learner whose rewards wait, the play that they wait for, and how many they are.
     - `compare(learner, other)`: how much more regret per play one learner has had than another, a `Comparison`.

@@ -28,7 +28,7 @@ from equipoise.certificates.fields import (
     text,
     whole,
 )
-from equipoise.certificates.radii import radius_of, total_delta
+from equipoise.certificates.radii import radius_of, start_accounts, total_delta
 from equipoise.certificates.wording import about, at_least, at_most, confidence_text, law_clause
 from equipoise.confidence import RADII, RADIUS_VERSIONS, radius_alpha, radius_shares, radius_sum
 from equipoise.errors import InvalidArgument
@@ -74,6 +74,8 @@ class Comparison:
         The first round whose plays count: one law of contexts and rewards is assumed since then.
     law_refuted_at
         The last round in which an alarm refuted one law for all rounds before it; 0 if none did.
+    accounts
+        In how many ways each learner is played, if that is not one for all; each has its own share of delta.
     """
 
     learner: Side
@@ -85,6 +87,7 @@ class Comparison:
     rewards: str = ""
     law_since: int = 1
     law_refuted_at: int = 0
+    accounts: tuple[int, ...] = ()
 
     @property
     def difference(self) -> float:
@@ -174,7 +177,8 @@ def proof(comparison: Comparison, learner_names: Sequence[str]) -> Record:
     low, high = comparison.difference_lower, comparison.difference_upper
     law = {"law_since": int(comparison.law_since), "law_refuted_at": int(comparison.law_refuted_at)}
     ends = {"difference_lower": float(low), "difference_upper": float(high)}
-    return {**ends, **sides, **(law if comparison.law_refuted_at else {})}
+    accounts = {"accounts": list(comparison.accounts)} if comparison.accounts else {}
+    return {**ends, **accounts, **sides, **(law if comparison.law_refuted_at else {})}
 
 
 def from_record(record: Mapping[str, Plain]) -> Comparison:
@@ -209,6 +213,10 @@ def range_faults(record: Mapping[str, Plain]) -> list[str]:
             "different from learner.index",
         ),
     ]
+    if "accounts" in record:
+        accounts, n = record["accounts"], record["n_learners"] + record.get("n_late", 0)
+        fits = len(accounts) == n and all(whole(each) and each >= 1 for each in accounts)
+        rules.append(("accounts", accounts, fits, f"{n} whole numbers of at least 1"))
     for name in SIDES:
         plays, pending = record[name]["plays"], record[name]["pending"]
         rules += [
@@ -226,7 +234,7 @@ def mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
     if record["shares"] != radius_shares(record["radius"], record["contexts"], separate_lower) + extra_events:
         return [f"shares is {record['shares']}, but its radius uses another number"]
     try:
-        alpha = radius_alpha(record["n_learners"], record["delta"], record["shares"])
+        alpha = radius_alpha(start_accounts(record), record["delta"], record["shares"])
         stated = from_record(record)
         radii = {
             name: radius_sum(

@@ -3,7 +3,9 @@
 The M learners of the start spend delta M/(M + 1) together, the pool of all rounds the rest. Each learner spends the
 same, or its part of the weights that a record states as `delta_weights`. The j-th learner that is added later, j = 0,
 1, ..., spends delta/((j + 1)(j + 2)) in addition: all that are ever added spend at most delta together. Learners keep
-their index, so that those from M on are the late ones. A record states how many there were, `n_late`.
+their index, so that those from M on are the late ones. A record states how many there were, `n_late`. A selector that
+plays a learner in several ways has that many accounts for it, stated as `accounts`: M counts those of the start, and a
+late learner divides its share among its own.
 """
 
 from __future__ import annotations
@@ -31,10 +33,11 @@ def start_share(delta: float, weights: Sequence[float], i: int) -> float:
 
 def radius_of(record: Mapping[str, Plain], index: int, *, separate_lower: bool) -> Radius:
     """The radius of a learner with the settings of a record."""
-    n_learners, delta, weights = record["n_learners"], record["delta"], record.get("delta_weights")
+    n_learners, delta, weights = start_accounts(record), record["delta"], record.get("delta_weights")
+    late, accounts = index - record["n_learners"], record.get("accounts")
     # The radius that M learners and the pool would have if each of them had this share.
-    if index >= n_learners:
-        delta = late_share(delta, index - n_learners) * (n_learners + 1)
+    if late >= 0:
+        delta = late_share(delta, late) * (n_learners + 1) / (1 if accounts is None else accounts[index])
     elif weights is not None:
         delta = start_share(delta, weights, index) * (n_learners + 1)
     low, high = record["reward_range"]
@@ -50,6 +53,12 @@ def radius_of(record: Mapping[str, Plain], index: int, *, separate_lower: bool) 
         extra_events=int(record.get("same_round", False)),
         version=record.get("radius_version", 1),
     )
+
+
+def start_accounts(record: Mapping[str, Plain]) -> int:
+    """The number of accounts that share delta: one for each learner of the start, unless the record states more."""
+    accounts, n_learners = record.get("accounts"), int(record["n_learners"])
+    return n_learners if accounts is None else int(sum(accounts[:n_learners]))
 
 
 def total_delta(record: Mapping[str, Plain]) -> float:

@@ -71,10 +71,14 @@ class Chooser:
         self._lower = "lower" in selector.needs
         self._keeps_policies = "snapshots" in selector.needs
         self.asks_all = bool({"actions", "weight"} & selector.needs)
-        self._twins = frozenset(getattr(selector, "twins", ()))  # learners whose greedy action may be played
+        self.learn_twins()
         self._takes_available = "available" in inspect.signature(selector.choose).parameters
         self.wants_propensities = self.asks_all
         self.offers: Offers | None = None  # what the context of the round was turned into
+
+    def learn_twins(self) -> None:
+        """Note the learners whose greedy action may be played."""
+        self._twins = frozenset(i for i, greedy in getattr(self._selector, "experts", ()) if greedy)
 
     def turn(self, context: Context, round_: int, allowed: Collection[int] | None, *, desperate: bool) -> Turn | Nobody:
         """Let somebody play; afterwards the selector has one more open play, unless nobody could.

@@ -40,9 +40,8 @@ class Drift:
         self.fixed = getattr(selector, "contexts", "random") == "fixed"
         self.watch: Watch | None = None  # before the first round, and if nothing is watched
         self.closed_rounds = 0  # in the sums of pairs when they were last looked at
-        bounded, experts = getattr(selector, "noise", None) is None, getattr(selector, "experts", ())
-        compared = bounded and 2 <= len(experts) <= MAX_EXPERTS  # rewards as lemma 2 presumes
-        self.pairs = compared and hasattr(selector.kernel_state, "credit")
+        bounded = getattr(selector, "noise", None) is None  # as lemma 2 presumes
+        self.pairs = bounded and hasattr(selector, "experts") and hasattr(selector.kernel_state, "credit")
         self.frozen: dict[int, bool] = {}  # whether a learner learns nothing, once that was asked
         if response == "restart" and not (hasattr(selector, "restart") and hasattr(selector, "delta")):
             raise InvalidArgument(
@@ -169,6 +168,8 @@ class Drifting:
     def _order_alarm(self, watch: Watch) -> Alarm | None:
         selector: Any = self._selector
         experts, oldest = selector.experts, next(iter(self._open.values()), None)
+        if not 2 <= len(experts) <= MAX_EXPERTS:
+            return None
         if watch.pairs is None and oldest is not None and oldest.round < watch.since:
             return None  # the sums will still get a round from before
         found = watch.look_at_pairs(pair_sums(selector.kernel_state.credit), len(experts))

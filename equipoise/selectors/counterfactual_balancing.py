@@ -12,7 +12,7 @@ proposed.
 Reference: docs/counterfactual-balancing.md, with proofs. exp(-z^2) follows Maillard (2013), "Apprentissage sequentiel:
 bandits, statistique et renforcement", and Bian and Jun (2022), "Maillard sampling: Boltzmann exploration done
 optimally".
-Symbols: E n_accounts, p probability, q propensity, z^2 `greatest_squared_z`, m_e taught, n_e plays, U_e
+Symbols: E n_accounts, p probability, q propensity, z^2 `pairs.compare`, m_e taught, n_e plays, U_e
 rewards, LB best_lower, phi `realized_regrets`, rho floor, kappa slack, B MARGIN.
 
 >>> from equipoise import Proposal
@@ -33,6 +33,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from equipoise.bounds import Bound
 from equipoise.compatibility import check_compatible
 from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.kernels.marks import kernel
@@ -41,8 +42,9 @@ from equipoise.selectors._core import evidence, pairs
 from equipoise.selectors._core.experts import ExpertSelector
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.selectors._core.ledger import Entry
-from equipoise.selectors._core.pairs import AGREED, ALL, OWN, Expert
+from equipoise.selectors._core.pairs import ALL, Expert
 from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount, Seeded
+from equipoise.selectors._core.ways import TEACHING, Way, check_teaching, check_twins, has_twin, misfit, teaching_of
 from equipoise.selectors.realized_balancing import (
     EARLY_PLAYS,
     HEAD_START,
@@ -56,11 +58,10 @@ from equipoise.selectors.realized_balancing import (
     realized_regrets,
 )
 from equipoise.settings import configurable, optional, setting
-from equipoise.settings.checks import count, positive
+from equipoise.settings.checks import boolean, positive
 
 MARGIN = 200.0  # B: by how much, times w / sqrt(plays of the most played expert), a neglected learner may exceed LB
 MANY = 20  # above this number of experts each is compared with the leading one only
-TEACHING = {"all": ALL, "agreed": AGREED, "own": OWN}
 
 
 class Params(NamedTuple):
@@ -113,7 +114,7 @@ def only_expert(params: Params, state: State) -> int:
     best_lower = lower_bound(params, state)
     regrets, least = realized_regrets(accounts, best_lower, params.floor * unit)
     limit, most = params.slack * regrets[least], -1
-    experts, total = state.credit.experts, weigh(params, state, n_rounds)
+    experts, total = state.credit.experts, weigh(params, state, n_rounds, n_active)
     mixed, admitted = min(0.5, n_active / (n_rounds + 1.0)), 0.0
     for e in range(len(accounts)):
         expert = experts[e]
@@ -147,34 +148,52 @@ def neglected_learner(params: Params, state: State, due: int, best_lower: float)
 
 
 @kernel
-def weigh(params: Params, state: State, n_rounds: int) -> float:
+def weigh(params: Params, state: State, n_rounds: int, n_active: int) -> float:
     """Set the weights exp(-z^2) of all experts as their probabilities, to be normalized; returns their sum."""
     experts, accounts, total = state.credit.experts, state.evidence.accounts, 0.0
-    squared_scale, leader = pairs.variance(params.evidence, state.credit), 0
+    squared_scale, leader = pairs.variance(params.evidence, state.credit), -1
     s = sqrt(squared_scale)
-    if len(experts) > MANY:
-        for e in range(len(experts)):
-            if accounts[e].active and accounts[e].plays > accounts[leader].plays * accounts[leader].active:
-                leader = e
-        own_bonus = bonus(params, state, leader, n_rounds, s)
-        squared_z, better = pairs.greatest_squared_z(state.credit, leader, own_bonus, squared_scale)
-        if squared_z > 1.0 and accounts[better].active:
-            leader = better
+    if n_active > MANY:
+        leader = leading_expert(params, state, n_rounds, squared_scale)
+    bonuses = [0.0] * len(experts)
     for e in range(len(experts)):
-        if not accounts[e].active:
-            continue
-        own_bonus = bonus(params, state, e, n_rounds, s)
-        if len(experts) > MANY and e != leader:
-            squared_z = pairs.squared_z(state.credit, leader, e, own_bonus, squared_scale)
-        else:
-            squared_z = pairs.greatest_squared_z(state.credit, e, own_bonus, squared_scale)[0]
-        experts[e].probability = exp(-squared_z)
-        total += experts[e].probability
-    if total == 0.0:  # everybody is far worse than another one, which may be unavailable now
+        experts[e].probability = 0.0  # the strongest evidence so far that e is worse than another
+        if not params.all_shared:
+            bonuses[e] = bonus(params, state, e, n_rounds, s)
+    for e in range(len(experts)):
+        if accounts[e].active:
+            for k in range(e):
+                if accounts[k].active and (leader < 0 or e == leader or k == leader):
+                    against_e, against_k = pairs.compare(state.credit, e, k, bonuses[e], bonuses[k], squared_scale)
+                    if against_e > experts[e].probability:
+                        experts[e].probability = against_e
+                    if against_k > experts[k].probability:
+                        experts[k].probability = against_k
+    for e in range(len(experts)):
+        if accounts[e].active:
+            experts[e].probability = exp(-experts[e].probability)
+            total += experts[e].probability
+    if total == 0.0:  # every weight is too small for a float
         for e in range(len(experts)):
             experts[e].probability = 1.0 if accounts[e].active else 0.0
             total += experts[e].probability
     return total
+
+
+@kernel
+def leading_expert(params: Params, state: State, n_rounds: int, squared_scale: float) -> int:
+    """The most played expert or, if another one is clearly better, that one."""
+    accounts, leader = state.evidence.accounts, 0
+    for e in range(len(accounts)):
+        if accounts[e].active and accounts[e].plays > accounts[leader].plays * accounts[leader].active:
+            leader = e
+    own_bonus, greatest, better = bonus(params, state, leader, n_rounds, sqrt(squared_scale)), 1.0, leader
+    for k in range(len(accounts)):
+        if k != leader and accounts[k].active:
+            against, _ = pairs.compare(state.credit, leader, k, own_bonus, 0.0, squared_scale)
+            if against > greatest:
+                greatest, better = against, k
+    return better
 
 
 @kernel
@@ -228,24 +247,11 @@ def learner_of(params: Params, state: State, e: int) -> tuple[int, bool]:
     return state.credit.experts[e].learner, state.credit.experts[e].greedy
 
 
-def check_teaching(name: str, teaching: object) -> tuple[str, ...]:
-    if isinstance(teaching, str) or not isinstance(teaching, Sequence) or not set(teaching) <= set(TEACHING):
-        raise InvalidArgument(f"{name} is {teaching!r}, but must have one of {', '.join(TEACHING)} per learner")
-    return tuple(teaching)
-
-
-def check_twins(name: str, twins: object) -> tuple[int, ...]:
-    if isinstance(twins, str) or not isinstance(twins, Sequence):
-        raise InvalidArgument(f"{name} is {twins!r}, but must be a list of learners")
-    chosen = tuple(count(name, i, minimum=0) for i in twins)
-    if len(set(chosen)) < len(chosen):
-        raise InvalidArgument(f"{name} is {twins!r}, but must have no learner twice")
-    return tuple(sorted(chosen))
-
-
 @configurable
 class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSelector):
     """Credits a reward to all experts that proposed its action; experts are learners and their greedy twins.
+
+    Recommended if every learner accepts "off_policy" or "agreed" and provides "greedy"; make it with `for_learners`.
 
     Parameters
     ----------
@@ -294,6 +300,7 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
     optimism: float = setting(default=2.0, check=positive)
 
     per_learner = ("teaching",)
+    reconfigurable = ("floor", "slack", "optimism")
 
     def _set_up(self) -> None:
         n, teaching = self.n_learners, self.teaching
@@ -303,7 +310,7 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
             raise InvalidArgument(f"twins is {self.twins!r}, but must have learners from 0 to {n - 1}")
         codes = [TEACHING[word] for word in teaching or ("own",) * n]
         self.experts = (*((i, False) for i in range(n)), *((i, True) for i in self.twins))
-        self._rows = [Expert(i, greedy, codes[i]) for i, greedy in self.experts]
+        self._rows = [Expert(i, greedy, codes[i], own=i) for i, greedy in self.experts]
         super()._set_up()
 
     def _make_params(self, limits: evidence.Params) -> Params:
@@ -322,8 +329,8 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
         which the action is the one they proposed, if they accept "agreed" and, if they ignore contexts, `contexts` is
         "fixed". Learners that provide "greedy" and learn have a twin.
         """
-        teaching = [_teaching(learner, share_data, settings.get("contexts", "random")) for learner in learners]
-        twins = [i for i, learner in enumerate(learners) if "greedy" in provides(learner) and _can_learn(learner)]
+        teaching = [teaching_of(learner, share_data, settings.get("contexts", "random")) for learner in learners]
+        twins = [i for i, learner in enumerate(learners) if has_twin(learner)]
         selector = cls(len(learners), teaching=teaching, twins=twins, **settings)
         check_compatible(selector, learners)
         return selector
@@ -345,6 +352,29 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
             if (i, True) in self._expert_of and "greedy" not in provides(learner):
                 raise IncompatibleLearner(f"twins has learner {i}, but {part_name(learner)!r} provides no 'greedy'")
 
+    def joining(self, learner: Any) -> dict[str, Any]:
+        """How a learner that joins a running pool will learn and play: further arguments of `add_learner`.
+
+        It learns from all rounds if it can and another learner with a twin does.
+        """
+        obstacle = misfit(learner)
+        if obstacle:
+            raise IncompatibleLearner(
+                f"learner {part_name(learner)!r} cannot join: it {obstacle}; "
+                "a portfolio with RealizedBalancing takes any learner"
+            )
+        shared = any(row.greedy and row.teaching == ALL for row in self._rows)
+        return {"teaching": teaching_of(learner, shared, self.contexts), "twin": has_twin(learner)}
+
+    def add_learner(self, bound: Bound | None = None, *, teaching: str = "own", twin: bool = False) -> int:
+        """Add a learner to the pool; returns its index. See the settings `teaching` and `twins`."""
+        (word,) = check_teaching("teaching", [teaching])
+        return self._add_learner(bound, Way(TEACHING[word], boolean("twin", twin), self._n_new_pairs(twin)))
+
+    def _grow(self) -> None:
+        trends = self.kernel_state.trends
+        trends.extend(Trend() for _ in self._rows[len(trends) :])
+
     def _match(self, entry: Entry, reward: float) -> None:
         params, state = self.params, self.kernel_state
         assert entry.proposals is not None
@@ -357,16 +387,3 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
         if forced >= 0:
             return tuple(float(e == forced) for e in range(self.n_accounts))
         return tuple(row.probability for row in self._rows)
-
-
-def _teaching(learner: object, share_data: bool, contexts: str) -> str:
-    accepted = accepts(learner)
-    if "off_policy" in accepted and (share_data or not _can_learn(learner)):
-        return "all"
-    fair = contexts == "fixed" or not getattr(learner, "ignores_contexts", False)
-    return "agreed" if "agreed" in accepted and fair else "own"
-
-
-def _can_learn(learner: object) -> bool:
-    """Whether the proposals of a learner change: those of a fixed rule do not, and a twin would be the same expert."""
-    return bool(getattr(learner, "learns", True))

@@ -360,3 +360,23 @@ def test_a_single_expert_has_no_order() -> None:
     for _ in range(300):
         portfolio.learn(portfolio.decide(None), 0.9)
     assert not [mark for mark in portfolio.history.marks if mark.kind == "drift"]
+
+
+def test_pairs_of_learners_that_join_are_watched_with_what_is_left_of_delta() -> None:
+    """Expert 2 joins, is worse than expert 0 for four looks and then better; windows that began before ignore it."""
+    pairs = Pairs(0.05, 2, 1.0, PairSums(0, (0.0,) * 4, (0.0,) * 4))
+    assert pairs.look(PairSums(300, (0.0, 90.0, -90.0, 0.0), (0.0, 30.0, 30.0, 0.0))) is None
+    pairs.grow(3)
+    loaded = Pairs.from_state(pairs.state())
+    assert loaded is not None and loaded.state() == pairs.state()
+    pairs = loaded
+    gain, found = 0.0, []
+    for look in range(1, 9):
+        gain += 60.0 if look <= 4 else -60.0
+        gains = (0.0, 90.0, gain, -90.0, 0.0, 0.0, -gain, 0.0, 0.0)
+        squares = (0.0, 30.0, 20.0 * look, 30.0, 0.0, 0.0, 20.0 * look, 0.0, 0.0)
+        found.append(pairs.look(PairSums(300 + 150 * look, gains, squares)))
+    assert found[:4] == [None] * 4 and found[-1] == (0, 2)
+    sizes = [len(window.sums.gains) for window in pairs.windows]
+    assert sizes == [4, 4] + [9] * 8
+    assert sum((2 if n == 4 else 6) * window.alpha for n, window in zip(sizes, pairs.windows, strict=True)) < 0.05

@@ -12,11 +12,26 @@ from hypothesis import strategies as st
 
 from equipoise import Portfolio
 from equipoise.bounds import Observed, Power
-from equipoise.errors import DuplicateReward, InvalidArgument, NoLearnerAvailable, UnknownName, UnknownSetting
+from equipoise.errors import (
+    DuplicateReward,
+    IncompatibleLearner,
+    InvalidArgument,
+    NoLearnerAvailable,
+    UnknownName,
+    UnknownSetting,
+)
 from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy
 from equipoise.portfolio import Event
 from equipoise.portfolio.events import LEVELS
-from equipoise.selectors import EXP3, UCB1, BalancedElimination, Corral, RealizedBalancing, Uniform
+from equipoise.selectors import (
+    EXP3,
+    UCB1,
+    BalancedElimination,
+    Corral,
+    CounterfactualBalancing,
+    RealizedBalancing,
+    Uniform,
+)
 from tests.recorders import Recorder, recorders, saved
 
 
@@ -45,6 +60,9 @@ SELECTORS: dict[str, Any] = {
     "ucb1": lambda: UCB1(3),
     "exp3": lambda: EXP3(3),
     "uniform": lambda: Uniform(3),
+    "counterfactual": lambda: CounterfactualBalancing(
+        3, teaching=["agreed", "own", "own"], twins=[0, 1], contexts="fixed"
+    ),
 }
 
 
@@ -235,12 +253,13 @@ def test_learners_come_and_go_and_open_decisions_survive(tmp_path: Path) -> None
 def test_what_cannot_change_is_refused_and_changes_nothing() -> None:
     corral = Portfolio([UCB(3), UCB(3)], Corral(2, rounds=100))
     observed = Portfolio([OFUL(2)], BalancedElimination([Observed()]))
-    one = recorders(2)
+    one, twins = recorders(2), Portfolio([OFUL(2)], CounterfactualBalancing(1, teaching=["all"], twins=[0]))
     misuses: list[tuple[Portfolio, Any, type[Exception], str]] = [
         (corral, lambda p: p.add_learner(UCB(3)), InvalidArgument, "Corral takes no more learners: "),
         (observed, lambda p: p.add_learner(OFUL(3)), InvalidArgument, "bound is None, but BalancedElimination needs"),
         (observed, lambda p: p.add_learner(Constant(0), bound=Observed()), InvalidArgument, "provides no 'regret'"),
         (one, lambda p: p.add_learner(p.learners[0], bound=Power(1.0)), InvalidArgument, "one object twice"),
+        (twins, lambda p: p.add_learner(EpsilonGreedy(3, epsilon=0.1)), IncompatibleLearner, "takes any learner"),
         (one, lambda p: p.rename_learner("Recorder(0)", "Recorder(1)"), InvalidArgument, "must differ from the names"),
         (one, lambda p: p.rename_learner("Recorder(0)", ""), InvalidArgument, "must be a nonempty string"),
         (one, lambda p: p.reconfigure(seed=3), UnknownSetting, "changeable setting 'seed' is unknown"),

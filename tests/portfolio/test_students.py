@@ -47,13 +47,18 @@ def pool() -> list[Any]:
     return [Greedy(0, 2), Greedy(1, 2), Greedy(1, 0)]
 
 
+def entrant() -> Greedy:
+    return Greedy(2, 1)
+
+
 def make(learners: list[Any], **settings: Any) -> Portfolio:
     selector = CounterfactualBalancing(3, teaching=["all", "agreed", "own"], twins=[0, 1], seed=3)
     return Portfolio(learners, selector, seed=5, **settings)
 
 
 def play(portfolio: Portfolio, learners: list[Any]) -> None:
-    """150 rounds with late rewards, a learner that fails for a while and one that is suspended for a while."""
+    """150 rounds with late rewards; one learner fails for a while, one is suspended for a while, one joins and stays,
+    one leaves before some of its rewards come."""
     rng, waiting = np.random.default_rng(1), []
     for t in range(150):
         learners[1].broken = 40 <= t < 44
@@ -61,6 +66,11 @@ def play(portfolio: Portfolio, learners: list[Any]) -> None:
             portfolio.suspend(portfolio.learner_names[2])
         if t == 90:
             portfolio.resume(portfolio.learner_names[2])
+        if t == 100:
+            learners.append(entrant())
+            assert portfolio.add_learner(learners[3]) == "Greedy (4)"
+        if t == 120:
+            portfolio.remove_learner("Greedy (2)")
         waiting.append(portfolio.decide(t))
         if t % 7 == 3:
             portfolio.withdraw(waiting.pop(0))
@@ -77,12 +87,16 @@ def test_folding_and_loading_give_the_same_portfolio(tmp_path: Path) -> None:
     play(portfolio, learners)
     folded = make(copies)
     for event in events:
-        folded.apply(event)
+        joins = event.kind == "learner_added"
+        copies += [entrant()] if joins else []
+        folded.apply(event, copies[3] if joins else None)
     assert saved(folded) == saved(portfolio)
     assert [copy.lessons for copy in copies] == [learner.lessons for learner in learners]
     portfolio.save(tmp_path / "half")
-    loaded = Portfolio.load(tmp_path / "half", learners=pool())
+    left = [Greedy(0, 2), Greedy(1, 0), entrant()]
+    loaded = Portfolio.load(tmp_path / "half", learners=left)
     assert saved(loaded) == saved(portfolio)
+    assert loaded.selector.experts == (*((i, False) for i in range(3)), (0, True), (1, True), (3, False), (3, True))
     for id_ in portfolio.pending:
         for whole in (portfolio, loaded):
             whole.learn(id_, 0.5, at=1e11)
@@ -90,7 +104,8 @@ def test_folding_and_loading_give_the_same_portfolio(tmp_path: Path) -> None:
 
 
 def test_who_learns_is_what_teaching_says() -> None:
-    """Learner 0 learns from every round, learner 1 from those whose action it proposed, learner 2 from its own."""
+    """Learner 0 learns from every round, learner 1 from those whose action it proposed, learner 2 from its own, and
+    learner 3 from every round after it has joined; one that was removed learns no more."""
     learners = pool()
     portfolio = make(learners)
     events: list[Event] = []
@@ -106,9 +121,14 @@ def test_who_learns_is_what_teaching_says() -> None:
         for t, data in taken.items():
             own = data["learner"] == i and not data["choice"][6]
             agrees = i in data["proposals"] and data["action"] == learner.action
-            if i == 0 or own or (i == 1 and agrees):
+            if i == 0 or own or (i == 1 and agrees) or (i == 3 and t >= 100):
                 expected.add(t)
-        assert {t for t, _, _ in learner.lessons} == expected - withdrawn
+        learned = {t for t, _, _ in learner.lessons}
+        if i == 1:
+            assert learned <= expected - withdrawn and learned >= {t for t in expected - withdrawn if t < 110}
+        else:
+            assert learned == expected - withdrawn
+    assert portfolio.standing()[1].pending == 0  # the rewards of its open decisions came after it was removed
     assert any(data["choice"][6] for data in taken.values())  # twins play
 
 

@@ -1,7 +1,11 @@
 """Counterfactual balancing against a slow reference, its lemmas, who learns from what, and what is refused."""
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -9,42 +13,79 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise import Portfolio
-from equipoise.certificates.records import verify_record
+from equipoise.certificates.records import comparison_record, verify_record
 from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.learner import Proposal
 from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy, LinearThompson
-from equipoise.selectors import CounterfactualBalancing
+from equipoise.selectors import CounterfactualBalancing, counterfactual_balancing
 from equipoise.selectors._core import pairs
+from equipoise.selectors.realized_balancing import TOLERANCE
 from tests.radii import mixture_radius
 
-EVENTS = st.tuples(st.sampled_from(["choose"] * 3 + ["credit"] * 3 + ["withdraw"]), st.integers(0, 2**16))
-CLOSE = 1e-9
+KINDS = ["choose"] * 6 + ["credit"] * 6 + ["withdraw"] * 2 + ["add", "remove", "save"]
+EVENTS = st.tuples(st.sampled_from(KINDS), st.integers(0, 2**16))
 
 
-class Round(NamedTuple):
+@dataclass(eq=False)
+class Round:
     expert: int
     odds: tuple[float, ...]
-    actions: tuple[int, ...]  # of all experts
+    actions: tuple[int, ...]  # of all experts; -1 of one that cannot propose
     values: tuple[float, ...]  # of all learners
-    reward: list[float]  # empty while it is open
+    reward: list[float] = field(default_factory=list)  # empty while it is open
 
 
 class Reference:
     """The rule of docs/counterfactual-balancing.md, computed from the list of rounds whenever it is asked for.
 
     `arrived` has the rounds in the order in which their rewards came. Forgetting is as the rule states it, by a factor
-    after every round, not by growing weights.
+    after every round, not by growing weights. Experts that join have probability 0 in all rounds before.
     """
 
-    def __init__(self, selector: CounterfactualBalancing) -> None:
-        self.experts, self.teaching = selector.experts, selector.teaching or ("own",) * selector.n_learners
+    def __init__(self, selector: CounterfactualBalancing, tolerance: float) -> None:
+        self.experts, self.teaching = list(selector.experts), list(selector.teaching or ["own"] * 3)
         self.n, self.low, self.high = len(self.experts), *selector.reward_range
-        self.width = self.high - self.low
-        self.alpha = selector.delta / (3 * (self.n + 1))
+        self.width, self.delta = self.high - self.low, selector.delta
+        self.alphas = [self.delta / (3 * (self.n + 1))] * self.n  # of the guard
+        self.shares = dict.fromkeys(permutations(range(self.n), 2), self.delta / (self.n * (self.n - 1)))  # of pairs
         self.slack, self.floor, self.optimism = selector.slack, selector.floor, selector.optimism
-        self.tolerance = selector.params.tolerance
+        self.tolerance = tolerance
         self.rounds: list[Round] = []
         self.arrived: list[Round] = []
+        self.removed: set[int] = set()
+        self.n_late = 0
+
+    def add(self, teaching: str, twin: bool) -> None:
+        """A learner joins, with its share of delta, which its pairs with those who are there divide."""
+        i, known, share = len(self.teaching), self.n, self.delta / ((self.n_late + 1) * (self.n_late + 2))
+        self.teaching.append(teaching)
+        joining = [(i, False), (i, True)] if twin else [(i, False)]
+        self.experts += joining
+        self.n += len(joining)
+        self.n_late += 1
+        self.alphas += [share / len(joining) / 3] * len(joining)
+        there = [e for e in range(self.n) if self.experts[e][0] not in self.removed]
+        new = [pair for pair in permutations(there, 2) if max(pair) >= known]
+        self.shares |= dict.fromkeys(new, share / len(new))
+        for row in {id(row): row for row in (*self.rounds, *self.arrived)}.values():
+            row.odds += (0.0,) * len(joining)
+            row.actions += (-1,) * len(joining)
+            row.values += (math.nan,)
+
+    def row(self, learner: int) -> int:
+        return self.experts.index((learner, False))
+
+    def gain(self, j: int, k: int) -> tuple[float, float]:
+        """Sums of Y and of Y^2 over the rounds before the first one that is open."""
+        terms = []
+        for row in self.rounds:
+            if not row.reward:
+                break
+            action = row.actions[row.expert]
+            q = sum(p for p, a in zip(row.odds, row.actions, strict=True) if a == action)
+            sign = (row.actions[j] == action) - (row.actions[k] == action)
+            terms.append(min(row.odds[j], row.odds[k]) * (row.reward[0] - (self.low + self.high) / 2) * sign / q)
+        return math.fsum(terms), math.fsum(y**2 for y in terms)
 
     def resolved(self, e: int) -> list[float]:
         rewards = []
@@ -61,7 +102,7 @@ class Reference:
         for row in self.arrived:
             drawn, greedy = self.experts[row.expert]
             own = drawn == learner and not greedy
-            agreed = self.teaching[learner] == "agreed" and row.actions[learner] == row.actions[row.expert]
+            agreed = self.teaching[learner] == "agreed" and row.actions[self.row(learner)] == row.actions[row.expert]
             total += self.teaching[learner] == "all" or own or agreed
         return total
 
@@ -79,22 +120,25 @@ class Reference:
                         weight[j, k] += share / q
                         squares[j, k] += (share / q) ** 2
                         rewards[j, k] += share / q * row.reward[0]
-            if len(set(row.actions)) > 1:
+            if len(set(row.actions) - {-1}) > 1:
                 seen.append(row.reward[0])
             factor = 1 - 1 / (t + 1)
             weight, rewards, overlap, squares = weight * factor, rewards * factor, overlap * factor, squares * factor**2
         variance = float(np.var(seen)) if seen else self.width**2 / 4
         return weight, squares, rewards, overlap, math.sqrt(max(variance, 1e-4 * self.width**2))
 
-    def odds(self) -> list[float]:
+    def odds(self, available: Collection[int] | None = None) -> list[float]:
         counts = [sum(row.expert == e for row in self.rounds) for e in range(self.n)]
-        if 0 in counts:
-            return [float(e == counts.index(0)) for e in range(self.n)]
+        allowed = set(range(len(self.teaching)) if available is None else available) - self.removed
+        active = [e for e in range(self.n) if self.experts[e][0] in allowed]
+        unplayed = [e for e in active if counts[e] == 0]
+        if unplayed:
+            return [float(e == unplayed[0]) for e in range(self.n)]
         own = [self.resolved(e) for e in range(self.n)]
         lowers = [self.low]
-        for rewards in own:
+        for rewards, alpha in zip(own, self.alphas, strict=True):
             if rewards:
-                radius = mixture_radius(len(rewards), self.width**2 / 4, self.alpha)
+                radius = mixture_radius(len(rewards), self.width**2 / 4, alpha)
                 lowers.append((math.fsum(rewards) - radius) / len(rewards))
         spread = sum(
             (r - (math.fsum(rewards[:k]) / k if k else (self.low + self.high) / 2)) ** 2
@@ -104,12 +148,14 @@ class Reference:
         n_resolved = sum(map(len, own))
         unit = max(0.2 * self.width, min(self.width, 2 * math.sqrt(spread / n_resolved) if n_resolved else 0.0))
         visible = [len(rewards) * max(lowers) - math.fsum(rewards) for rewards in own]
-        phi = [max(self.floor * unit * math.sqrt(n), v) for n, v in zip(counts, visible, strict=True)]
+        phi = [math.inf] * self.n
+        for e in active:
+            phi[e] = max(self.floor * unit * math.sqrt(counts[e]), visible[e])
         admitted = [value <= self.slack * min(phi) for value in phi]
         most = max(n for n, ok in zip(counts, admitted, strict=True) if ok)
         neglected = []
         for e, (learner, greedy) in enumerate(self.experts):
-            if not greedy and counts[e] < most:
+            if e in active and not greedy and counts[e] < most:
                 early = self.teaching[learner] != "all" and counts[e] < min(150, most / 4)
                 margin = 0.0 if early else 200 * counts[e] / math.sqrt(most)
                 if visible[e] <= self.width * (self.tolerance * math.sqrt(counts[e]) - margin):
@@ -118,12 +164,13 @@ class Reference:
             fewest = min(neglected, key=lambda e: (counts[e], e))
             return [float(e == fewest) for e in range(self.n)]
         tables = self.tables()
-        weights = np.array([math.exp(-self.squared_z(e, sum(counts), tables)) for e in range(self.n)])
-        mixed = min(0.5, self.n / (sum(counts) + 1))
-        odds = np.where(admitted, (1 - mixed) * weights / weights.sum() + mixed / self.n, 0.0)
+        t, weights = sum(counts), np.zeros(self.n)
+        weights[active] = [math.exp(-self.squared_z(e, active, t, tables)) for e in active]
+        mixed = min(0.5, len(active) / (t + 1))
+        odds = np.where(admitted, (1 - mixed) * weights / weights.sum() + mixed / len(active), 0.0)
         return (odds / odds.sum()).tolist()
 
-    def squared_z(self, e: int, t: int, tables: tuple[Any, ...]) -> float:
+    def squared_z(self, e: int, active: list[int], t: int, tables: tuple[Any, ...]) -> float:
         weight, squares, rewards, overlap, s = tables
         own = [row.reward[0] for row in self.arrived if row.expert == e]
         (learner, greedy), m, bonus = self.experts[e], self.taught(e), 0.0
@@ -134,7 +181,7 @@ class Reference:
             bonus = self.optimism * s * fading * math.sqrt(2 * math.log(t / m) / m)
             bonus += max(0.0, late - math.fsum(own) / len(own)) * math.log(t / m)
         greatest = 0.0
-        for k in range(self.n):
+        for k in active:
             z = 0.0
             if weight[k, e] > 0 and weight[e, k] > 0:
                 gap = rewards[k, e] / weight[k, e] - rewards[e, k] / weight[e, k]
@@ -149,7 +196,7 @@ class Reference:
         """f: by how many standard errors a learner predicts better than another where both proposed the action."""
         excess = []
         for t, row in enumerate(self.arrived, start=1):
-            agree = row.actions[better] == row.actions[worse] == row.actions[row.expert]
+            agree = row.actions[self.row(better)] == row.actions[self.row(worse)] == row.actions[row.expert]
             if agree and not math.isnan(row.values[better] + row.values[worse]):
                 better_value, worse_value = (min(max(row.values[i], self.low), self.high) for i in (better, worse))
                 excess.append(t * ((row.reward[0] - worse_value) ** 2 - (row.reward[0] - better_value) ** 2))
@@ -172,32 +219,57 @@ def predicted(i: int, rng: np.random.Generator, selector: CounterfactualBalancin
 
 
 def compare_with_reference(events: list[tuple[str, int]], rule: dict[str, Any], neglect: bool) -> None:
-    """Rewards come late, in any order or never; proposals are arbitrary, and better the lower their number."""
-    selector = CounterfactualBalancing(3, delta=0.9, **rule)
-    if not neglect:
-        selector.params = selector.params._replace(tolerance=-1e6)
-    reference = Reference(selector)
+    """Rewards come late, in any order or never; proposals are arbitrary, and better the lower their number. Learners
+    join and leave, and some cannot be asked in some rounds."""
+    tolerance = TOLERANCE if neglect else -1e6
+    with mock.patch.object(counterfactual_balancing, "TOLERANCE", tolerance):
+        selector = CounterfactualBalancing(3, delta=0.9, **rule)
+        reference = Reference(selector, tolerance)
+        check_pairs(follow(events, selector, reference), reference)
+
+
+def follow(
+    events: list[tuple[str, int]], selector: CounterfactualBalancing, reference: Reference
+) -> CounterfactualBalancing:
+    """Pass the events to both, and compare the probabilities; returns the selector, which saving replaces."""
     open_rounds: list[tuple[Any, Round]] = []
     for event, number in events:
         rng = np.random.default_rng(number)
-        if event == "choose":
-            expected = reference.odds()
-            choice = selector.choose(rng)
+        active = [i for i in range(len(reference.teaching)) if i not in reference.removed]
+        if event == "add" and len(active) < 5:
+            teaching, twin = str(rng.choice(["all", "agreed", "own"])), bool(rng.integers(2))
+            assert selector.add_learner(teaching=teaching, twin=twin) == len(reference.teaching)
+            reference.add(teaching, twin)
+        elif event == "remove" and len(active) > 1:
+            gone = active[number % len(active)]
+            selector.remove_learner(gone)
+            reference.removed.add(gone)
+            assert gone not in selector.active and selector.standing()[gone].removed
+        elif event == "save":
+            successor = selector.clone()
+            successor.restore(selector.state())
+            selector = successor
+        elif event == "choose":
+            available = [i for i in active if number % 4 or rng.random() < 0.7] or active
+            expected = reference.odds(available)
+            choice = selector.choose(rng, None if available == active else available)
+            assert choice.evidence
             e = selector.experts.index((choice.learner, choice.greedy))
             own = [p for (i, _), p in zip(selector.experts, expected, strict=True) if i == choice.learner]
             assert choice.probability == pytest.approx(sum(own), rel=1e-9)
             proposals = {
                 i: Proposal(int(rng.integers(3)), greedy=int(rng.integers(2)), value=predicted(i, rng, selector))
-                for i in range(3)
+                for i in available
             }
             selector.observe(choice, proposals)
-            actions = tuple(proposals[i].greedy if g else proposals[i].action for i, g in selector.experts)
-            row = Round(e, tuple(expected), actions, tuple(proposals[i].value for i in range(3)), [])
+            asked = [proposals.get(i, Proposal(-1, greedy=-1)) for i in range(len(reference.teaching))]
+            actions = tuple(asked[i].greedy if g else asked[i].action for i, g in selector.experts)
+            row = Round(e, tuple(expected), actions, tuple(proposal.value for proposal in asked))
             reference.rounds.append(row)
             open_rounds.append((choice, row))
             q = sum(p for p, a in zip(expected, actions, strict=True) if a == actions[e])
             assert selector.propensity(choice) == pytest.approx(q, rel=1e-9)
-        elif open_rounds:
+        elif event in ("credit", "withdraw") and open_rounds:
             choice, row = open_rounds.pop(number % len(open_rounds))
             if event == "withdraw":
                 selector.withdraw(choice)
@@ -208,6 +280,22 @@ def compare_with_reference(events: list[tuple[str, int]], rule: dict[str, Any], 
                 reference.arrived.append(row)
                 selector.credit(choice, row.reward[0])
     assert list(selector.probabilities.values()) == pytest.approx(reference.odds(), rel=1e-9, abs=1e-12)
+    return selector
+
+
+def check_pairs(selector: CounterfactualBalancing, reference: Reference) -> None:
+    """Plays, sums of lemma 2 and shares of delta are those of the reference."""
+    plays = [sum(reference.experts[row.expert][0] == i for row in reference.rounds) for i in range(selector.pool_size)]
+    assert [row.plays for row in selector.standing()] == plays
+    for (j, better), (k, worse) in permutations(enumerate(selector.experts), 2):
+        proved = selector.paired_certificate(better, worse)
+        assert (proved.gain, proved.gain_squares) == pytest.approx(reference.gain(j, k), rel=1e-9, abs=1e-12)
+        if (j, k) in reference.shares:
+            assert proved.alpha == pytest.approx(reference.shares[j, k], rel=1e-12)
+        else:
+            assert proved.gain_squares == 0.0  # they were never in the pool together
+        assert math.fsum(reference.shares.values()) <= proved.total_delta + 1e-12
+    assert selector.certificate().delta == pytest.approx(proved.total_delta)
 
 
 @settings(max_examples=15, deadline=None)
@@ -223,7 +311,7 @@ def test_every_probability_is_that_of_the_reference(
 def test_every_probability_of_a_longer_run_is_that_of_the_reference(rule: dict[str, Any]) -> None:
     """In few rounds a learner is nearly always neglected; without that part of the rule, experts are drawn."""
     rng = np.random.default_rng(8)
-    kinds = rng.choice(["choose", "credit", "withdraw"], 250, p=[0.5, 0.45, 0.05])
+    kinds = rng.choice(sorted(set(KINDS)), 250, p=[0.01, 0.48, 0.45, 0.01, 0.01, 0.04])
     compare_with_reference([(str(kind), int(rng.integers(2**16))) for kind in kinds], rule, neglect=False)
 
 
@@ -339,6 +427,67 @@ def test_a_paired_certificate_says_what_was_gained_and_its_record_is_verified() 
     for name, value in changes.items():
         assert verify_record({**record, name: value}) != [], name
     assert verify_record(back.record(selector_label="x", seed=3, names=["a", "b"])) != []
+
+
+def test_a_pair_with_a_late_learner_spends_a_share_of_its_own_and_its_record_is_verified() -> None:
+    selector = drawn_uniformly(small(delta=0.05), 10)
+    selector.add_learner(teaching="all", twin=True)
+    selector.remove_learner(1)
+    selector.add_learner(teaching="agreed")
+    proved = drawn_uniformly(selector, 4_000).paired_certificate((0, False), (3, False))
+    n_pairs = 2 * 4  # with learner 0, learner 2 and their twins
+    assert proved.alpha == pytest.approx(0.05 / 6 / n_pairs) and proved.total_delta == pytest.approx(0.05 * 5 / 3)
+    assert "With confidence 0.91" in proved.describe("abcd") and proved.describe("abcd").endswith(
+        "than those of d, over 4,010 rounds, d having joined after round 0."
+    )
+    record = proved.record(selector_label="counterfactual", seed=3, names="abcd")
+    assert record["version"] == 2 and verify_record(record) == []
+    start = selector.paired_certificate((0, False), (1, False)).record(selector_label="x", seed=3, names="abcd")
+    assert "late" not in start and verify_record(start) == []
+    for change in (
+        {"late": {**record["late"], "n_pairs": 2}},
+        {"late": {**record["late"], "joined": 2}},
+        {"late": {"joined": 0}},
+        {"n_late": 0},
+        {"version": 1},
+        {"version": 3},
+    ):
+        assert verify_record({**record, **change}) != [], change
+
+
+def test_comparisons_of_learners_with_twins_are_verified() -> None:
+    """Their radii have the share of one of all accounts; without the number of accounts the record proves nothing."""
+    selector = small(delta=0.05)
+    for t in range(60):
+        if t == 30:
+            selector.add_learner(teaching="all", twin=True)
+        choice = selector.choose()
+        selector.observe(choice, {i: Proposal(i, greedy=0) for i in selector.active})
+        selector.credit(choice, 0.5)
+    for other in (1, 2):
+        about = {"selector_label": "x", "seed": 3, "round": 60, "selector": selector, "learner_names": "abc"}
+        record = comparison_record(selector.compare(0, other), **about)  # type: ignore[arg-type]
+        assert record["accounts"] == [2, 2, 2] and verify_record(record) == []
+        assert verify_record({name: value for name, value in record.items() if name != "accounts"}) != []
+        assert any("accounts is" in fault for fault in verify_record({**record, "accounts": [2, 0, 2]}))
+
+
+def test_a_restart_keeps_the_pool_and_forgets_the_rounds() -> None:
+    selector = drawn_uniformly(small(delta=0.05), 10)
+    selector.add_learner(teaching="agreed", twin=True)
+    selector.remove_learner(0)
+    selector.restart(0.01)
+    assert (selector.active, selector.delta, len(selector.experts)) == ((1, 2), 0.01, 6)
+    assert selector.paired_certificate((1, False), (2, True)).gain_squares == 0.0
+    for _ in range(20):
+        choice = selector.choose()
+        assert choice.learner in (1, 2)
+        selector.observe(choice, {i: Proposal(i, greedy=0) for i in (1, 2)})
+        selector.credit(choice, 0.5)
+    proved = selector.paired_certificate((1, False), (2, True))
+    assert proved.rounds == 20 and proved.total_delta == pytest.approx(0.015)
+    with pytest.raises(InvalidArgument, match="learner is 0, but it was removed before"):
+        selector.remove_learner(0)
 
 
 def test_certificates_wait_for_earlier_rounds_but_probabilities_do_not() -> None:

@@ -30,7 +30,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from equipoise.bounds import Power
-from equipoise.selectors import EXP3, UCB1, BalancedElimination, RealizedBalancing
+from equipoise.learner import Proposal
+from equipoise.selectors import EXP3, UCB1, BalancedElimination, CounterfactualBalancing, RealizedBalancing
 
 DELAYED, LOSING = (0.05, 0.06, 0.1), (0.1, 0.2, 0.7)
 DELAYED_ROUNDS, LOSING_ROUNDS = 40_000, 20_000
@@ -49,7 +50,10 @@ def plays_with_delays(selector: Any, means: Sequence[float], delays: Sequence[fl
         while due and due[0][0] <= t:
             _, k, choice = heapq.heappop(due)
             selector.credit(choice, float(coins[k] < means[choice.learner]))
-        heapq.heappush(due, (t + 1 + delay, t, selector.choose()))
+        choice = selector.choose()
+        if "actions" in selector.needs:
+            selector.observe(choice, {i: Proposal(i) for i in range(len(means))})
+        heapq.heappush(due, (t + 1 + delay, t, choice))
     return [row.plays for row in selector.standing()]
 
 
@@ -75,11 +79,19 @@ def delay_selectors(mean_delay: float) -> dict[str, Callable[[], Any]]:
         "UCB1, whatever has arrived": lambda: UCB1(3),
         'realized balancing, "any"': lambda: RealizedBalancing(3),
         'realized balancing, "exogenous"': lambda: exogenous(RealizedBalancing(3), int(3 * mean_delay)),
+        'counterfactual balancing, "any"': counterfactual,
+        'counterfactual balancing, "exogenous"': lambda: exogenous(counterfactual(), int(3 * mean_delay)),
     }
+
+
+def counterfactual() -> CounterfactualBalancing:
+    """For three fixed rules that never agree."""
+    return CounterfactualBalancing(3, teaching=["all"] * 3)
 
 
 LOSS_SELECTORS: dict[str, Callable[[], Any]] = {
     'realized balancing, "any"': lambda: RealizedBalancing(3),
+    'counterfactual balancing, "any"': counterfactual,
     'UCB1, "any"': lambda: UCB1(3),
     'EXP3, "any"': lambda: EXP3(3),
     'balanced elimination, Power(1), "exogenous"': lambda: exogenous(BalancedElimination([Power(1.0)] * 3), WINDOW),

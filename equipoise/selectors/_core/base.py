@@ -67,8 +67,7 @@ class KernelSelector(Reporting[P, S, D]):
                 choice = self._choose(rng)
             finally:
                 self._show(hidden)
-            if hidden and self._asks_all:
-                # Its test compares what all active learners proposed, and some cannot propose in this round.
+            if hidden and self._asks_all and self.compares_all:  # some cannot propose in this round
                 choice = choice._replace(evidence=False)
         if ledger.window:
             self._expire()
@@ -104,10 +103,6 @@ class KernelSelector(Reporting[P, S, D]):
             account.active = False
         return hidden
 
-    def _player(self, account: int) -> int:
-        """The learner that an account belongs to."""
-        return account
-
     def _show(self, hidden: tuple[Account, ...]) -> None:
         for account in hidden:
             account.active = True
@@ -128,7 +123,7 @@ class KernelSelector(Reporting[P, S, D]):
     def _check_replay(self, choice: Choice, available: Collection[int] | None) -> None:
         if not 0 <= choice.learner < self.pool_size:
             raise InvalidArgument(f"learner is {choice.learner!r}, but must be from 0 to {self.pool_size - 1}")
-        if choice.play != (play := self._ledger.next_ticket(choice.learner)):
+        if choice.play != (play := self._ledger.next_ticket(self._accounts_of(choice.learner)[0])):
             raise InvalidArgument(f"play of learner {choice.learner} is {choice.play!r}, but its next is {play}")
         if available is not None and choice.learner not in self._check_available(available):
             raise InvalidArgument(f"learner is {choice.learner}, but must be one of available, {sorted(available)}")
@@ -235,9 +230,13 @@ class KernelSelector(Reporting[P, S, D]):
         if not choice.evidence:
             entry.left_out = True
         if self._uses_arrivals:
-            self.kernels.arrive(self.params, self.kernel_state, learner, number, entry.probability)
+            self._arrive(entry, number)
         new = self._credit_resolved(learner, self._ledger.credit(entry, number, known))
         return self._report(new) if self._unreported else new
+
+    def _arrive(self, entry: Entry, reward: float) -> None:
+        """Add a reward that has arrived to what the next choice depends on, whether or not it is evidence yet."""
+        self.kernels.arrive(self.params, self.kernel_state, entry.learner, reward, entry.probability)
 
     def withdraw(self, choice: Choice) -> tuple[D, ...]:
         """Remove an open play, as if its round had not happened; returns the resulting eliminations."""

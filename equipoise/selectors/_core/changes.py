@@ -33,6 +33,7 @@ class Late(NamedTuple):
 
     round: int  # number of rounds before it was added
     delta: float  # its share
+    way: Any = None  # how it plays and learns, if the selector has several ways
 
 
 class OwnRadius(NamedTuple):
@@ -52,7 +53,7 @@ class Changing(SelectorParts[P, S, D]):
         super()._set_up()
         self.delays = "any"
         self._late: dict[int, Late] = {}
-        self._own_radii = {i: self._radius_for(share) for i, share in enumerate(self._start_shares)}
+        self._own_radii = {i: self._radius_for(share) for i, share in enumerate(self._start_shares)}  # by account
         self._removed: dict[int, int] = {}  # with the number of rounds before it was removed
 
     def configure(
@@ -114,15 +115,22 @@ class Changing(SelectorParts[P, S, D]):
             checked[name] = fields[name].metadata["check"](name, value)
         for name, value in checked.items():
             setattr(self, name, value)
+        self._renew_params()
+
+    def _renew_params(self) -> None:
+        """Make the params of the kernels from the present settings."""
         self.params = self._make_params(self._limits(self.confidence))
         self._own_radii = {i: self._with_params(own.confidence) for i, own in self._own_radii.items()}
 
     def add_learner(self, bound: Bound | None = None) -> int:
         """Add a learner to the pool; returns its index."""
+        return self._add_learner(bound)
+
+    def _add_learner(self, bound: Bound | None, way: Any = None) -> int:
         if self.refuses_learners:
             raise InvalidArgument(f"{type(self).__name__} takes no more learners: {self.refuses_learners}")
         self._check_bound(bound)
-        self._add_row(bound, self._clock)
+        self._add_row(bound, self._clock, way)
         return self.pool_size - 1
 
     def remove_learner(self, learner: int) -> None:
@@ -134,8 +142,12 @@ class Changing(SelectorParts[P, S, D]):
             raise InvalidArgument(f"learner is {i}, but it was removed before")
         if self.active == (i,):
             raise InvalidArgument(f"learner is {i}, but it is the only active one, and one must stay")
-        self.evidence.accounts[i].active = False
+        self._deactivate(i)
         self._removed[i] = self._clock
+
+    def _deactivate(self, i: int) -> None:
+        for account in self._accounts_of(i):
+            self.evidence.accounts[account].active = False
 
     def restart(self, delta: float) -> None:
         """Forget all rounds and begin again with this delta and the same pool: after the law of rewards has changed.
@@ -143,10 +155,10 @@ class Changing(SelectorParts[P, S, D]):
         Open plays cannot be credited any more. Removed learners stay removed; eliminated ones are active again.
         """
         fresh = self.clone(delta=delta)._with_units(self._adopted)
-        for i in self._late:
-            fresh._add_row(self._bounds[i] if self._bounds else None, 0)
+        for i, late in self._late.items():
+            fresh._add_row(self._bounds[i] if self._bounds else None, 0, late.way)
         for i in self._removed:
-            fresh.evidence.accounts[i].active = False
+            fresh._deactivate(i)
             fresh._removed[i] = 0
         fresh.delays, fresh._ledger.window = self.delays, self._ledger.window
         vars(self).update(vars(fresh))
@@ -160,17 +172,25 @@ class Changing(SelectorParts[P, S, D]):
                 f"bound is {bound!r}, but must be one of {', '.join(name for name in BOUNDS if name != 'Custom')}"
             )
 
-    def _add_row(self, bound: Bound | None, round_: int) -> None:
-        i, width = self.pool_size, self.reward_range[1] - self.reward_range[0]
-        share = late_share(self.delta, len(self._late))
-        self.evidence.accounts.append(open_state([] if bound is None else [bound], 1, width).accounts[0])
+    def _add_row(self, bound: Bound | None, round_: int, way: Any) -> None:
+        i, share = self.pool_size, late_share(self.delta, len(self._late))
         if bound is not None:
             self._bounds.append(bound)
         if isinstance(bound, Observed):
             self.observed = (*self.observed, i)
-        self._ledger.add_learner(isinstance(bound, Observed))
-        self._late[i], self._own_radii[i] = Late(round_, share), self._radius_for(share)
+        self._late[i] = Late(round_, share, way)
+        self._open_accounts(i, bound, share)
         self._grow()
+
+    def _open_accounts(self, i: int, bound: Bound | None, share: float) -> None:
+        """Open the accounts of a new learner, which spend its share."""
+        self._open_account(bound, share)
+
+    def _open_account(self, bound: Bound | None, share: float) -> None:
+        accounts, width = self.evidence.accounts, self.reward_range[1] - self.reward_range[0]
+        self._own_radii[len(accounts)] = self._radius_for(share)
+        accounts.append(open_state([] if bound is None else [bound], 1, width).accounts[0])
+        self._ledger.add_learner(isinstance(bound, Observed))
 
     def _grow(self) -> None:
         """Add the rows of a new learner to the selector's own state."""
@@ -192,18 +212,26 @@ class Changing(SelectorParts[P, S, D]):
         return OwnRadius(confidence, self._make_params(self._limits(confidence)))
 
     def params_of(self, i: int) -> P:
-        """The params of the kernels for learner i, with its radius."""
+        """The params of the kernels for account i, with its radius."""
         return self._own_radii[i].params if i in self._own_radii else self.params
 
     def confidence_of(self, i: int) -> Confidence:
-        """The confidence of the statements about learner i."""
+        """The confidence of the statements about account i."""
         return self._own_radii[i].confidence if i in self._own_radii else self.confidence
 
     def _widen(self, i: int) -> None:
-        """Store by how much the radius of learner i exceeds that of `params`."""
+        """Store by how much the radius of account i exceeds that of `params`."""
         account, n = self.evidence.accounts[i], self.evidence.accounts[i].booked_plays
         own, common = self.confidence_of(i).radius, self.confidence.radius
         account.extra_radius = radius_sum(own, n) - radius_sum(common, n) if n else 0.0
+
+    def _saved_way(self, state: Mapping[str, AnyArray], k: int) -> Any:
+        """How the k-th learner that was added plays and learns, from a saved state."""
+        return None
+
+    def _n_late_accounts(self, state: Mapping[str, AnyArray]) -> int:
+        """The number of accounts of learners that were added, in a saved state."""
+        return int(state["added"].size)
 
     def _change_columns(self) -> dict[str, AnyArray]:
         """What has changed, as arrays."""
@@ -215,8 +243,9 @@ class Changing(SelectorParts[P, S, D]):
 
     def _load_changes(self, state: Mapping[str, AnyArray], codes: list[tuple[int, float, float]]) -> None:
         """Load what `_change_columns` returned; `codes` are the bounds of all learners."""
-        for round_, code in zip(state["added"].tolist(), codes[self.n_accounts :], strict=True):
-            self._add_row(bound_of(code) if self._bounds else None, round_)
+        late_codes = codes[self.n_accounts :]
+        for k, round_ in enumerate(state["added"].tolist()):
+            self._add_row(bound_of(late_codes[k]) if self._bounds else None, round_, self._saved_way(state, k))
         self._removed = {int(i): int(round_) for i, round_ in state["removed"]}
         level, window = state["delays"].tolist()
         self.delays, self._ledger.window = DELAYS[level], window

@@ -7,43 +7,52 @@ rounds the rows of the experts hold neither: they are loaded from the entry for 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from math import inf, nan
 from typing import Any
 
 import numpy as np
 
-from equipoise.certificates import Certificate, Elimination, Side, Standing
-from equipoise.certificates.pairs import ExpertName, PairedCertificate
+from equipoise.bounds import Bound
+from equipoise.certificates import Certificate, Comparison, Elimination, Side, Standing
+from equipoise.certificates.pairs import ExpertName, LatePair, PairedCertificate
 from equipoise.confidence import radius_sum
 from equipoise.errors import InvalidArgument, UnknownDecision
+from equipoise.kernels.records import check_shapes
 from equipoise.learner import Proposal, Proposals
 from equipoise.selector import Choice
 from equipoise.selectors._core import pairs
 from equipoise.selectors._core.base import EvidenceSelector
-from equipoise.selectors._core.evidence import Account
 from equipoise.selectors._core.ledger import Entry
 from equipoise.selectors._core.pairs import Expert
-from equipoise.selectors._core.proposals import blank_proposals
-from equipoise.settings import equal_data
+from equipoise.selectors._core.proposals import ABSENT, blank_proposals, indices
+from equipoise.selectors._core.ways import Way
 from equipoise.settings.checks import real
 from equipoise.types import Action, AnyArray
 
 UNSEEN = -2  # the action of an expert whose proposal is not known yet
-ABSENT = object()  # that of an expert that was not asked, in a round without evidence
+UNASKED = -1  # that of an expert that cannot be drawn in the round
 
 
 class ExpertSelector(EvidenceSelector[Any, Any]):
     """A selector whose state has rows of experts and tables of their pairs."""
 
+    compares_all = False  # an expert that cannot propose has probability 0
+    refuses_learners = ""
+
     experts: tuple[tuple[int, bool], ...]  # learner, and whether its greedy action is played
     _rows: list[Expert]
 
     def _set_up(self) -> None:
+        self._index_experts()
+        super()._set_up()
+
+    def _index_experts(self) -> None:
         self._expert_of = {expert: e for e, expert in enumerate(self.experts)}
         self._same_learner = [[k for k, (j, _) in enumerate(self.experts) if j == i] for i, _ in self.experts]
-        super()._set_up()
+        self._own = [e for e, (_, greedy) in enumerate(self.experts) if not greedy]  # row of each learner
+        self._agreement = any(row.teaching == pairs.AGREED for row in self._rows)
 
     @property
     def n_accounts(self) -> int:
@@ -53,10 +62,53 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
     @property
     def pool_size(self) -> int:
         """Number of learners."""
-        return self.n_learners
+        return len(self._own)
+
+    @property
+    def active(self) -> tuple[int, ...]:
+        """The learners that may be chosen."""
+        accounts = self.evidence.accounts
+        return tuple(i for i, e in enumerate(self._own) if accounts[e].active)
 
     def _player(self, account: int) -> int:
         return self.experts[account][0]
+
+    def _accounts_of(self, i: int) -> tuple[int, ...]:
+        return tuple(self._same_learner[self._own[i]])
+
+    def _open_accounts(self, i: int, bound: Bound | None, share: float) -> None:
+        way: Way = self._late[i].way
+        known = len(self.experts)
+        added = ((i, False), (i, True)) if way.twin else ((i, False),)
+        self.experts += added
+        self._rows.extend(Expert(i, greedy, way.teaching, own=known) for _, greedy in added)
+        self._index_experts()
+        pairs.add_pairs(self.kernel_state.credit, known)
+        for _ in added:
+            self._open_account(bound, share / len(added))
+        n, unknown = len(added), (nan,) * len(added)
+        self._ledger.widen(Proposals((-1,) * n, (-1,) * n, unknown, unknown, (0.0,) * n, unknown))
+        self._renew_params()
+
+    def _n_new_pairs(self, twin: bool) -> int:
+        """The ordered pairs of experts that a learner adds; one that was removed is never drawn in the same round."""
+        known, added = sum(i not in self._removed for i, _ in self.experts), 2 if twin else 1
+        return added * (2 * known + added - 1)
+
+    def _change_columns(self) -> dict[str, AnyArray]:
+        ways = np.array([late.way for late in self._late.values()], np.int64)
+        return {**super()._change_columns(), "added_ways": ways.reshape(-1, len(Way._fields))}
+
+    def _check_changes(self, state: Mapping[str, AnyArray]) -> None:
+        super()._check_changes(state)
+        check_shapes(state, {"added_ways": (state["added"].size, len(Way._fields))})
+
+    def _saved_way(self, state: Mapping[str, AnyArray], k: int) -> Way:
+        teaching, twin, n_pairs = state["added_ways"][k].tolist()
+        return Way(teaching, bool(twin), n_pairs)
+
+    def _n_late_accounts(self, state: Mapping[str, AnyArray]) -> int:
+        return int(state["added"].size + state["added_ways"][:, 1].sum())
 
     def _odds(self) -> tuple[float, ...]:
         """The probabilities of the next round; may leave them in the rows."""
@@ -80,34 +132,43 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
     def _chances(self) -> tuple[float, ...]:
         odds = self._odds()
         self._clear()
-        return tuple(self._learner_chance(i, odds) for i in range(self.n_learners))
+        return tuple(self._learner_chance(e, odds) for e in self._own)
 
     def _replay(self, choice: Choice, available: Collection[int] | None) -> None:
         e, hidden = self._expert(choice), () if available is None else self._hide(available)
-        odds = self._odds()
-        self._clear()
-        self._show(hidden)
-        if choice.probability != self._learner_chance(e, odds) or not odds[e] > 0.0:
-            raise InvalidArgument(f"choice is {choice}, but that play has probability {odds[e]} now")
-        self._open(e, odds[e], odds)
+        try:
+            odds = self._odds()
+            self._clear()
+            if choice.probability != self._learner_chance(e, odds) or not odds[e] > 0.0:
+                raise InvalidArgument(f"choice is {choice}, but that play has probability {odds[e]} now")
+            self._open(e, odds[e], odds)
+        finally:
+            self._show(hidden)
 
     def propensity(self, choice: Choice) -> float:
         """The probability, given context and proposals, with which the action of an open play was played."""
-        entry = self._seen(choice)
-        self._enter(entry)
-        total = pairs.propensity(self.kernel_state.credit, entry.learner)
-        self._clear()
+        entry, total = self._seen(choice), 0.0
+        assert entry.proposals is not None
+        actions = entry.proposals.actions
+        played = actions[entry.learner]
+        for action, chance in zip(actions, entry.proposals.probabilities, strict=True):
+            if action == played:
+                total += chance
         return total
 
     def taught_by(self, choice: Choice) -> tuple[int, ...]:
         """The learners that learn from an open play."""
-        entry = self._seen(choice)
-        self._enter(entry)
-        rows = self._rows
-        drawn = rows[entry.learner]
-        taught = tuple(i for i in range(self.n_learners) if pairs.learns(rows[i], drawn, rows[i].action))
-        self._clear()
-        return taught
+        entry, rows, removed = self._seen(choice), self._rows, self._removed
+        assert entry.proposals is not None
+        actions, drawn = entry.proposals.actions, rows[entry.learner]
+        played = actions[entry.learner]
+        return tuple(
+            [
+                i
+                for i, e in enumerate(self._own)
+                if pairs.learns(rows[e], drawn, actions[e], played) and i not in removed
+            ]
+        )
 
     def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
         """Reward and regret as floats; raises what `credit` would raise and changes nothing."""
@@ -121,13 +182,15 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
 
     def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[Elimination, ...]:
         """Credit the reward of a play, in any order and however late."""
-        number, _ = self.check_credit(choice, reward, regret)
-        entry = self._seen(choice)
-        self._enter(entry)
+        self._seen(choice)
+        return super().credit(self._inner(choice), reward, regret)
+
+    def _arrive(self, entry: Entry, reward: float) -> None:
         # Who is drawn next may depend on all rewards so far; accounts and certificates wait for earlier ones.
-        self._match(entry, number)
+        self._enter(entry)
+        self._match(entry, reward)
         self._clear()
-        return super().credit(self._inner(choice), number, regret)
+        super()._arrive(entry, reward)
 
     def withdraw(self, choice: Choice) -> tuple[Elimination, ...]:
         """Remove an open play, as if its round had not happened."""
@@ -137,11 +200,14 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
 
     def standing(self) -> list[Standing]:
         """The standing of each learner, with the plays of its twin."""
-        rows = super().standing()
-        for (i, greedy), account in zip(self.experts, self.evidence.accounts, strict=True):
-            if greedy and account.plays > 0:
-                rows[i] = self._joined(rows[i], account, rows[self._expert_of[i, True]])
-        return rows[: self.n_learners]
+        by_expert, rows, accounts = super().standing(), [], self.evidence.accounts
+        for i, e in enumerate(self._own):
+            row = by_expert[e]._replace(learner=i, active=accounts[e].active, removed=i in self._removed)
+            twin = self._expert_of.get((i, True))
+            if twin is not None and accounts[twin].plays > 0:
+                row = self._joined(row, twin, by_expert[twin])
+            rows.append(row)
+        return rows
 
     def blocking(self) -> dict[int, tuple[int, int]]:
         """For each learner whose rewards wait: the first play that they wait for, and how many they are."""
@@ -154,10 +220,16 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
     def certificate(self) -> Certificate:
         """What the rewards so far prove about the optimum and the regret."""
         certificate = super().certificate()
-        lowers = [0.0] * self.n_learners
+        lowers = [0.0] * self.pool_size
         for (i, _), lower in zip(self.experts, certificate.learner_regret_lowers, strict=True):
             lowers[i] += lower
         return replace(certificate, learner_regret_lowers=tuple(lowers))
+
+    def compare(self, learner: int, other: int) -> Comparison:
+        """How much more regret per play `learner` has had than `other`, each over plays of its own proposals."""
+        accounts = tuple(len(self._accounts_of(i)) for i in range(self.pool_size))
+        compared = super().compare(learner, other)
+        return replace(compared, accounts=accounts) if max(accounts) > 1 else compared
 
     def _side(self, i: int) -> Side:
         """The plays of learner i itself; those of its twin do not count."""
@@ -181,10 +253,24 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
             raise InvalidArgument(f"worse is {worse!r}, but must be another expert than better")
         tables, n = self.kernel_state.credit, self.n_accounts
         forth, back = tables.pairs[j * n + k], tables.pairs[k * n + j]
-        gain, squares = forth.gain - back.gain, forth.gain_squares + back.gain_squares
-        names = ExpertName(*better), ExpertName(*worse)
-        rounds = tables.spread[0].closed
-        return PairedCertificate(rounds, *names, gain, squares, n, self.reward_range, self.delta)
+        return PairedCertificate(
+            rounds=tables.spread[0].closed,
+            better=ExpertName(*better),
+            worse=ExpertName(*worse),
+            gain=forth.gain - back.gain,
+            gain_squares=forth.gain_squares + back.gain_squares,
+            n_experts=sum(i < self.n_learners for i, _ in self.experts),
+            reward_range=self.reward_range,
+            delta=self.delta,
+            n_late=len(self._late),
+            late=self._late_pair(max(better[0], worse[0])),
+        )
+
+    def _late_pair(self, i: int) -> LatePair | None:
+        """What pairs of learner i with those before it spend; None if it was there from the start."""
+        if i not in self._late:
+            return None
+        return LatePair(i - self.n_learners, self._late[i].way.n_pairs, self._late[i].round)
 
     def from_arrays(self, state: Any) -> None:
         """Load a state from compiled code."""
@@ -192,17 +278,22 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         self._clear()
 
     def _load(self, state: Mapping[str, AnyArray]) -> None:
+        rows = state.get("credit.experts.learner")
+        if rows is not None and not {"added_ways", "credit.experts.own"} & state.keys():
+            # It was saved when no learner could be added.
+            state = {**state, "added_ways": np.zeros((0, len(Way._fields)), np.int64), "credit.experts.own": rows}
         super()._load(state)
         for row in state["ledger.proposals.probabilities"].tolist():
             if abs(sum(row) - 1.0) > 1e-9:
                 raise InvalidArgument(f"state ledger.proposals.probabilities has a row {row}, but it must sum to 1")
 
-    def _joined(self, row: Standing, account: Account, twin: Standing) -> Standing:
-        """The row of a learner with the plays of its twin; the lower mean of either is a bound on the optimum."""
+    def _joined(self, row: Standing, e: int, twin: Standing) -> Standing:
+        """The row of a learner with the plays of its twin e; the lower mean of either is a bound on the optimum."""
+        account = self.evidence.accounts[e]
         own, n = row.plays - row.pending, account.booked_plays
         plays, resolved = row.plays + account.plays, own + n
         if n > 0:
-            share, radius = n / resolved, radius_sum(self.confidence.radius, n) / n
+            share, radius = n / resolved, radius_sum(self.confidence_of(e).radius, n) / n
             row = row._replace(
                 mean_reward=_mixed(row.mean_reward, account.rewards / n, share),
                 mean_radius=_mixed(row.mean_radius, radius, share),
@@ -216,10 +307,11 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
     def _open(self, e: int, chance: float, odds: tuple[float, ...]) -> Choice:
         learner, greedy = self.experts[e]
         choice = Choice(learner, self._begin(e, chance), self._learner_chance(e, odds), greedy=greedy)
-        blank = blank_proposals(self.n_accounts)
+        blank, accounts = blank_proposals(self.n_accounts), self.evidence.accounts
         self._ledger.share_tickets(e, self._same_learner[e])
         entry = self._ledger.entry(e, choice.play)
-        entry.proposals = blank._replace(actions=(UNSEEN,) * self.n_accounts, probabilities=odds)
+        asked = tuple(UNSEEN if account.active else UNASKED for account in accounts)
+        entry.proposals = blank._replace(actions=asked, probabilities=odds)
         self._clear()
         return choice
 
@@ -240,16 +332,18 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
     def _seen(self, choice: Choice) -> Entry:
         """The entry of an open play whose proposals are known."""
         entry = self._ledger.entry(self._expert(choice), choice.play)
-        if entry.proposals is None or entry.proposals.actions[0] == UNSEEN:
+        if entry.proposals is None or entry.proposals.actions[entry.learner] == UNSEEN:
             play = f"play {choice.play} of learner {choice.learner}"
             raise InvalidArgument(f"proposals of {play} are unknown, but observe() must come before credit()")
         return entry
 
     def _gather(self, entry: Entry, proposals: Mapping[int, Proposal], left_out: bool) -> Proposals:
         actions: list[Action] = []
-        agreement = any(row.teaching == pairs.AGREED for row in self._rows)
-        for i, greedy in self.experts:
-            if i not in proposals and left_out and i != self._player(entry.learner):
+        assert entry.proposals is not None
+        asked, player = entry.proposals.actions, self._player(entry.learner)
+        for e, (i, greedy) in enumerate(self.experts):
+            excused = left_out or asked[e] == UNASKED or i in self._removed
+            if i not in proposals and excused and i != player:
                 actions.append(ABSENT)
                 continue
             if i not in proposals:
@@ -257,15 +351,14 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
             action = proposals[i].greedy if greedy else proposals[i].action
             if greedy and action is None:
                 raise InvalidArgument(f"greedy of learner {i} is None, but it has a twin and must have a greedy action")
-            if agreement and isinstance(action, float | np.floating | np.ndarray):
+            if self._agreement and isinstance(action, float | np.floating | np.ndarray):
                 raise InvalidArgument(
                     f"{'greedy' if greedy else 'action'} of learner {i} is {action!r:.60}, but teaching has 'agreed': "
                     "in a continuous set no two learners propose the same action"
                 )
             actions.append(action)
-        assert entry.proposals is not None
-        values = [_value(i, proposals[i].value) if i in proposals else nan for i in range(self.n_learners)]
-        values += [nan] * (self.n_accounts - self.n_learners)
+        values = [_value(i, proposals[i].value) if i in proposals else nan for i in range(self.pool_size)]
+        values += [nan] * (self.n_accounts - self.pool_size)
         return entry.proposals._replace(actions=indices(actions), values=tuple(values))
 
     def _enter(self, entry: Entry) -> None:
@@ -293,17 +386,3 @@ def _value(i: int, value: float) -> float:
 def _mixed(old: float, new: float, share: float) -> float:
     """The mean of two means, the new one with weight `share`; the old one is nan if that is 1."""
     return new if share == 1.0 else (1.0 - share) * old + share * new
-
-
-def indices(actions: Sequence[Action]) -> tuple[int, ...]:
-    """For each action the position of the first one that is equal to it; -1 if there is no action.
-
-    >>> indices([3, 1, 3]), indices([np.array([1.0, 0.0]), np.array([1.0, 0.0])])
-    ((0, 1, 0), (0, 0))
-    """
-    if all(type(action) is int for action in actions):
-        return tuple(actions.index(action) for action in actions)
-    return tuple(
-        -1 if action is ABSENT else next(k for k, other in enumerate(actions) if equal_data(action, other))
-        for action in actions
-    )

@@ -92,6 +92,12 @@ class Ledger:
         self._last_tickets.append(0)
         self.waiting.append(0)
 
+    def widen(self, blank: Proposals) -> None:
+        """Add what is not known of new learners to the proposals of all rounds that are stored."""
+        for entry in {id(entry): entry for entry in (*self._rounds, *self._open.values())}.values():
+            if entry.proposals is not None:
+                entry.proposals = Proposals._make((*old, *new) for old, new in zip(entry.proposals, blank, strict=True))
+
     def open(self, learner: int, probability: float, round_: int, epoch: int = 0) -> int:
         """Record a play and return its ticket."""
         tickets = self._last_tickets

@@ -42,6 +42,7 @@ class Expert:
     learner: int
     greedy: bool
     teaching: int  # of its learner: ALL, AGREED or OWN
+    own: int  # row of the expert that is its learner, itself unless it is a twin
     probability: float = 0.0  # with which it was drawn; 0 between rounds
     action: int = -1  # an index that is equal for equal actions
     taught: int = 0  # rounds that its learner has learned from
@@ -86,19 +87,17 @@ class State(NamedTuple):
 
 
 def open_state(experts: list[Expert]) -> State:
-    n = len(experts)
-    overlaps = [Overlap() for _ in range(max(1, n * (n - 1) // 2))]  # a table has at least one row
-    return State(experts, [Pair() for _ in range(n**2)], overlaps, [Spread()])
+    state = State(experts, [], [Overlap()], [Spread()])  # a table has at least one row
+    add_pairs(state, 0)
+    return state
 
 
-@kernel
-def propensity(state: State, e: int) -> float:
-    """q: the probability with which the action of expert e is played in this round."""
-    action, total = state.experts[e].action, 0.0
-    for j in range(len(state.experts)):
-        if state.experts[j].action == action:
-            total += state.experts[j].probability
-    return total
+def add_pairs(state: State, known: int) -> None:
+    """Add the rows of all pairs with an expert beyond the first `known`; what is known of the others stays."""
+    n = len(state.experts)
+    rows = [state.pairs[j * known : (j + 1) * known] if j < known else [] for j in range(n)]
+    state.pairs[:] = [pair for row in rows for pair in (*row, *(Pair() for _ in range(n - len(row))))]
+    state.overlaps.extend(Overlap() for _ in range(n * (n - 1) // 2 - len(state.overlaps)))
 
 
 @kernel
@@ -108,15 +107,21 @@ def add_round(params: evidence.Params, state: State, e: int, reward: float, choo
     For choosing, when the reward comes; for certificates, in the order of rounds. Both in one pass if it comes at once.
     """
     experts, spread, n = state.experts, state.spread[0], len(state.experts)
-    action, q, centered = experts[e].action, propensity(state, e), reward - (params.low + params.high) / 2.0
+    action, q, centered = experts[e].action, 0.0, reward - (params.low + params.high) / 2.0
     spread.matched += choosing
     spread.closed += certifying
     growth, disagree = float(spread.matched), False
+    for expert in experts:
+        if expert.action == action:
+            q += expert.probability
+        elif expert.action >= 0:  # -1 is no proposal
+            disagree = True
+    if not disagree:
+        return
     for j in range(n):
         if experts[j].action == action:
             for k in range(n):
                 if experts[k].action != action:
-                    disagree = True
                     share = min(experts[j].probability, experts[k].probability) / q
                     if share > 0.0:
                         pair = state.pairs[j * n + k]
@@ -129,7 +134,7 @@ def add_round(params: evidence.Params, state: State, e: int, reward: float, choo
                             gain = share * centered
                             pair.gain += gain
                             pair.gain_squares += gain * gain
-    if choosing and disagree:
+    if choosing:
         spread.rounds += 1
         distance = reward - spread.mean_reward
         spread.mean_reward += distance / spread.rounds
@@ -150,18 +155,18 @@ def add_overlap(state: State) -> None:
 def score(params: evidence.Params, state: State, e: int, reward: float, values: Sequence[float]) -> None:
     """Compare the predictions of learners that proposed the action of expert e; for choosing, after `add_round`.
 
-    `values` has what each learner predicted for its own proposal, nan if it predicts nothing. Learners are the first
-    experts. An expected reward lies in the range, so a prediction beyond it counts as its end.
+    `values` has what each learner predicted for its own proposal, nan if it predicts nothing. An expected reward lies
+    in the range, so a prediction beyond it counts as its end.
     """
     experts, n, action, growth = state.experts, len(state.experts), state.experts[e].action, state.spread[0].matched
     for j in range(n):
-        if experts[j].greedy:
-            break
-        if experts[j].action == action and values[j] == values[j]:
-            error = (reward - min(max(values[j], params.low), params.high)) ** 2
+        value = values[experts[j].learner]
+        if not experts[j].greedy and experts[j].action == action and value == value:
+            error = (reward - min(max(value, params.low), params.high)) ** 2
             for k in range(j):
-                if experts[k].action == action and values[k] == values[k]:
-                    excess = growth * (error - (reward - min(max(values[k], params.low), params.high)) ** 2)
+                other = values[experts[k].learner]
+                if not experts[k].greedy and experts[k].action == action and other == other:
+                    excess = growth * (error - (reward - min(max(other, params.low), params.high)) ** 2)
                     forth, back = state.pairs[j * n + k], state.pairs[k * n + j]
                     forth.excess += excess
                     forth.excess_squares += excess * excess
@@ -175,14 +180,14 @@ def teach(state: State, e: int) -> None:
     drawn = state.experts[e]
     for j in range(len(state.experts)):
         expert = state.experts[j]
-        if learns(expert, drawn, state.experts[expert.learner].action):
+        if learns(expert, drawn, state.experts[expert.own].action, drawn.action):
             expert.taught += 1
 
 
 @kernel
-def learns(expert: Expert, drawn: Expert, proposed: int) -> bool:
-    """Whether the learner of `expert`, which proposed `proposed`, learns from a round drawn for expert `drawn`."""
-    if expert.teaching == ALL or (expert.teaching == AGREED and proposed == drawn.action):
+def learns(expert: Expert, drawn: Expert, proposed: int, played: int) -> bool:
+    """Whether the learner of `expert` learns from a round that was drawn for expert `drawn`; from two actions."""
+    if expert.teaching == ALL or (expert.teaching == AGREED and proposed == played):
         return True
     return expert.learner == drawn.learner and not drawn.greedy
 
@@ -196,54 +201,43 @@ def variance(params: evidence.Params, state: State) -> float:
 
 
 @kernel
-def deviation(state: State, k: int, e: int, bonus: float, squared_scale: float) -> float:
-    """By how many standard errors expert k is better than expert e where they differ, after a bonus to e."""
-    n = len(state.experts)
-    better, worse = state.pairs[k * n + e], state.pairs[e * n + k]
-    if better.weight <= 0.0 or worse.weight <= 0.0:
-        return 0.0
-    gap = better.rewards / better.weight - worse.rewards / worse.weight
-    if bonus > 0.0:
-        j = max(e, k)
-        overlap = state.overlaps[j * (j - 1) // 2 + min(e, k)].total
-        disagreement = min(1.0, (better.weight + worse.weight) / (2.0 * overlap))
-        gap -= bonus / disagreement
-    return gap / sqrt(squared_scale * (better.squares / better.weight**2 + worse.squares / worse.weight**2))
+def compare(state: State, j: int, k: int, bonus_j: float, bonus_k: float, squared_scale: float) -> tuple[float, float]:
+    """The evidence that the present proposals of expert j are worse than those of k, and the reverse, as z^2.
 
-
-@kernel
-def fit(state: State, k: int, e: int) -> float:
-    """By how many standard errors the learner of expert k predicts better than that of e, from 0 to MAX_FIT.
-
-    0 unless the learner of e learns from all rounds: of another one poor predictions may only say that it had few.
+    z is by how many standard errors the other one is better where they differ, after a bonus, and f by how many its
+    learner predicts better, from 0 to MAX_FIT. f is 0 for an expert whose learner does not learn from all rounds: its
+    poor predictions may only say that it had few. Both are added as independent evidence if they agree; else rewards
+    count against predictions.
     """
-    if state.experts[e].teaching != ALL:
-        return 0.0
-    row = state.pairs[state.experts[e].learner * len(state.experts) + state.experts[k].learner]
-    if row.excess <= 0.0:
-        return 0.0
-    return min(MAX_FIT, row.excess / sqrt(row.excess_squares))
-
-
-@kernel
-def squared_z(state: State, k: int, e: int, bonus: float, squared_scale: float) -> float:
-    """The evidence that the present proposals of expert e are worse than those of k, as the square of a deviation.
-
-    Rewards and predictions are added as independent evidence if they agree; else rewards count against predictions.
-    """
-    z, f = deviation(state, k, e, bonus, squared_scale), fit(state, k, e)
-    if z >= 0.0:
-        return z * z + f * f
-    return max(0.0, f + z) ** 2
-
-
-@kernel
-def greatest_squared_z(state: State, e: int, bonus: float, squared_scale: float) -> tuple[float, int]:
-    """The strongest evidence that the present proposals of expert e are worse than another's, and whose they are."""
-    greatest, better = 0.0, e
-    for k in range(len(state.experts)):
-        if k != e:
-            squared = squared_z(state, k, e, bonus, squared_scale)
-            if squared > greatest:
-                greatest, better = squared, k
-    return greatest, better
+    experts, n = state.experts, len(state.experts)
+    expert_j, expert_k = experts[j], experts[k]
+    row_j, row_k = state.pairs[j * n + k], state.pairs[k * n + j]
+    z_j, z_k, f_j, f_k = 0.0, 0.0, 0.0, 0.0
+    weight_j, weight_k = row_j.weight, row_k.weight
+    if weight_j > 0.0 and weight_k > 0.0:
+        gap = row_k.rewards / weight_k - row_j.rewards / weight_j
+        error = sqrt(squared_scale * (row_k.squares / (weight_k * weight_k) + row_j.squares / (weight_j * weight_j)))
+        if bonus_j > 0.0 or bonus_k > 0.0:
+            last = max(j, k)
+            overlap = state.overlaps[last * (last - 1) // 2 + min(j, k)].total
+            disagreement = min(1.0, (weight_j + weight_k) / (2.0 * overlap))
+            z_j, z_k = (gap - bonus_j / disagreement) / error, (-gap - bonus_k / disagreement) / error
+        else:
+            z_j = gap / error
+            z_k = -z_j
+    predictions = state.pairs[expert_j.own * n + expert_k.own]
+    excess = predictions.excess
+    if excess > 0.0 and expert_j.teaching == ALL:
+        f_j = min(MAX_FIT, excess / sqrt(predictions.excess_squares))
+    elif excess < 0.0 and expert_k.teaching == ALL:
+        f_k = min(MAX_FIT, -excess / sqrt(predictions.excess_squares))
+    squared_j, squared_k = 0.0, 0.0
+    if z_j >= 0.0:
+        squared_j = z_j * z_j + f_j * f_j
+    elif f_j + z_j > 0.0:
+        squared_j = (f_j + z_j) ** 2
+    if z_k >= 0.0:
+        squared_k = z_k * z_k + f_k * f_k
+    elif f_k + z_k > 0.0:
+        squared_k = (f_k + z_k) ** 2
+    return squared_j, squared_k

@@ -33,6 +33,7 @@ class SelectorParts(Units, Generic[P, S, D]):
     kernels: ClassVar[Kernels]
     randomized: ClassVar[bool] = False  # whether `choose` uses random numbers
     readmits: ClassVar[bool] = False  # whether an inactive learner can become active again
+    compares_all: ClassVar[bool] = True  # with need "actions": whether its test compares what all active ones proposed
     per_learner: ClassVar[tuple[str, ...]] = ("bounds",)  # settings with one entry per learner
 
     n_learners: int  # at the start
@@ -68,6 +69,14 @@ class SelectorParts(Units, Generic[P, S, D]):
     def n_accounts(self) -> int:
         """Number of accounts at the start: one per learner, unless a selector has several ways to play a learner."""
         return self.n_learners
+
+    def _player(self, account: int) -> int:
+        """The learner that an account belongs to."""
+        return account
+
+    def _accounts_of(self, i: int) -> tuple[int, ...]:
+        """The accounts of learner i, that of its own proposals first."""
+        return (i,)
 
     @property
     def learner_bounds(self) -> tuple[Bound, ...]:
@@ -116,7 +125,7 @@ class SelectorParts(Units, Generic[P, S, D]):
     def active(self) -> tuple[int, ...]:
         """The learners that may be chosen."""
         is_active, params, state = self.kernels.is_active, self.params, self.kernel_state
-        return tuple(i for i in range(self.pool_size) if is_active(params, state, i))
+        return tuple(i for i in range(self.pool_size) if is_active(params, state, self._accounts_of(i)[0]))
 
     @property
     def eliminations(self) -> list[D]:

@@ -9,9 +9,11 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.learner import Proposal, Proposals
+from equipoise.settings import equal_data
 from equipoise.settings.checks import non_negative, real
 from equipoise.types import Action
 
+ABSENT = object()  # the action of an expert without a proposal
 UNKNOWN = Proposal(-1, nan, nan, nan, -1, nan)
 
 
@@ -43,3 +45,17 @@ def blank_proposals(n_learners: int) -> Proposals:
 
 def _index(action: Action) -> int:
     return int(action) if isinstance(action, int | np.integer) else -1
+
+
+def indices(actions: Sequence[Action]) -> tuple[int, ...]:
+    """For each action the position of the first one that is equal to it; -1 if there is no action.
+
+    >>> indices([3, 1, 3]), indices([np.array([1.0, 0.0]), np.array([1.0, 0.0])])
+    ((0, 1, 0), (0, 0))
+    """
+    if all(type(action) is int for action in actions):
+        return tuple(actions.index(action) for action in actions)
+    return tuple(
+        -1 if action is ABSENT else next(k for k, other in enumerate(actions) if equal_data(action, other))
+        for action in actions
+    )

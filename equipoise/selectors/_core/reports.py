@@ -73,15 +73,16 @@ class Reporting(Saving[P, S, D]):
 
     def compare(self, learner: int, other: int) -> Comparison:
         """How much more regret per play `learner` has had than `other`, each over its own plays that count."""
-        check_pair(learner, other, [account.booked_plays for account in self.evidence.accounts[: self.pool_size]])
+        own = [self.evidence.accounts[self._accounts_of(i)[0]] for i in range(self.pool_size)]
+        check_pair(learner, other, [account.booked_plays for account in own])
         low, high = self.reward_range
         contexts, delta = getattr(self, "contexts", "random"), self._total_delta
         return Comparison(self._side(learner), self._side(other), high - low, delta, contexts, self.confidence.valid)
 
     def _side(self, i: int) -> Side:
-        account = self.evidence.accounts[i]
-        n = account.booked_plays
-        return Side(i, n, account.plays - n, account.rewards, radius_sum(self.confidence_of(i).radius, n))
+        e = self._accounts_of(i)[0]
+        account, n = self.evidence.accounts[e], self.evidence.accounts[e].booked_plays
+        return Side(i, n, account.plays - n, account.rewards, radius_sum(self.confidence_of(e).radius, n))
 
     @property
     def _total_delta(self) -> float:
@@ -91,10 +92,12 @@ class Reporting(Saving[P, S, D]):
     def _for_changed_pool(self, certificate: Certificate) -> Certificate:
         """The certificate with what it says about a pool that has changed."""
         changed = [late.round for late in self._late.values()] + list(self._removed.values())
+        about = replace(certificate, pool_since=max(changed), late_learners=tuple(self._late))
+        if not self._bounds:
+            return about
         accounts = self.evidence.accounts
         entrants = [i for i in self._late if accounts[i].active and accounts[i].booked_plays == 0]
-        about = replace(certificate, pool_since=max(changed), late_learners=tuple(self._late))
-        if not self._bounds or not entrants or len(entrants) == len(self.active):
+        if not entrants or len(entrants) == len(self.active):
             return about
         for i in entrants:
             accounts[i].active = False

@@ -84,7 +84,7 @@ class Saving(Changing[P, S, D]):
         self._check_changes(state)
         accounts = next((name for name in state if name.endswith("accounts.bound_kind")), "").removesuffix("bound_kind")
         columns = [f"{accounts}bound_{part}" for part in ("kind", "coefficient", "shape")]
-        check_shapes(state, dict.fromkeys(columns, (len(self.evidence.accounts) + state["added"].size,)))
+        check_shapes(state, dict.fromkeys(columns, (len(self.evidence.accounts) + self._n_late_accounts(state),)))
         self._load_changes(state, list(zip(*(state[name].tolist() for name in columns), strict=True)))
         ledger = {name.removeprefix("ledger."): array for name, array in state.items() if name.startswith("ledger.")}
         check_columns(self.kernel_state, state)
