@@ -13,7 +13,7 @@
     [actions]
     names = ["red", "blue"]          # the actions of a round that offers none itself
     [selector]
-    use = "BalancedElimination"      # the recommended selector if the table is missing
+    use = "BalancedElimination"      # if the table is missing, the selector that suits the learners
     delta = 0.05
     [[learner]]
     use = "OFUL"
@@ -33,6 +33,7 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -117,17 +118,20 @@ class PortfolioConfig:
     def portfolio(self, which: Sequence[int] | None = None) -> Portfolio:
         """A new portfolio, of the learners with these indices only if `which` is given."""
         indices = range(self.n_learners) if which is None else which
-        learners = self.learners()
+        everybody = self.learners()
+        learners = [everybody[i] for i in indices]
         tables = [self.parts["learner"][i] for i in indices]
-        reward = self.parts["reward"]
+        reward, options = self.parts["reward"], dict(self.parts["options"])
+        selector = _make_selector(self.parts["selector"], tables, learners, self.reward_range, options)
         return Portfolio(
-            [learners[i] for i in indices],
-            _make_selector(self.parts["selector"], tables, self.reward_range),
+            learners,
+            selector,
             seed=self.parts["seed"],
             deadline=reward.get("deadline"),
             default_reward=reward.get("default"),
             aggregate=reward.get("aggregate", "first"),
-            **self.parts["options"],
+            reward_range=self.reward_range if selector is None else None,
+            **options,
         )
 
     def learner(self, table: Mapping[str, Any]) -> tuple[Any, Bound | None]:
@@ -284,8 +288,16 @@ def _named(value: Any, key: str, where: str) -> Any:
 
 
 def _make_selector(
-    table: Mapping[str, Any], learners: Sequence[Mapping[str, Any]], reward_range: tuple[float, float] | None
+    table: Mapping[str, Any],
+    learners: Sequence[Mapping[str, Any]],
+    made: Sequence[Any],
+    reward_range: tuple[float, float] | None,
+    options: Config,
 ) -> Any:
+    """The selector of the file; None for the recommended one. One that decides what learners learn takes `share_data`
+    out of the options."""
+    if not table and not any("bound" in learner for learner in learners):
+        return None
     make = _find("selectors", table or {"use": "RealizedBalancing"}, "[selector]")
     settings = {key: value for key, value in table.items() if key != "use"}
     known = inspect.signature(make).parameters
@@ -304,6 +316,11 @@ def _make_selector(
         if lacking:
             raise InvalidArgument(f"bound of learner {lacking[0]} is missing, but {make.__name__} needs one for each")
         settings["bounds"] = bounds
+    if hasattr(make, "taught_by") and not {"teaching", "twins"} & settings.keys():
+        del settings["n_learners"]
+        shares = options.pop("share_data", True)
+        make_for = partial(make.for_learners, made, share_data=shares)
+        return _construct(make_for, _with_range(make, settings, reward_range), "[selector]")
     return _construct(make, _with_range(make, settings, reward_range), "[selector]")
 
 

@@ -59,7 +59,7 @@ def test_learners_with_the_recommended_selector(tmp_path: Path) -> None:
     portfolio = config.portfolio()
     assert (config.name, config.action_names, config.n_learners) == ("offers", ("left", "middle", "right"), 2)
     assert portfolio.learners == (UCB(3, reward_range=(0, 2)), EpsilonGreedy(3, epsilon=0.1, name="greedy"))
-    assert portfolio.selector == RealizedBalancing(2, reward_range=(0.0, 2.0))
+    assert isinstance(portfolio.selector, RealizedBalancing) and portfolio.selector.reward_range == (0.0, 2.0)
     assert (portfolio.seed, portfolio.deadline, portfolio.default_reward) == (5, 100, 0.0)
     assert config.portfolio().learners[0] is not portfolio.learners[0]
 

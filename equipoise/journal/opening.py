@@ -116,11 +116,13 @@ def _make(config: Any) -> Portfolio:
 
 def _check_unchanged(journal: SQLiteJournal, portfolio: Portfolio, template: Portfolio) -> None:
     """The settings must be those that the journal began with, or those that it has now."""
-    given, now = _settings(template.state()), _settings(portfolio.state())
+    # A portfolio that was given no selector says nothing about it, and the one that is recommended may change.
+    said = not template._recommendation
+    given, now = _settings(template.state(), said), _settings(portfolio.state(), said)
     if equal_data(given, now):
         return
     with suppress(UnreadableFile):  # a snapshot was good, so the first event need not be
-        if equal_data(given, _settings(first_state(journal))):
+        if equal_data(given, _settings(first_state(journal), said)):
             return
     different = [key for key in given if not equal_data(given[key], now.get(key))]
     raise StoreConflict(
@@ -129,9 +131,12 @@ def _check_unchanged(journal: SQLiteJournal, portfolio: Portfolio, template: Por
     )
 
 
-def _settings(state: Config) -> Config:
+def _settings(state: Config, with_selector: bool) -> Config:
     """What was given when the portfolio was made, without what was learned."""
     parts = {f"learner {i}": row for i, row in enumerate(state["learners"]) if row is not None}
     rows = {key: {"class": row["class"], "config": row["config"]} for key, row in parts.items()}
     selector = {"class": state["selector"]["class"], "config": state["selector"]["config"]}
-    return {**rows, "selector": selector, **state["settings"]}
+    settings = {**rows, "selector": selector, **state["settings"]}
+    return (
+        settings if with_selector else {key: settings[key] for key in settings if key not in ("selector", "share_data")}
+    )

@@ -173,4 +173,5 @@ def describe(portfolio: PortfolioState, reward_range: tuple[float, float]) -> st
         if taught:
             line += f" {beginning(taught)}"
         lines.append(line if state == "active" or not row.active else f"{line} It is {state}.")
+    lines += [portfolio._recommendation] if portfolio._recommendation else []
     return "\n".join(lines)

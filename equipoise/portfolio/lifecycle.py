@@ -12,7 +12,7 @@ from typing import Any
 from equipoise.bounds import Bound, Observed, from_json, to_json
 from equipoise.compatibility import check_learners
 from equipoise.errors import InvalidArgument, UnknownSetting
-from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored, unique_names
+from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored, part_name, unique_names
 from equipoise.portfolio import units
 from equipoise.portfolio.deadlines import deadline_to_plain
 from equipoise.portfolio.members import Member
@@ -106,6 +106,9 @@ class Lifecycle(PortfolioState):
             options = ("any", "independent")
             availability = one_of("availability", changes.get("availability", self.availability), options)
             share_data = boolean("share_data", changes.get("share_data", self.share_data))
+            if "share_data" in changes and hasattr(self._selector, "taught_by"):
+                name = part_name(self._selector)
+                raise InvalidArgument(f"share_data is {share_data}, but {name} decides itself what each learner learns")
             sharing = self._sharing() if share_data else set()
             fallback = self._check_fallback(changes.get("fallback", self.fallback))
             if not isinstance(changes.get("selector", {}), Mapping):

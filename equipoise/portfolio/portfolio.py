@@ -29,6 +29,7 @@ from equipoise.portfolio.drifting import begin_epoch
 from equipoise.portfolio.events import Callback, Listeners
 from equipoise.portfolio.folding import Foldable
 from equipoise.portfolio.ids import ID, check_caller_id, context_digest
+from equipoise.portfolio.recommending import recommend
 from equipoise.portfolio.reporting import Reporting
 from equipoise.portfolio.rewards import check_key
 from equipoise.portfolio.settling import id_of
@@ -55,11 +56,13 @@ class Portfolio(Foldable, Reporting):
     learners
         The learners, at least `decide` and `learn` each; see `equipoise.Learner`.
     selector
-        The rule that chooses among them; by default the recommended one, `RealizedBalancing`, for rewards in [0, 1].
+        The rule that chooses among them. By default `CounterfactualBalancing` with shared data if every learner can
+        learn from rounds of others and has a greedy action, else `RealizedBalancing`; `describe()` says which and why.
     seed
         Seed of all random numbers that are drawn by learners and selector.
     share_data
-        Whether every learner that accepts off-policy data learns from every round. Default: no.
+        Whether every learner that accepts off-policy data learns from every round. Default: as the default selector
+        says; no, if a selector is given.
     deadline
         When a decision without a reward gets `default_reward`: after a number of later decisions (an int), or after a
         time (a timedelta, or a text such as "24h"). All statements are then about rewards with these defaults. A reward
@@ -120,10 +123,11 @@ class Portfolio(Foldable, Reporting):
         on_drift: str = "warn",
     ) -> None:
         check_learners(learners)
+        recommendation = ""
         if selector is None:
-            from equipoise.selectors import RealizedBalancing  # slow to import
-
-            selector = RealizedBalancing(len(learners))
+            selector, recommendation = recommend(learners, share_data)
+            if hasattr(selector, "taught_by"):  # it decides itself what each learner learns
+                share_data = None
         check_selector(selector)
         check_compatible(selector, learners)
         units.check(learners, selector, reward_range)
@@ -144,6 +148,7 @@ class Portfolio(Foldable, Reporting):
             clip=clip,
             on_drift=on_drift,
         )
+        self._recommendation = recommendation
         units.tell(self)
         begin_epoch(self._selector, self._drift)
 

@@ -64,7 +64,10 @@ class Reporting(PortfolioState):
             return health.health(self)
 
     def describe(self) -> str:
-        """Certificate and standing in sentences, one line for the certificate and one for each learner."""
+        """Certificate and standing in sentences, one line for the certificate and one for each learner.
+
+        The last line says why the portfolio has its selector, if it was given none.
+        """
         with self._lock:
             return health.describe(self, self.reward_range or (-inf, inf))
 

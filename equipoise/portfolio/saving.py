@@ -42,6 +42,7 @@ def state(portfolio: PortfolioState) -> Config:
             "clip": portfolio.clip,
             "on_drift": portfolio.on_drift,
         },
+        "recommendation": portfolio._recommendation,
         "drift": portfolio._drift.state(),
         "fallback_is_function": callable(portfolio.fallback),
         "round": portfolio._round,
@@ -79,6 +80,7 @@ def from_state(
         member.restore(row)
     portfolio._round, portfolio._expired_round = saved["round"], saved["expired_round"]
     portfolio._time = saved["time"]
+    portfolio._recommendation = saved.get("recommendation", "")  # not in files of earlier releases
     portfolio._counts = Counts(**saved["counts"])
     if "drift" in saved:  # nor this
         portfolio._drift.restore(saved["drift"])

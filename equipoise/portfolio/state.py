@@ -97,6 +97,7 @@ class PortfolioState(Drifting):
         self._chooser.savable, self._chooser.independent = self._savable, self.availability == "independent"
         self._timed = isinstance(self.deadline, float)
         self._begin()
+        self._recommendation = ""  # why it has this selector, if it was given none
         self._lock = RLock()
         claim(selector, self)
 

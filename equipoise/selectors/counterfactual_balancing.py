@@ -251,6 +251,8 @@ def learner_of(params: Params, state: State, e: int) -> tuple[int, bool]:
 class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSelector):
     """Credits a reward to all experts that proposed its action; experts are learners and their greedy twins.
 
+    Recommended if every learner accepts "off_policy" or "agreed" and provides "greedy"; make it with `for_learners`.
+
     Parameters
     ----------
     n_learners
@@ -358,8 +360,8 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
         obstacle = misfit(learner)
         if obstacle:
             raise IncompatibleLearner(
-                f"learner {part_name(learner)!r} cannot join: {obstacle}; a portfolio with RealizedBalancing takes any "
-                "learner"
+                f"learner {part_name(learner)!r} cannot join: it {obstacle}; "
+                "a portfolio with RealizedBalancing takes any learner"
             )
         shared = any(row.greedy and row.teaching == ALL for row in self._rows)
         return {"teaching": teaching_of(learner, shared, self.contexts), "twin": has_twin(learner)}

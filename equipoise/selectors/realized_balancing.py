@@ -245,7 +245,7 @@ def check_slack(name: str, slack: float) -> float:
 
 @configurable
 class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
-    """Balances the regret that the rewards of each learner show; the recommended selector.
+    """Balances the regret that the rewards of each learner show; recommended for learners that learn from own plays.
 
     Parameters
     ----------

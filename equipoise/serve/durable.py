@@ -35,6 +35,7 @@ SETTINGS = (
     "explore",
     "availability",
 )
+PER_LEARNER = ("bounds", "n_learners", "teaching", "twins")  # settings that follow from the learners
 EXISTS = "SELECT EXISTS (SELECT 1 FROM events WHERE subject = ?)"
 
 
@@ -143,7 +144,9 @@ def _open(path: Path, config: PortfolioConfig) -> LivePortfolio:
     except StoreConflict:
         live = open_journal(path)
         try:
-            if live.transact(lambda portfolio, at: _essence(portfolio)) != _essence(config.portfolio()):
+            template = config.portfolio()
+            said = not template._recommendation
+            if live.transact(lambda portfolio, at: _essence(portfolio, said)) != _essence(template, said):
                 raise
         except BaseException:
             live.close()
@@ -151,12 +154,18 @@ def _open(path: Path, config: PortfolioConfig) -> LivePortfolio:
         return live
 
 
-def _essence(portfolio: Portfolio) -> Config:
-    """What must agree between a journal and its file, whatever the order in which learners joined."""
+def _essence(portfolio: Portfolio, with_selector: bool) -> Config:
+    """What must agree between a journal and its file, whatever the order in which learners joined.
+
+    A file that names no selector says nothing about it.
+    """
     pairs = zip(portfolio.learner_names, portfolio.learners, strict=True)
     settings = {name: getattr(portfolio, name) for name in SETTINGS}
     learners = {name: canonical_json(fingerprint(learner)) for name, learner in pairs if learner is not None}
+    if not with_selector:
+        del settings["share_data"]
+        return {"learners": learners, **settings}
     selector = fingerprint(portfolio.selector)
-    rules = {name: value for name, value in selector["config"].items() if name not in ("bounds", "n_learners")}
+    rules = {name: value for name, value in selector["config"].items() if name not in PER_LEARNER}
     bounds = sorted(map(canonical_json, selector["config"].get("bounds") or ()))
     return {"selector": (selector["class"], canonical_json(rules), bounds), "learners": learners, **settings}

@@ -51,7 +51,7 @@ def offers(number: float) -> Any:
 
 def make(**settings: Any) -> Portfolio:
     """A portfolio of registered learners."""
-    return Portfolio([UCB(2), OFUL(2), OFUL(1)], seed=5, **settings)
+    return Portfolio([UCB(2), OFUL(2, action_bound=2.0), OFUL(1, action_bound=2.0)], seed=5, **settings)
 
 
 def make_flaky() -> Portfolio:

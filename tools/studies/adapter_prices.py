@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from equipoise import Portfolio
+from equipoise.selectors import RealizedBalancing
 from equipoise.settings.checks import one_of
 from equipoise.types import Array
 from tools.main import run_command
@@ -61,7 +62,8 @@ def study(problem: Problem, rounds: int, seeds: int, share_data: bool = False) -
 def play_portfolio(problem: Problem, rounds: int, seed: int, share_data: bool) -> tuple[Portfolio, Array, bool]:
     """A portfolio after all rounds, its rewards, and whether one that was loaded in mid run went on as it did."""
     rows, labels = problem.draw(np.random.default_rng([seed, 6]), rounds)
-    portfolio = Portfolio([LEARNERS[name](problem) for name in POOL], seed=seed, share_data=share_data)
+    learners = [LEARNERS[name](problem) for name in POOL]
+    portfolio = Portfolio(learners, RealizedBalancing(len(POOL)), seed=seed, share_data=share_data)
     loaded: Portfolio | None = None
     rewards, same = np.empty(rounds), True
     for t, context in enumerate(problem.contexts(rows)):

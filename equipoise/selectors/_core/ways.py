@@ -50,9 +50,9 @@ def misfit(learner: object) -> str:
     if not can_learn(learner):
         return ""
     if not {"off_policy", "agreed"} & accepts(learner):
-        return "it learns from its own plays only (it accepts neither 'off_policy' nor 'agreed')"
+        return "learns from its own plays only (it accepts neither 'off_policy' nor 'agreed')"
     if "greedy" not in provides(learner):
-        return "it has no greedy action (it does not provide 'greedy')"
+        return "has no greedy action (it does not provide 'greedy')"
     return ""
 
 

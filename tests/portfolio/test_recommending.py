@@ -1,0 +1,110 @@
+"""The selector of a portfolio that is given none: which, why, and what follows for sharing, loading and joining."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import equipoise
+from equipoise import Portfolio
+from equipoise.config import parse
+from equipoise.errors import IncompatibleLearner, InvalidArgument
+from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy, LinearThompson
+from equipoise.selectors import CounterfactualBalancing, RealizedBalancing
+from tests.recorders import saved
+
+COUNTERFACTUAL = (
+    "The selector is CounterfactualBalancing: learners learn from each other's rounds and have greedy actions."
+)
+
+
+class FixedRule:
+    """A rule of a user's own that never learns, and says so."""
+
+    learns = False
+
+    def decide(self, context: Any) -> int:
+        return 0
+
+    def learn(self, context: Any, action: int, reward: float) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("learners", "share_data", "reason"),
+    [
+        ([OFUL(2), OFUL(4)], None, ""),
+        ([OFUL(2), OFUL(4)], True, ""),
+        ([OFUL(2), Constant(0)], None, ""),  # a status quo has nothing to learn
+        ([OFUL(2), FixedRule()], None, ""),
+        ([LinearThompson(2), UCB(3)], None, ""),
+        ([OFUL(2), OFUL(4)], False, "data are not shared"),
+        ([OFUL(2)], None, "there is one learner"),
+        ([UCB(3), UCB(3)], None, "no learner learns from rounds that others play"),
+        ([Constant(0), Constant(1)], None, "no learner learns from rounds that others play"),
+        ([OFUL(2), EpsilonGreedy(3, epsilon=0.1)], None, "EpsilonGreedy(0.1) learns from its own plays only"),
+    ],
+)
+def test_the_learners_decide_which_selector_it_is(learners: list[Any], share_data: bool | None, reason: str) -> None:
+    portfolio = Portfolio(learners, share_data=share_data)
+    last = portfolio.describe().splitlines()[-1]
+    if reason:
+        assert isinstance(portfolio.selector, RealizedBalancing)
+        assert last.startswith(f"The selector is RealizedBalancing: {reason}")
+    else:
+        assert isinstance(portfolio.selector, CounterfactualBalancing)
+        assert last == COUNTERFACTUAL
+    assert "The selector is" not in Portfolio([UCB(2)], RealizedBalancing(1)).describe()
+
+
+def play(portfolio: Portfolio, rounds: int, dim: int = 4) -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(rounds):
+        context = rng.random((3, dim)) / 2
+        decision = portfolio.decide(context)
+        portfolio.learn(decision, float(rng.random() < context[decision.action, 0]))
+
+
+def test_data_are_shared_and_a_learner_that_fits_joins_with_its_twin(tmp_path: Path) -> None:
+    portfolio = Portfolio([OFUL(2), OFUL(4)], reward_range=(0.0, 2.0))
+    assert portfolio.selector.reward_range == (0.0, 2.0)
+    play(portfolio, 20)
+    portfolio.add_learner(OFUL(3))
+    play(portfolio, 30)
+    assert [int(learner.memory.updates[0]) for learner in portfolio.learners] == [50, 50, 30]
+    assert portfolio.selector.experts[4:] == ((2, False), (2, True))
+    with pytest.raises(IncompatibleLearner, match="cannot join: it learns from its own plays only"):
+        portfolio.add_learner(EpsilonGreedy(3, epsilon=0.1))
+    with pytest.raises(InvalidArgument, match="share_data is False, but Counterfactual balancing decides itself"):
+        portfolio.reconfigure(share_data=False)
+    portfolio.save(tmp_path / "p")
+    loaded = Portfolio.load(tmp_path / "p")
+    assert saved(loaded) == saved(portfolio) and loaded.describe() == portfolio.describe()
+    assert loaded.describe().endswith(COUNTERFACTUAL)
+
+
+def test_a_journal_keeps_its_selector_if_another_one_is_recommended_now(tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    with equipoise.open(path, lambda: Portfolio([OFUL(2), OFUL(4)], RealizedBalancing(2))):
+        pass
+    with equipoise.open(path, lambda: Portfolio([OFUL(2), OFUL(4)])) as live:
+        assert live.transact(lambda portfolio, at: type(portfolio.selector).__name__) == "RealizedBalancing"
+
+
+def test_a_file_without_a_selector_takes_the_one_that_suits_its_learners() -> None:
+    content: dict[str, Any] = {
+        "version": 1,
+        "name": "ranking",
+        "reward": {"range": [0, 5]},
+        "learner": [{"use": "OFUL", "dim": 2}, {"use": "OFUL", "dim": 4}],
+    }
+    portfolio = parse(content).portfolio()
+    assert isinstance(portfolio.selector, CounterfactualBalancing) and portfolio.reward_range == (0.0, 5.0)
+    assert portfolio.describe().endswith(COUNTERFACTUAL)
+    named = parse({**content, "selector": {"use": "CounterfactualBalancing", "slack": 8.0}}).portfolio()
+    assert (named.selector.experts, named.selector.slack) == (portfolio.selector.experts, 8.0)
+    assert tuple(named.selector.teaching) == ("all", "all")
+    own = parse({**content, "share_data": False, "selector": {"use": "CounterfactualBalancing"}}).portfolio()
+    assert tuple(own.selector.teaching) == ("agreed", "agreed")
+    bounded = parse({**content, "learner": [{**table, "bound": {"use": "Observed"}} for table in content["learner"]]})
+    assert isinstance(bounded.portfolio().selector, RealizedBalancing)
