@@ -378,4 +378,4 @@ def test_a_setting_in_second_place_is_not_taken_for_the_generator() -> None:
 
 
 def test_a_portfolio_shows_its_parts() -> None:
-    assert repr(Portfolio([UCB(2), OFUL(3)])) == "Portfolio([UCB(2), OFUL(3)], RealizedBalancing(2))"
+    assert repr(Portfolio([UCB(2), OFUL(3)], share_data=False)) == "Portfolio([UCB(2), OFUL(3)], RealizedBalancing(2))"
