@@ -59,6 +59,7 @@ from equipoise.settings import configurable, optional, setting
 from equipoise.settings.checks import count, positive
 
 MARGIN = 200.0  # B: by how much, times w / sqrt(plays of the most played expert), a neglected learner may exceed LB
+TWIN_HEAD_START = 60.0  # replaces HEAD_START for learners with a twin
 MANY = 20  # above this number of experts each is compared with the leading one only
 TEACHING = {"all": ALL, "agreed": AGREED, "own": OWN}
 
@@ -134,15 +135,23 @@ def only_expert(params: Params, state: State) -> int:
 
 @kernel
 def neglected_learner(params: Params, state: State, due: int, best_lower: float) -> int:
-    """The neglected learner with the fewest plays, -1 if there is none; one that learns from all rounds needs no head
-    start, and a twin has no regret bound that it could rest on."""
+    """The neglected learner with the fewest plays, -1 if there is none.
+
+    A learner that learns from all rounds needs no head start, and one with a twin a shorter one: what it has learned
+    shows in the twin. A twin has no regret bound that it could rest on, and is never neglected.
+    """
     accounts, experts = state.evidence.accounts, state.credit.experts
-    chosen, fewest_plays = -1, accounts[due].plays
+    due_plays = accounts[due].plays
+    chosen, fewest_plays = -1, due_plays
     for e in range(len(accounts)):
-        if accounts[e].active and not experts[e].greedy and accounts[e].plays < fewest_plays:
+        account = accounts[e]
+        if account.active and not experts[e].greedy and account.plays < fewest_plays:
             head_start = 0.0 if experts[e].teaching == ALL else params.head_start
-            if is_neglected(params, accounts[e], accounts[due].plays, best_lower, head_start):
-                chosen, fewest_plays = e, accounts[e].plays
+            neglected = is_neglected(params, account, due_plays, best_lower, head_start)
+            if neglected and head_start > TWIN_HEAD_START and pairs.has_twin(state.credit, e):
+                neglected = is_neglected(params, account, due_plays, best_lower, TWIN_HEAD_START)
+            if neglected:
+                chosen, fewest_plays = e, account.plays
     return chosen
 
 

@@ -110,7 +110,8 @@ class Reference:
         neglected = []
         for e, (learner, greedy) in enumerate(self.experts):
             if not greedy and counts[e] < most:
-                early = self.teaching[learner] != "all" and counts[e] < min(150, most / 4)
+                head_start = 60 if (learner, True) in self.experts else 150
+                early = self.teaching[learner] != "all" and counts[e] < min(head_start, most / 4)
                 margin = 0.0 if early else 200 * counts[e] / math.sqrt(most)
                 if visible[e] <= self.width * (self.tolerance * math.sqrt(counts[e]) - margin):
                     neglected.append(e)
@@ -141,7 +142,7 @@ class Reference:
                 gap -= bonus / min(1.0, (weight[k, e] + weight[e, k]) / (2 * overlap[k, e])) if bonus else 0.0
                 error = s * math.sqrt(squares[k, e] / weight[k, e] ** 2 + squares[e, k] / weight[e, k] ** 2)
                 z = gap / error
-            f = self.fit(self.experts[k][0], learner) if teaching == "all" else 0.0
+            f = self.fit(self.experts[k][0], learner) if teaching != "own" else 0.0
             greatest = max(greatest, z**2 + f**2 if z >= 0 else max(0.0, f + z) ** 2)
         return greatest
 
@@ -225,6 +226,21 @@ def test_every_probability_of_a_longer_run_is_that_of_the_reference(rule: dict[s
     rng = np.random.default_rng(8)
     kinds = rng.choice(["choose", "credit", "withdraw"], 250, p=[0.5, 0.45, 0.05])
     compare_with_reference([(str(kind), int(rng.integers(2**16))) for kind in kinds], rule, neglect=False)
+
+
+@pytest.mark.parametrize(("twins", "expected"), [([], 150), ([0], 60)])
+def test_a_head_start_is_shorter_with_a_twin(twins: list[int], expected: int) -> None:
+    """A learner that pays less, but by too little to rule out, in units of the range, that it is the better one."""
+    selector = CounterfactualBalancing(2, teaching=["agreed", "all"], twins=twins, seed=1)
+    account, plays_when_forced = selector.evidence.accounts[0], 0
+    for _ in range(1_200):
+        choice = selector.choose()
+        explores = choice.learner == 0 and not choice.greedy
+        if explores and choice.probability == 1.0:
+            plays_when_forced = account.plays
+        selector.observe(choice, {0: Proposal(0, greedy=1), 1: Proposal(1)})
+        selector.credit(choice, 0.1 if explores else 0.3)
+    assert plays_when_forced == expected
 
 
 @given(

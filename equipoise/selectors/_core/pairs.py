@@ -170,6 +170,17 @@ def score(params: evidence.Params, state: State, e: int, reward: float, values: 
 
 
 @kernel
+def has_twin(state: State, e: int) -> bool:
+    """Whether the greedy action of the learner of e is an expert."""
+    for k in range(len(state.experts) - 1, -1, -1):  # twins are the last
+        if not state.experts[k].greedy:
+            return False
+        if state.experts[k].learner == state.experts[e].learner:
+            return True
+    return False
+
+
+@kernel
 def teach(state: State, e: int) -> None:
     """Count who learns from a round that was drawn for expert e."""
     drawn = state.experts[e]
@@ -215,9 +226,10 @@ def deviation(state: State, k: int, e: int, bonus: float, squared_scale: float) 
 def fit(state: State, k: int, e: int) -> float:
     """By how many standard errors the learner of expert k predicts better than that of e, from 0 to MAX_FIT.
 
-    0 unless the learner of e learns from all rounds: of another one poor predictions may only say that it had few.
+    The rounds that compare two learners are lessons of both. Not so if the learner of e learns from own plays only:
+    then poor predictions may only say that it had few lessons, and count as 0.
     """
-    if state.experts[e].teaching != ALL:
+    if state.experts[e].teaching == OWN:
         return 0.0
     row = state.pairs[state.experts[e].learner * len(state.experts) + state.experts[k].learner]
     if row.excess <= 0.0:
