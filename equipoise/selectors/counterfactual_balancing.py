@@ -51,6 +51,7 @@ from equipoise.selectors.realized_balancing import (
     Trend,
     arrive,
     check_slack,
+    fallen,
     is_neglected,
     lower_bound,
     realized_regrets,
@@ -115,7 +116,7 @@ def only_expert(params: Params, state: State) -> int:
     regrets, least = realized_regrets(accounts, best_lower, params.floor * unit)
     limit, most = params.slack * regrets[least], -1
     experts, total = state.credit.experts, weigh(params, state, n_rounds)
-    mixed, admitted = min(0.5, n_active / (n_rounds + 1.0)), 0.0
+    mixed, admitted = min(0.5, n_active / (unchanged_rounds(state, scale) + 1.0)), 0.0
     for e in range(len(accounts)):
         expert = experts[e]
         if regrets[e] <= limit:
@@ -131,6 +132,15 @@ def only_expert(params: Params, state: State) -> int:
     for e in range(len(accounts)):
         experts[e].probability /= admitted
     return -1
+
+
+@kernel
+def unchanged_rounds(state: State, deviation: float) -> float:
+    """The rounds of experts whose rewards have not become less: what speaks for the others they no longer earn."""
+    total = 0.0
+    for e in range(len(state.trends)):
+        total += state.evidence.accounts[e].plays * (1.0 - fallen(state.trends[e], deviation))
+    return total
 
 
 @kernel
@@ -174,7 +184,8 @@ def weigh(params: Params, state: State, n_rounds: int) -> float:
             continue
         own_bonus = bonus(params, state, e, n_rounds, s)
         if len(experts) > MANY and e != leader:
-            squared_z = pairs.squared_z(state.credit, leader, e, own_bonus, squared_scale)
+            explorer = pairs.explores(state.credit, e)
+            squared_z = pairs.squared_z(state.credit, leader, e, own_bonus, squared_scale, explorer)
         else:
             squared_z = pairs.greatest_squared_z(state.credit, e, own_bonus, squared_scale)[0]
         experts[e].probability = exp(-squared_z)

@@ -120,9 +120,18 @@ class Reference:
             return [float(e == fewest) for e in range(self.n)]
         tables = self.tables()
         weights = np.array([math.exp(-self.squared_z(e, sum(counts), tables)) for e in range(self.n)])
-        mixed = min(0.5, self.n / (sum(counts) + 1))
+        scale = math.sqrt(spread / n_resolved) if n_resolved else 0.0
+        mixed = min(0.5, self.n / (sum(n * (1 - self.fallen(e, scale)) for e, n in enumerate(counts)) + 1))
         odds = np.where(admitted, (1 - mixed) * weights / weights.sum() + mixed / self.n, 0.0)
         return (odds / odds.sum()).tolist()
+
+    def fallen(self, e: int, scale: float) -> float:
+        own = [row.reward[0] for row in self.arrived if row.expert == e]
+        if not own or scale <= 0:
+            return 0.0
+        late = math.fsum(k * r for k, r in enumerate(own, start=1)) / sum(range(len(own) + 1))
+        fall = (math.fsum(own) / len(own) - late) / (scale / math.sqrt(3 * len(own)))
+        return min(1.0, max(0.0, fall - 4))
 
     def squared_z(self, e: int, t: int, tables: tuple[Any, ...]) -> float:
         weight, squares, rewards, overlap, s = tables
@@ -143,6 +152,10 @@ class Reference:
                 error = s * math.sqrt(squares[k, e] / weight[k, e] ** 2 + squares[e, k] / weight[e, k] ** 2)
                 z = gap / error
             f = self.fit(self.experts[k][0], learner) if teaching != "own" else 0.0
+            if z > 0 and f == 0 and teaching == "all" and not greedy and (learner, True) in self.experts:
+                n = weight[e, k] ** 2 / squares[e, k]
+                spared = math.sqrt(2 * max(0.0, math.log(len(self.arrived) / n)))
+                z = max(0.0, z - 0.15 * min(1.0, (100 / n) ** 0.25) * spared)
             greatest = max(greatest, z**2 + f**2 if z >= 0 else max(0.0, f + z) ** 2)
         return greatest
 

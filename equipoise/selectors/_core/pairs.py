@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import log, sqrt
 from typing import NamedTuple
 
 from equipoise.kernels.marks import kernel
@@ -33,6 +33,8 @@ from equipoise.selectors._core import evidence
 
 ALL, AGREED, OWN = 0, 1, 2  # from which rounds a learner learns
 MAX_FIT = 2.5  # standard errors that poorer predictions count as, at most
+CURIOSITY = 0.15  # as a share of sqrt(2 ln(t/n)): standard errors of evidence that explorers are spared
+EARLY_ROUNDS = 100.0  # rounds with evidence after which these decrease
 
 
 @dataclass(slots=True)
@@ -238,13 +240,35 @@ def fit(state: State, k: int, e: int) -> float:
 
 
 @kernel
-def squared_z(state: State, k: int, e: int, bonus: float, squared_scale: float) -> float:
+def explores(state: State, e: int) -> bool:
+    """Whether expert e is a learner with a twin that learns from all rounds, so that its plays are for exploring."""
+    return not state.experts[e].greedy and state.experts[e].teaching == ALL and has_twin(state, e)
+
+
+@kernel
+def curiosity(state: State, k: int, e: int) -> float:
+    """How many standard errors of evidence that it is worse than expert k are ignored for a learner that explores.
+
+    What a learner explores is worse than what twins exploit, also where it is needed: all twins may have settled on the
+    second best action. So such evidence counts less while it rests on few of the rounds so far.
+    """
+    row = state.pairs[e * len(state.experts) + k]
+    n_effective = row.weight * row.weight / row.squares
+    fading = min(1.0, sqrt(sqrt(EARLY_ROUNDS / n_effective)))
+    return CURIOSITY * fading * sqrt(2.0 * max(0.0, log(state.spread[0].matched / n_effective)))
+
+
+@kernel
+def squared_z(state: State, k: int, e: int, bonus: float, squared_scale: float, explorer: bool) -> float:
     """The evidence that the present proposals of expert e are worse than those of k, as the square of a deviation.
 
     Rewards and predictions are added as independent evidence if they agree; else rewards count against predictions.
+    `explorer` says whether e explores; it is spared some evidence unless it also predicts worse.
     """
     z, f = deviation(state, k, e, bonus, squared_scale), fit(state, k, e)
     if z >= 0.0:
+        if explorer and z > 0.0 and f == 0.0:
+            z = max(0.0, z - curiosity(state, k, e))
         return z * z + f * f
     return max(0.0, f + z) ** 2
 
@@ -252,10 +276,10 @@ def squared_z(state: State, k: int, e: int, bonus: float, squared_scale: float) 
 @kernel
 def greatest_squared_z(state: State, e: int, bonus: float, squared_scale: float) -> tuple[float, int]:
     """The strongest evidence that the present proposals of expert e are worse than another's, and whose they are."""
-    greatest, better = 0.0, e
+    greatest, better, explorer = 0.0, e, explores(state, e)
     for k in range(len(state.experts)):
         if k != e:
-            squared = squared_z(state, k, e, bonus, squared_scale)
+            squared = squared_z(state, k, e, bonus, squared_scale, explorer)
             if squared > greatest:
                 greatest, better = squared, k
     return greatest, better
