@@ -31,7 +31,7 @@ from collections.abc import Iterable, Sequence
 from math import inf, isnan, log, nan, sqrt
 from typing import NamedTuple
 
-from equipoise.drift_order import PAIRS_EVERY, Pairs, PairSums, share, thinned
+from equipoise.drift_order import Pairs, PairSums, share, thinned
 from equipoise.kernels.boundaries import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT
 from equipoise.types import Config, Plain
 
@@ -220,15 +220,13 @@ class Watch:
         self.learners: dict[int, Stream] = {}
         self.open: dict[int, Play] = {}  # plays without a reward, by round
         self.pairs: Pairs | None = None
+        self.contexts_change = False  # then no arm is watched any more
 
     def next(self, since: int) -> Watch:
         """The watch after an alarm; plays before it stay with the old one."""
-        return Watch(self.total_delta, self.law, since=since, epoch=self.epoch + 1)
-
-    @property
-    def pairs_every(self) -> int:
-        """Rounds between two looks at pairs."""
-        return PAIRS_EVERY if self.pairs is None else self.pairs.period
+        watch = Watch(self.total_delta, self.law, since=since, epoch=self.epoch + 1)
+        watch.contexts_change = self.contexts_change
+        return watch
 
     def _stream(self, s: int, upper_variance: float) -> Stream:
         return Stream(share(self.delta * SHARE, s) / 2, self.law.own_variance, upper_variance)
@@ -335,6 +333,7 @@ class Watch:
             ],
             "open": sorted(self.open),
             "pairs": None if self.pairs is None else self.pairs.state(),
+            "contexts_change": self.contexts_change,
         }
 
     def _streams(self) -> Iterable[Stream]:
@@ -355,4 +354,5 @@ class Watch:
                 play.streams = (*play.streams, stream)
         watch.open = {round_: plays[round_] for round_ in state["open"]}
         watch.pairs = None if state["pairs"] is None else Pairs.from_state(state["pairs"])
+        watch.contexts_change = bool(state.get("contexts_change", False))
         return watch

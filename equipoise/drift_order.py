@@ -1,8 +1,10 @@
 """The order of two experts over windows of rounds: the part of `equipoise.drift` about pairs.
 
 By lemma 2 of docs/counterfactual-balancing.md the sum of Y over a window, minus its radius, bounds from below by how
-much the proposals of j were worth more than those of k, also under drift. Window j has the share
-alpha/((j + 1)(j + 2)), divided by the E (E - 1) ordered pairs.
+much the proposals of j were worth more than those of k, also under drift. Windows begin where the sums stand at a look.
+While rewards come at once these are the multiples of a period, and the j-th has the share alpha/(2 (j + 1)(j + 2)),
+divided by the E (E - 1) ordered pairs. Late rewards, whose delays may depend on what they are, can make a window begin
+after any round s: such a window has the share alpha/(2 (s + 1)(s + 2)), so that all that are possible share alpha.
 """
 
 from __future__ import annotations
@@ -33,6 +35,11 @@ def thinned(windows: list[Any], ages: Sequence[int]) -> None:
         del windows[min(range(1, len(windows) - 1), key=lambda k: ages[k - 1] / ages[k + 1])]
 
 
+def look_period(n_experts: int) -> int:
+    """Rounds between two looks: the more pairs, the longer."""
+    return max(PAIRS_EVERY, n_experts**2)
+
+
 class PairSums(NamedTuple):
     """Sums of Y and of Y^2 of all ordered pairs of experts, with the number of rounds in them."""
 
@@ -52,17 +59,14 @@ class Pairs:
 
     def __init__(self, delta: float, n_experts: int, width: float, start: PairSums) -> None:
         self.delta, self.n_experts, self.width = delta, n_experts, width
-        self.looks = 0
-        self.windows = [PairWindow(self._alpha(0), start)]
+        self.windows = [PairWindow(self._alpha(start.rounds), start)]
         self.better: set[int] = set()  # pairs j E + k of which j was better in some window
 
-    def _alpha(self, j: int) -> float:
-        return share(self.delta, j) / (self.n_experts * (self.n_experts - 1))
-
-    @property
-    def period(self) -> int:
-        """Rounds between two looks: the more pairs, the longer."""
-        return max(PAIRS_EVERY, self.n_experts**2)
+    def _alpha(self, rounds: int) -> float:
+        """The share of a window after so many rounds, for one pair."""
+        n = self.n_experts
+        j, rest = divmod(rounds, look_period(n))
+        return share(self.delta / 2, rounds if rest else j) / (n * (n - 1))
 
     def look(self, sums: PairSums) -> tuple[int, int] | None:
         """A pair of experts each of which was better than the other in some window; None if there is none."""
@@ -75,9 +79,8 @@ class Pairs:
                     squares = sums.squares[p] - start.squares[p]
                     if gained > paired_radius(squares, self.width, window.alpha):
                         self.better.add(p)
-        self.looks += 1
-        self.windows.append(PairWindow(self._alpha(self.looks), sums))
-        thinned(self.windows, [sums.rounds - window.sums.rounds + self.period for window in self.windows])
+        self.windows.append(PairWindow(self._alpha(sums.rounds), sums))
+        thinned(self.windows, [sums.rounds - window.sums.rounds + look_period(n) for window in self.windows])
         for p in sorted(self.better):
             j, k = divmod(p, n)
             if j < k and k * n + j in self.better:
@@ -87,7 +90,6 @@ class Pairs:
     def state(self) -> Config:
         return {
             "settings": (self.delta, self.n_experts, self.width),
-            "looks": self.looks,
             "better": sorted(self.better),
             "windows": [
                 (window.alpha, window.sums.rounds, list(window.sums.gains), list(window.sums.squares))
@@ -96,12 +98,15 @@ class Pairs:
         }
 
     @classmethod
-    def from_state(cls, state: Config) -> Pairs:
+    def from_state(cls, state: Config) -> Pairs | None:
+        """What `state` returned; None for sums that do not have both experts of a pair, as they were saved before."""
+        if "looks" in state:
+            return None
         delta, n_experts, width = state["settings"]
         windows = [
             PairWindow(alpha, PairSums(rounds, tuple(gains), tuple(squares)))
             for alpha, rounds, gains, squares in state["windows"]
         ]
         pairs = cls(delta, int(n_experts), width, windows[0].sums)
-        pairs.windows, pairs.looks, pairs.better = windows, state["looks"], set(state["better"])
+        pairs.windows, pairs.better = windows, set(state["better"])
         return pairs

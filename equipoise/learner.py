@@ -41,7 +41,7 @@ import numpy as np
 
 from equipoise._deprecated import provided_as_offers
 from equipoise.errors import IncompatibleLearner, InvalidArgument
-from equipoise.features import Offers
+from equipoise.features import FeatureMap, Offers
 from equipoise.types import Action, Array, Config, Context, Outcome, Plain, State
 
 ACCEPTS = frozenset({"off_policy", "agreed", "weight", "probability"})
@@ -200,6 +200,7 @@ class AdaptedLearner:
         self.provides = provides(learner)
         self.randomized = bool(getattr(learner, "randomized", True))
         self.delta = float(getattr(learner, "delta", 0.0))
+        self.has_map = isinstance(getattr(learner, "features", None), FeatureMap)  # slow to find out
         self._takes_rng = _takes_rng(learner)
 
     def __repr__(self) -> str:

@@ -13,14 +13,15 @@ settings.load_profile("equipoise")
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 
-LONGEST = "test_recorded_bits.py"
+LONGEST, MARKS = "test_recorded_bits.py", ("compiled", "slow")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest file goes first, then those with most tests that compile, so that at the end no process is left alone
-    with one of them; and without the compiler, statistics of millions of rounds would take days."""
-    n_compiled = Counter(item.path for item in items if item.get_closest_marker("compiled"))
-    items.sort(key=lambda item: (item.path.name != LONGEST, -n_compiled[item.path]))
+    """The longest file goes first, then those with most tests that compile, then those with most that compute for
+    long, so that at the end no process is left alone with one of them; and without the compiler, statistics of
+    millions of rounds would take days."""
+    compiled, slow = (Counter(item.path for item in items if item.get_closest_marker(mark)) for mark in MARKS)
+    items.sort(key=lambda item: (item.path.name != LONGEST, -compiled[item.path], -slow[item.path]))
     if INTERPRETED:
         for item in items:
             if item.get_closest_marker("statistical") and item.get_closest_marker("compiled"):

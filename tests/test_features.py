@@ -23,7 +23,7 @@ from equipoise.features import (
     Shared,
     Vectorizer,
 )
-from equipoise.features.maps import map_from_plain, map_to_plain
+from equipoise.features.maps import feature_names, map_from_plain, map_to_plain
 from equipoise.learners import OFUL, LinearThompson, ModCB, SquareCB
 from equipoise.simulation.loops import can_compile
 from equipoise.storage.parts import context_from_plain, context_to_plain, describe_part, load, rebuild_learners, save
@@ -54,6 +54,7 @@ def test_rows_of_a_map(features: FeatureMap, expected: list[list[float]]) -> Non
     assert OFFERS.rows(features).tolist() == expected and features.dim == len(expected[0])
     masked = Offers(ROWS, shared=[10.0, 20.0], ids=["x", "y"], mask=[False, True])
     assert masked.rows(features).tolist() == expected[1:]
+    assert len(set(feature_names(features))) == features.dim
     if not isinstance(features, CustomFeatures):
         assert map_from_plain(map_to_plain(features)) == features
         assert hash(map_from_plain(map_to_plain(features))) == hash(features)

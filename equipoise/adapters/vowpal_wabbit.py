@@ -146,6 +146,7 @@ class VW(MatrixLearner):
         fixed = ["--cb_explore_adf", "--quiet", "--preserve_performance_counters", "--random_seed", "0"]
         self._arguments = [*fixed, *costs, *words]
         self._workspace = self._open()
+        self._label_type = self._workspace.get_label_type()  # else every example would look it up
         self._header = read_header(self._dump())
         self._prepared: Prepared | None = None
         self._saved: bytes | None = None  # predictions move a counter in the file, but change no prediction
@@ -175,9 +176,9 @@ class VW(MatrixLearner):
             if self._prepared.key == key:
                 return self._prepared
             self._release()
-        workspace = self._workspace
+        workspace, label_type = self._workspace, self._label_type
         # One row at a time: hundreds of tuples at once would start the garbage collector in every round.
-        examples = [workspace.example({NAMESPACE: features}) for features in self._features(actions)]
+        examples = [workspace.example({NAMESPACE: features}, label_type) for features in self._features(actions)]
         for example in examples:
             example.setup_example()  # lists of examples are not set up by predict or learn
         predicted: list[float] = workspace.predict(examples)

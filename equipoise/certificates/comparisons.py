@@ -29,7 +29,7 @@ from equipoise.certificates.fields import (
     whole,
 )
 from equipoise.certificates.radii import radius_of, total_delta
-from equipoise.certificates.wording import about, at_least, at_most, confidence_text
+from equipoise.certificates.wording import about, at_least, at_most, confidence_text, law_clause
 from equipoise.confidence import RADII, RADIUS_VERSIONS, radius_alpha, radius_shares, radius_sum
 from equipoise.errors import InvalidArgument
 from equipoise.types import Config, Plain
@@ -70,6 +70,10 @@ class Comparison:
         False if `radius_scale` is below 1: then nothing is proved.
     rewards
         What a portfolio made of the rewards before they counted, such as "rewards clipped to [0, 1]"; empty if nothing.
+    law_since
+        The first round whose plays count: one law of contexts and rewards is assumed since then.
+    law_refuted_at
+        The last round in which an alarm refuted one law for all rounds before it; 0 if none did.
     """
 
     learner: Side
@@ -79,6 +83,8 @@ class Comparison:
     contexts: str
     valid: bool
     rewards: str = ""
+    law_since: int = 1
+    law_refuted_at: int = 0
 
     @property
     def difference(self) -> float:
@@ -114,10 +120,11 @@ class Comparison:
         else:
             relation = f"has had at most {at_most(-low)} less and at most {at_most(high)} more regret than"
         presumed = FIXED if self.contexts == "fixed" else RANDOM
+        since = "so far" if self.law_since == 1 else f"since round {self.law_since:,}"
         return (
             f"With confidence {confidence_text(self.delta)}, {presumed}: per play, over "
-            f"{_plays(self.learner)} so far, {first} {relation} {second} over {_plays(self.other)}."
-            f"{about(self.rewards)}"
+            f"{_plays(self.learner)} {since}, {first} {relation} {second} over {_plays(self.other)}."
+            f"{about(self.rewards)}{law_clause(self.law_since, self.law_refuted_at)}"
         )
 
     def to_json(self) -> Config:
@@ -165,7 +172,9 @@ def proof(comparison: Comparison, learner_names: Sequence[str]) -> Record:
     for side in sides.values():
         side["name"] = str(learner_names[side["index"]])
     low, high = comparison.difference_lower, comparison.difference_upper
-    return {"difference_lower": float(low), "difference_upper": float(high), **sides}
+    law = {"law_since": int(comparison.law_since), "law_refuted_at": int(comparison.law_refuted_at)}
+    ends = {"difference_lower": float(low), "difference_upper": float(high)}
+    return {**ends, **sides, **(law if comparison.law_refuted_at else {})}
 
 
 def from_record(record: Mapping[str, Plain]) -> Comparison:
@@ -175,7 +184,9 @@ def from_record(record: Mapping[str, Plain]) -> Comparison:
     )
     low, high = record["reward_range"]
     settings = total_delta(record), record["contexts"], record["radius_scale"] >= 1, record.get("rewards", "")
-    return Comparison(learner, other, high - low, *settings)
+    return Comparison(
+        learner, other, high - low, *settings, record.get("law_since", 1), record.get("law_refuted_at", 0)
+    )
 
 
 def describe(record: Mapping[str, Plain]) -> str:
@@ -236,7 +247,7 @@ def mathematical_faults(record: Mapping[str, Plain]) -> list[str]:
         ]
     )
     plays = sum(record[name]["plays"] + record[name]["pending"] for name in SIDES)
-    if plays > record["round"]:
+    if plays > record["round"] - stated.law_since + 1:
         faults.append(f"round is {record['round']}, but the two learners had {plays} plays by then")
     for name in SIDES if record["noise"] is None else ():
         faults += sum_faults(

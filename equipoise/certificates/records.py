@@ -168,7 +168,7 @@ def _sealed(
         "round": int(round_),
         "delta": float(selector.delta),
         "alpha": float(selector.alpha),
-        "n_learners": int(selector.n_learners),
+        "n_learners": int(getattr(selector, "n_accounts", selector.n_learners)),  # that share delta: twins too
         "radius": str(selector.radius),
         "radius_scale": float(selector.radius_scale),
         "reward_range": [float(low), float(high)],
@@ -222,7 +222,7 @@ def verify_record(record: object) -> list[str]:
     if version == 3:
         optional["radius_version"] = whole
         optional |= {"same_round": true} if "same_round" in record else {}
-        optional |= {"n_late": whole} if "n_late" in record else {}
+        optional |= {name: whole for name in ("n_late", "law_since", "law_refuted_at") if name in record}
         optional |= {"delta_weights": numbers} if "delta_weights" in record else {}
     if kind is not None:
         sides = kind.SIDES

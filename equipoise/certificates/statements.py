@@ -320,8 +320,8 @@ class Certificate:
 
         `deltas` has that of every learner whose bound is observed.
         """
-        presumed = -1 if self.presumed is None else self.presumed
-        return replace(self, learners_delta=float(deltas.get(presumed, 0.0)))
+        delta = float(deltas.get(-1 if self.presumed is None else self.presumed, 0.0))
+        return self if delta == self.learners_delta else replace(self, learners_delta=delta)
 
     @property
     def has_confidence(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ class Shared:
         available = 0 if offers.shared is None else len(offers.shared)
         if offers.shared is None or available < self.dim:
             raise InvalidArgument(f"context has {available} shared features, but must have at least {self.dim}")
-        return np.tile(offers.shared[: self.dim], (len(offers.offered), 1))
+        return np.tile(offers.shared[: self.dim], (offers.n_offered, 1))
 
 
 @dataclass(frozen=True)
@@ -240,6 +241,35 @@ def columns_used(features: FeatureMap) -> int | None:
         case _:
             return None
     return None if None in parts else max(part or 0 for part in parts)
+
+
+def feature_names(features: FeatureMap) -> tuple[str, ...]:
+    """A name for every feature of a map: features of the same name have the same values in every round.
+
+    >>> feature_names(Concat([Columns([0, 3]), Interactions(Prefix(1), Shared(1))]))
+    ('column 0', 'column 3', 'column 0 * shared 0')
+    """
+    match features:
+        case Columns(columns):
+            return tuple(f"column {c}" for c in columns)
+        case Prefix(dim):
+            return tuple(f"column {c}" for c in range(dim))
+        case Shared(dim):
+            return tuple(f"shared {c}" for c in range(dim))
+        case OneHot(ids):
+            return tuple(f"id {id_!r}" for id_ in ids)
+        case Interactions(left, right):
+            pairs = product(feature_names(left), feature_names(right))
+            return tuple(" * ".join(sorted(pair)) for pair in pairs)
+        case Concat(maps):
+            return tuple(name for each in maps for name in feature_names(each))
+        case CustomFeatures(_, dim, name):
+            return tuple(f"{name} {c} of {dim}" for c in range(dim))
+        case _:
+            raise InvalidArgument(
+                f"features is {features!r:.80}, but must be made of the maps in equipoise.features: of others nobody "
+                "can tell which features they have in common"
+            )
 
 
 def map_to_plain(features: FeatureMap) -> Plain:

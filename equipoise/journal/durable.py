@@ -13,7 +13,6 @@ not at all, and a caller's own id tells which (`decide` with the same id and con
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Sequence
 from itertools import count
 from threading import Lock
@@ -26,25 +25,11 @@ from equipoise.journal.retention import redact
 from equipoise.journal.snapshots import Background
 from equipoise.journal.sqlite import SQLiteJournal
 from equipoise.portfolio import Portfolio
+from equipoise.portfolio.clock import Clock
 from equipoise.portfolio.events import Event, Listeners
 from equipoise.types import Config
 
 Result = TypeVar("Result")
-
-
-class Clock:
-    """Time that no setting of the system's clock moves: read once, then measured by a steady clock."""
-
-    def __init__(self, at_least: float) -> None:
-        self._offset = max(time.time(), at_least) - _steady()
-
-    def now(self) -> float:
-        return self._offset + _steady()
-
-
-def _steady() -> float:
-    boot = getattr(time, "CLOCK_BOOTTIME", None)  # goes on while the machine sleeps
-    return time.monotonic() if boot is None else time.clock_gettime(boot)
 
 
 class Durable:
@@ -76,13 +61,17 @@ class Durable:
         """Why nothing more is accepted, if so."""
         return self._failure or self._journal.failure
 
+    def _now(self) -> float:
+        """The time, not before that of the last call."""
+        return self._clock.now(self._portfolio._time)
+
     def transact(self, operation: Callable[[Portfolio, float], Result]) -> Result:
         """Call a function with the portfolio and the time; all that it changes becomes durable at once."""
-        return self._call(lambda: operation(self._portfolio, self._clock.now()))
+        return self._call(lambda: operation(self._portfolio, self._now()))
 
     async def atransact(self, operation: Callable[[Portfolio, float], Result]) -> Result:
         """`transact` for asyncio: other tasks run until it is durable."""
-        return await self._acall(lambda: operation(self._portfolio, self._clock.now()))
+        return await self._acall(lambda: operation(self._portfolio, self._now()))
 
     def _call(self, operation: Callable[[], Result]) -> Result:
         commit, result, error = self._begin(operation, None)
@@ -153,7 +142,7 @@ class Durable:
     def _retain(self) -> None:
         """Remove what is past its retention."""
         if self._retention_seconds is not None:
-            redact(self._journal, self._note_redaction, None, self._clock.now() - self._retention_seconds)
+            redact(self._journal, self._note_redaction, None, self._now() - self._retention_seconds)
 
     def _note_redaction(self, ids: Collection[str] | None, before: float | None) -> tuple[Config, int, frozenset[str]]:
         """Append the event of a redaction; the state and last event before it, and the decisions to leave alone."""

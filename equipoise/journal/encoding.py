@@ -69,6 +69,11 @@ def _write(out: bytearray, values: Iterable[Plain]) -> None:
             out += b"N"
         elif kind is int and 0 <= value < 128:
             out.append(SMALL + value)
+        elif kind is tuple and len(value) < 255:
+            out += b"t%c" % len(value)
+            _write(out, value)
+        elif kind is bool:
+            out += b"T" if value else b"F"
         else:
             write = _WRITERS.get(kind)
             if write is None:
@@ -152,7 +157,6 @@ def _write_ball(out: bytearray, value: Ball) -> None:
 
 
 _WRITERS: dict[type, Callable[[bytearray, Any], None]] = {
-    bool: lambda out, value: out.append(ord("T") if value else ord("F")),
     int: _write_integer,
     bytes: _write_bytes,
     list: _write_list,

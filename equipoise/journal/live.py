@@ -180,7 +180,7 @@ class LivePortfolio(Durable):
         """
         if not evidence:
             return self._call(lambda: self._portfolio.warm_start(log, learners=learners))
-        steps, kept = self._call(lambda: self._portfolio._steps(log, learners, seed, self._clock.now)), 0
+        steps, kept = self._call(lambda: self._portfolio._steps(log, learners, seed, self._now)), 0
         while (advanced := self._call(lambda: self._portfolio._advance(steps))) is not None:
             kept += advanced
         return self._call(lambda: self._portfolio._played(log, kept))
@@ -292,7 +292,7 @@ class LivePortfolio(Durable):
     def _decide(
         self, context: Context, id_: str | None, available: Iterable[str] | None, at: float | None, propensity: bool
     ) -> Decision:
-        at = self._clock.now() if at is None else at
+        at = self._now() if at is None else at
         return self._portfolio.decide(context, id=id_, available=available, at=at, propensity=propensity)
 
     def _learn(
@@ -304,7 +304,7 @@ class LivePortfolio(Durable):
         key: str | None,
         at: float | None,
     ) -> None:
-        at = self._clock.now() if at is None else at
+        at = self._now() if at is None else at
         self._portfolio.learn(decision, reward, outcome, regret, key=key, at=at)
 
     def _learn_many(self, rewards: Sequence[Reward]) -> list[EquipoiseError | None]:
@@ -319,7 +319,7 @@ class LivePortfolio(Durable):
         return results
 
     def _expire(self, limit: int | None, at: float | None) -> int:
-        return self._portfolio.expire(limit, at=self._clock.now() if at is None else at)
+        return self._portfolio.expire(limit, at=self._now() if at is None else at)
 
     def _add_learner(self, learner: MinimalLearner, bound: Any) -> str:
         describe_part(learner)  # raises an error if it has no state

@@ -28,6 +28,7 @@ from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import Kernels
 from equipoise.learners._core.linear import RangedEllipsoidLearner
+from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, ellipsoid_radius, new_ridge, update_offered
 from equipoise.learners._core.selecting import SelectingLearner, add_intercepts, check_arms, optimistic_action
 from equipoise.settings import configurable, setting
@@ -158,3 +159,11 @@ class ALBNorm(RangedEllipsoidLearner[Params, Memory], SelectingLearner[Params, M
 
     def _rows_are_arms(self) -> bool:
         return self.arms > 0
+
+    def model_class(self) -> LinearClass:
+        """The class of rewards that the learner assumes; intercepts are features, whose part of the norm is known."""
+        linear = super().model_class()
+        if self.arms == 0:
+            return linear
+        intercepts = tuple(f"intercept {k}" for k in range(self.arms))
+        return linear._replace(dim=self.arms + self.dim, features=intercepts + linear.feature_names)

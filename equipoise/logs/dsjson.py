@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from equipoise.logs.writing import open_atomic
 from equipoise.types import Array
 
 BATCH_LINES = 4_096
+READ_BYTES = 1 << 20  # at once: lines are long
 PROBABILITY_TOLERANCE = 1e-4
 astuple = msgspec.structs.astuple
 
@@ -52,15 +54,62 @@ class GeneralEvent(Event, gc=False):
     c: dict[str, Any] | None = None
 
 
-class Parsed(NamedTuple):
-    """One event with its features as rows of numbers."""
+class Gathered:
+    """Events of a batch, by column. No object of an event is kept: thousands keep the garbage collector busy."""
 
-    row: int
-    event: Any
-    shared: bytes  # 64-bit floats
-    offers: bytes  # of all offered actions, one after the other
-    n_offered: int
-    n_columns: tuple[int, int]  # of shared features and of features of an offer
+    def __init__(self, n_columns: tuple[int, int]) -> None:
+        self.n_columns = n_columns  # of shared features and of features of an offer
+        self.rows, self.n_offered, self.labels, self.ranked = array("q"), array("q"), array("q"), array("q")
+        self.costs, self.propensities, self.probabilities, self.dropped = (array("d") for _ in range(4))
+        self.shared, self.offers = array("d"), array("d")
+        self.stamps: list[str | None] = []
+        self.ids = array("Q")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def add(self, row: int, event: Any, shared: bytes, offers: bytes) -> None:
+        """Add a checked event; its features are 64-bit floats, those of all offered actions one after the other."""
+        ranked, id_ = event.a, event.EventId
+        self.rows.append(row)
+        self.n_offered.append(len(ranked))
+        self.labels.append(event._labelIndex)
+        self.ranked.extend(ranked)
+        self.costs.append(event._label_cost)
+        self.propensities.append(event._label_probability)
+        self.probabilities.extend(event.p)
+        self.dropped.append(event.pdrop)
+        self.shared.frombytes(shared)
+        self.offers.frombytes(offers)
+        self.stamps.append(event.Timestamp)
+        self.ids.append(0 if id_ is None else hash(id_) % 2**64 or 1)
+
+    def to_rounds(self) -> Rounds:
+        n, (_, width) = len(self), self.n_columns
+        n_offered = np.array(self.n_offered, np.int64)
+        n_actions, total = int(n_offered.max()), int(n_offered.sum())
+        mask = np.arange(n_actions) < n_offered[:, None]
+        own: Array = np.array(self.offers, np.float64)
+        if mask.all():
+            offers = own.reshape(n, n_actions, width)
+        else:
+            offers = np.zeros((n, n_actions, width))
+            offers[mask] = own.reshape(total, width)
+        pmf = np.zeros((n, n_actions))
+        pmf[np.repeat(np.arange(n), n_offered), np.array(self.ranked, np.int64) - 1] = self.probabilities
+        return Rounds(
+            np.array(self.rows, np.int64),
+            np.array(self.shared, np.float64).reshape(n, -1),
+            offers,
+            n_offered,
+            np.array(self.labels, np.int64),
+            -np.array(self.costs, np.float64),
+            np.array(self.propensities, np.float64),
+            pmf,
+            1.0 / (1.0 - np.array(self.dropped, np.float64)),
+            _times(self.stamps),
+            np.array(self.ids, np.uint64),
+        )
 
 
 class DsjsonSource(NamedFeatures):
@@ -73,40 +122,40 @@ class DsjsonSource(NamedFeatures):
 
     def read(self, faults: Faults) -> Iterator[Rounds]:
         self.n_skipped = 0
-        batch: list[Parsed] = []
-        with self._path.open("rb") as file:
+        batch = Gathered(self._n_columns)
+        with self._path.open("rb", READ_BYTES) as file:
             for row, line in enumerate(file, 1):
                 parsed = self._parse(row, line, faults)
                 if parsed is None:
                     continue
                 # While columns are still being found, a batch ends with the events that have the same ones.
-                if len(batch) == BATCH_LINES or (batch and parsed.n_columns != batch[0].n_columns):
-                    yield _to_rounds(batch)
-                    batch = []
-                batch.append(parsed)
+                if len(batch) == BATCH_LINES or batch.n_columns != self._n_columns:
+                    if batch:
+                        yield batch.to_rounds()
+                    batch = Gathered(self._n_columns)
+                batch.add(row, *parsed)
         if batch:
-            yield _to_rounds(batch)
+            yield batch.to_rounds()
 
     @property
     def _n_columns(self) -> tuple[int, int]:
         return len(self._shared.positions), len(self._own.positions)
 
-    def _parse(self, row: int, line: bytes, faults: Faults) -> Parsed | None:
+    def _parse(self, row: int, line: bytes, faults: Faults) -> tuple[Any, bytes, bytes] | None:
+        """The event with its shared features and those of its offers; None if it does not count."""
         exact = self._exact
         if exact is not None:
             try:
                 event = exact.decoder.decode(line)
                 shared, offers = exact.numbers(event.c)
-            except (msgspec.MsgspecError, TypeError, struct.error):
+            except (msgspec.MsgspecError, TypeError):
                 pass  # read again below
             else:
-                n_offered = len(event.c._multi)
-                if fault_of(event, n_offered) is None and not event._skipLearn:
-                    event.c = None  # thousands of live lists would keep the garbage collector busy
-                    return Parsed(row, event, shared, offers, n_offered, self._n_columns)
+                if fault_of(event, len(event.c._multi)) is None and not event._skipLearn:
+                    return event, shared, offers
         return self._parse_any(row, line, faults)
 
-    def _parse_any(self, row: int, line: bytes, faults: Faults) -> Parsed | None:
+    def _parse_any(self, row: int, line: bytes, faults: Faults) -> tuple[Any, bytes, bytes] | None:
         if not line.strip():
             return None
         try:
@@ -132,7 +181,7 @@ class DsjsonSource(NamedFeatures):
         if self._shared.add(shared) | any([self._own.add(offer) for offer in offers]) or self._exact is None:
             self._exact = exact_decoder(self._shared.names, self._own.names, context, multi)
         own = array("d", chain.from_iterable(_row(offer, self._own) for offer in offers)).tobytes()
-        return Parsed(row, event, array("d", _row(shared, self._shared)).tobytes(), own, len(multi), self._n_columns)
+        return event, array("d", _row(shared, self._shared)).tobytes(), own
 
 
 def _row(named: Named, columns: Columns) -> list[float]:
@@ -171,7 +220,7 @@ class Namespace(NamedTuple):
     """A namespace of known size."""
 
     is_list: bool  # else an object
-    pack: Callable[..., bytes]  # its numbers as 64-bit floats; raises struct.error if there are more or fewer
+    width: int
 
 
 class ExactDecoder(NamedTuple):
@@ -185,18 +234,26 @@ class ExactDecoder(NamedTuple):
         return _flat((context,), self.shared), _flat(context._multi, self.own)
 
 
-def _flat(parts: Iterable[Any], layout: tuple[Namespace, ...]) -> bytes:
-    """The numbers of objects, one after the other."""
+def _flat(parts: Sequence[Any], layout: tuple[Namespace, ...]) -> bytes:
+    """The numbers of objects as 64-bit floats, one after the other."""
     if len(layout) == 1:
-        is_list, pack = layout[0]
-        return b"".join([pack(*part.n0) if is_list else pack(*astuple(part.n0)) for part in parts])
-    return b"".join(
+        is_list, width = layout[0]
+        numbers = chain.from_iterable([part.n0 if is_list else astuple(part.n0) for part in parts])
+        return _doubles(len(parts) * width)(*numbers)
+    numbers = chain.from_iterable(
         [
-            pack(*values) if is_list else pack(*astuple(values))
+            values if is_list else astuple(values)
             for part in parts
-            for values, (is_list, pack) in zip(astuple(part), layout, strict=False)
+            for values, (is_list, _) in zip(astuple(part), layout, strict=False)
         ]
     )
+    return _doubles(len(parts) * sum(width for _, width in layout))(*numbers)
+
+
+@lru_cache(256)
+def _doubles(n: int) -> Callable[..., bytes]:
+    """Packs n numbers."""
+    return struct.Struct(f"{n}d").pack
 
 
 def exact_decoder(
@@ -246,8 +303,9 @@ def _part_type(name: str, groups: dict[str, list[str]], example: dict[str, Any])
     empty = [key for key, value in example.items() if value in ([], {}) and key not in groups]
     for g, (namespace, features) in enumerate({**groups, **{key: [] for key in empty}}.items()):
         rename[f"n{g}"] = namespace
-        if isinstance(example.get(namespace), list):
-            fields.append((f"n{g}", list[float]))
+        is_list = isinstance(example.get(namespace), list)
+        if is_list:
+            fields.append((f"n{g}", tuple[(float,) * len(features)]))  # type: ignore[misc]  # of this length
         else:
             own = {f"f{j}": feature for j, feature in enumerate(features)}
             kind = msgspec.defstruct(
@@ -258,41 +316,9 @@ def _part_type(name: str, groups: dict[str, list[str]], example: dict[str, Any])
                 forbid_unknown_fields=True,
             )
             fields.append((f"n{g}", kind))
-        layout.append(Namespace(fields[-1][1] == list[float], struct.Struct(f"{len(features)}d").pack))
+        layout.append(Namespace(is_list, len(features)))
     fields += [(field, msgspec.Raw, msgspec.Raw(b"null")) for field in ignored]
     return msgspec.defstruct(name, fields, rename=rename, gc=False, forbid_unknown_fields=True), tuple(layout)
-
-
-def _to_rounds(batch: list[Parsed]) -> Rounds:
-    n, (_, width) = len(batch), batch[0].n_columns
-    events = [parsed.event for parsed in batch]
-    n_offered = np.array([parsed.n_offered for parsed in batch])
-    n_actions, total = int(n_offered.max()), int(n_offered.sum())
-    mask = np.arange(n_actions) < n_offered[:, None]
-    own: Array = np.frombuffer(b"".join([parsed.offers for parsed in batch]), np.float64)
-    if mask.all():
-        offers = own.reshape(n, n_actions, width)
-    else:
-        offers = np.zeros((n, n_actions, width))
-        offers[mask] = own.reshape(total, width)
-    ranks = np.fromiter(chain.from_iterable(event.a for event in events), np.int64, total) - 1
-    pmf = np.zeros((n, n_actions))
-    pmf[np.repeat(np.arange(n), n_offered), ranks] = np.fromiter(
-        chain.from_iterable(event.p for event in events), np.float64, total
-    )
-    return Rounds(
-        np.array([parsed.row for parsed in batch]),
-        np.frombuffer(b"".join([parsed.shared for parsed in batch]), np.float64).reshape(n, -1),
-        offers,
-        n_offered,
-        np.array([event._labelIndex for event in events]),
-        -np.array([event._label_cost for event in events], np.float64),
-        np.array([event._label_probability for event in events], np.float64),
-        pmf,
-        1.0 / (1.0 - np.array([event.pdrop for event in events], np.float64)),
-        _times([event.Timestamp for event in events]),
-        np.array([NO_ID if event.EventId is None else hash(event.EventId) % 2**64 or 1 for event in events], np.uint64),
-    )
 
 
 def _times(stamps: list[str | None]) -> Array:

@@ -225,7 +225,7 @@ class Chooser:
         if self._twins and proposal.greedy is None and i in self._twins:
             raise InvalidProposal("greedy is None, but the selector may play this learner's greedy action")
         checked = check_proposal(proposal, n_actions, self._lower, self.savable)
-        if isinstance(context, Offers):
+        if isinstance(context, Offers) and context.mask is not None:
             check_offered("action", checked.action, context)
             check_offered("greedy", checked.greedy, context)
         return checked

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.features import FeatureMap, Offers
+from equipoise.features import Offers
 from equipoise.features.offers import as_offers
 from equipoise.learner import AdaptedLearner
 from equipoise.portfolio.events import logger
@@ -21,11 +21,7 @@ from equipoise.types import Context
 
 def seen_by(learner: AdaptedLearner, context: Context, offers: Offers | None) -> Context:
     """The context, or the offers that it was turned into, if any, for a learner with a feature map."""
-    return context if offers is None or not has_map(learner) else offers
-
-
-def has_map(learner: AdaptedLearner) -> bool:
-    return isinstance(getattr(learner.learner, "features", None), FeatureMap)
+    return context if offers is None or not learner.has_map else offers
 
 
 class Contexts:
@@ -41,8 +37,7 @@ class Contexts:
         """The context as offers if that saves work, else None."""
         if len(self._members) != self._n_members:
             self._n_members = len(self._members)
-            learners = [member.learner for member in self._members if member.learner is not None]
-            self._any_map = any(map(has_map, learners))
+            self._any_map = any(member.learner is not None and member.learner.has_map for member in self._members)
         if not self._looked:
             self._look(context)
         if not self._any_map or not isinstance(context, np.ndarray | list):

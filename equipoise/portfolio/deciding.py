@@ -38,7 +38,8 @@ class Deciding(PortfolioState):
         if round_ == 1:
             self._contexts.check_first(context)
         chooser.offers = self._contexts.offers(context)
-        chooser.wants_propensities = wants_propensity or chooser.asks_all or explore > 0.0
+        wanted = wants_propensity or chooser.asks_all or explore > 0.0
+        chooser.wants_propensities = wanted and self._own_propensity is None
         if explore > 0.0:
             n_actions = propensities.count_actions(context, self._members)
             position = self._draw_from_floor(round_, n_actions) if n_actions else None

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from equipoise import drift
 from equipoise.drift import Alarm, Watch, law_of
-from equipoise.drift_order import PairSums, share
+from equipoise.drift_order import PairSums, look_period, share
 from equipoise.errors import InvalidArgument
+from equipoise.portfolio.ids import ID
 from equipoise.portfolio.members import Member
 from equipoise.portfolio.tickets import Ticket
 from equipoise.selector import Selector, SelectorTraits, traits_of
@@ -38,9 +39,10 @@ class Drift:
         self.delta = float(getattr(selector, "delta", 0.05))
         self.fixed = getattr(selector, "contexts", "random") == "fixed"
         self.watch: Watch | None = None  # before the first round, and if nothing is watched
-        self.closed_rounds = 0  # since the last look at pairs
-        experts = getattr(selector, "experts", None)
-        self.pairs = experts is not None and hasattr(selector.kernel_state, "credit") and len(experts) <= MAX_EXPERTS
+        self.closed_rounds = 0  # in the sums of pairs when they were last looked at
+        bounded, experts = getattr(selector, "noise", None) is None, getattr(selector, "experts", ())
+        compared = bounded and 2 <= len(experts) <= MAX_EXPERTS  # rewards as lemma 2 presumes
+        self.pairs = compared and hasattr(selector.kernel_state, "credit")
         self.frozen: dict[int, bool] = {}  # whether a learner learns nothing, once that was asked
         if response == "restart" and not (hasattr(selector, "restart") and hasattr(selector, "delta")):
             raise InvalidArgument(
@@ -50,6 +52,14 @@ class Drift:
     def epoch_delta(self) -> float:
         """The delta of the selector in this epoch."""
         return share(self.delta, self.epoch)
+
+    @property
+    def one_law(self) -> tuple[int, int]:
+        """The first round since which statements assume one law, and the last in which that was refuted, or 0."""
+        found = self.refuted
+        if found is None:
+            return 1, 0
+        return found.round if found.restarted else self.epoch_since, found.round - 1
 
     def state(self) -> Config:
         return {
@@ -84,6 +94,7 @@ class Drifting:
     _drift: Drift
     _selector: Selector
     _members: list[Member]
+    _open: dict[ID, Ticket]
     _traits: SelectorTraits
     _round: int
     reward_range: tuple[float, float] | None
@@ -99,11 +110,12 @@ class Drifting:
         if watch is None:
             watch = known.watch = self._open_watch(ticket)
         i, action = choice.learner, ticket.action
-        arm = action if type(action) is int and (known.fixed or ticket.context is None) else None
+        if ticket.context is not None and not known.fixed:
+            watch.contexts_change = True  # after all; a new begin after every such round would spend delta again
+            watch.arms.clear()
+        arm = action if type(action) is int and not watch.contexts_change else None
         if arm is not None and arm not in watch.arms and len(watch.arms) >= MAX_ARMS:
             arm = None
-        elif arm is None and watch.arms and not known.fixed:
-            watch.arms.clear()  # contexts change after all
         frozen = known.frozen.get(i)
         if frozen is None:
             frozen = known.frozen[i] = self._is_frozen(i)
@@ -129,9 +141,10 @@ class Drifting:
             names = [member.name for member in self._members]
             alarm = watch.look(frozen, self._bound_keepers(), self._candidate_bounds(), names)
         if alarm is None and self._drift.pairs:
-            self._drift.closed_rounds += 1
-            if self._drift.closed_rounds >= watch.pairs_every:
-                self._drift.closed_rounds = 0
+            selector: Any = self._selector
+            closed, period = selector.kernel_state.credit.spread[0].closed, look_period(len(selector.experts))
+            if closed // period > self._drift.closed_rounds // period:
+                self._drift.closed_rounds = closed
                 alarm = self._order_alarm(watch)
         return alarm
 
@@ -155,9 +168,10 @@ class Drifting:
 
     def _order_alarm(self, watch: Watch) -> Alarm | None:
         selector: Any = self._selector
-        state, experts = selector.kernel_state.credit, selector.experts
-        gains, squares = zip(*((pair.gain, pair.gain_squares) for pair in state.pairs), strict=True)
-        found = watch.look_at_pairs(PairSums(state.spread[0].closed, gains, squares), len(experts))
+        experts, oldest = selector.experts, next(iter(self._open.values()), None)
+        if watch.pairs is None and oldest is not None and oldest.round < watch.since:
+            return None  # the sums will still get a round from before
+        found = watch.look_at_pairs(pair_sums(selector.kernel_state.credit), len(experts))
         if found is None:
             return None
         words = [
@@ -186,7 +200,7 @@ class Drifting:
             known.orders = [*known.orders, alarm.reason][-10:]
             known.watch.pairs = None  # look for the next change of order
         if restarts:
-            known.epoch, known.epoch_since = known.epoch + 1, round_ + 1
+            known.epoch, known.epoch_since, known.closed_rounds = known.epoch + 1, round_ + 1, 0
             begin_epoch(self._selector, known)
             self._traits = traits_of(self._selector)
         return {
@@ -197,6 +211,14 @@ class Drifting:
             "restart": restarts,
             "epoch": known.epoch,
         }
+
+
+def pair_sums(tables: Any) -> PairSums:
+    """The sums of Y and Y^2 of all pairs; the row of a pair has only the rounds played as its first expert."""
+    n, rows = len(tables.experts), tables.pairs
+    both = [(rows[j * n + k], rows[k * n + j]) for j in range(n) for k in range(n)]
+    gains = [forth.gain - back.gain for forth, back in both]
+    return PairSums(tables.spread[0].closed, gains, [forth.gain_squares + back.gain_squares for forth, back in both])
 
 
 def begin_epoch(selector: Any, known: Drift) -> None:

@@ -66,7 +66,8 @@ def _absence(portfolio: PortfolioState, i: int, state: str) -> str:
         return f"It failed ({member.last_error}), and is not asked before round {member.paused_until:,}."
     if i in portfolio._traits.excluded:
         return f"{part_name(selector)} never plays it, because its model class is too near to that of another one."
-    for elimination in () if portfolio._traits.readmits else eliminations_of(selector) or ():
+    eliminations = () if portfolio._traits.readmits else eliminations_of(selector) or ()
+    for elimination in portfolio._in_rounds(eliminations):
         if elimination.learner.index == i:
             reason = reason_of(elimination, portfolio._members[elimination.witness.index].name)
             return f"It was eliminated in round {elimination.round:,}: {reason}."

@@ -32,10 +32,8 @@ def certificate(portfolio: PortfolioState) -> Certificate:
     members = {i: portfolio._members[i] for i in portfolio._traits.observed}
     deltas = {i: 0.0 if member.learner is None else member.learner.delta for i, member in members.items()}
     proved = portfolio._selector.certificate().with_learners(deltas)
-    if portfolio._drift.refuted is not None:
-        refuted = portfolio._drift.refuted
-        since = refuted.round if refuted.restarted else portfolio._drift.epoch_since
-        proved = replace(proved, law_since=since, law_refuted_at=refuted.round - 1)
+    since, refuted_at = portfolio._drift.one_law
+    proved = replace(proved, law_since=since, law_refuted_at=refuted_at)
     if unplayed == 0 or hasattr(portfolio._selector, "tick"):
         return proved
     regret_upper = proved.regret_upper + unplayed * portfolio._width

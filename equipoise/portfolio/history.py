@@ -84,10 +84,8 @@ class History:
     def see(self, reward: float) -> None:
         """Count a reward."""
         self.n_rewards += 1
-        if reward < self.lowest:
-            self.lowest = reward
-        if reward > self.highest:
-            self.highest = reward
+        if not self.lowest <= reward <= self.highest:
+            self.lowest, self.highest = min(self.lowest, reward), max(self.highest, reward)
 
     def sample(self, round_: int, standing: Sequence[Standing], certificate: Certificate) -> None:
         """Add a sample, and determine the round of the next."""

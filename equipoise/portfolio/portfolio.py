@@ -23,6 +23,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.learner import MinimalLearner
 from equipoise.portfolio import saving, units
 from equipoise.portfolio.claims import claim
+from equipoise.portfolio.clock import Clock
 from equipoise.portfolio.decisions import Decision
 from equipoise.portfolio.drifting import begin_epoch
 from equipoise.portfolio.events import Callback, Listeners
@@ -147,14 +148,14 @@ class Portfolio(Foldable, Reporting):
         begin_epoch(self._selector, self._drift)
 
     def __getstate__(self) -> dict[str, object]:
-        # A copy must not call the callbacks of the original; a lock cannot be copied.
+        # A copy must not call the callbacks of the original; a lock cannot be copied, nor a clock to another machine.
         state = {**self.__dict__, "_listeners": Listeners(), "_on_elimination": []}
-        del state["_lock"]
+        del state["_lock"], state["_clock"]
         return state
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
-        self._lock = RLock()
+        self._lock, self._clock = RLock(), Clock()
         claim(self._selector, self)
 
     def __repr__(self) -> str:

@@ -50,7 +50,8 @@ class Reporting(PortfolioState):
         """How much more regret per play one learner has had than another; they are given by index or name."""
         with self._lock:
             compared = compare_learners(self._selector, learner, other, self.learner_names)
-            return replace(compared, rewards=health.about_rewards(self))
+            since, refuted_at = self._drift.one_law
+            return replace(compared, rewards=health.about_rewards(self), law_since=since, law_refuted_at=refuted_at)
 
     def standing(self) -> list[Standing]:
         """How every learner is doing, one row per learner."""
@@ -108,7 +109,7 @@ class Reporting(PortfolioState):
                     "learner_names": names,
                 }
                 rewards = health.about_rewards(self)
-                eliminations = eliminations_of(selector) or ()
+                eliminations = self._in_rounds(eliminations_of(selector) or ())
                 records = [elimination_record(each, rewards=rewards, **about) for each in eliminations]
                 records += [comparison_record(each, round=self._round, **about) for each in comparisons]
         if path is not None:

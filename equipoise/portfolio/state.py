@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from threading import RLock
-from time import time as clock
 from typing import Any
 
 from equipoise.certificates import AnyElimination
@@ -16,6 +16,7 @@ from equipoise.kernels.streams import open_stream
 from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored, unique_names
 from equipoise.portfolio.choosing import Chooser
 from equipoise.portfolio.claims import claim
+from equipoise.portfolio.clock import Clock
 from equipoise.portfolio.contexts import Contexts
 from equipoise.portfolio.counts import Counts
 from equipoise.portfolio.deadlines import check_deadline, check_time, check_window
@@ -107,6 +108,7 @@ class PortfolioState(Drifting):
         self._history = History()
         self._open: dict[ID, Ticket] = {}
         self._time = 0.0  # of the last call; never goes backwards
+        self._clock = Clock()
         self._listeners = Listeners()
         self._on_elimination: list[Callable[[Any], None]] = []
         self._reported: set[tuple[int, str]] = set()  # rounds that the log says hold up others
@@ -143,7 +145,7 @@ class PortfolioState(Drifting):
         if at is None:
             if not self._timed and not self._listeners.callbacks:
                 return self._time
-            at = clock()
+            at = self._clock.now(self._time)
         self._time = max(self._time, check_time(at))
         return self._time
 
@@ -183,8 +185,13 @@ class PortfolioState(Drifting):
             self._count_failure(lesson.learner, lesson.error, deciding=False)
         for elimination in eliminations:
             self._teaching.retire(elimination.learner.index)
-        for elimination in eliminations:
+        for elimination in self._in_rounds(eliminations):
             self._announce_elimination(elimination)
+
+    def _in_rounds(self, eliminations: Iterable[AnyElimination]) -> list[AnyElimination]:
+        """Eliminations with the rounds of the portfolio: a selector counts those of its epoch."""
+        before = self._drift.epoch_since - 1
+        return [replace(each, round=each.round + before) if before else each for each in eliminations]
 
     def _announce_elimination(self, elimination: AnyElimination) -> None:
         learner, witness = elimination.learner.index, elimination.witness.index

@@ -8,9 +8,10 @@ Learners therefore share the rounds in inverse proportion to their squared coeff
 Reference: Pacchiano, Dann and Gentile (2023), "Data-driven online model selection with regret guarantees", Algorithm 1.
 Symbols: n_i plays, u_i rewards, dhat_i coefficient, phi_i = dhat_i sqrt(n_i), M n_learners; the printed
 c sqrt(n ln(M ln n/delta)) is `radius_sum` of `equipoise.confidence`.
-Guarantee, with probability 1 - delta and with explicit constants in `equipoise.theory.doubling`: regret of order
-d M sqrt(T) + d^2 sqrt(M T) up to logarithms, d the largest coefficient Reg_*(n)/sqrt(n) of the best learner * at any n,
-at least d_min.
+Guarantee, proved with explicit constants in `equipoise.theory.doubling`, for prompt rewards, one law, and learners that
+can all be chosen in every round: with probability 1 - delta, at all T at once, regret of order d M sqrt(T) +
+(d^2/d_min) sqrt(M T) up to logarithms and for rewards of width 1, d the largest coefficient Reg_*(n)/sqrt(n) of any one
+learner * at any n, at least d_min.
 Departures: the radius has explicit constants and holds from the first play; d_min is in units of the width of the
 reward range; pending plays count in n_i when learners are chosen, and rewards are tested at resolved prefixes of plays.
 Ties go to fewer plays, then to the lower index.

@@ -88,11 +88,16 @@ def check_classes(name: str, classes: object) -> tuple[LinearClass, ...]:
 
 
 def classes_to_json(classes: Iterable[LinearClass]) -> list[Config]:
-    return [{**claimed._asdict(), "reward_range": list(claimed.reward_range)} for claimed in classes]
+    rows = [{**claimed._asdict(), "reward_range": list(claimed.reward_range)} for claimed in classes]
+    for row in rows:
+        features = row.pop("features")
+        row |= {"features": list(features)} if features else {}
+    return rows
 
 
 def classes_from_json(rows: Iterable[Config]) -> list[LinearClass]:
-    return [LinearClass(**{**row, "reward_range": tuple(row["reward_range"])}) for row in rows]
+    sequences = ("reward_range", "features")
+    return [LinearClass(**{**row, **{name: tuple(row[name]) for name in sequences if name in row}}) for row in rows]
 
 
 @configurable

@@ -70,7 +70,7 @@ class ContextReader:
         return Offers(np.array(rows) if rows else None, shared, ids or None)
 
     def _row(self, k: int, features: Any) -> Any:
-        if not isinstance(features, Mapping):
+        if type(features) is list:
             return features
         if self._features is None:
             raise InvalidArgument(f"offers[{k}].features has names, which need [actions] features in the configuration")

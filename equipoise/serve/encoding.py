@@ -11,8 +11,10 @@ import numpy as np
 
 def plain(value: Any) -> Any:
     """The value with arrays, tuples and NumPy numbers as plain ones, and nan and infinities as None."""
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, bool | int):
         return value
+    if isinstance(value, str):  # half of a surrogate pair, which messages of errors may have, is no text
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, np.ndarray):
@@ -23,7 +25,7 @@ def plain(value: Any) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(item) for item in value]
-    return str(value)
+    return plain(str(value))
 
 
 def known(number: float) -> float | None:

@@ -8,10 +8,10 @@ reads and refusals included. How many operations may wait is bounded: what does 
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import time
 from typing import Protocol, TypeVar
 
 from equipoise.portfolio import Event, Portfolio
+from equipoise.portfolio.clock import Clock
 from equipoise.serve.hosted import Hosted
 
 T = TypeVar("T")
@@ -51,9 +51,10 @@ class MemoryEngine:
 
     def __init__(self, portfolio: Portfolio) -> None:
         self._portfolio, self._hosted = portfolio, Hosted(portfolio)
+        self._clock = Clock()
 
     async def run(self, operation: Callable[[Hosted], T]) -> T:
-        self._hosted.time = time()
+        self._hosted.time = self._clock.now(self._portfolio._time)
         return operation(self._hosted)
 
     def on_event(self, callback: Callable[[Event], None]) -> None:

@@ -3,7 +3,8 @@
 - Without tokens, only clients on this machine are served, and nothing that came through a proxy: behind one, everybody
   would look like this machine.
 - `Host` must be a known name, so that a page of another site cannot reach the service by a name of its own (DNS
-  rebinding), and `Origin`, if a browser sends it, must be the service itself.
+  rebinding), and `Origin`, if a browser sends it, must be the service itself. A request without `Origin` that a browser
+  sends for a page of another site (an image, say) is refused, unless it opens a page of its own.
 - Every request has an id: the caller's `X-Request-Id` if it is short and plain, else a new one. Log lines have it, and
   the ids of a W3C trace context.
 """
@@ -47,7 +48,8 @@ ONCE = frozenset({b"host", b"origin", b"authorization", b"content-type", b"conte
 OF_PROXIES = frozenset(
     {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"}
 )
-CHECKED = ONCE | OF_PROXIES | {b"x-request-id", b"traceparent"}
+CHECKED = ONCE | OF_PROXIES | {b"x-request-id", b"traceparent", b"sec-fetch-site", b"sec-fetch-mode"}
+OTHER_SITES = frozenset({b"cross-site", b"same-site"})
 PROCESS, NUMBERS = token_hex(6).encode(), count(1)  # ids of requests: unique, and cheap as no system call is made
 QUIET = frozenset({"decide", "rewards", "evaluate", "health", "ready"})  # logged at DEBUG if all went well
 
@@ -110,6 +112,8 @@ class Guard:
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").lower().partition("://")[2] != host:
             raise Refused(403, "foreign-origin", "Origin is another site")
+        if headers.get(b"sec-fetch-site") in OTHER_SITES and headers.get(b"sec-fetch-mode") != b"navigate":
+            raise Refused(403, "foreign-origin", "the request comes from a page of another site")
 
 
 def _check_once(pairs: Iterable[tuple[bytes, bytes]]) -> None:

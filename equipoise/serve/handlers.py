@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
 from equipoise.portfolio import Decision
@@ -17,9 +20,11 @@ from equipoise.serve.encoding import known, plain
 from equipoise.serve.failures import Refused, kind_of, problem_of
 from equipoise.serve.hosted import Hosted
 from equipoise.serve.service import Served, Service
-from equipoise.serve.streams import MAX_READERS
+from equipoise.serve.streams import EventStream
 from equipoise.serve.tokens import Token
 from equipoise.types import Context
+
+logger = logging.getLogger("equipoise.serve")
 
 NDJSON = "application/x-ndjson"
 LEARNER = re.compile(schemas.LEARNER_PATTERN)
@@ -42,6 +47,12 @@ class Call:
     def served(self) -> Served:
         assert self.portfolio is not None
         return self.portfolio
+
+    def check_reader(self) -> None:
+        """Raise an error if the token was removed since, or may not read any more; a stream outlives its check."""
+        authorization = self.request.scope["checked_headers"].get(b"authorization", b"").decode("latin-1")
+        self.token = self.service.authenticate(authorization)
+        self.service.authorize(self.token, "read", None if self.portfolio is None else self.portfolio.name)
 
 
 class Answer(Response):
@@ -146,14 +157,35 @@ async def list_eliminations(call: Call) -> Response:
     return answer(schemas.EliminationList(plain(records)))
 
 
-async def stream_events(call: Call) -> Response:
+def stream(call: Call, messages: AsyncGenerator[bytes]) -> Response:
+    """Messages as they come; they end with the reason if there is an error, because the status was sent before."""
     if call.service.stopping:
         raise Refused(503, "stopped", "the service is stopping", {"Retry-After": "5"})
-    subscribers = call.served.subscribers
-    if len(subscribers) >= MAX_READERS:
-        detail = f"{MAX_READERS} clients read the events of this portfolio, which is as many as may"
-        raise Refused(503, "too-many-readers", detail, {"Retry-After": "5"})
-    return StreamingResponse(subscribers.stream(), media_type="text/event-stream")
+
+    async def with_reason() -> AsyncGenerator[bytes]:
+        async with aclosing(messages):
+            try:
+                async for message in messages:
+                    yield message
+            except Exception as error:
+                if kind_of(error) is None:
+                    facts = {"request_id": call.request.scope["request_id"]}
+                    logger.exception("a stream ended by an error that nobody expected", extra={"facts": facts})
+                reason = problem_of(error)
+                body = encode({"status": reason.status, "detail": reason.detail})
+                yield b"event: refused\ndata: " + body + b"\n\n"
+
+    return EventStream(with_reason(), call.service.readers, "" if call.portfolio is None else call.portfolio.name)
+
+
+async def stream_events(call: Call) -> Response:
+    async def permitted() -> AsyncGenerator[bytes]:
+        async with aclosing(call.served.subscribers.stream()) as messages:
+            async for message in messages:
+                call.check_reader()
+                yield message
+
+    return stream(call, permitted())
 
 
 async def add_learner(call: Call) -> Response:

@@ -8,7 +8,6 @@ journal, if there is one.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from equipoise.errors import DuplicateDecision, DuplicateReward, UnknownDecision
@@ -16,9 +15,10 @@ from equipoise.portfolio import Decision, Event, Portfolio
 from equipoise.portfolio.ids import context_digest
 from equipoise.serve.dashboard.arrivals import Arrivals
 from equipoise.serve.failures import LateReward, TooManyOpen
+from equipoise.serve.recent import Recent
 from equipoise.types import Config, Context
 
-REMEMBERED = 100_000  # rewards and withdrawals
+REMEMBERED = 50_000  # rewards and withdrawals, at least; at most twice as many
 EXPIRED_AT_ONCE = 1_000
 MAX_OPEN = 100_000  # decisions that wait for their rewards
 Find = Callable[[str], Sequence[Event]]  # the durable events of a decision
@@ -42,7 +42,7 @@ class Hosted:
         self.portfolio, self._find, self.latest = portfolio, find, latest
         self.time = 0.0  # of the operation, in seconds
         self._late = False  # whether the last reward came after its deadline
-        self._settled: OrderedDict[tuple[str, str | None], float | None] = OrderedDict()  # None: withdrawn
+        self._settled: Recent[str | tuple[str, str], float | None] = Recent(REMEMBERED)  # None: withdrawn
         portfolio.on_event(self._on_event)
         self.arrivals = Arrivals(portfolio)
 
@@ -55,9 +55,8 @@ class Hosted:
             self._remember(event)
 
     def _remember(self, event: Event) -> None:
-        self._settled[event.data["id"], event.data.get("part")] = event.data.get("reward")
-        if len(self._settled) > REMEMBERED:
-            self._settled.popitem(last=False)
+        data = event.data
+        self._settled[_key(data["id"], data.get("part"))] = data.get("reward")
 
     def decide(self, context: Context, id_: str | None, max_open: int = MAX_OPEN) -> Decision:
         """Decide a round, once if it has a caller's id, and unless so many decisions wait for their rewards."""
@@ -79,8 +78,8 @@ class Hosted:
 
     def reward(self, id_: str, reward: float, key: str | None) -> None:
         """Learn a reward, once."""
-        if (id_, key) in self._settled:
-            _check_same(id_, self._settled[id_, key], reward)
+        if (known := _key(id_, key)) in self._settled:
+            _check_same(id_, self._settled.get(known), reward)
             return
         self._late = False
         try:
@@ -102,8 +101,8 @@ class Hosted:
         try:
             self.portfolio.withdraw(id_)
         except UnknownDecision:
-            if (id_, None) in self._settled:
-                withdrawn = self._settled[id_, None] is None
+            if id_ in self._settled:
+                withdrawn = self._settled.get(id_) is None
             else:
                 withdrawn = any(event.kind == "withdrawn" for event in self._find(id_))
             if not withdrawn:
@@ -128,6 +127,11 @@ class Hosted:
 
 TOO_MANY = "{} decisions wait for their rewards, which is as many as may: give or withdraw some, or set a deadline"
 LATE = "decision {} was past its deadline when the reward arrived, so it was not learned"
+
+
+def _key(id_: str, part: str | None) -> str | tuple[str, str]:
+    """Under what a reward is remembered; most are not one of several."""
+    return id_ if part is None else (id_, part)
 
 
 def _check_same(id_: str, earlier: float | None, reward: float) -> None:

@@ -15,7 +15,7 @@ from equipoise.serve.failures import Refused
 from equipoise.serve.hosted import MAX_OPEN
 from equipoise.serve.metrics import Metrics
 from equipoise.serve.schemas import NAME_PATTERN
-from equipoise.serve.streams import Subscribers
+from equipoise.serve.streams import Readers, Subscribers
 from equipoise.serve.tokens import ALL, SCOPES, Token, Tokens
 
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
@@ -88,6 +88,7 @@ class Service:
     open: Opener
     metrics: Metrics = field(default_factory=Metrics)
     portfolios: dict[str, Served] = field(default_factory=dict)
+    readers: Readers = field(default_factory=Readers)
     stopping: bool = False
 
     def add(self, config: PortfolioConfig) -> None:

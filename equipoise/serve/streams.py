@@ -1,26 +1,66 @@
-"""Events of a portfolio as a stream of server-sent events.
+"""Streams of server-sent events: how many may be open, and that of the events of a portfolio.
 
-A stream shows what happens from now on, without contexts. A reader that is too slow is disconnected and told so by the
-end of the stream; it reads the standing and connects again.
+A stream of events shows what happens from now on, without contexts. A reader that is too slow is disconnected and told
+so by the end of the stream; it reads the standing and connects again. A stream keeps its connection, so there may be
+fewer of them than connections: some remain for decisions.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import msgspec
+from starlette.responses import StreamingResponse
 
 from equipoise.portfolio import Event
 from equipoise.portfolio.events import BULKY
 from equipoise.serve.encoding import plain
 from equipoise.serve.engine import Engine
+from equipoise.serve.failures import Refused
 
-MAX_READERS = 100  # of a portfolio
+MAX_READERS = 100  # of a portfolio, and of the overview
+MAX_STREAMS = 300  # in all; connections are 1,000
 MAX_WAITING = 1_000  # events that a reader may be behind
 KEEPALIVE_SECONDS = 15.0
-END: Any = object()
+END = b""
+
+
+class Readers:
+    """Counts the open streams of the portfolios, and under "" those of the overview."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return self._counts.total()
+
+    def enter(self, portfolio: str) -> None:
+        """Count one more stream, or refuse it."""
+        if self._counts[portfolio] >= MAX_READERS or len(self) >= MAX_STREAMS:
+            detail = f"{len(self)} streams are open, {self._counts[portfolio]} of them such ones: as many as may"
+            raise Refused(503, "too-many-readers", detail, {"Retry-After": "5"})
+        self._counts[portfolio] += 1
+
+    def leave(self, portfolio: str) -> None:
+        self._counts[portfolio] -= 1
+
+
+class EventStream(StreamingResponse):
+    """An answer that goes on; refused if too many do. It counts from now on until it is over, begun or not."""
+
+    def __init__(self, messages: AsyncIterator[bytes], readers: Readers, portfolio: str) -> None:
+        super().__init__(messages, media_type="text/event-stream")
+        self._readers, self._portfolio = readers, portfolio
+        readers.enter(portfolio)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._readers.leave(self._portfolio)
 
 
 class Subscribers:
@@ -29,51 +69,51 @@ class Subscribers:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._listens = False
-        self._queues: dict[asyncio.Queue[Any], asyncio.AbstractEventLoop] = {}
-
-    def __len__(self) -> int:
-        return len(self._queues)
+        self._queues: dict[asyncio.Queue[bytes], asyncio.AbstractEventLoop] = {}
 
     def _publish(self, event: Event) -> None:
-        """Called with every durable event, in any thread."""
-        for queue, loop in list(self._queues.items()):
-            loop.call_soon_threadsafe(self._put, queue, event)
+        """Called with every durable event, in any thread. What waits is what is sent, so that no context does."""
+        queues = list(self._queues.items())
+        message = encode(event) if queues else END
+        for queue, loop in queues:
+            loop.call_soon_threadsafe(self._put, queue, message)
 
     def close(self) -> None:
         """End all streams."""
         for queue in list(self._queues):
             self._end(queue)
 
-    async def stream(self) -> AsyncIterator[bytes]:
+    async def stream(self) -> AsyncGenerator[bytes]:
+        """The events from now on."""
         if not self._listens:  # as long as nobody reads, events cost nothing
             self._engine.on_event(self._publish)
             self._listens = True
-        queue: asyncio.Queue[Any] = asyncio.Queue(MAX_WAITING + 1)
+        queue: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING + 1)
         self._queues[queue] = asyncio.get_running_loop()
         try:
             yield b": connected\n\n"
             while True:
                 try:
-                    event = await asyncio.wait_for(queue.get(), KEEPALIVE_SECONDS)
+                    message = await asyncio.wait_for(queue.get(), KEEPALIVE_SECONDS)
                 except TimeoutError:
                     yield b": still here\n\n"
                     continue
-                if event is END:
+                if message == END:
                     return
-                yield encode(event)
+                yield message
         finally:
             self._queues.pop(queue, None)
 
-    def _put(self, queue: asyncio.Queue[Any], event: Event) -> None:
+    def _put(self, queue: asyncio.Queue[bytes], message: bytes) -> None:
         if queue in self._queues:
             if queue.qsize() >= MAX_WAITING:
                 self._end(queue)
             else:
-                queue.put_nowait(event)
+                queue.put_nowait(message)
 
-    def _end(self, queue: asyncio.Queue[Any]) -> None:
+    def _end(self, queue: asyncio.Queue[bytes]) -> None:
         if self._queues.pop(queue, None) is not None:
-            while queue.full():
+            while not queue.empty():
                 queue.get_nowait()
             queue.put_nowait(END)
 

@@ -18,6 +18,7 @@ import llvmlite  # type: ignore[import-untyped]
 import numba
 import numpy as np
 from numba.core import cgutils, errors, event, types
+from numba.core.runtime.context import NRTContext
 from numba.extending import intrinsic, overload
 
 from equipoise.kernels.marks import DISPATCHED, KERNELS, NATIVE, REASSOCIATED
@@ -35,6 +36,7 @@ _types: Any = types
 _intrinsic: Any = intrinsic
 _njit: Any = numba.njit
 _events: Any = event
+_counting: Any = NRTContext
 _registered: set[Function] = set()
 
 
@@ -96,9 +98,11 @@ def _overload(function: Function) -> None:
 
 
 def _options(implementation: Function) -> dict[str, object]:
-    # Kernels are inlined so that the compiler sees that their arrays are borrowed.
+    # Kernels are inlined so that the compiler sees that their arrays are borrowed. They count the references to arrays
+    # of their own, though the loop that calls them counts none. Nobody calls them from C.
     fastmath = REORDERED_SUMS if implementation in REASSOCIATED else False
-    return {"error_model": "numpy", "forceinline": True, "fastmath": fastmath}
+    options: dict[str, object] = {"error_model": "numpy", "_nrt": True, "no_cfunc_wrapper": True}
+    return {**options, "forceinline": True, "fastmath": fastmath}
 
 
 @cache
@@ -123,7 +127,7 @@ class Driver:
         for key, value in list(vars(module).items()):
             if inspect.isfunction(value) and value.__module__ == module.__name__:
                 setattr(module, key, _njit(value, error_model="numpy", inline="always"))
-        module.borrowed = borrowed  # type: ignore[attr-defined]
+        module.borrowed, module.release = borrowed, release  # type: ignore[attr-defined]
         self._native = _cached(getattr(module, self._name).py_func, self._entry)
         self._ready: set[object] = set()
 
@@ -163,7 +167,10 @@ def _cached(function: Function, entry: Entry | None) -> Any:
     try:
         for name in elsewhere:
             setattr(_settings, name, "")
-        return _njit(function, error_model="numpy", cache=entry is not None)
+        # `drive` owns nothing: code that counts references would be a quarter of the work of the compiler.
+        counting = function.__name__ != "drive"
+        options = {"error_model": "numpy", "_nrt": counting, "no_cfunc_wrapper": True}
+        return _njit(function, cache=entry is not None, **options)
     finally:
         for name, value in elsewhere.items():
             setattr(_settings, name, value)
@@ -203,3 +210,14 @@ def borrowed(typing_context: Any, value: Any) -> Any:
         return _without_owner(context, builder, value, arguments[0])
 
     return value(value), generate
+
+
+@_intrinsic  # type: ignore[untyped-decorator]
+def release(typing_context: Any, generator: Any) -> Any:
+    """Give back the reference to a generator that a call without reference counting took of its argument."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _counting(context, True).decref(builder, generator, arguments[0])
+        return context.get_dummy_value()
+
+    return _types.none(generator), generate

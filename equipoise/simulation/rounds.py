@@ -11,6 +11,8 @@ from __future__ import annotations
 from math import nan
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+
 from equipoise.kernels.marks import kernel
 from equipoise.kernels.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, seek
 from equipoise.learner import Proposal
@@ -89,9 +91,15 @@ def borrowed(value: T) -> T:
     return value
 
 
+def release(generator: np.random.Generator) -> None:
+    """Nothing; the compiled version gives back the reference that its call holds."""
+
+
 def drive(components: Components, run: Run, until: int) -> int:
     """`run_rounds` without reference counting."""
-    return run_rounds(borrowed(components), borrowed(run), until)
+    learner = run_rounds(borrowed(components), borrowed(run), until)
+    release(run.stream.generator)
+    return learner
 
 
 def run_rounds(components: Components, run: Run, until: int) -> int:

@@ -1,7 +1,9 @@
 """An explicit regret bound of D3RB with prompt rewards, in the style of its publication but with all constants.
 
-Let * be a learner with Reg_*(n) <= d sqrt(n) for all n, d >= d_min, and let the event of the radius D hold: for all
-learners and n, |n mu* - U - Reg| <= D(n). Let c_i be the presumed coefficient of learner i.
+Contexts and rewards have one law, the learner is chosen before the context is seen, and every learner can be chosen in
+every round. Rewards have width w; d, d_min and c_i are in units of rewards, so that c_i starts at d_min (w times the
+setting). Let * be a learner with Reg_*(n) <= d sqrt(n) for all n, d >= d_min, and let the event of the radius D hold:
+for all learners and n, |n mu* - U - Reg| <= D(n). Let c_i be the presumed coefficient of learner i.
 
 1. c_* <= 2 d. It is doubled only if U_* + c_* sqrt(n) + D(n) is below n times the lower mean of some learner, hence
    below n mu* <= U_* + d sqrt(n) + D(n); so c_* was below d.
@@ -33,6 +35,8 @@ from equipoise.selectors import D3RB
 
 def doubling_regret(rounds: int, n_learners: int, coefficient: float, *, d_min: float = 1.0) -> float:
     """The bound of D3RB if one of its learners has regret at most `coefficient` sqrt(n); rewards in [0, 1].
+
+    It holds with probability 0.95, the default of `D3RB`, for all rounds at once.
 
     >>> round(doubling_regret(10_000, 5, 1.0))
     7018

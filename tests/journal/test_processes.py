@@ -226,7 +226,6 @@ def test_a_jumping_clock_changes_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     live = reopened(path, lambda: make(deadline="1h", default_reward=0.0))
     for jump in (day, -day, 0.0):
         monkeypatch.setattr(time, "time", lambda jump=jump: real() + jump)
-        monkeypatch.setattr("equipoise.portfolio.state.clock", time.time)
         live.decide(offers(0.5))
         assert live.expire() == 0
     live.close()

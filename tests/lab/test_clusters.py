@@ -5,17 +5,9 @@ The clusters are real ones of two workers on this machine; tests of a library th
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import socket
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Executor
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -31,84 +23,14 @@ from equipoise.lab.runs.results import CURVES
 from equipoise.lab.runs.runner import run
 from equipoise.types import Plain
 from tests.own_experiment import OWN, build
+from tools.studies.clusters import CLUSTERS
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@contextmanager
-def dask_cluster() -> Iterator[Executor | None]:
-    from distributed import LocalCluster
-
-    silent = {"dashboard_address": None, "silence_logs": 50}
-    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, **silent) as cluster:
-        address = str(cluster.scheduler_address).replace("tcp://", "dask://")
-        with open_executor(address) as executor:
-            yield executor
-
-
-@contextmanager
-def ray_cluster() -> Iterator[Executor | None]:
-    import ray
-
-    ray.init(
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="ERROR",
-        runtime_env={"env_vars": {"PYTHONPATH": str(ROOT)}},
+CASES = [
+    pytest.param(
+        cluster, id=name, marks=pytest.mark.skipif(not find_spec(package), reason=f"{package} is not installed")
     )
-    try:
-        from equipoise.lab.clusters import RayExecutor
-
-        with RayExecutor() as executor:
-            yield executor
-    finally:
-        ray.shutdown()
-
-
-@contextmanager
-def ray_client() -> Iterator[Executor | None]:
-    """A cluster that this process does not belong to, by its address."""
-    ports = [free_port() for _ in range(2)]
-    command = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", "--num-cpus=2"]
-    options = [f"--port={ports[0]}", f"--ray-client-server-port={ports[1]}", "--include-dashboard=false"]
-    settings = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with tempfile.TemporaryDirectory(prefix="ray") as folder:
-        command += [*options, "--disable-usage-stats", f"--temp-dir={folder}", "--object-store-memory=100000000"]
-        nowhere = subprocess.DEVNULL
-        with subprocess.Popen(command, env=settings, stdout=nowhere, stderr=nowhere, start_new_session=True) as head:
-            try:
-                wait_for_port(ports[1])
-                with open_executor(f"ray://127.0.0.1:{ports[1]}") as executor:
-                    yield executor
-            finally:
-                os.killpg(head.pid, signal.SIGTERM)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def wait_for_port(port: int, seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
-        time.sleep(0.2)
-    raise TimeoutError(f"nothing answers at port {port}")
-
-
-CLUSTERS = {
-    "distributed": pytest.param(
-        dask_cluster, marks=pytest.mark.skipif(not find_spec("distributed"), reason="distributed is not installed")
-    ),
-    "ray client": pytest.param(
-        ray_client, marks=pytest.mark.skipif(not find_spec("ray"), reason="ray is not installed")
-    ),
-    "ray": pytest.param(ray_cluster, marks=pytest.mark.skipif(not find_spec("ray"), reason="ray is not installed")),
-}
+    for name, (package, cluster) in CLUSTERS.items()
+]
 quiet = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
@@ -147,7 +69,7 @@ def test_lost_process_changes_nothing(tmp_path: Path, expected: bytes) -> None:
 
 @quiet
 @pytest.mark.slow
-@pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
+@pytest.mark.parametrize("cluster", CASES)
 def test_cluster_gives_the_same_bytes_also_if_a_worker_is_killed(cluster, tmp_path: Path, expected: bytes) -> None:
     shares: list[float] = []
     with cluster() as executor:

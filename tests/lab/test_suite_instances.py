@@ -8,6 +8,7 @@ import pytest
 from equipoise.bounds import Observed
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.streams import CONTEXTS, REWARDS, seek
+from equipoise.lab.suite.cells import way_of
 from equipoise.lab.suite.contenders import CONTENDERS
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.late import LateLearner, LatePortfolio, run_late
@@ -70,6 +71,11 @@ def test_sharing_needs_a_learner_that_gains_by_it() -> None:
     without = {"ucb-width-noisy", "ucb-width-quiet", "many-learners", "hundred-learners", "slow-start", "linear-mdp"}
     without |= {name for name, instance in INSTANCES.items() if instance.group in (QUIET, POOR, DRIFT)}
     assert can == set(INSTANCES) - without
+
+
+def test_agreement_is_not_asked_of_continuous_actions() -> None:
+    assert way_of("ball", 20, "counterfactual-balancing", False) is None
+    assert way_of("ball", 20, "counterfactual-balancing", True) is not None
 
 
 def test_the_leaderboard_is_over_the_bandits_of_the_earlier_suite() -> None:

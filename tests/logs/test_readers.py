@@ -107,6 +107,14 @@ def test_dsjson_agrees_with_a_plain_reader_while_features_come_and_go(tmp_path: 
         )
 
 
+def test_lists_of_other_lengths_stay_with_their_own_offer(tmp_path: Path) -> None:
+    """Also where the numbers of all offers together are as many as they were before."""
+    lists = [([1.0, 2.0], [3.0, 4.0]), ([5.0, 6.0, 7.0], [8.0])]
+    events = [event(c={"_multi": [{"ad": one}, {"ad": other}]}) for one, other in lists]
+    offers = joined(open_log(write_lines(tmp_path / "log.dsjson", events))).offers
+    assert offers.tolist() == [[[1, 2, 0], [3, 4, 0]], [[5, 6, 7], [8, 0, 0]]]
+
+
 def test_dsjson_of_strings_drops_and_left_out_events(tmp_path: Path) -> None:
     multi = [{"ad": {"price": 2}}, {"ad": {"brand": "A"}}]
     other = {"user": {"city": "Bern", "new": True}, "_tag": "x", "_multi": multi}

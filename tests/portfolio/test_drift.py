@@ -1,5 +1,7 @@
 """Drift: alarms against a slow reference and under their nulls, and what a portfolio does about them."""
 
+from collections import deque
+from collections.abc import Callable
 from itertools import pairwise
 from math import inf, log, sqrt
 from typing import Any
@@ -9,8 +11,9 @@ import pytest
 
 from equipoise import Portfolio, Proposal
 from equipoise.bounds import Power
+from equipoise.certificates.records import describe_elimination, verify_record
 from equipoise.drift import LOOK_EVERY, MAX_WAITING, STEP, Play, Stream, law_of
-from equipoise.drift_order import MAX_WINDOWS, share
+from equipoise.drift_order import MAX_WINDOWS, Pairs, PairSums, share
 from equipoise.errors import InvalidArgument
 from equipoise.learners import UCB, Constant
 from equipoise.portfolio import Event
@@ -149,6 +152,29 @@ def test_a_restart_is_a_new_epoch_of_the_selector() -> None:
     assert again.describe() == portfolio.describe()
 
 
+def test_rounds_and_plays_after_a_restart_are_named_as_the_portfolio_counts_them() -> None:
+    """A selector counts the rounds of its epoch: an elimination in round 1,700 was said to be in round 124."""
+    learners, bounds = [Constant(0), Constant(1)], [Power(1.0), Power(1.0)]
+    portfolio = Portfolio(learners, BalancedElimination(bounds, contexts="fixed"), on_drift="restart")
+    rng, rounds = np.random.default_rng(0), list[int]()
+    portfolio.on_elimination(lambda elimination: rounds.append(elimination.round))
+    while len(rounds) < 2:
+        t = portfolio.health()["rounds"]
+        assert t < 3_000
+        decision = portfolio.decide(None)
+        best = 0 if t < 1_000 else 1
+        portfolio.learn(decision, float(rng.random() < (0.9 if decision.action == best else 0.1)))
+    since = portfolio.certificate().law_since
+    assert rounds[1] == t + 1 > since > 1_000
+    assert f"eliminated in round {t + 1:,}" in portfolio.explain("Constant(0)")
+    records = portfolio.records(pairs=[("Constant(0)", "Constant(1)")])
+    assert records[0]["round"] == t + 1
+    assert [verify_record(record) for record in records] == [[], []]
+    for words in (describe_elimination(records[1]), portfolio.compare(0, 1).describe(portfolio.learner_names)):
+        assert f"plays since round {since:,}, Constant(0) has had" in words
+        assert f"one law since round {since:,}, where one law for all rounds was refuted" in words
+
+
 def _counterfactual() -> CounterfactualBalancing:
     return CounterfactualBalancing.for_learners([Constant(action) for action in range(3)], contexts="fixed")
 
@@ -278,3 +304,70 @@ def test_windows_that_begin_after_a_loss_agree_with_their_definition() -> None:
     starts = [window.start for window in stream.windows]
     assert starts[0] == STEP and stream.plays == len(rewards) and stream.least_upper < inf
     assert stream.highest_lower >= (sum(rewards[STEP:]) - radius) / n
+
+
+def order_alarms(seed: int, draw: Callable[[np.random.Generator], float], *, late: int = 0, **settings: Any) -> int:
+    """Number of alarms about the order of two equal rules; `late` is by how many rounds the lower rewards come late."""
+    learners = [Constant(0), Constant(1)]
+    portfolio = Portfolio(learners, CounterfactualBalancing.for_learners(learners, **settings), seed=seed)
+    rng, found, waiting = np.random.default_rng([11, seed]), list[Event](), deque[tuple[int, Any, float]]()
+    portfolio.on_event(lambda event: found.append(event) if event.kind == "drift" else None)
+    for t in range(1_000):
+        decision, reward = portfolio.decide(None), draw(rng)
+        if late and reward < 0.5:
+            waiting.append((t + late, decision, reward))
+        else:
+            portfolio.learn(decision, reward)
+        while waiting and waiting[0][0] <= t:
+            portfolio.learn(*waiting.popleft()[1:])
+    return sum(event.data["alarm"] == "order" for event in found)
+
+
+@pytest.mark.parametrize(
+    ("draw", "settings"),
+    [
+        (lambda rng: float(rng.random() < 0.9), {}),
+        (lambda rng: float(rng.random() < 0.1), {}),
+        (lambda rng: float(rng.random() < 0.9), {"late": 40}),
+        (lambda rng: 0.6 if rng.random() < 0.99 else -9.4, {"noise": 5.0}),
+    ],
+    ids=["high", "low", "late", "unbounded"],
+)
+def test_one_order_raises_no_alarm_wherever_rewards_lie(draw: Callable[..., float], settings: dict[str, Any]) -> None:
+    """The sum of Y of a pair has the rounds of both experts, with opposite signs: rewards that are all high, or all
+    low, say nothing about their order, and unbounded ones nothing that lemma 2 covers. A false alarm has probability at
+    most 0.00625 in each run; seeds are fixed."""
+    assert sum(order_alarms(seed, draw, **settings) for seed in range(2)) == 0
+
+
+def test_a_turned_order_is_found_and_windows_share_delta() -> None:
+    """j is better by 0.25 in every round up to 1,280, then worse; looks come every 128 rounds, or late."""
+    for late in (0, 5):
+        pairs = Pairs(0.01, 2, 1.0, PairSums(late, [0.0] * 4, [0.0] * 4))
+        found, gain = [], 0.0
+        for look in range(1, 21):
+            gain += 32.0 if look <= 10 else -32.0
+            sums = PairSums(128 * look + late, [0.0, gain, -gain, 0.0], [0.0, 8.0 * look, 8.0 * look, 0.0])
+            found.append(pairs.look(sums))
+        assert found[:10] == [None] * 10 and found[-1] == (0, 1)
+    alphas = [pairs._alpha(rounds) for rounds in range(100_000)]
+    assert 0.007 < 2 * sum(alphas) <= 0.01
+
+
+def test_arms_are_not_watched_again_once_contexts_have_changed() -> None:
+    """Else every round without a context after one with a context would begin anew, with all of delta."""
+    portfolio = Portfolio([Constant(0)])
+    for t in range(40):
+        portfolio.learn(portfolio.decide(np.ones((1, 1)) if t == 20 else None), 1.0)
+        watch = portfolio._drift.watch
+        assert watch is not None and bool(watch.arms) == (t < 20)
+    loaded = Portfolio.from_state(portfolio.state())
+    loaded.learn(loaded.decide(None), 1.0)
+    assert loaded._drift.watch is not None and not loaded._drift.watch.arms
+
+
+def test_a_single_expert_has_no_order() -> None:
+    portfolio = Portfolio([Constant(0)], CounterfactualBalancing(1))
+    for _ in range(300):
+        portfolio.learn(portfolio.decide(None), 0.9)
+    assert not [mark for mark in portfolio.history.marks if mark.kind == "drift"]

@@ -1,6 +1,8 @@
 """Rewards that come late, in parts, or never: deadlines, aggregates, and what waits for what."""
 
 import logging
+import pickle
+from copy import deepcopy
 from datetime import timedelta
 from math import nan
 from pathlib import Path
@@ -38,6 +40,37 @@ def test_time_never_goes_backwards() -> None:
     assert portfolio.expire(at=1009.0) == 0
     portfolio.learn(late, 1.0, at=1009.5)
     assert portfolio.expire(at=1011.0) == 1
+
+
+def test_a_clock_that_jumps_ahead_and_back_does_not_stop_deadlines(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Neither in the process that saw the jump, nor in the next one, which has only the times that were saved."""
+    passed, ahead = [0.0], [0.0]
+    monkeypatch.setattr("time.time", lambda: 1e9 + passed[0] + ahead[0])
+    monkeypatch.setattr("equipoise.portfolio.clock.steady", lambda: passed[0])
+    portfolio = Portfolio([UCB(2)], deadline="1h", default_reward=0.0)
+    for ahead[0] in (0.0, 86400.0, 0.0):
+        portfolio.decide(None)
+    passed[0] = 1800.0
+    assert portfolio.expire() == 0
+    passed[0] = 3601.0
+    assert portfolio.expire() == 3
+
+    ahead[0] = 86400.0
+    portfolio = Portfolio([UCB(2)], deadline="1h", default_reward=0.0)
+    portfolio.decide(None)
+    portfolio.save(tmp_path / "portfolio")
+    ahead[0] = 0.0
+    for reloaded in (
+        Portfolio.load(tmp_path / "portfolio"),
+        pickle.loads(pickle.dumps(portfolio)),
+        deepcopy(portfolio),
+    ):
+        passed[0] = 5000.0
+        assert reloaded.expire() == 0
+        passed[0] = 5000.0 + 3601.0
+        assert reloaded.expire() == 1
 
 
 def test_a_reward_after_its_deadline_is_ignored_even_if_nothing_expired_yet() -> None:

@@ -1,5 +1,6 @@
 """Algorithm 3 on ladders of confidence scales and of approximation errors: z accounts for both."""
 
+import json
 from itertools import pairwise
 from math import log, sqrt
 
@@ -7,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from equipoise import Portfolio
+from equipoise.bounds import Observed
 from equipoise.errors import IncompatibleLearner, InvalidArgument
-from equipoise.learners import OFUL
+from equipoise.features import Columns
+from equipoise.learners import OFUL, ALBNorm
 from equipoise.learners._core.linear_class import SIZES, LinearClass, linear_class
-from equipoise.selectors import AdversarialElimination, EpochBalancing
+from equipoise.selectors import AdversarialElimination, BalancedElimination, EpochBalancing
 from equipoise.theory.guarantees import adversarial_guarantee, balanced_regret_bounds
 
 SCALES, ERRORS, ROUNDS = (0.25, 0.5, 1.0), (1 / 16, 1 / 8, 1 / 4, 1 / 2), 10_000
@@ -44,6 +48,26 @@ def test_ladders_must_grow() -> None:
         learners = [OFUL(4, **{name: value}) for value in reversed(values)]  # type: ignore[arg-type]
         with pytest.raises(IncompatibleLearner, match=name):
             AdversarialElimination.for_learners(learners, rounds=ROUNDS)
+
+
+def test_classes_of_other_features_are_not_nested() -> None:
+    """A class of two features does not contain one of a single feature that it lacks. As a witness it eliminated the
+    perfect learner in every run, of this selector and by the same-round test."""
+    perfect, wrong, both = (OFUL(features=Columns(columns)) for columns in ([0], [1, 2], [2, 0]))
+    same_round = BalancedElimination([Observed(), Observed()], same_round=True)
+    for kind in (AdversarialElimination, EpochBalancing):
+        with pytest.raises(IncompatibleLearner, match="lacks the feature 'column 0'"):
+            kind.for_learners([perfect, wrong])
+        selector = kind.for_learners([OFUL(1), both])
+        assert json.loads(json.dumps(kind.from_config(selector.config()).config())) == selector.config()
+        assert selector.classes[1].features == ("column 2", "column 0")
+    with pytest.raises(IncompatibleLearner, match="lacks the feature 'column 0'"):
+        Portfolio([perfect, wrong], same_round)
+    with pytest.raises(IncompatibleLearner, match="lacks the feature 'intercept 0'"):
+        EpochBalancing.for_learners([ALBNorm(1, arms=3), OFUL(5)])
+    EpochBalancing.for_learners([OFUL(1), ALBNorm(1, arms=3)])
+    with pytest.raises(InvalidArgument, match="features has 1 names, but must have dim = 2"):
+        EpochBalancing([LinearClass("a", 2, features=("column 0",))])
 
 
 @given(

@@ -76,6 +76,18 @@ def test_it_eliminates_whom_the_reference_eliminates(seed: int, trusted: int | N
             assert [fault for fault in faults if not fault.startswith("radius_scale")] == []
 
 
+def test_a_true_bound_is_kept_if_plays_are_no_evidence() -> None:
+    """Regret 0 in 900 plays that are no evidence, then 1 in each of 30: at most sqrt(n) after every play n."""
+    selector = BalancedElimination([Power(1.0), Power(100.0)], same_round=True, trusted=1)
+    while (plays := selector.standing()[0].plays) < 930 and 0 in selector.active:
+        counts = plays >= 900
+        choice = selector.choose(available=None if counts else [0])
+        assert choice.evidence == counts
+        selector.observe(choice, {i: Proposal(i, lower=float(i)) for i in range(1 + counts)})
+        selector.credit(choice, float(choice.learner == 1 or not counts))
+    assert selector.active == (0, 1)
+
+
 def single_offers(trusted: int | None, rounds: int = 8_000, seed: int = 0) -> Portfolio:
     """One action is offered: (1, 0), which pays 0.85, in 30 % of the rounds, and (0.4, 1), which pays 0.1, in the
     others. No model of the first feature alone has that; OFUL(2) is perfect, and nobody has any regret."""

@@ -11,7 +11,6 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 
 from equipoise.errors import InvalidArgument, UnknownName, UnreadableFile
-from equipoise.serve import handlers
 from equipoise.serve.guard import JsonFormatter, hosts_for
 from equipoise.serve.routes import OPERATIONS
 from equipoise.serve.server import check_address
@@ -75,13 +74,6 @@ def test_a_header_that_decides_stands_there_once(tmp_path: Path) -> None:
             assert answer.status_code == 400 and answer.json()["type"].endswith("repeated-header"), name
         twice = [("X-Forwarded-For", "10.0.0.5"), ("X-Forwarded-For", "10.0.0.6"), *bearer(secret).items()]
         assert service.get("/v1/portfolios", headers=twice).status_code == 200
-
-
-def test_readers_of_events_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handlers, "MAX_READERS", 0)
-    with client() as service:
-        answer = service.get("/v1/portfolios/arms/events")
-        assert answer.status_code == 503 and answer.json()["type"].endswith("too-many-readers")
 
 
 @pytest.mark.anyio

@@ -38,7 +38,8 @@ from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.compiler import compiled
 from equipoise.simulation.joint import run_jointly, run_portfolio
-from equipoise.simulation.loops import can_compile, native_memory
+from equipoise.simulation.loops import alone, can_compile, native_memory
+from equipoise.simulation.parts import open_run
 from equipoise.simulation.tapes import Tapes, run_on_tapes, why_not_tapes
 from tests.simulation.plain import Plain
 
@@ -185,6 +186,18 @@ def test_a_driver_leaves_the_ownership_of_arrays_as_it_was() -> None:
     gc.collect()
     assert [sys.getrefcount(array) for array in arrays] == before
     assert learner.memory.updates[0] == 500
+
+
+@pytest.mark.compiled
+def test_a_driver_gives_the_generator_back_at_every_call() -> None:
+    """Each call takes a reference to it, which counting would give back; kept, it would keep every stream alive."""
+    loop = alone(KArmedBandit([0.5, 0.7]), Constant(1), 0, np.empty((0, 3)))
+    run = open_run(0, np.array([50]), 1)
+    before = sys.getrefcount(run.stream.generator)
+    for until in range(51):
+        loop.advance(run, until)
+    after = sys.getrefcount(run.stream.generator)
+    assert (run.progress.done[0], after) == (50, before)
 
 
 @pytest.mark.compiled

@@ -17,7 +17,14 @@ from equipoise.certificates.wording import at_least, at_most
 from equipoise.cli import main
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.learners import OFUL, UCB, Constant
-from equipoise.selectors import BalancedElimination, Corral, EpochBalancing, RealizedBalancing, Uniform
+from equipoise.selectors import (
+    BalancedElimination,
+    Corral,
+    CounterfactualBalancing,
+    EpochBalancing,
+    RealizedBalancing,
+    Uniform,
+)
 from equipoise.storage.files import digest
 from tests.radii import mixture_radius
 from tests.recorders import player
@@ -234,3 +241,22 @@ def test_no_difference_exceeds_the_width() -> None:
     assert (found.difference_lower, found.difference_upper) == (-1.0, 1.0)
     assert math.isfinite(found.difference)
     assert found.to_json()["difference_upper"] == 1.0
+
+
+def test_plays_of_twins_do_not_count_and_records_prove_themselves() -> None:
+    """The sentence said "its 23 plays so far" of a learner with 146, and its record did not verify."""
+    learners = [OFUL(2), OFUL(2, scale=0.5)]
+    portfolio = Portfolio(learners, CounterfactualBalancing.for_learners(learners, share_data=True))
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        offers = rng.random((3, 2)) * 0.6
+        decision = portfolio.decide(offers)
+        portfolio.learn(decision, float(rng.random() < offers[decision.action].sum() / 1.2))
+    found = portfolio.compare(0, 1)
+    for side, row in zip((found.learner, found.other), portfolio.standing(), strict=True):
+        assert 0 < side.plays < side.plays + side.pending == row.plays
+    assert f"({found.learner.pending} more do not count) so far" in found.describe(portfolio.learner_names)
+    record = record_of(portfolio)
+    assert verify_record(json.loads(json.dumps(record))) == []
+    with pytest.raises(InvalidArgument, match="other is 3, but must be from 0 to 1"):
+        portfolio.selector.compare(0, 3)

@@ -3,8 +3,10 @@
     python -m tools.bench.adapters [ROUNDS]
 
 Bare calls and the adapter take turns in blocks of rounds, so that a busy machine slows both; medians over pairs of
-blocks of the time of the processor are shown. Fits that a service would run in another thread run in this one, as those
-of the bare calls do. Resuming saves a learner to a file in mid run, loads it and plays on beside the original.
+blocks of the time of the processor are shown. The adapters of scikit-learn and VW save the libraries work that the bare
+calls, written as a user would, repeat (checks of numbers, look-ups), so a difference may be negative. Fits that a
+service would run in another thread run in this one, as those of the bare calls do. Resuming saves a learner to a file
+in mid run, loads it and plays on beside the original.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ class Contest(NamedTuple):
     package: str
     bare: Callable[[], Round] | None
     adapter: Callable[[], Any]
-    vectors: bool = False  # whether contexts are vectors, not matrices
+    context: str = "matrix"  # or "vector" or "none"
     block: int = BLOCK  # rounds before the other's turn: as many as there are from fit to fit
 
 
@@ -93,6 +95,15 @@ def bare_lightgbm() -> Round:
     return play
 
 
+def vw(options: str) -> Contest:
+    return Contest(f"VW {options}", "vowpalwabbit", None, lambda: VW(options, dim=DIM))
+
+
+def mab_wiser(policy: str, context: str) -> Contest:
+    make = lambda: MABWiser({"arms": list(range(5)), "policy": policy})  # noqa: E731
+    return Contest(f"MABWiser {policy}", "mabwiser", None, make, context)
+
+
 CONTESTS = (
     Contest(
         "scikit-learn SGDRegressor",
@@ -106,7 +117,14 @@ CONTESTS = (
         None,
         lambda: Exploring(Sklearn({"class": "neural_network.MLPRegressor", "hidden_layer_sizes": [8]}, dim=DIM)),
     ),
+    Contest(
+        "scikit-learn SGDClassifier",
+        "sklearn",
+        None,
+        lambda: Exploring(Sklearn({"class": "linear_model.SGDClassifier", "loss": "log_loss"}, dim=DIM)),
+    ),
     Contest("VW --squarecb", "vowpalwabbit", bare_vw, lambda: VW("--squarecb", dim=DIM)),
+    *(vw(options) for options in ("--regcb", "--regcbopt", "--epsilon 0.1", "--softmax")),
     Contest(
         "LightGBM",
         "lightgbm",
@@ -121,19 +139,15 @@ CONTESTS = (
         None,
         lambda: Exploring(River({"class": "linear_model.LinearRegression"}, dim=DIM)),
     ),
-    Contest(
-        "MABWiser LinTS",
-        "mabwiser",
-        None,
-        lambda: MABWiser({"arms": list(range(5)), "policy": "LinTS"}),
-        vectors=True,
-    ),
+    *(mab_wiser(policy, "vector") for policy in ("LinUCB", "LinTS", "LinGreedy")),
+    *(mab_wiser(policy, "none") for policy in ("UCB1", "Softmax")),
 )
 
 
-def inputs(rng: np.random.Generator, vectors: bool = False) -> tuple[Array, float, float]:
+def inputs(rng: np.random.Generator, kind: str = "matrix") -> tuple[Any, float, float]:
     rows = rng.standard_normal((N_ACTIONS, DIM)) / DIM
-    return (rows[0, :5].copy() if vectors else rows), float(rng.random()), float(rng.random())
+    context = {"matrix": rows, "vector": rows[0, :5].copy(), "none": None}[kind]
+    return context, float(rng.random()), float(rng.random())
 
 
 class Inline(Executor):
@@ -167,7 +181,7 @@ def overhead(contest: Contest) -> str:
     times: list[list[float]] = [[], []]
     rng = np.random.default_rng(0)
     for _ in range(max(24, N_BLOCKS * BLOCK // contest.block)):
-        rounds = [inputs(rng, contest.vectors) for _ in range(contest.block)]
+        rounds = [inputs(rng, contest.context) for _ in range(contest.block)]
         for player, measured in zip(players, times, strict=True):
             if player is not None:
                 measured.append(1e6 * seconds(player, rounds))
@@ -182,7 +196,7 @@ def overhead(contest: Contest) -> str:
 def resumes_exactly(contest: Contest, n_rounds: int) -> bool:
     """Whether a learner that is loaded from a file in mid run plays on as the original does, to the last bit."""
     learner, rng = contest.adapter(), np.random.default_rng(2)
-    rounds = [inputs(rng, contest.vectors) for _ in range(n_rounds)]
+    rounds = [inputs(rng, contest.context) for _ in range(n_rounds)]
 
     def play(player: Any, part: range) -> list[str]:
         proposals = []
@@ -192,12 +206,12 @@ def resumes_exactly(contest: Contest, n_rounds: int) -> bool:
             player.learn(actions, proposals[-1].action, reward)
         return [repr(proposal) for proposal in proposals]
 
-    half = n_rounds // 2
-    play(learner, range(half))
+    saved_at = n_rounds // 2 // EVERY * EVERY + LAG // 2  # a fit has started and is not in effect yet
+    play(learner, range(saved_at))
     with tempfile.TemporaryDirectory() as folder:
         save(learner, Path(folder, "learner.eqp"))
         loaded = load(Path(folder, "learner.eqp"))
-    rest = range(half, n_rounds)
+    rest = range(saved_at, n_rounds)
     return play(learner, rest) == play(loaded, rest) and bool(learner == loaded)
 
 

@@ -70,7 +70,7 @@ def _trap() -> tuple[Any, Portfolio]:
 def _order() -> tuple[Any, Portfolio]:
     learners = [Constant(0), Constant(1), Constant(2)]
     selector = CounterfactualBalancing.for_learners(learners, share_data=False)
-    return LinearBandit(4, 4, 3), Portfolio(learners, selector)
+    return KArmedBandit([0.9, 0.9, 0.85]), Portfolio(learners, selector)  # far from the middle of the range
 
 
 # The null, and how many rounds a run has.

@@ -16,14 +16,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import multiprocessing
 import os
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Thread
 from typing import NamedTuple, TypeVar
@@ -41,6 +41,8 @@ from equipoise.types import Array
 TASKS = 32
 SNAPSHOT_EVERY = 2_000
 REBUILDS = 10
+PROCESSES = multiprocessing.get_context("forkserver")  # to start Python and import NumPy would take longer than a life
+PROCESSES.set_forkserver_preload(["equipoise.journal", "equipoise.learners", "equipoise.selectors"])
 T = TypeVar("T")
 
 
@@ -90,6 +92,11 @@ async def serve(path: str, firsts: list[int], early: bool) -> None:
     await asyncio.gather(*(client(live, task, first) for task, first in enumerate(firsts)))
 
 
+def be_served(answers: Connection, path: str, firsts: list[int], early: bool) -> None:
+    os.dup2(answers.fileno(), 1)
+    asyncio.run(serve(path, firsts, early))
+
+
 class Found(NamedTuple):
     """What happened so far: kills, durable events, acknowledged answers, rebuilds, what was wrong, longest start."""
 
@@ -121,19 +128,21 @@ class Study:
     def life(self) -> None:
         """Start a process, kill it, and check what it said."""
         lines: list[bytes] = []
-        command = [sys.executable, "-m", "tools.studies.kill_journal", "--path", str(self._path)]
-        command += ["--early"] * self._early + ["--firsts", ",".join(map(str, self._firsts))]
+        given, sink = PROCESSES.Pipe(duplex=False)
+        process = PROCESSES.Process(target=be_served, args=(sink, str(self._path), self._firsts, self._early))
         since = time.perf_counter()
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-            assert process.stdout is not None
-            if process.stdout.readline() != b"ready\n":
+        process.start()
+        sink.close()
+        with os.fdopen(os.dup(given.fileno()), "rb") as answers:
+            given.close()
+            if answers.readline() != b"ready\n":
                 raise RuntimeError("the process did not start")
             self.start_seconds = max(self.start_seconds, time.perf_counter() - since)
-            reader = Thread(target=lambda: lines.extend(process.stdout))  # type: ignore[arg-type]
+            reader = Thread(target=lambda: lines.extend(answers))
             reader.start()
             time.sleep(self._random.uniform(0.05, self._life_seconds))
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+            process.kill()
+            process.join()
             reader.join()
         if lines and not lines[-1].endswith(b"\n"):
             lines.pop()
@@ -227,12 +236,7 @@ def main() -> None:
     parser.add_argument("--life-seconds", type=float, default=5.0, help="longest life of a process")
     parser.add_argument("--folder", type=Path, help="where the journal is kept, to go on after an interruption")
     parser.add_argument("--early", action="store_true", help="answer before the commit: must be caught")
-    parser.add_argument("--path", help=argparse.SUPPRESS)
-    parser.add_argument("--firsts", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.path:
-        asyncio.run(serve(options.path, list(map(int, options.firsts.split(","))), options.early))
-        return
     with tempfile.TemporaryDirectory() as name:
         lost = run(Path(name), 60, early=True, seed=options.seed, life_seconds=0.5)
         print(f"control, answers before the commit: caught at kill {lost.kills}: {lost.faults[:1]}", flush=True)

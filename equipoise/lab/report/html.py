@@ -41,14 +41,18 @@ _STYLE = (
     theme.css()
     + """
 main { max-width: 62rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
-th, td { white-space: pre; }
+td { white-space: pre; }
+tbody th { min-width: 7.5rem; }
 .selector { background: var(--tint); }
 .selector th { font-weight: 600; }
-.settings td { text-align: left; }
+.settings td { text-align: left; white-space: normal; }
 .settings thead th { text-align: left; }
 figure { margin: 1rem 0; padding: .5rem; background: #fff; border: 1px solid var(--line); border-radius: 6px; }
 figure svg { display: block; width: 100%; height: auto; }
 blockquote { margin: .3rem 0 .9rem; padding: .1rem 0 .1rem 1rem; border-left: 3px solid var(--line); max-width: 46rem; }
+@media (min-width: 44rem) {
+  .figures td, .figures thead th { padding-left: .6rem; padding-right: .6rem; }
+}
 @media (max-width: 44rem) {
   main { padding: 1.2rem .9rem 3rem; }
   th:first-child { position: sticky; left: 0; background: var(--paper); }

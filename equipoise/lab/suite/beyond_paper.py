@@ -66,7 +66,7 @@ def _ball(settings: Mapping[str, Plain], seed: int) -> InstanceSetup:
     dims, noise = nested_dims(settings["d_max"]), settings["noise"]
     problem = BallBandit(settings["d_max"], settings["d_star"], noise)
     learners = tuple(OFUL(dim, noise=noise, reward_range=problem.reward_range) for dim in dims)
-    return InstanceSetup(problem, learners, tuple(Power(dim / 4) for dim in dims), "fixed")
+    return InstanceSetup(problem, learners, tuple(Power(dim / 4) for dim in dims), "fixed", continuous=True)
 
 
 def rules_and_ucb(settings: Mapping[str, Plain], seed: int) -> InstanceSetup:

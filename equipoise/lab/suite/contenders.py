@@ -114,6 +114,8 @@ def _ucbc(setup: InstanceSetup, rounds: int) -> Selector:
 def _counterfactual(share_data: bool) -> Builder:
     def build(setup: InstanceSetup, rounds: int) -> Selector:
         settings = _settings(setup)
+        if setup.continuous and not share_data:
+            raise _designed_for("CounterfactualBalancing without shared data", "finite sets, where proposals can agree")
         return CounterfactualBalancing.for_learners(setup.learners, share_data=share_data, **settings)
 
     return build

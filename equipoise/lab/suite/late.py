@@ -57,7 +57,8 @@ class LatePortfolio:
     """A portfolio; its selector uses late rewards as it does in production."""
 
     def __init__(self, learners: Sequence[Learner], selector: Selector, seed: int, share_data: bool) -> None:
-        self.portfolio = Portfolio(learners, selector, seed=seed, share_data=share_data)
+        # Alarms would change no decision, only fill the terminal.
+        self.portfolio = Portfolio(learners, selector, seed=seed, share_data=share_data, on_drift="ignore")
         self.n_learners = len(learners)
 
     def decide(self, context: Context, stream: Stream, t: int) -> tuple[int, Action, Decision]:

@@ -41,6 +41,7 @@ class InstanceSetup(NamedTuple):
     scaled: tuple[Bound, ...]  # candidate bounds in the learner's plays, with practical constants
     contexts: str = "random"  # or "fixed", where every round offers the same actions
     delays: Array | None = None  # by round: rounds until the reward arrives, inf if never; None if all come at once
+    continuous: bool = False  # whether actions are vectors of a continuous set
 
     @property
     def observed(self) -> tuple[Bound, ...]:

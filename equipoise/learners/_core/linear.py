@@ -14,7 +14,7 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.features import FeatureMap, Offers, Prefix
-from equipoise.features.maps import check_map, columns_used, map_from_plain, map_to_plain
+from equipoise.features.maps import check_map, columns_used, feature_names, map_from_plain, map_to_plain
 from equipoise.features.offers import as_offers
 from equipoise.kernels.marks import kernel
 from equipoise.learners._core.base import IndexLearner, MemoryT, ParamsT, check_choice
@@ -140,6 +140,7 @@ class RangedEllipsoidLearner(EllipsoidLearner[ParamsT, MemoryT], Ranged):
             noise=self.noise,
             delta=self.delta,
             reward_range=self.reward_range,
+            features=() if isinstance(self._map, Prefix) else feature_names(self._map),
         )
 
 

@@ -1,9 +1,9 @@
 """Nested classes of linear rewards, as needed by selectors for "nested" learners.
 
-Learner i assumes that the expected reward of an action is linear in its first d_i features, with a parameter of norm
-at most S_i, actions of norm at most L_i and values in a given range. Selection under adversarial contexts removes the
-learner of the smallest class when some class must be false. That is sound only if every class contains those before
-it: then "class i is true" implies that all later classes are true.
+Learner i assumes that the expected reward of an action is linear in its first d_i features, or in d_i features with
+names, with a parameter of norm at most S_i, actions of norm at most L_i and values in a given range. Selection under
+adversarial contexts removes the learner of the smallest class when some class must be false. That is sound only if
+every class contains those before it: then "class i is true" implies that all later classes are true.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), section "Extension to Adversarial Contexts".
 Symbols: d dim, S norm_bound, L action_bound, lambda regularization, sigma noise, R^max half the width of reward_range,
@@ -20,12 +20,14 @@ fixed within an epoch, so n is replaced by its upper bound T, which must be give
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import log, sqrt
 from typing import NamedTuple
 
 from equipoise.errors import IncompatibleLearner, InvalidArgument
+from equipoise.features.maps import Prefix, feature_names
 from equipoise.learner import model_class_of
 from equipoise.settings.checks import count, interval, non_negative, positive, probability, text
 
@@ -43,6 +45,11 @@ class LinearClass(NamedTuple):
     scale: float = 1.0  # of the ellipsoid
     misspecification: float = 0.0
     reward_range: tuple[float, float] = (0.0, 1.0)
+    features: tuple[str, ...] = ()  # names of the features; empty for the first `dim` columns
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return self.features or feature_names(Prefix(self.dim))
 
     def check_contains(self, smaller: LinearClass) -> None:
         """Raise an error unless this class contains `smaller`."""
@@ -53,11 +60,21 @@ class LinearClass(NamedTuple):
                     f"learner {self.name!r} has {quantity} = {now:g} after {smaller.name!r} with {before:g}, but "
                     "learners must come in order, every class containing the one before it"
                 )
+        if self.features or smaller.features:
+            self._check_features(smaller)
         (low, high), (own_low, own_high) = smaller.reward_range, self.reward_range
         if not (own_low <= low and high <= own_high):
             raise IncompatibleLearner(
                 f"learner {self.name!r} has reward_range ({own_low:g}, {own_high:g}), but it must contain "
                 f"({low:g}, {high:g}) of {smaller.name!r} before it"
+            )
+
+    def _check_features(self, smaller: LinearClass) -> None:
+        lacking = Counter(smaller.feature_names) - Counter(self.feature_names)
+        if lacking:
+            raise IncompatibleLearner(
+                f"learner {self.name!r} lacks the feature {next(iter(lacking))!r} of {smaller.name!r} before it, but "
+                "learners must come in order, every class containing the one before it"
             )
 
     def check_equals(self, expected: LinearClass, selector_name: str) -> None:
@@ -100,7 +117,15 @@ def check_class(model_class: object) -> LinearClass:
         scale=positive("scale", model_class.scale),
         misspecification=non_negative("misspecification", model_class.misspecification),
         reward_range=interval("reward_range", model_class.reward_range),
+        features=_check_names(model_class),
     )
+
+
+def _check_names(model_class: LinearClass) -> tuple[str, ...]:
+    names = tuple(text("every entry of features", name) for name in model_class.features)
+    if names and len(names) != model_class.dim:
+        raise InvalidArgument(f"features has {len(names)} names, but must have dim = {model_class.dim}, or none")
+    return names
 
 
 def check_nested(classes: Sequence[LinearClass]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.certificates import Certificate, Elimination, Standing
+from equipoise.certificates import Certificate, Elimination, Side, Standing
 from equipoise.certificates.pairs import ExpertName, PairedCertificate
 from equipoise.confidence import radius_sum
 from equipoise.errors import InvalidArgument, UnknownDecision
@@ -158,6 +158,11 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         for (i, _), lower in zip(self.experts, certificate.learner_regret_lowers, strict=True):
             lowers[i] += lower
         return replace(certificate, learner_regret_lowers=tuple(lowers))
+
+    def _side(self, i: int) -> Side:
+        """The plays of learner i itself; those of its twin do not count."""
+        side, twin = super()._side(i), self._expert_of.get((i, True))
+        return side if twin is None else replace(side, pending=side.pending + self.evidence.accounts[twin].plays)
 
     def paired_certificate(self, better: tuple[int, bool], worse: tuple[int, bool]) -> PairedCertificate:
         """What is proved about two experts, learners or (with True) greedy twins, with a delta of its own.

@@ -73,7 +73,7 @@ class Reporting(Saving[P, S, D]):
 
     def compare(self, learner: int, other: int) -> Comparison:
         """How much more regret per play `learner` has had than `other`, each over its own plays that count."""
-        check_pair(learner, other, [account.booked_plays for account in self.evidence.accounts])
+        check_pair(learner, other, [account.booked_plays for account in self.evidence.accounts[: self.pool_size]])
         low, high = self.reward_range
         contexts, delta = getattr(self, "contexts", "random"), self._total_delta
         return Comparison(self._side(learner), self._side(other), high - low, delta, contexts, self.confidence.valid)

@@ -17,7 +17,8 @@ A misspecified witness would eliminate perfect learners. A learner is eliminated
 least one learner remains. One event per learner: alpha = delta / (3 (M + 1)), beside the two of the radius. The
 statement on the eliminated learner adds the failure probability of the witness's confidence sets.
 
-Symbols: U_i rewards, R_i bound, sum of lower_{j,k} lower_sum; all over the resolved prefix of all rounds, in order.
+Symbols: U_i rewards, R_i bound, sum of lower_{j,k} lower_sum; all over the resolved prefix of all rounds, in order,
+without those that are no evidence. These count in the n of a closed form R_i, which bounds the regret of all plays.
 A witness that was not asked in a round, because it is eliminated, counts the lowest reward.
 """
 
@@ -50,7 +51,7 @@ class Own:
     rewards_carry: float = 0.0
     increments: float = 0.0  # observed regret
     increments_carry: float = 0.0
-    bound: float = 0.0  # R_i at `plays`
+    bound: float = 0.0  # R_i at `plays` and those that are no evidence
     witness: int = -1  # of the elimination by this test; the following fields are the proof
     proof_plays: int = 0
     proof_rewards: float = 0.0
@@ -91,7 +92,7 @@ def close_round(params: Params, state: State, i: int, reward: float, regret: flo
         account.bound_kind,
         account.bound_coefficient,
         account.bound_shape,
-        own.plays,
+        own.plays + account.skipped,  # the regret of a subset of plays is at most that of all of them
         own.increments,
         own.bound,
         limits.width,

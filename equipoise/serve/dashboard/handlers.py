@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from time import time
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from equipoise import __version__
 from equipoise.errors import UnknownName
@@ -23,7 +24,7 @@ from equipoise.serve.dashboard.sampler import PERIOD_SECONDS, fresh
 from equipoise.serve.dashboard.timeline import SPANS, columns, history_columns
 from equipoise.serve.encoding import plain
 from equipoise.serve.failures import Refused
-from equipoise.serve.handlers import Call
+from equipoise.serve.handlers import Call, stream
 from equipoise.serve.hosted import Hosted
 from equipoise.serve.service import Served
 from equipoise.types import Config
@@ -134,43 +135,29 @@ async def list_decisions(call: Call) -> Response:
 
 
 async def watch_overview(call: Call) -> Response:
-    _check_running(call)
-    messages = _messages(call, "overview", _overview, lambda: asyncio.sleep(PERIOD_SECONDS))
-    return StreamingResponse(messages, media_type="text/event-stream")
+    return stream(call, _messages(call, "overview", _overview, lambda: asyncio.sleep(PERIOD_SECONDS)))
 
 
 async def watch_portfolio(call: Call) -> Response:
     board = call.served.board
 
-    async def watched() -> AsyncIterator[bytes]:
+    async def watched() -> AsyncGenerator[bytes]:
         board.watchers += 1
         try:
-            async for message in _messages(call, "view", _view, lambda: board.wait(WAIT_SECONDS)):
-                yield message
+            async with aclosing(_messages(call, "view", _view, lambda: board.wait(WAIT_SECONDS))) as messages:
+                async for message in messages:
+                    yield message
         finally:
             board.watchers -= 1
 
-    _check_running(call)
-    return StreamingResponse(watched(), media_type="text/event-stream")
+    return stream(call, watched())
 
 
 async def _messages(
     call: Call, kind: str, read: Callable[[Call], Awaitable[Any]], wait: Callable[[], Awaitable[None]]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes]:
     """What is read at each turn, as server-sent events, as long as the token is valid and the service runs."""
-    service, authorization = call.service, call.request.headers.get("authorization")
-    while not service.stopping:
-        try:
-            call.token = service.authenticate(authorization)
-            service.authorize(call.token, "read", None if call.portfolio is None else call.portfolio.name)
-            body = encode(await read(call))
-        except Refused as refusal:
-            yield b"event: refused\ndata: " + encode({"status": refusal.status, "detail": str(refusal)}) + b"\n\n"
-            return
-        yield b"event: " + kind.encode() + b"\ndata: " + body + b"\n\n"
+    while not call.service.stopping:
+        call.check_reader()
+        yield b"event: " + kind.encode() + b"\ndata: " + encode(await read(call)) + b"\n\n"
         await wait()
-
-
-def _check_running(call: Call) -> None:
-    if call.service.stopping:
-        raise Refused(503, "stopped", "the service is stopping", {"Retry-After": "5"})
