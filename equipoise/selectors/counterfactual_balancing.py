@@ -53,6 +53,7 @@ from equipoise.selectors.realized_balancing import (
     Trend,
     arrive,
     check_slack,
+    fallen,
     is_neglected,
     lower_bound,
     realized_regrets,
@@ -61,6 +62,7 @@ from equipoise.settings import configurable, optional, setting
 from equipoise.settings.checks import boolean, positive
 
 MARGIN = 200.0  # B: by how much, times w / sqrt(plays of the most played expert), a neglected learner may exceed LB
+TWIN_HEAD_START = 60.0  # replaces HEAD_START for learners with a twin
 MANY = 20  # above this number of experts each is compared with the leading one only
 
 
@@ -115,7 +117,7 @@ def only_expert(params: Params, state: State) -> int:
     regrets, least = realized_regrets(accounts, best_lower, params.floor * unit)
     limit, most = params.slack * regrets[least], -1
     experts, total = state.credit.experts, weigh(params, state, n_rounds, n_active)
-    mixed, admitted = min(0.5, n_active / (n_rounds + 1.0)), 0.0
+    mixed, admitted = min(0.5, n_active / (unchanged_rounds(state, scale) + 1.0)), 0.0
     for e in range(len(accounts)):
         expert = experts[e]
         if regrets[e] <= limit:
@@ -134,16 +136,33 @@ def only_expert(params: Params, state: State) -> int:
 
 
 @kernel
+def unchanged_rounds(state: State, deviation: float) -> float:
+    """The rounds of experts whose rewards have not become less: what speaks for the others they no longer earn."""
+    total = 0.0
+    for e in range(len(state.trends)):
+        total += state.evidence.accounts[e].plays * (1.0 - fallen(state.trends[e], deviation))
+    return total
+
+
+@kernel
 def neglected_learner(params: Params, state: State, due: int, best_lower: float) -> int:
-    """The neglected learner with the fewest plays, -1 if there is none; one that learns from all rounds needs no head
-    start, and a twin has no regret bound that it could rest on."""
+    """The neglected learner with the fewest plays, -1 if there is none.
+
+    A learner that learns from all rounds needs no head start, and one with a twin a shorter one: what it has learned
+    shows in the twin. A twin has no regret bound that it could rest on, and is never neglected.
+    """
     accounts, experts = state.evidence.accounts, state.credit.experts
-    chosen, fewest_plays = -1, accounts[due].plays
+    due_plays = accounts[due].plays
+    chosen, fewest_plays = -1, due_plays
     for e in range(len(accounts)):
-        if accounts[e].active and not experts[e].greedy and accounts[e].plays < fewest_plays:
+        account = accounts[e]
+        if account.active and not experts[e].greedy and account.plays < fewest_plays:
             head_start = 0.0 if experts[e].teaching == ALL else params.head_start
-            if is_neglected(params, accounts[e], accounts[due].plays, best_lower, head_start):
-                chosen, fewest_plays = e, accounts[e].plays
+            neglected = is_neglected(params, account, due_plays, best_lower, head_start)
+            if neglected and head_start > TWIN_HEAD_START and experts[e].has_twin:
+                neglected = is_neglected(params, account, due_plays, best_lower, TWIN_HEAD_START)
+            if neglected:
+                chosen, fewest_plays = e, account.plays
     return chosen
 
 
@@ -310,7 +329,7 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
             raise InvalidArgument(f"twins is {self.twins!r}, but must have learners from 0 to {n - 1}")
         codes = [TEACHING[word] for word in teaching or ("own",) * n]
         self.experts = (*((i, False) for i in range(n)), *((i, True) for i in self.twins))
-        self._rows = [Expert(i, greedy, codes[i], own=i) for i, greedy in self.experts]
+        self._rows = [Expert(i, greedy, codes[i], i, not greedy and i in self.twins) for i, greedy in self.experts]
         super()._set_up()
 
     def _make_params(self, limits: evidence.Params) -> Params:

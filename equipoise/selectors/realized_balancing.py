@@ -60,6 +60,7 @@ TOLERANCE = 4.5  # a learner may show this much regret, times w sqrt(n), and sti
 NEGLECT = 80.0  # by how much, times w / sqrt(plays of the learner that is due), it could be better than LB
 HEAD_START = 150.0  # up to this number of plays that margin is 0 ...
 HEAD_START_SHARE = 0.25  # ... for learners with less than this share of the plays of the one that is due
+FALL = 4.0  # standard errors by which the late mean must be below the mean to count as a fall
 EARLY_PLAYS = 100.0  # number of plays of a learner after which its exploration term decreases faster
 
 
@@ -151,6 +152,8 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
                 growth = trend.late_mean - index
                 if growth > 0.0:
                     index += growth * log_share
+                elif params.rule != 1:
+                    index -= deviation * fallen(trend, deviation)
             # While a learner still improves, its mean underestimates its future rewards by more than chance.
             fading = sqrt(sqrt(EARLY_PLAYS / plays)) if plays > EARLY_PLAYS else 1.0
             index += scale * fading * sqrt(2.0 * log_share / plays)
@@ -159,6 +162,19 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
     if regrets[due] > limit:
         due = least
     return (due if params.rule == 1 else most_neglected(params, accounts, due, best_lower)), 1.0
+
+
+@kernel
+def fallen(trend: Trend, deviation: float) -> float:
+    """How clearly the rewards of a learner have become less, from 0 to 1: standard errors of the late mean beyond FALL.
+
+    That mean less the plain one has, while nothing changes, the variance s^2/(3 n). It shows a fall after about
+    s sqrt(n) plays, when the plain mean of many good plays has hardly moved.
+    """
+    if trend.plays == 0 or deviation <= 0.0:
+        return 0.0
+    fall = (trend.rewards / trend.plays - trend.late_mean) * sqrt(3.0 * trend.plays) / deviation
+    return min(1.0, max(0.0, fall - FALL))
 
 
 @kernel

@@ -17,7 +17,7 @@ from equipoise.drift_order import MAX_WINDOWS, Pairs, PairSums, share
 from equipoise.errors import InvalidArgument
 from equipoise.learners import UCB, Constant
 from equipoise.portfolio import Event
-from equipoise.selectors import BalancedElimination, CounterfactualBalancing, RealizedBalancing
+from equipoise.selectors import BalancedElimination, CounterfactualBalancing, RealizedBalancing, realized_balancing
 from tools.studies.drift import NULLS, alarms, regrets_after_swap, stream_crosses
 
 
@@ -175,9 +175,20 @@ def test_rounds_and_plays_after_a_restart_are_named_as_the_portfolio_counts_them
         assert f"one law since round {since:,}, where one law for all rounds was refuted" in words
 
 
-def test_a_restart_follows_the_swap_that_a_warning_only_reports() -> None:
-    warned, restarted = (regrets_after_swap(response, range(1), rounds=3_000) for response in ("warn", "restart"))
-    assert restarted < warned
+def _counterfactual() -> CounterfactualBalancing:
+    return CounterfactualBalancing.for_learners([Constant(action) for action in range(3)], contexts="fixed")
+
+
+@pytest.mark.parametrize("make", [None, _counterfactual])
+def test_the_selector_follows_a_swap_that_a_warning_only_reports(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 1,200 possible; the control draws on what the best rule earned before it fell."""
+    assert regrets_after_swap("warn", range(1), make, rounds=3_000)[0] < 100
+    monkeypatch.setattr(realized_balancing, "FALL", inf)
+    assert regrets_after_swap("warn", range(1), make, rounds=3_000)[0] > 150
+
+
+def test_a_restart_follows_a_swap() -> None:
+    assert regrets_after_swap("restart", range(1), rounds=3_000)[0] < 190
 
 
 def test_falling_rewards_are_said_and_nothing_follows() -> None:

@@ -156,7 +156,8 @@ class Reference:
         neglected = []
         for e, (learner, greedy) in enumerate(self.experts):
             if e in active and not greedy and counts[e] < most:
-                early = self.teaching[learner] != "all" and counts[e] < min(150, most / 4)
+                head_start = 60 if (learner, True) in self.experts else 150
+                early = self.teaching[learner] != "all" and counts[e] < min(head_start, most / 4)
                 margin = 0.0 if early else 200 * counts[e] / math.sqrt(most)
                 if visible[e] <= self.width * (self.tolerance * math.sqrt(counts[e]) - margin):
                     neglected.append(e)
@@ -166,9 +167,18 @@ class Reference:
         tables = self.tables()
         t, weights = sum(counts), np.zeros(self.n)
         weights[active] = [math.exp(-self.squared_z(e, active, t, tables)) for e in active]
-        mixed = min(0.5, len(active) / (t + 1))
+        scale = math.sqrt(spread / n_resolved) if n_resolved else 0.0
+        mixed = min(0.5, len(active) / (sum(n * (1 - self.fallen(e, scale)) for e, n in enumerate(counts)) + 1))
         odds = np.where(admitted, (1 - mixed) * weights / weights.sum() + mixed / len(active), 0.0)
         return (odds / odds.sum()).tolist()
+
+    def fallen(self, e: int, scale: float) -> float:
+        own = [row.reward[0] for row in self.arrived if row.expert == e]
+        if not own or scale <= 0:
+            return 0.0
+        late = math.fsum(k * r for k, r in enumerate(own, start=1)) / sum(range(len(own) + 1))
+        fall = (math.fsum(own) / len(own) - late) / (scale / math.sqrt(3 * len(own)))
+        return min(1.0, max(0.0, fall - 4))
 
     def squared_z(self, e: int, active: list[int], t: int, tables: tuple[Any, ...]) -> float:
         weight, squares, rewards, overlap, s = tables
@@ -188,7 +198,11 @@ class Reference:
                 gap -= bonus / min(1.0, (weight[k, e] + weight[e, k]) / (2 * overlap[k, e])) if bonus else 0.0
                 error = s * math.sqrt(squares[k, e] / weight[k, e] ** 2 + squares[e, k] / weight[e, k] ** 2)
                 z = gap / error
-            f = self.fit(self.experts[k][0], learner) if teaching == "all" else 0.0
+            f = self.fit(self.experts[k][0], learner) if teaching != "own" else 0.0
+            if z > 0 and f == 0 and teaching == "all" and not greedy and (learner, True) in self.experts:
+                n = weight[e, k] ** 2 / squares[e, k]
+                spared = math.sqrt(2 * max(0.0, math.log(len(self.arrived) / n)))
+                z = max(0.0, z - 0.15 * min(1.0, (100 / n) ** 0.25) * spared)
             greatest = max(greatest, z**2 + f**2 if z >= 0 else max(0.0, f + z) ** 2)
         return greatest
 
@@ -313,6 +327,21 @@ def test_every_probability_of_a_longer_run_is_that_of_the_reference(rule: dict[s
     rng = np.random.default_rng(8)
     kinds = rng.choice(sorted(set(KINDS)), 250, p=[0.01, 0.48, 0.45, 0.01, 0.01, 0.04])
     compare_with_reference([(str(kind), int(rng.integers(2**16))) for kind in kinds], rule, neglect=False)
+
+
+@pytest.mark.parametrize(("twins", "expected"), [([], 150), ([0], 60)])
+def test_a_head_start_is_shorter_with_a_twin(twins: list[int], expected: int) -> None:
+    """A learner that pays less, but by too little to rule out, in units of the range, that it is the better one."""
+    selector = CounterfactualBalancing(2, teaching=["agreed", "all"], twins=twins, seed=1)
+    account, plays_when_forced = selector.evidence.accounts[0], 0
+    for _ in range(1_200):
+        choice = selector.choose()
+        explores = choice.learner == 0 and not choice.greedy
+        if explores and choice.probability == 1.0:
+            plays_when_forced = account.plays
+        selector.observe(choice, {0: Proposal(0, greedy=1), 1: Proposal(1)})
+        selector.credit(choice, 0.1 if explores else 0.3)
+    assert plays_when_forced == expected
 
 
 @given(

@@ -81,7 +81,7 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         known = len(self.experts)
         added = ((i, False), (i, True)) if way.twin else ((i, False),)
         self.experts += added
-        self._rows.extend(Expert(i, greedy, way.teaching, own=known) for _, greedy in added)
+        self._rows.extend(Expert(i, greedy, way.teaching, known, way.twin and not greedy) for _, greedy in added)
         self._index_experts()
         pairs.add_pairs(self.kernel_state.credit, known)
         for _ in added:
@@ -279,9 +279,11 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
 
     def _load(self, state: Mapping[str, AnyArray]) -> None:
         rows = state.get("credit.experts.learner")
-        if rows is not None and not {"added_ways", "credit.experts.own"} & state.keys():
+        if rows is not None and not {"added_ways", "credit.experts.own", "credit.experts.has_twin"} & state.keys():
             # It was saved when no learner could be added.
-            state = {**state, "added_ways": np.zeros((0, len(Way._fields)), np.int64), "credit.experts.own": rows}
+            columns = {"own": rows, "has_twin": np.array([row.has_twin for row in self._rows])}
+            state = {**state, **{f"credit.experts.{name}": column for name, column in columns.items()}}
+            state["added_ways"] = np.zeros((0, len(Way._fields)), np.int64)
         super()._load(state)
         for row in state["ledger.proposals.probabilities"].tolist():
             if abs(sum(row) - 1.0) > 1e-9:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import log, sqrt
 from typing import NamedTuple
 
 from equipoise.kernels.marks import kernel
@@ -33,6 +33,8 @@ from equipoise.selectors._core import evidence
 
 ALL, AGREED, OWN = 0, 1, 2  # from which rounds a learner learns
 MAX_FIT = 2.5  # standard errors that poorer predictions count as, at most
+CURIOSITY = 0.15  # as a share of sqrt(2 ln(t/n)): standard errors of evidence that explorers are spared
+EARLY_ROUNDS = 100.0  # rounds with evidence after which these decrease
 
 
 @dataclass(slots=True)
@@ -43,6 +45,7 @@ class Expert:
     greedy: bool
     teaching: int  # of its learner: ALL, AGREED or OWN
     own: int  # row of the expert that is its learner, itself unless it is a twin
+    has_twin: bool  # whether it is a learner whose greedy action is another expert
     probability: float = 0.0  # with which it was drawn; 0 between rounds
     action: int = -1  # an index that is equal for equal actions
     taught: int = 0  # rounds that its learner has learned from
@@ -205,9 +208,10 @@ def compare(state: State, j: int, k: int, bonus_j: float, bonus_k: float, square
     """The evidence that the present proposals of expert j are worse than those of k, and the reverse, as z^2.
 
     z is by how many standard errors the other one is better where they differ, after a bonus, and f by how many its
-    learner predicts better, from 0 to MAX_FIT. f is 0 for an expert whose learner does not learn from all rounds: its
-    poor predictions may only say that it had few. Both are added as independent evidence if they agree; else rewards
-    count against predictions.
+    learner predicts better, from 0 to MAX_FIT. The rounds that compare predictions are lessons of both learners. Not so
+    for one that learns from own plays only: its poor predictions may only say that it had few lessons, and f is 0. Both
+    are added as independent evidence if they agree; else rewards count against predictions. One that explores is spared
+    some evidence unless it also predicts worse.
     """
     experts, n = state.experts, len(state.experts)
     expert_j, expert_k = experts[j], experts[k]
@@ -227,10 +231,14 @@ def compare(state: State, j: int, k: int, bonus_j: float, bonus_k: float, square
             z_k = -z_j
     predictions = state.pairs[expert_j.own * n + expert_k.own]
     excess = predictions.excess
-    if excess > 0.0 and expert_j.teaching == ALL:
+    if excess > 0.0 and expert_j.teaching != OWN:
         f_j = min(MAX_FIT, excess / sqrt(predictions.excess_squares))
-    elif excess < 0.0 and expert_k.teaching == ALL:
+    elif excess < 0.0 and expert_k.teaching != OWN:
         f_k = min(MAX_FIT, -excess / sqrt(predictions.excess_squares))
+    if z_j > 0.0 and f_j == 0.0 and explores(expert_j):
+        z_j = max(0.0, z_j - curiosity(row_j, state.spread[0].matched))
+    elif z_k > 0.0 and f_k == 0.0 and explores(expert_k):
+        z_k = max(0.0, z_k - curiosity(row_k, state.spread[0].matched))
     squared_j, squared_k = 0.0, 0.0
     if z_j >= 0.0:
         squared_j = z_j * z_j + f_j * f_j
@@ -241,3 +249,21 @@ def compare(state: State, j: int, k: int, bonus_j: float, bonus_k: float, square
     elif f_k + z_k > 0.0:
         squared_k = (f_k + z_k) ** 2
     return squared_j, squared_k
+
+
+@kernel
+def explores(expert: Expert) -> bool:
+    """Whether an expert is a learner with a twin that learns from all rounds, so that its plays are for exploring."""
+    return expert.has_twin and expert.teaching == ALL
+
+
+@kernel
+def curiosity(row: Pair, n_rounds: int) -> float:
+    """How many standard errors of evidence that it is worse than another expert are ignored for one that explores.
+
+    What a learner explores is worse than what twins exploit, also where it is needed: all twins may have settled on the
+    second best action. So such evidence counts less while it rests on few of the rounds so far.
+    """
+    n_effective = row.weight * row.weight / row.squares
+    fading = min(1.0, sqrt(sqrt(EARLY_ROUNDS / n_effective)))
+    return CURIOSITY * fading * sqrt(2.0 * max(0.0, log(n_rounds / n_effective)))
