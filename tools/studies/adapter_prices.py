@@ -1,10 +1,11 @@
 """The price of selection for a portfolio of three libraries and OFUL, with the default selector, on public data.
 
-    python -m tools.studies.adapter_prices [--data NAME] [--rounds 6000] [--seeds 10] [--share-data]
+    python -m tools.studies.adapter_prices [--data NAME] [--rounds 6000] [--seeds 10] [--own-data]
 
 A portfolio of a linear model of scikit-learn, trees of LightGBM, Vowpal Wabbit and OFUL decides every round, and each
 of the learners plays the same rounds alone. The price is the regret of the portfolio over that of the best learner
-alone, against the label. In mid run the portfolio is saved and loaded, and both must go on to the last bit.
+alone, against the label. With --own-data learners do not learn from rounds of others, which changes the default. In mid
+run the portfolio is saved and loaded, and both must go on to the last bit.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from pathlib import Path
 import numpy as np
 
 from equipoise import Portfolio
-from equipoise.selectors import RealizedBalancing
 from equipoise.settings.checks import one_of
 from equipoise.types import Array
 from tools.main import run_command
@@ -25,14 +25,14 @@ POOL = ("SGD, inverse gaps", "LightGBM, inverse gaps", "VW --squarecb", "OFUL")
 DATA = ("digits", "breast cancer")
 
 
-def run(data: str | None = None, rounds: int = 6_000, seeds: int = 10, share_data: bool = False) -> None:
+def run(data: str | None = None, rounds: int = 6_000, seeds: int = 10, own_data: bool = False) -> None:
     """Print one table per data set, or that of one."""
     found = problems()
     for name in DATA if data is None else [one_of("--data", data, tuple(found))]:
-        study(found[name], rounds, seeds, share_data)
+        study(found[name], rounds, seeds, own_data)
 
 
-def study(problem: Problem, rounds: int, seeds: int, share_data: bool = False) -> bool:
+def study(problem: Problem, rounds: int, seeds: int, own_data: bool = False) -> bool:
     """Print the table of a data set; returns whether every loaded portfolio went on as the saved one."""
     alone = np.array(
         [
@@ -42,12 +42,12 @@ def study(problem: Problem, rounds: int, seeds: int, share_data: bool = False) -
     )
     regrets, plays, same = np.empty(seeds), np.empty((seeds, len(POOL))), True
     for seed in range(seeds):
-        portfolio, rewards, equal = play_portfolio(problem, rounds, seed, share_data)
+        portfolio, rewards, equal = play_portfolio(problem, rounds, seed, own_data)
         regrets[seed], same = rounds - rewards.sum(), same and equal
         plays[seed] = [row.plays for row in portfolio.standing()]
     best = alone.mean(axis=0).min()
     selector = type(portfolio.selector).__name__
-    sharing = "shared data" if share_data else "own data"
+    sharing = "own data" if own_data else "shared data"
     print(f"\n{problem.name}, {rounds:,} rounds, {seeds} seeds, {selector}, {sharing}")
     for i, name in enumerate(POOL):
         share = plays[:, i].mean() / rounds
@@ -59,11 +59,11 @@ def study(problem: Problem, rounds: int, seeds: int, share_data: bool = False) -
     return same
 
 
-def play_portfolio(problem: Problem, rounds: int, seed: int, share_data: bool) -> tuple[Portfolio, Array, bool]:
+def play_portfolio(problem: Problem, rounds: int, seed: int, own_data: bool) -> tuple[Portfolio, Array, bool]:
     """A portfolio after all rounds, its rewards, and whether one that was loaded in mid run went on as it did."""
     rows, labels = problem.draw(np.random.default_rng([seed, 6]), rounds)
     learners = [LEARNERS[name](problem) for name in POOL]
-    portfolio = Portfolio(learners, RealizedBalancing(len(POOL)), seed=seed, share_data=share_data)
+    portfolio = Portfolio(learners, seed=seed, share_data=False if own_data else None)
     loaded: Portfolio | None = None
     rewards, same = np.empty(rounds), True
     for t, context in enumerate(problem.contexts(rows)):
