@@ -657,3 +657,16 @@ def test_saved_probabilities_that_do_not_sum_to_one_are_refused() -> None:
     saved["ledger.proposals.probabilities"] = saved["ledger.proposals.probabilities"] * 0.9
     with pytest.raises(InvalidArgument, match="but it must sum to 1"):
         small().restore(saved)
+
+
+def test_the_propensity_of_an_action_that_all_propose_is_at_most_one() -> None:
+    """Probabilities that sum to 1 up to rounding made 1.0000000000000002, which learners refuse."""
+    selector = CounterfactualBalancing(3, twins=[0, 1, 2], teaching=["all"] * 3, seed=1)
+    rng = np.random.default_rng(0)
+    for t in range(300):
+        choice, agreed = selector.choose(), t % 2
+        proposals = {i: Proposal(agreed or i, greedy=agreed or int(rng.integers(3))) for i in range(3)}
+        selector.observe(choice, proposals)
+        assert 0.0 < selector.propensity(choice) <= 1.0
+        assert not agreed or selector.propensity(choice) == pytest.approx(1.0, abs=1e-12)
+        selector.credit(choice, float(rng.random()))

@@ -154,7 +154,7 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         for action, chance in zip(actions, entry.proposals.probabilities, strict=True):
             if action == played:
                 total += chance
-        return total
+        return min(1.0, total)  # rounding may leave more
 
     def taught_by(self, choice: Choice) -> tuple[int, ...]:
         """The learners that learn from an open play."""
