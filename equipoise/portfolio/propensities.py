@@ -42,7 +42,7 @@ def propensity(
                 total += chance * _chance(action, context_of, members[j], proposals.get(j), ask, j)
             except Exception:  # a learner that cannot tell now does not spoil the decision
                 return nan
-    return total
+    return 1.0 if total > 1.0 else total  # rounding may leave more; nan stays
 
 
 def _chance(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from math import isnan, nan
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from equipoise import Choice, Decision, Portfolio, Proposal
 from equipoise.bounds import Power
 from equipoise.errors import InvalidArgument
 from equipoise.learners import UCB, Constant
+from equipoise.portfolio.propensities import propensity
 from equipoise.selectors import EXP3, BalancedElimination, Corral, TsallisCorral, Uniform
 from tests.recorders import RoundRobin
 
@@ -185,3 +187,17 @@ def test_a_selector_that_tells_no_probabilities_gives_no_propensity() -> None:
             return super().choose(rng)._replace(probability=0.5)
 
     assert isnan(Portfolio(softs(), Coin(2)).decide(np.zeros((N_ACTIONS, 1)), propensity=True).propensity)
+
+
+def test_rounding_leaves_no_propensity_above_one() -> None:
+    """0.05 + 0.55 + 0.3 + 0.1 is 1.0000000000000002 in this order, which learners refuse."""
+    member = SimpleNamespace(adapted=SimpleNamespace(provides=frozenset(), randomized=False))
+    proposals = {j: Proposal(2) for j in range(4)}
+
+    def total(probabilities: tuple[float, ...] | None) -> float:
+        members: Any = [member] * 4
+        return propensity(2, lambda learner: None, probabilities, members, proposals, proposals.__getitem__)
+
+    assert sum((0.05, 0.55, 0.3, 0.1)) > 1.0
+    assert total((0.05, 0.55, 0.3, 0.1)) == 1.0
+    assert isnan(total(None))
