@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import logging
 from collections.abc import Sequence
 from math import isfinite, nan
 from time import process_time
@@ -13,6 +14,7 @@ import numpy as np
 from equipoise.kernels.streams import CONTEXTS, LEARNERS, REWARDS, Stream, seek
 from equipoise.learner import Learner
 from equipoise.portfolio import Decision, Portfolio
+from equipoise.portfolio.events import logger
 from equipoise.problem import FullProblem
 from equipoise.selector import Selector
 from equipoise.simulation.parts import Curves, open_run
@@ -57,8 +59,7 @@ class LatePortfolio:
     """A portfolio; its selector uses late rewards as it does in production."""
 
     def __init__(self, learners: Sequence[Learner], selector: Selector, seed: int, share_data: bool) -> None:
-        # Alarms would change no decision, only fill the terminal.
-        self.portfolio = Portfolio(learners, selector, seed=seed, share_data=share_data, on_drift="ignore")
+        self.portfolio = Portfolio(learners, selector, seed=seed, share_data=share_data)
         self.n_learners = len(learners)
 
     def decide(self, context: Context, stream: Stream, t: int) -> tuple[int, Action, Decision]:
@@ -77,7 +78,17 @@ def run_late(problem: FullProblem, player: Player, marks: Integers, seed: int, d
     """Run up to the last mark; the reward of round t arrives before round t + 1 + delays[t - 1], inf for never.
 
     Returns curves and the CPU time in seconds. Curves are of the rounds played, whether or not rewards have arrived.
+    Warnings of portfolios, which lost rewards cause in most runs, are not logged.
     """
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        return _run(problem, player, marks, seed, delays)
+    finally:
+        logger.setLevel(level)
+
+
+def _run(problem: FullProblem, player: Player, marks: Integers, seed: int, delays: Array) -> tuple[Curves, float]:
     run, start = open_run(seed, marks, player.n_learners), process_time()
     stream, curves, plays = run.stream, run.curves, np.zeros(player.n_learners, np.int64)
     due: list[tuple[float, int, Any, float]] = []
