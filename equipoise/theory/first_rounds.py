@@ -3,10 +3,11 @@ nobody exceeds.
 
 All bounds are evaluated in one reference setting, so that selectors can be compared: five learners, rewards in [0, 1],
 delta = 0.05, one learner whose regret is at most sqrt(n), four whose bounds are false. The bound of `RealizedBalancing`
-is corollary A of docs/realized-balancing.md, that of `D3RB` is proved in `doubling`. `DynamicBalancing` with scales 1
-and biases 0 has the bound of Algorithm 1: its proof uses that the learner whose bound holds is never left out, that a
-learner plays only after it has passed the test, and balancing among those that passed, but not that others are left
-out for good. No explicit constants are known to us for `ED2RB`, whose publication states its bound up to constants.
+is corollary A of docs/realized-balancing.md; that of `CounterfactualBalancing` is the same for all experts, each
+learner having a twin. That of `D3RB` is proved in `doubling`. `DynamicBalancing` with scales 1 and biases 0 has the
+bound of Algorithm 1: its proof uses that the learner whose bound holds is never left out, that a learner plays only
+after it has passed the test, and balancing among those that passed, but not that others are left out for good. No
+explicit constants are known to us for `ED2RB`, whose publication states its bound up to constants.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from collections.abc import Callable
 
 from equipoise.bounds import Power
 from equipoise.confidence import radius_sum
-from equipoise.selectors import BalancedElimination
+from equipoise.selectors import BalancedElimination, CounterfactualBalancing
 from equipoise.selectors._core.outlook import first_true
+from equipoise.selectors.counterfactual_balancing import MARGIN
 from equipoise.theory.doubling import doubling_regret
 from equipoise.theory.guarantees import power_guarantee
 from equipoise.theory.realized import balanced_regret
@@ -45,6 +47,12 @@ def balanced_elimination(rounds: int) -> float:
 def realized_balancing(rounds: int) -> float:
     """Corollary A of docs/realized-balancing.md at the default settings."""
     return balanced_regret(rounds, N_LEARNERS, COEFFICIENT)
+
+
+def counterfactual_balancing(rounds: int) -> float:
+    """The theorem of docs/counterfactual-balancing.md at the default settings, with a twin of every learner."""
+    slack = CounterfactualBalancing(N_LEARNERS).slack
+    return balanced_regret(rounds, 2 * N_LEARNERS, COEFFICIENT, slack=slack, margin=MARGIN)
 
 
 def d3rb(rounds: int) -> float:

@@ -1,7 +1,7 @@
 """What is proved of `RealizedBalancing` under its default rule: a bound on its regret.
 
 Reference: docs/realized-balancing.md, corollary A. Symbols: M n_learners, T rounds, d coefficient, w width, kappa
-slack, rho floor, c TOLERANCE, B NEGLECT, b and b_lo the radii D and D_lo in units of w sqrt(n).
+slack, rho floor, c TOLERANCE, B margin, b and b_lo the radii D and D_lo in units of w sqrt(n).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ def balanced_regret(
     width: float = 1.0,
     slack: float = 8.0,
     floor: float = 0.25,
+    margin: float = NEGLECT,
 ) -> float:
     """Upper bound on the regret if one learner has regret at most d w sqrt(n) after n plays, for all n: corollary A.
 
@@ -40,6 +41,6 @@ def balanced_regret(
             f"coefficient is {coefficient!r}, but must be at most {TOLERANCE - b:.3g} for {n_learners} learners "
             f"and {rounds} rounds"
         )
-    assert TOLERANCE + b_lo <= NEGLECT  # which the proof needs
-    others = (m - 1) * (1.0 + slack * floor * sqrt(n)) + (NEGLECT + TOLERANCE + b) * sqrt((m - 1) * n)
+    assert TOLERANCE + b_lo <= margin  # which the proof needs
+    others = (m - 1) * (1.0 + slack * floor * sqrt(n)) + (margin + TOLERANCE + b) * sqrt((m - 1) * n)
     return positive("width", width) * (d * sqrt(n) + others)

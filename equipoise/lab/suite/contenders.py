@@ -18,7 +18,13 @@ from equipoise.learners import OFUL, OSOM, ALBDim, MisspecificationAdaptive, Mod
 from equipoise.problems import DisjointLinearBandit, LinearBandit, MisspecifiedLinearBandit
 from equipoise.selector import Selector
 from equipoise.selectors import SELECTORS, CounterfactualBalancing
-from equipoise.theory.first_rounds import balanced_elimination, d3rb, first_rounds, realized_balancing
+from equipoise.theory.first_rounds import (
+    balanced_elimination,
+    counterfactual_balancing,
+    d3rb,
+    first_rounds,
+    realized_balancing,
+)
 from equipoise.types import Config, Plain
 
 DELTA = 0.05
@@ -192,6 +198,7 @@ _ALL = (
         ANY,
         _counterfactual(False),
         build_shared=_counterfactual(True),
+        bound=counterfactual_balancing,
     ),
     Contender(
         "balanced-scaled",

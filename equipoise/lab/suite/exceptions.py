@@ -11,8 +11,29 @@ from equipoise.lab.suite.suite import Outcome
 # `Portfolio` takes the first that is compatible with the learners.
 RECOMMENDED = ("counterfactual-balancing", "realized-balancing")
 FACTOR = 1.25  # by which another selector's strict price must be lower to be listed
+_TOLD = "Its rival is told candidate bounds, which say how poor the learners may be; it needs none."
+_EARLY = "The learner whose first rewards are best is the right one in most seeds, so not exploring costs little here."
 # By table and instance. A case that is listed without a reason here is marked on the page.
-REASONS: dict[tuple[str, str], str] = {}
+REASONS = {
+    ("alone", "poor-start-30"): _TOLD,
+    ("alone", "poor-start-100"): _TOLD,
+    ("alone", "many-learners"): _TOLD,
+    ("alone", "nested-small"): _EARLY,
+    ("alone", "ucb-width-noisy"): _EARLY,
+    (
+        "alone",
+        "context-useless",
+    ): "Its rival is designed to find out whether contexts matter, and compares nothing else.",
+    ("alone", "confidence-noisy"): "Learners are as good at once as they will be, so that less exploring suffices.",
+    ("alone", "linear-mdp"): "In few episodes, the plays that every learner gets before it is judged are a large part.",
+    (
+        "alone",
+        "exploration-trap",
+    ): "Named exception: others play what the best learner agrees with, so its own proposals "
+    "are mostly those it explores, and look poor.",
+    ("shared", "confidence-noisy"): "In some seeds all learners believe the second best action best, and the one that "
+    "still explores is hardly played, since what it explores is poor.",
+}
 
 
 class Lower(NamedTuple):

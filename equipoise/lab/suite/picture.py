@@ -59,7 +59,7 @@ class Panel(NamedTuple):
 
 
 def _panels(outcome: Outcome) -> Iterator[Panel]:
-    notes = {"tuning": "settings may have been tuned on these", "report": "nothing was tuned on these"}
+    notes = {"tuning": "tuning half", "report": "report half"}
     for table in outcome.scores:
         grid = price_grid(outcome, table)
         means = {place.label: place.price.value for place in places(outcome, table)}

@@ -171,7 +171,9 @@ def explanations(outcome: Outcome) -> list[str]:
         "Reference rows: the oracle knows which learner is best and plays it alone, the best twin is the learner that "
         "loses least when it plays only what it believes best, without exploring.",
         f"Tuning half: the instances on which selectors may have been tuned, with seeds below {TUNING_SEEDS:,}. Report "
-        f"half: the other instances. The seeds of these tables, {outcome.seeds.start:,} to {outcome.seeds[-1]:,}, were "
+        "half: the other instances; some constants of counterfactual-balancing were chosen with instances of it too, "
+        "and docs/counterfactual-balancing.md says which. The seeds of these tables, "
+        f"{outcome.seeds.start:,} to {outcome.seeds[-1]:,}, were "
         + ("not used for tuning." if outcome.seeds.start >= TUNING_SEEDS else "partly used for tuning."),
     ]
 
