@@ -37,14 +37,13 @@ from equipoise.bounds import Bound
 from equipoise.compatibility import check_compatible
 from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.kernels.marks import kernel
-from equipoise.learner import Proposals, accepts, part_name, provides
-from equipoise.selectors._core import evidence, pairs
+from equipoise.learner import Proposals, part_name, provides
+from equipoise.selectors._core import evidence, pairs, ways
 from equipoise.selectors._core.experts import ExpertSelector
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.selectors._core.ledger import Entry
 from equipoise.selectors._core.pairs import ALL, Expert
 from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount, Seeded
-from equipoise.selectors._core.ways import TEACHING, Way, check_teaching, check_twins, has_twin, misfit, teaching_of
 from equipoise.selectors.realized_balancing import (
     EARLY_PLAYS,
     HEAD_START,
@@ -140,7 +139,8 @@ def unchanged_rounds(state: State, deviation: float) -> float:
     """The rounds of experts whose rewards have not become less: what speaks for the others they no longer earn."""
     total = 0.0
     for e in range(len(state.trends)):
-        total += state.evidence.accounts[e].plays * (1.0 - fallen(state.trends[e], deviation))
+        account = state.evidence.accounts[e]
+        total += account.plays * (1.0 - fallen(state.trends[e], account, deviation))
     return total
 
 
@@ -312,8 +312,8 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
     separate_lower = True
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive, close_round=close_round, learner_of=learner_of)
 
-    teaching: Sequence[str] | None = setting(default=None, check=optional(check_teaching))
-    twins: Sequence[int] = setting(default=(), check=check_twins)
+    teaching: Sequence[str] | None = setting(default=None, check=optional(ways.check_teaching))
+    twins: Sequence[int] = setting(default=(), check=ways.check_twins)
     floor: float = setting(default=0.25, check=positive)
     slack: float = setting(default=32.0, check=check_slack)
     optimism: float = setting(default=2.0, check=positive)
@@ -327,7 +327,7 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
             raise InvalidArgument(f"teaching has {len(teaching)} entries, but n_learners is {n}")
         if any(i >= n for i in self.twins):
             raise InvalidArgument(f"twins is {self.twins!r}, but must have learners from 0 to {n - 1}")
-        codes = [TEACHING[word] for word in teaching or ("own",) * n]
+        codes = [ways.TEACHING[word] for word in teaching or ("own",) * n]
         self.experts = (*((i, False) for i in range(n)), *((i, True) for i in self.twins))
         self._rows = [Expert(i, greedy, codes[i], i, not greedy and i in self.twins) for i, greedy in self.experts]
         super()._set_up()
@@ -348,8 +348,8 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
         which the action is the one they proposed, if they accept "agreed" and, if they ignore contexts, `contexts` is
         "fixed". Learners that provide "greedy" and learn have a twin.
         """
-        teaching = [teaching_of(learner, share_data, settings.get("contexts", "random")) for learner in learners]
-        twins = [i for i, learner in enumerate(learners) if has_twin(learner)]
+        teaching = [ways.teaching_of(learner, share_data, settings.get("contexts", "random")) for learner in learners]
+        twins = [i for i, learner in enumerate(learners) if ways.has_twin(learner)]
         selector = cls(len(learners), teaching=teaching, twins=twins, **settings)
         check_compatible(selector, learners)
         return selector
@@ -357,17 +357,8 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
     def check_learners(self, learners: Sequence[Any]) -> None:
         """Raise an error if a learner cannot learn, or play, as the settings say."""
         words = self.teaching or ("own",) * self.n_learners
-        needed = {"all": "off_policy", "agreed": "agreed"}
         for i, (learner, word) in enumerate(zip(learners, words, strict=True)):
-            if word in needed and needed[word] not in accepts(learner) and "off_policy" not in accepts(learner):
-                raise IncompatibleLearner(
-                    f"teaching of {part_name(learner)!r} is {word!r}, but it does not accept {needed[word]!r}"
-                )
-            if word == "agreed" and self.contexts != "fixed" and getattr(learner, "ignores_contexts", False):
-                raise IncompatibleLearner(
-                    f"teaching of {part_name(learner)!r} is 'agreed', but it ignores contexts, so contexts must be "
-                    "'fixed': where others see them, the rounds that it agrees with are no fair sample"
-                )
+            ways.check_way(learner, word, self.contexts)
             if (i, True) in self._expert_of and "greedy" not in provides(learner):
                 raise IncompatibleLearner(f"twins has learner {i}, but {part_name(learner)!r} provides no 'greedy'")
 
@@ -376,19 +367,19 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
 
         It learns from all rounds if it can and another learner with a twin does.
         """
-        obstacle = misfit(learner)
+        obstacle = ways.misfit(learner)
         if obstacle:
             raise IncompatibleLearner(
                 f"learner {part_name(learner)!r} cannot join: it {obstacle}; "
                 "a portfolio with RealizedBalancing takes any learner"
             )
         shared = any(row.greedy and row.teaching == ALL for row in self._rows)
-        return {"teaching": teaching_of(learner, shared, self.contexts), "twin": has_twin(learner)}
+        return {"teaching": ways.teaching_of(learner, shared, self.contexts), "twin": ways.has_twin(learner)}
 
     def add_learner(self, bound: Bound | None = None, *, teaching: str = "own", twin: bool = False) -> int:
         """Add a learner to the pool; returns its index. See the settings `teaching` and `twins`."""
-        (word,) = check_teaching("teaching", [teaching])
-        return self._add_learner(bound, Way(TEACHING[word], boolean("twin", twin), self._n_new_pairs(twin)))
+        (word,) = ways.check_teaching("teaching", [teaching])
+        return self._add_learner(bound, ways.Way(ways.TEACHING[word], boolean("twin", twin), self._n_new_pairs(twin)))
 
     def _grow(self) -> None:
         trends = self.kernel_state.trends

@@ -153,7 +153,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
                 if growth > 0.0:
                     index += growth * log_share
                 elif params.rule != 1:
-                    index -= deviation * fallen(trend, deviation)
+                    index -= deviation * fallen(trend, account, deviation)
             # While a learner still improves, its mean underestimates its future rewards by more than chance.
             fading = sqrt(sqrt(EARLY_PLAYS / plays)) if plays > EARLY_PLAYS else 1.0
             index += scale * fading * sqrt(2.0 * log_share / plays)
@@ -165,13 +165,15 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 
 @kernel
-def fallen(trend: Trend, deviation: float) -> float:
+def fallen(trend: Trend, account: Account, deviation: float) -> float:
     """How clearly the rewards of a learner have become less, from 0 to 1: standard errors of the late mean beyond FALL.
 
     That mean less the plain one has, while nothing changes, the variance s^2/(3 n). It shows a fall after about
-    s sqrt(n) plays, when the plain mean of many good plays has hardly moved.
+    s sqrt(n) plays, when the plain mean of many good plays has hardly moved. It says nothing unless rewards came in the
+    order of plays: the last to arrive may be the poor ones, such as visits without a purchase at their deadline.
     """
-    if trend.plays == 0 or deviation <= 0.0:
+    in_order = trend.plays == account.plays and trend.spread == account.spread  # spreads depend on the order
+    if not in_order or trend.plays == 0 or deviation <= 0.0:
         return 0.0
     fall = (trend.rewards / trend.plays - trend.late_mean) * sqrt(3.0 * trend.plays) / deviation
     return min(1.0, max(0.0, fall - FALL))

@@ -174,7 +174,8 @@ class Reference:
 
     def fallen(self, e: int, scale: float) -> float:
         own = [row.reward[0] for row in self.arrived if row.expert == e]
-        if not own or scale <= 0:
+        in_order = own == self.resolved(e) and len(own) == sum(row.expert == e for row in self.rounds)
+        if not own or scale <= 0 or not in_order:
             return 0.0
         late = math.fsum(k * r for k, r in enumerate(own, start=1)) / sum(range(len(own) + 1))
         fall = (math.fsum(own) / len(own) - late) / (scale / math.sqrt(3 * len(own)))

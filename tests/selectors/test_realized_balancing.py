@@ -102,7 +102,7 @@ class Reference:
                 late = math.fsum(k * reward for k, reward in enumerate(own, start=1)) / sum(range(len(own) + 1))
                 fall = (mean - late) * math.sqrt(3 * len(own)) / deviation if deviation > 0 else 0.0
                 mean += max(0.0, late - mean) * log_share
-                if self.rule["rule"] == 2:
+                if self.rule["rule"] == 2 and own == rewards[i] and len(own) == n:  # they came in the order of plays
                     mean -= deviation * min(1.0, max(0.0, fall - 4))
             exploration = math.sqrt(2 * math.log(sum(counts) / n) / n) * min(1.0, (100 / n) ** 0.25)
             indices[i] = mean + self.rule["optimism"] * deviation * exploration

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from equipoise.errors import InvalidArgument
-from equipoise.learner import accepts, provides
+from equipoise.errors import IncompatibleLearner, InvalidArgument
+from equipoise.learner import accepts, part_name, provides
 from equipoise.selectors._core.pairs import AGREED, ALL, OWN
 from equipoise.settings.checks import count
 
@@ -43,6 +43,20 @@ def teaching_of(learner: object, share_data: bool, contexts: str) -> str:
         return "all"
     fair = contexts == "fixed" or not getattr(learner, "ignores_contexts", False)
     return "agreed" if "agreed" in accepted and fair else "own"
+
+
+def check_way(learner: object, teaching: str, contexts: str) -> None:
+    """Raise an error if a learner cannot learn from these rounds."""
+    needed = {"all": "off_policy", "agreed": "agreed"}
+    if teaching in needed and needed[teaching] not in accepts(learner) and "off_policy" not in accepts(learner):
+        raise IncompatibleLearner(
+            f"teaching of {part_name(learner)!r} is {teaching!r}, but it does not accept {needed[teaching]!r}"
+        )
+    if teaching == "agreed" and contexts != "fixed" and getattr(learner, "ignores_contexts", False):
+        raise IncompatibleLearner(
+            f"teaching of {part_name(learner)!r} is 'agreed', but it ignores contexts, so contexts must be "
+            "'fixed': where others see them, the rounds that it agrees with are no fair sample"
+        )
 
 
 def misfit(learner: object) -> str:
