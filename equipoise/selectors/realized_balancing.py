@@ -172,7 +172,8 @@ def fallen(trend: Trend, account: Account, deviation: float) -> float:
     s sqrt(n) plays, when the plain mean of many good plays has hardly moved. It says nothing unless rewards came in the
     order of plays: the last to arrive may be the poor ones, such as visits without a purchase at their deadline.
     """
-    in_order = trend.plays == account.plays and trend.spread == account.spread  # spreads depend on the order
+    # Spreads are around running means, so they differ by more than rounding where the orders do.
+    in_order = trend.plays == account.plays and abs(trend.spread - account.spread) <= 1e-9 * account.spread
     if not in_order or trend.plays == 0 or deviation <= 0.0:
         return 0.0
     fall = (trend.rewards / trend.plays - trend.late_mean) * sqrt(3.0 * trend.plays) / deviation
