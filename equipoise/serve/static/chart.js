@@ -63,11 +63,13 @@ export class Chart {
     this.plot?.destroy();
   }
 
-  // data: { x, kind: "time" | "round", logX, lines, marks: [{ x, label }], note }
+  // data: { x, kind: "time" | "round", span, logX, lines, marks: [{ x, label }], note }
   set(data, { log = false } = {}) {
-    const shape = (each) => JSON.stringify(each && [each.kind, each.logX, each.lines.map((line) => [line.name, line.color, !!line.low])]);
-    if (shape(this.data) !== shape(data) || this.log !== log) this.stale = true;
+    const shape = (each) => JSON.stringify(each && [each.kind, each.span, each.logX, each.lines.map((line) => [line.name, line.color, !!line.low])]);
+    const changed = shape(this.data) !== shape(data);
+    if (changed || this.log !== log) this.stale = true;
     this.data = data;
+    if (changed) this.fillTable(); // an open table shows its moment, but never another range than the chart
     this.log = log;
     this.dirty = true;
     if (this.visible) this.draw();

@@ -37,9 +37,9 @@ export class Panels {
     this.all.forEach((chart) => chart.close());
   }
 
-  // columns and names as sent; shown: indices of learners; options: { axis: "time" | "round", logX }
+  // columns and names as sent; shown: indices of learners; options: { axis: "time" | "round", logX, span }
   set(columns, names, shown, marks, options) {
-    Object.assign(this, { columns, names, shown, marks, options });
+    Object.assign(this, { columns, names, shown, marks, options, span: options.span }); // the span of these columns
     this.draw();
   }
 
@@ -73,7 +73,7 @@ export class Panels {
     const x = pick(kind === "time" ? columns.time : columns.round);
     const marks = numbered(this.marks).map((mark) => ({ x: kind === "time" ? mark.time : mark.round, label: mark.label, color: mark.kind === "eliminated" || mark.kind === "drift" ? "selector-1" : "quiet" }))
       .filter((mark) => Number.isFinite(mark.x) && x.length && mark.x >= x[0]);
-    const base = { x, kind, logX };
+    const base = { x, kind, logX, span: this.span };
     const colorOf = (i) => `learner-${(shown.indexOf(i) % MAX_SHOWN) + 1}`;
 
     this.reward.set({ ...base, marks, lines: [{ name: "mean reward", color: "learner-2", values: pick(columns.reward) }] });
