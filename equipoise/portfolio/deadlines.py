@@ -40,6 +40,8 @@ def deadline_to_plain(deadline: int | float | None) -> int | str | None:
 
 def check_time(at: float) -> float:
     """The time of a call, in seconds."""
+    if type(at) is float and -LATEST <= at <= LATEST:  # nearly always; nan is not
+        return at
     time = real("at", at)
     if abs(time) > LATEST:
         raise InvalidArgument(f"at is {at!r}, but must be in seconds, of magnitude at most {LATEST:g}")

@@ -228,6 +228,13 @@ def begin_epoch(selector: Any, known: Drift) -> None:
         selector.restart(known.epoch_delta())
 
 
+def changed_settings(portfolio: Drifting) -> frozenset[str]:
+    """The settings of the selector that restarts have changed, so that they are not those it was given."""
+    if portfolio._drift.epoch == 0:
+        return frozenset()
+    return frozenset({"delta", *getattr(portfolio._selector, "restart_settings", ())})
+
+
 def sentences(known: Drift, names: list[str], *, bounded: bool) -> list[str]:
     """What was refuted, and what was seen of falling rewards; `bounded` if the selector has candidate bounds."""
     lines, found = [], known.refuted

@@ -122,7 +122,7 @@ class PortfolioState(Drifting):
             raise InvalidArgument(f"{given}, but must be given together")
         if deadline is None or default_reward is None:
             return None, None
-        return check_deadline(deadline), self._check_reward(default_reward)
+        return check_deadline(deadline), self._check_reward(default_reward, "default_reward")
 
     def _check_fallback(
         self, fallback: Action | Callable[[Context], Action] | None
@@ -132,13 +132,13 @@ class PortfolioState(Drifting):
             check_savable(fallback, "fallback")
         return fallback
 
-    def _check_reward(self, reward: float) -> float:
+    def _check_reward(self, reward: float, name: str = "reward") -> float:
         """The reward as a float; raises an error if it is invalid."""
-        number = real("reward", reward)
+        number = real(name, reward)
         if self.reward_range is not None and self._traits.noise is None:
             low, high = self.reward_range
             if not low <= number <= high:
-                raise InvalidArgument(f"reward is {reward!r}, but must lie in reward_range ({low:g}, {high:g})")
+                raise InvalidArgument(f"{name} is {reward!r}, but must lie in reward_range ({low:g}, {high:g})")
         return number
 
     def _admit(self, at: float | None) -> float:

@@ -14,7 +14,7 @@ and Bartlett (2020), Algorithm 1, and balances the quantity that Pacchiano, Dann
 model selection with regret guarantees", algorithms 1 and 2, estimate conservatively; the index follows Audibert and
 Bubeck (2009), "Minimax policies for adversarial and stochastic bandits" (the MOSS index), in an anytime form.
 Symbols: n_i plays, U_i rewards, LB best_lower, phi_i `realized_regrets`, rho floor, u unit, kappa slack, c TOLERANCE,
-B NEGLECT, h HEAD_START, w width, M n_learners.
+B NEGLECT, h head_start, w width, M n_learners.
 
 >>> selector = RealizedBalancing(2)
 >>> for _ in range(100):
@@ -52,13 +52,14 @@ from equipoise.selectors._core.settings import (
     encode_bounds,
 )
 from equipoise.settings import configurable, optional, setting
-from equipoise.settings.checks import count, positive, real
+from equipoise.settings.checks import count, non_negative, positive, real
+from equipoise.types import Config
 
 RULES = (1, 2)  # rule 1, of files saved before rule 2 existed, has no neglected learners and an LB that never falls
 MIN_UNIT = {1: 0.05, 2: 0.2}  # as a fraction of the reward width: the proof needs u > 0
 TOLERANCE = 4.5  # a learner may show this much regret, times w sqrt(n), and still be neglected
 NEGLECT = 80.0  # by how much, times w / sqrt(plays of the learner that is due), it could be better than LB
-HEAD_START = 150.0  # up to this number of plays that margin is 0 ...
+HEAD_START = 150.0  # by default: up to this number of plays that margin is 0 ...
 HEAD_START_SHARE = 0.25  # ... for learners with less than this share of the plays of the one that is due
 FALL = 4.0  # standard errors by which the late mean must be below the mean to count as a fall
 EARLY_PLAYS = 100.0  # number of plays of a learner after which its exploration term decreases faster
@@ -172,12 +173,14 @@ def fallen(trend: Trend, account: Account, deviation: float) -> float:
     s sqrt(n) plays, when the plain mean of many good plays has hardly moved. It says nothing unless rewards came in the
     order of plays: the last to arrive may be the poor ones, such as visits without a purchase at their deadline.
     """
-    # Spreads are around running means, so they differ by more than rounding where the orders do.
-    in_order = trend.plays == account.plays and abs(trend.spread - account.spread) <= 1e-9 * account.spread
-    if not in_order or trend.plays == 0 or deviation <= 0.0:
+    plays = trend.plays
+    if plays != account.plays or plays == 0 or deviation <= 0.0:
         return 0.0
-    fall = (trend.rewards / trend.plays - trend.late_mean) * sqrt(3.0 * trend.plays) / deviation
-    return min(1.0, max(0.0, fall - FALL))
+    fall = (trend.rewards / plays - trend.late_mean) * sqrt(3.0 * plays) / deviation - FALL
+    # Spreads are around running means, so they differ by more than rounding where the orders do.
+    if fall <= 0.0 or abs(trend.spread - account.spread) > 1e-9 * account.spread:
+        return 0.0
+    return min(1.0, fall)
 
 
 @kernel
@@ -293,6 +296,9 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
         Width of the exploration term, in standard deviations of the rewards.
     rule
         2, or 1 for the rule of files saved by earlier releases, which may neglect a learner when rewards vary little.
+    head_start
+        Plays of a learner up to which it is chosen however poor it looks, as long as it may still be the best; 0 after
+        a restart, since learners keep what they have learned.
     """
 
     name = "Realized balancing"
@@ -303,6 +309,7 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
     separate_lower = True
     refuses_learners = ""
     reconfigurable = ("floor", "slack", "optimism")
+    restart_settings: ClassVar[Config] = {"head_start": 0.0}
     kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit, arrive=arrive)
 
     bounds: Sequence[Bound] | None = setting(
@@ -312,6 +319,7 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
     slack: float = setting(default=8.0, check=check_slack)
     optimism: float = setting(default=3.5, check=positive)
     rule: int = setting(default=2, check=check_rule)
+    head_start: float = setting(default=HEAD_START, check=non_negative)
 
     def _set_up(self) -> None:
         if self.bounds is not None and len(self.bounds) != self.n_learners:
@@ -323,7 +331,7 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
         return tuple(self.bounds or ())
 
     def _make_params(self, limits: evidence.Params) -> Params:
-        guard = MIN_UNIT[self.rule], TOLERANCE, NEGLECT, HEAD_START
+        guard = MIN_UNIT[self.rule], TOLERANCE, NEGLECT, self.head_start
         return Params(limits, self.floor, self.slack, self.optimism, self.rule, *guard)
 
     def _make_state(self, accounts: evidence.State) -> State:

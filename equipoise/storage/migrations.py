@@ -39,6 +39,7 @@ SINCE_VERSION_3: dict[str, Config] = {
     "BalancedElimination": {"delta_weights": None, "trusted": None, "same_round": False},
     "Corral": {"radius": "stitched"},
     "EpochBalancing": {"rounds": None},
+    "RealizedBalancing": {"head_start": 150.0},
     "StochasticCorral": {"radius": "stitched"},
     "StochasticEXP3P": {"radius": "stitched"},
     "TsallisCorral": {"radius": "stitched"},

@@ -152,7 +152,7 @@ def check_savable(value: Context | Action | Outcome, what: str) -> None:
     """Raise an error if a context, action or outcome cannot be saved, which names the part that cannot."""
     if value is None or type(value) in (int, float, str, Offers):
         return
-    if type(value) is Offers or (type(value) is np.ndarray and value.dtype.kind in "fiub"):
+    if type(value) is np.ndarray and value.dtype.kind in "fiub":
         return
     from equipoise.learners import Ball
 

@@ -187,8 +187,21 @@ def test_the_selector_follows_a_swap_that_a_warning_only_reports(make: Any, monk
     assert regrets_after_swap("warn", range(1), make, rounds=3_000)[0] > 150
 
 
-def test_a_restart_follows_a_swap() -> None:
-    assert regrets_after_swap("restart", range(1), rounds=3_000)[0] < 190
+def test_a_restart_follows_a_swap_without_a_second_head_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 1,200 possible; the control treats learners, which keep what they have learned, as new ones."""
+    assert regrets_after_swap("restart", range(1), rounds=3_000)[0] < 100
+    monkeypatch.setattr(realized_balancing.RealizedBalancing, "restart_settings", {})
+    assert regrets_after_swap("restart", range(1), rounds=3_000)[0] > 120
+
+
+def test_a_restarted_selector_is_saved_as_it_goes_on() -> None:
+    selector = realized_balancing.RealizedBalancing(3)
+    selector.restart(0.02)
+    assert selector.head_start == realized_balancing.HEAD_START  # nothing has been learned
+    selector.credit(selector.choose(), 1.0)
+    selector.restart(0.01)
+    copy = realized_balancing.RealizedBalancing.from_config(selector.config())
+    assert (selector.head_start, copy.head_start, copy.params.head_start) == (0.0, 0.0, 0.0)
 
 
 def test_falling_rewards_are_said_and_nothing_follows() -> None:
