@@ -2,13 +2,14 @@
 
 Kernels read and write `rows[i].field`, which works both on a list of slotted dataclass objects (fastest to access in
 Python) and on a structured array (one pointer in machine code, where a tuple of twenty arrays would cost more than the
-arithmetic). A state is a NamedTuple of such rows and of nested states.
+arithmetic). A state is a NamedTuple of such rows and of nested states. Fields that are `derived` from others are kept
+to save time; files do not hold them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import Field, field, fields
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -19,21 +20,28 @@ from equipoise.types import AnyArray
 _CODES = {"int": "i8", "float": "f8", "bool": "?"}
 Rows: TypeAlias = Sequence[Any]  # dataclass objects, or records of a structured array
 S = TypeVar("S", bound=NamedTuple)
+T = TypeVar("T", int, float, bool)
+
+
+def derived(unknown: T) -> T:
+    """A field of a row that kernels compute from others when they need it; `unknown` says that it must be computed."""
+    made: T = field(default=unknown, compare=False, metadata={"derived": True})
+    return made
 
 
 def as_records(rows: Rows) -> AnyArray:
     """The rows as a structured array; all are objects of one dataclass with int, float and bool fields."""
     columns = fields(rows[0])
-    dtype = np.dtype([(field.name, _CODES[str(field.type)]) for field in columns])
-    records = np.array([tuple(getattr(row, field.name) for field in columns) for row in rows], dtype)
+    dtype = np.dtype([(each.name, _CODES[str(each.type)]) for each in columns])
+    records = np.array([tuple(getattr(row, each.name) for each in columns) for row in rows], dtype)
     return records.view(np.recarray)  # so that fields are attributes in plain Python too
 
 
 def load_records(rows: Rows, records: AnyArray) -> None:
     """Copy a structured array into the rows."""
     for row, record in zip(rows, records.tolist(), strict=True):
-        for field, value in zip(fields(row), record, strict=True):
-            setattr(row, field.name, value)
+        for each, value in zip(fields(row), record, strict=True):
+            setattr(row, each.name, value)
 
 
 def state_records(state: S) -> S:
@@ -52,22 +60,24 @@ def state_columns(state: NamedTuple) -> dict[str, AnyArray]:
     columns: dict[str, AnyArray] = {}
     for path, rows in _leaves(state):
         records = as_records(rows)
-        columns |= {f"{path}.{name}": records[name].copy() for name in records.dtype.names or ()}
+        columns |= {f"{path}.{each.name}": records[each.name].copy() for each in _saved(rows[0])}
     return columns
 
 
 def load_columns(state: NamedTuple, columns: Mapping[str, AnyArray]) -> None:
     """Copy columns from `state_columns`, checked by `check_columns`, into the state."""
     for path, rows in _leaves(state):
-        for field in fields(rows[0]):
-            for row, value in zip(rows, columns[f"{path}.{field.name}"].tolist(), strict=True):
-                setattr(row, field.name, value)
+        saved = _saved(rows[0])
+        for each in fields(rows[0]):
+            values = columns[f"{path}.{each.name}"].tolist() if each in saved else [each.default] * len(rows)
+            for row, value in zip(rows, values, strict=True):
+                setattr(row, each.name, value)
 
 
 def check_columns(state: NamedTuple, columns: Mapping[str, AnyArray]) -> None:
     """Raise an error if the columns do not fit this state."""
     for path, rows in _leaves(state):
-        check_shapes(columns, {f"{path}.{field.name}": (len(rows),) for field in fields(rows[0])})
+        check_shapes(columns, {f"{path}.{each.name}": (len(rows),) for each in _saved(rows[0])})
 
 
 def check_shapes(state: Mapping[str, AnyArray], shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -76,6 +86,11 @@ def check_shapes(state: Mapping[str, AnyArray], shapes: Mapping[str, tuple[int, 
         shape = state[name].shape if name in state else None
         if shape != expected:
             raise InvalidArgument(f"state {name} has shape {shape}, but must have {expected}")
+
+
+def _saved(row: Any) -> list[Field[Any]]:
+    """The fields of a row that files hold."""
+    return [each for each in fields(row) if "derived" not in each.metadata]
 
 
 def _leaves(state: NamedTuple, prefix: str = "") -> Iterator[tuple[str, Any]]:

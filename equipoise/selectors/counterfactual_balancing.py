@@ -12,7 +12,7 @@ proposed.
 Reference: docs/counterfactual-balancing.md, with proofs. exp(-z^2) follows Maillard (2013), "Apprentissage sequentiel:
 bandits, statistique et renforcement", and Bian and Jun (2022), "Maillard sampling: Boltzmann exploration done
 optimally".
-Symbols: E n_accounts, p probability, q propensity, z^2 `pairs.compare`, m_e taught, n_e plays, U_e
+Symbols: E n_accounts, p probability, q propensity, z^2 against (`pairs.compare`), m_e taught, n_e plays, U_e
 rewards, LB best_lower, phi `realized_regrets`, rho floor, kappa slack, B MARGIN.
 
 >>> from equipoise import Proposal
@@ -102,35 +102,36 @@ def only_expert(params: Params, state: State) -> int:
     """An unplayed or neglected expert; if there is none, -1, and the probabilities of the round are computed."""
     accounts, width = state.evidence.accounts, params.evidence.width
     n_rounds, n_resolved, spread, n_active = 0, 0, 0.0, 0
-    for e in range(len(accounts)):
-        if accounts[e].active:
+    for e, account in enumerate(accounts):
+        plays = account.plays
+        if account.active:
             n_active += 1
-            if accounts[e].plays == 0:
+            if plays == 0:
                 return e
-        n_rounds += accounts[e].plays
-        n_resolved += accounts[e].booked_plays
-        spread += accounts[e].spread
+        n_rounds += plays
+        n_resolved += account.booked_plays
+        spread += account.spread
     scale = sqrt(spread / n_resolved) if n_resolved > 0 else 0.0
     unit = max(params.min_unit * width, min(width, 2.0 * scale))
     best_lower = lower_bound(params, state)
     regrets, least = realized_regrets(accounts, best_lower, params.floor * unit)
-    limit, most = params.slack * regrets[least], -1
+    limit, most_plays = params.slack * regrets[least], 0
     experts, total = state.credit.experts, weigh(params, state, n_rounds, n_active)
     mixed, admitted = min(0.5, n_active / (unchanged_rounds(state, scale) + 1.0)), 0.0
-    for e in range(len(accounts)):
-        expert = experts[e]
-        if regrets[e] <= limit:
-            expert.probability = (1.0 - mixed) * expert.probability / total + mixed / n_active
-            admitted += expert.probability
-            if most < 0 or accounts[e].plays > accounts[most].plays:
-                most = e
+    drawn, uniform = 1.0 - mixed, mixed / n_active
+    for account, expert, regret in zip(accounts, experts, regrets):  # noqa: B905  compiled code knows no `strict`
+        if regret <= limit:
+            expert.probability = probability = drawn * expert.weight / total + uniform
+            admitted += probability
+            if account.plays > most_plays:
+                most_plays = account.plays
         else:
             expert.probability = 0.0
-    neglected = neglected_learner(params, state, most, best_lower)
+    neglected = neglected_learner(params, state, most_plays, best_lower)
     if neglected >= 0:
         return neglected
-    for e in range(len(accounts)):
-        experts[e].probability /= admitted
+    for expert in experts:
+        expert.probability /= admitted
     return -1
 
 
@@ -138,29 +139,25 @@ def only_expert(params: Params, state: State) -> int:
 def unchanged_rounds(state: State, deviation: float) -> float:
     """The rounds of experts whose rewards have not become less: what speaks for the others they no longer earn."""
     total = 0.0
-    for e in range(len(state.trends)):
-        account = state.evidence.accounts[e]
-        total += account.plays * (1.0 - fallen(state.trends[e], account, deviation))
+    for account, trend in zip(state.evidence.accounts, state.trends):  # noqa: B905  compiled code knows no `strict`
+        total += account.plays * (1.0 - fallen(trend, account, deviation))
     return total
 
 
 @kernel
-def neglected_learner(params: Params, state: State, due: int, best_lower: float) -> int:
-    """The neglected learner with the fewest plays, -1 if there is none.
+def neglected_learner(params: Params, state: State, most_plays: int, best_lower: float) -> int:
+    """The neglected learner with the fewest plays, -1 if there is none; an admitted expert has `most_plays`.
 
     A learner that learns from all rounds needs no head start, and one with a twin a shorter one: what it has learned
     shows in the twin. A twin has no regret bound that it could rest on, and is never neglected.
     """
-    accounts, experts = state.evidence.accounts, state.credit.experts
-    due_plays = accounts[due].plays
-    chosen, fewest_plays = -1, due_plays
-    for e in range(len(accounts)):
-        account = accounts[e]
-        if account.active and not experts[e].greedy and account.plays < fewest_plays:
-            head_start = 0.0 if experts[e].teaching == ALL else params.head_start
-            neglected = is_neglected(params, account, due_plays, best_lower, head_start)
-            if neglected and head_start > TWIN_HEAD_START and experts[e].has_twin:
-                neglected = is_neglected(params, account, due_plays, best_lower, TWIN_HEAD_START)
+    accounts, experts, chosen, fewest_plays = state.evidence.accounts, state.credit.experts, -1, most_plays
+    for e, (account, expert) in enumerate(zip(accounts, experts)):  # noqa: B905  compiled code knows no `strict`
+        if account.plays < fewest_plays and not expert.greedy and account.active:
+            head_start = 0.0 if expert.teaching == ALL else params.head_start
+            neglected = is_neglected(params, account, most_plays, best_lower, head_start)
+            if neglected and head_start > TWIN_HEAD_START and expert.has_twin:
+                neglected = is_neglected(params, account, most_plays, best_lower, TWIN_HEAD_START)
             if neglected:
                 chosen, fewest_plays = e, account.plays
     return chosen
@@ -168,51 +165,44 @@ def neglected_learner(params: Params, state: State, due: int, best_lower: float)
 
 @kernel
 def weigh(params: Params, state: State, n_rounds: int, n_active: int) -> float:
-    """Set the weights exp(-z^2) of all experts as their probabilities, to be normalized; returns their sum."""
-    experts, accounts, total = state.credit.experts, state.evidence.accounts, 0.0
-    squared_scale, leader = pairs.variance(params.evidence, state.credit), -1
-    s = sqrt(squared_scale)
-    if n_active > MANY:
-        leader = leading_expert(params, state, n_rounds, squared_scale)
-    bonuses = [0.0] * len(experts)
-    for e in range(len(experts)):
-        experts[e].probability = 0.0  # the strongest evidence so far that e is worse than another
-        if not params.all_shared:
-            bonuses[e] = bonus(params, state, e, n_rounds, s)
-    for e in range(len(experts)):
-        if accounts[e].active:
-            for k in range(e):
-                if accounts[k].active and (leader < 0 or e == leader or k == leader):
-                    against_e, against_k = pairs.compare(state.credit, e, k, bonuses[e], bonuses[k], squared_scale)
-                    if against_e > experts[e].probability:
-                        experts[e].probability = against_e
-                    if against_k > experts[k].probability:
-                        experts[k].probability = against_k
-    for e in range(len(experts)):
-        if accounts[e].active:
-            experts[e].probability = exp(-experts[e].probability)
-            total += experts[e].probability
+    """The sum of the weights exp(-z^2) of all experts, which are computed unless they are known."""
+    experts, accounts, spread, total = state.credit.experts, state.evidence.accounts, state.credit.spread[0], 0.0
+    # Bonuses, and who leads, depend on plays too.
+    if params.all_shared and n_active <= MANY and spread.weighed == spread.matched:
+        known = True
+        for account, expert in zip(accounts, experts):  # noqa: B905  compiled code knows no `strict`
+            known = known and expert.weighed == account.active
+        if known:
+            return spread.weights
+    for account, expert in zip(accounts, experts):  # noqa: B905  compiled code knows no `strict`
+        expert.weighed = account.active
+    compare(params, state, n_rounds, n_active)
+    for expert in experts:
+        expert.weight = weight = exp(-expert.against) if expert.weighed else 0.0
+        total += weight
     if total == 0.0:  # every weight is too small for a float
-        for e in range(len(experts)):
-            experts[e].probability = 1.0 if accounts[e].active else 0.0
-            total += experts[e].probability
+        for expert in experts:
+            expert.weight = 1.0 if expert.weighed else 0.0
+            total += expert.weight
+    spread.weighed, spread.weights = spread.matched, total
     return total
 
 
 @kernel
-def leading_expert(params: Params, state: State, n_rounds: int, squared_scale: float) -> int:
-    """The most played expert or, if another one is clearly better, that one."""
-    accounts, leader = state.evidence.accounts, 0
-    for e in range(len(accounts)):
-        if accounts[e].active and accounts[e].plays > accounts[leader].plays * accounts[leader].active:
-            leader = e
-    own_bonus, greatest, better = bonus(params, state, leader, n_rounds, sqrt(squared_scale)), 1.0, leader
-    for k in range(len(accounts)):
-        if k != leader and accounts[k].active:
-            against, _ = pairs.compare(state.credit, leader, k, own_bonus, 0.0, squared_scale)
-            if against > greatest:
-                greatest, better = against, k
-    return better
+def compare(params: Params, state: State, n_rounds: int, n_active: int) -> None:
+    """Compare all pairs of active experts; if they are many, all of them with the leading one."""
+    credit, squared_scale, leader, most_plays = state.credit, pairs.variance(params.evidence, state.credit), -1, 0
+    bonuses = not params.all_shared
+    if bonuses:
+        for e, expert in enumerate(credit.experts):
+            expert.bonus = bonus(params, state, e, n_rounds, sqrt(squared_scale))
+    if n_active > MANY:
+        for e, account in enumerate(state.evidence.accounts):
+            if account.active and account.plays > most_plays:
+                leader, most_plays = e, account.plays
+    pairs.compare(credit, leader, bonuses, squared_scale)
+    if leader >= 0 and credit.experts[leader].against > 1.0:  # another one is clearly better, and leads
+        pairs.compare(credit, credit.experts[leader].rival, bonuses, squared_scale)
 
 
 @kernel
@@ -348,7 +338,8 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
         which the action is the one they proposed, if they accept "agreed" and, if they ignore contexts, `contexts` is
         "fixed". Learners that provide "greedy" and learn have a twin.
         """
-        teaching = [ways.teaching_of(learner, share_data, settings.get("contexts", "random")) for learner in learners]
+        shared, contexts = boolean("share_data", share_data), settings.get("contexts", "random")
+        teaching = [ways.teaching_of(learner, shared, contexts) for learner in learners]
         twins = [i for i, learner in enumerate(learners) if ways.has_twin(learner)]
         selector = cls(len(learners), teaching=teaching, twins=twins, **settings)
         check_compatible(selector, learners)
@@ -385,10 +376,10 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
         trends = self.kernel_state.trends
         trends.extend(Trend() for _ in self._rows[len(trends) :])
 
-    def _match(self, entry: Entry, reward: float) -> None:
+    def _match(self, entry: Entry, reward: float, certifying: bool) -> None:
         params, state = self.params, self.kernel_state
         assert entry.proposals is not None
-        pairs.add_round(params.evidence, state.credit, entry.learner, reward, choosing=True, certifying=False)
+        pairs.add_round(params.evidence, state.credit, entry.learner, reward, True, certifying)
         arrive_at_experts(params, state, entry.learner, reward, entry.proposals.values)
 
     def _odds(self) -> tuple[float, ...]:
@@ -396,4 +387,4 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
         forced = only_expert(self.params, self.kernel_state)
         if forced >= 0:
             return tuple(float(e == forced) for e in range(self.n_accounts))
-        return tuple(row.probability for row in self._rows)
+        return tuple([row.probability for row in self._rows])

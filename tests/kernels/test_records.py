@@ -13,6 +13,7 @@ from equipoise.kernels.records import (
     as_records,
     check_columns,
     check_shapes,
+    derived,
     load_columns,
     load_records,
     load_state,
@@ -112,6 +113,24 @@ def test_a_nested_state_goes_there_and_back(inside: list[Any], own: list[Any]) -
     load_columns(other, columns)
     for made in (copy, other):
         assert contents(made.inner.rows) == contents(inside) and contents(made.own) == contents(own)
+
+
+@dataclass(slots=True)
+class Doubled:
+    number: "float"
+    double: "float" = derived(0.0)  # noqa: RUF009  a field
+
+
+def test_a_derived_field_is_copied_to_compiled_code_but_not_saved() -> None:
+    rows, others = [Doubled(1.0, 2.0), Doubled(2.0, 4.0)], [Doubled(0.0, 9.0), Doubled(0.0, 9.0)]
+    columns = state_columns(Whole(rows))  # type: ignore[arg-type]
+    assert list(columns) == ["rows.number"]
+    check_columns(Whole(others), columns)  # type: ignore[arg-type]
+    load_columns(Whole(others), columns)  # type: ignore[arg-type]
+    assert contents(others) == ["(1.0, 0.0)", "(2.0, 0.0)"]
+    load_records(others, as_records(rows))
+    assert contents(others) == contents(rows)
+    assert rows[0] == Doubled(1.0, 3.0)
 
 
 @pytest.mark.parametrize("row", [Account(0, 1.0, 0.5), Pool()])

@@ -55,7 +55,7 @@ class KernelSelector(Reporting[P, S, D]):
     def choose(self, rng: np.random.Generator | None = None, available: Collection[int] | None = None) -> Choice:
         """Choose the learner of this round, among the `available` ones if given, and open a play."""
         ledger = self._ledger
-        if ledger.stale:
+        if ledger.stale and self.balances:
             self._count_pending()
         if rng is None:
             rng = self._own_generator(self._draws)
@@ -80,7 +80,7 @@ class KernelSelector(Reporting[P, S, D]):
 
     def choice_probabilities(self, available: Collection[int] | None = None) -> tuple[float, ...]:
         """The probability of each learner in the next choice, among the `available` ones if given."""
-        if self._ledger.stale:
+        if self._ledger.stale and self.balances:
             self._count_pending()
         hidden = () if available is None else self._hide(available)
         try:
@@ -172,10 +172,14 @@ class KernelSelector(Reporting[P, S, D]):
 
         A round without evidence needs the proposal of the chosen learner only.
         """
-        learner, asks_all = choice.learner, self._asks_all
-        if learner not in proposals and not asks_all:
+        learner = choice.learner
+        if learner not in proposals and not self._asks_all:
             raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {learner}")
-        entry = self._ledger.entry(learner, choice.play)  # raises UnknownDecision if the play is not open
+        # Raises UnknownDecision if the play is not open.
+        self._observe(choice, self._ledger.entry(learner, choice.play), proposals)
+
+    def _observe(self, choice: Choice, entry: Entry, proposals: Mapping[int, Proposal]) -> None:
+        learner, asks_all = entry.learner, self._asks_all
         left_out = entry.left_out or not choice.evidence
         gathered = self._gather(entry, proposals, left_out) if asks_all else None
         if learner in self.observed:
@@ -209,7 +213,7 @@ class KernelSelector(Reporting[P, S, D]):
         low, high = self.reward_range
         number = reward if type(reward) is float and low <= reward <= high else self.check_reward(reward)
         known = nan if regret is None else check_regret(regret)
-        if choice.learner in self.observed and isnan(known) and isnan(entry.regret):
+        if entry.learner in self.observed and isnan(known) and isnan(entry.regret):
             raise InvalidArgument(
                 f"regret of play {choice.play} of learner {choice.learner} is unknown, "
                 "but its bound is Observed and needs it from observe() or credit()"
@@ -224,8 +228,10 @@ class KernelSelector(Reporting[P, S, D]):
 
         `regret` is what the play adds to an observed bound, if it was not known before.
         """
-        learner = choice.learner
-        entry = self._ledger.entry(learner, choice.play)
+        return self._credit(choice, self._ledger.entry(choice.learner, choice.play), reward, regret)
+
+    def _credit(self, choice: Choice, entry: Entry, reward: float, regret: float | None) -> tuple[D, ...]:
+        learner = entry.learner
         number, known = self._check_credit(choice, entry, reward, regret)
         if not choice.evidence:
             entry.left_out = True

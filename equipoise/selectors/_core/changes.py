@@ -23,7 +23,7 @@ from equipoise.selectors._core.evidence import open_state
 from equipoise.selectors._core.parts import D, P, S, SelectorParts
 from equipoise.settings import settings_of
 from equipoise.settings.checks import count, one_of
-from equipoise.types import AnyArray
+from equipoise.types import AnyArray, Config
 
 DELAYS = ("any", "independent", "exogenous")
 
@@ -48,6 +48,7 @@ class Changing(SelectorParts[P, S, D]):
 
     refuses_learners: ClassVar[str] = "its rule is defined for a fixed number of learners"  # why none can be added
     reconfigurable: ClassVar[tuple[str, ...]] = ()  # settings that may change at any time
+    restart_settings: ClassVar[Config] = {}  # which settings change when learners that have learned begin again
 
     def _set_up(self) -> None:
         super()._set_up()
@@ -154,7 +155,8 @@ class Changing(SelectorParts[P, S, D]):
 
         Open plays cannot be credited any more. Removed learners stay removed; eliminated ones are active again.
         """
-        fresh = self.clone(delta=delta)._with_units(self._adopted)
+        changed = self.restart_settings if any(account.plays for account in self.evidence.accounts) else {}
+        fresh = self.clone(**changed, delta=delta)._with_units(self._adopted)
         for i, late in self._late.items():
             fresh._add_row(self._bounds[i] if self._bounds else None, 0, late.way)
         for i in self._removed:
@@ -174,6 +176,7 @@ class Changing(SelectorParts[P, S, D]):
 
     def _add_row(self, bound: Bound | None, round_: int, way: Any) -> None:
         i, share = self.pool_size, late_share(self.delta, len(self._late))
+        self._radius_for(share)  # may raise an error, and later would leave half a learner
         if bound is not None:
             self._bounds.append(bound)
         if isinstance(bound, Observed):

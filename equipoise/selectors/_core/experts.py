@@ -1,8 +1,9 @@
 """Base class of selectors that draw experts: learners, or greedy plays of learners, with known probabilities.
 
 Each expert has an account of its own plays. A play is numbered among all plays of its learner, and its entry in the
-ledger keeps the probabilities of the round and, once they are observed, which experts proposed the same action. Between
-rounds the rows of the experts hold neither: they are loaded from the entry for as long as a kernel needs them.
+ledger keeps the probabilities of the round and, once they are observed, which experts proposed the same action. The
+rows of the experts hold those of the round that a kernel has worked on last: they are loaded from the entry when a
+kernel needs them, and are not part of what is saved.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from equipoise.selectors._core.pairs import Expert
 from equipoise.selectors._core.proposals import ABSENT, blank_proposals, indices
 from equipoise.selectors._core.ways import Way
 from equipoise.settings.checks import real
-from equipoise.types import Action, AnyArray
+from equipoise.types import Action, AnyArray, State
 
 UNSEEN = -2  # the action of an expert whose proposal is not known yet
 UNASKED = -1  # that of an expert that cannot be drawn in the round
@@ -38,6 +39,7 @@ UNASKED = -1  # that of an expert that cannot be drawn in the round
 class ExpertSelector(EvidenceSelector[Any, Any]):
     """A selector whose state has rows of experts and tables of their pairs."""
 
+    balances = False
     compares_all = False  # an expert that cannot propose has probability 0
     refuses_learners = ""
 
@@ -53,6 +55,9 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         self._same_learner = [[k for k, (j, _) in enumerate(self.experts) if j == i] for i, _ in self.experts]
         self._own = [e for e, (_, greedy) in enumerate(self.experts) if not greedy]  # row of each learner
         self._agreement = any(row.teaching == pairs.AGREED for row in self._rows)
+        self._everybody = tuple(range(len(self._own)))
+        self._shared = all(row.teaching == pairs.ALL for row in self._rows)
+        self._blank = blank_proposals(len(self.experts))
 
     @property
     def n_accounts(self) -> int:
@@ -114,31 +119,28 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         """The probabilities of the next round; may leave them in the rows."""
         raise NotImplementedError  # abstract
 
-    def _match(self, entry: Entry, reward: float) -> None:
-        """Add a reward that has arrived to what the next draw depends on; the rows hold its round."""
+    def _match(self, entry: Entry, reward: float, certifying: bool) -> None:
+        """Add a reward that has arrived to what the next draw depends on, and, if no earlier round is open, to the
+        sums of the certificates; the rows hold its round."""
         raise NotImplementedError  # abstract
 
     @property
     def probabilities(self) -> dict[tuple[int, bool], float]:
         """The probability of each expert, a learner or (with True) its greedy twin, in the next round."""
-        drawn = dict(zip(self.experts, self._odds(), strict=True))
-        self._clear()
-        return drawn
+        return dict(zip(self.experts, self._odds(), strict=True))
 
     def _choose(self, rng: np.random.Generator | None) -> Choice:
         e, chance = self.kernels.choose(self.params, self.kernel_state, rng)
-        return self._open(e, chance, tuple(row.probability for row in self._rows))
+        return self._open(e, chance, tuple([row.probability for row in self._rows]))
 
     def _chances(self) -> tuple[float, ...]:
         odds = self._odds()
-        self._clear()
         return tuple(self._learner_chance(e, odds) for e in self._own)
 
     def _replay(self, choice: Choice, available: Collection[int] | None) -> None:
         e, hidden = self._expert(choice), () if available is None else self._hide(available)
         try:
             odds = self._odds()
-            self._clear()
             if choice.probability != self._learner_chance(e, odds) or not odds[e] > 0.0:
                 raise InvalidArgument(f"choice is {choice}, but that play has probability {odds[e]} now")
             self._open(e, odds[e], odds)
@@ -159,42 +161,38 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
     def taught_by(self, choice: Choice) -> tuple[int, ...]:
         """The learners that learn from an open play."""
         entry, rows, removed = self._seen(choice), self._rows, self._removed
+        if self._shared and not removed:
+            return self._everybody
         assert entry.proposals is not None
         actions, drawn = entry.proposals.actions, rows[entry.learner]
         played = actions[entry.learner]
-        return tuple(
-            [
-                i
-                for i, e in enumerate(self._own)
-                if pairs.learns(rows[e], drawn, actions[e], played) and i not in removed
-            ]
-        )
+        taught = [i for i, e in enumerate(self._own) if pairs.learns(rows[e], drawn, actions[e], played)]
+        return tuple([i for i in taught if i not in removed])
 
     def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
         """Reward and regret as floats; raises what `credit` would raise and changes nothing."""
-        checked = super().check_credit(self._inner(choice), reward, regret)
-        self._seen(choice)
-        return checked
+        return self._check_credit(choice, self._seen(choice), reward, regret)
 
     def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
         """Record the proposals of all learners; a learner with a twin must have a greedy action."""
-        super().observe(self._inner(choice), proposals)
+        self._observe(choice, self._entry(choice), proposals)
 
     def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[Elimination, ...]:
         """Credit the reward of a play, in any order and however late."""
-        self._seen(choice)
-        return super().credit(self._inner(choice), reward, regret)
+        return self._credit(choice, self._seen(choice), reward, regret)
 
     def _arrive(self, entry: Entry, reward: float) -> None:
         # Who is drawn next may depend on all rewards so far; accounts and certificates wait for earlier ones.
         self._enter(entry)
-        self._match(entry, reward)
-        self._clear()
+        certifying = self._ledger.is_first(entry) and not entry.left_out and self._in_epoch(entry)
+        entry.certified = certifying  # with the tables for choosing, in one pass
+        self._match(entry, reward, certifying)
         super()._arrive(entry, reward)
 
     def withdraw(self, choice: Choice) -> tuple[Elimination, ...]:
         """Remove an open play, as if its round had not happened."""
-        e, eliminations = self._expert(choice), super().withdraw(self._inner(choice))
+        e = self._expert(choice)
+        eliminations = super().withdraw(choice._replace(learner=e))
         self._ledger.share_tickets(e, self._same_learner[e])
         return eliminations
 
@@ -272,10 +270,15 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
             return None
         return LatePair(i - self.n_learners, self._late[i].way.n_pairs, self._late[i].round)
 
-    def from_arrays(self, state: Any) -> None:
-        """Load a state from compiled code."""
-        super().from_arrays(state)
+    def to_arrays(self) -> tuple[Any, Any]:
+        """Params and state as arrays, for compiled code; the state is a copy."""
         self._clear()
+        return super().to_arrays()
+
+    def state(self) -> State:
+        """The complete state, as arrays."""
+        self._clear()
+        return super().state()
 
     def _load(self, state: Mapping[str, AnyArray]) -> None:
         rows = state.get("credit.experts.learner")
@@ -308,18 +311,16 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
 
     def _open(self, e: int, chance: float, odds: tuple[float, ...]) -> Choice:
         learner, greedy = self.experts[e]
-        choice = Choice(learner, self._begin(e, chance), self._learner_chance(e, odds), greedy=greedy)
-        blank, accounts = blank_proposals(self.n_accounts), self.evidence.accounts
-        self._ledger.share_tickets(e, self._same_learner[e])
-        entry = self._ledger.entry(e, choice.play)
-        asked = tuple(UNSEEN if account.active else UNASKED for account in accounts)
-        entry.proposals = blank._replace(actions=asked, probabilities=odds)
-        self._clear()
-        return choice
+        play, ledger = self._begin(e, chance), self._ledger
+        ledger.share_tickets(e, self._same_learner[e])
+        asked = tuple([UNSEEN if account.active else UNASKED for account in self.evidence.accounts])
+        _, unasked, lowers, regrets, _, values = self._blank
+        ledger.entry(e, play).proposals = Proposals(asked, unasked, lowers, regrets, odds, values)
+        return Choice(learner, play, self._learner_chance(e, odds), greedy=greedy)
 
     def _learner_chance(self, e: int, odds: tuple[float, ...]) -> float:
         """The probability of the learner of expert e, however it plays."""
-        return sum(odds[k] for k in self._same_learner[e])
+        return sum([odds[k] for k in self._same_learner[e]])
 
     def _expert(self, choice: Choice) -> int:
         e = self._expert_of.get((choice.learner, bool(choice.greedy)))
@@ -327,13 +328,13 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
             raise UnknownDecision(f"no expert has learner {choice.learner!r} with greedy {choice.greedy!r}")
         return e
 
-    def _inner(self, choice: Choice) -> Choice:
-        """The choice with its expert in place of the learner, as the ledger knows it."""
-        return choice._replace(learner=self._expert(choice))
+    def _entry(self, choice: Choice) -> Entry:
+        """The entry of an open play, which the ledger knows by its expert."""
+        return self._ledger.entry(self._expert(choice), choice.play)
 
     def _seen(self, choice: Choice) -> Entry:
         """The entry of an open play whose proposals are known."""
-        entry = self._ledger.entry(self._expert(choice), choice.play)
+        entry = self._entry(choice)
         if entry.proposals is None or entry.proposals.actions[entry.learner] == UNSEEN:
             play = f"play {choice.play} of learner {choice.learner}"
             raise InvalidArgument(f"proposals of {play} are unknown, but observe() must come before credit()")
@@ -344,24 +345,29 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         assert entry.proposals is not None
         asked, player = entry.proposals.actions, self._player(entry.learner)
         for e, (i, greedy) in enumerate(self.experts):
-            excused = left_out or asked[e] == UNASKED or i in self._removed
-            if i not in proposals and excused and i != player:
+            proposal = proposals.get(i)
+            if proposal is None:
+                if i == player or not (left_out or asked[e] == UNASKED or i in self._removed):
+                    raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {i} too")
                 actions.append(ABSENT)
                 continue
-            if i not in proposals:
-                raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {i} too")
-            action = proposals[i].greedy if greedy else proposals[i].action
-            if greedy and action is None:
-                raise InvalidArgument(f"greedy of learner {i} is None, but it has a twin and must have a greedy action")
-            if self._agreement and isinstance(action, float | np.floating | np.ndarray):
-                raise InvalidArgument(
-                    f"{'greedy' if greedy else 'action'} of learner {i} is {action!r:.60}, but teaching has 'agreed': "
-                    "in a continuous set no two learners propose the same action"
-                )
+            action = proposal.greedy if greedy else proposal.action
+            if type(action) is not int:
+                self._check_action(i, greedy, action)
             actions.append(action)
-        values = [_value(i, proposals[i].value) if i in proposals else nan for i in range(self.pool_size)]
-        values += [nan] * (self.n_accounts - self.pool_size)
-        return entry.proposals._replace(actions=indices(actions), values=tuple(values))
+        values = [_value(i, proposals[i].value) if i in proposals else nan for i in self._everybody]
+        values += [nan] * (self.n_accounts - len(values))
+        _, unasked, lowers, regrets, odds, _ = entry.proposals
+        return Proposals(indices(actions), unasked, lowers, regrets, odds, tuple(values))
+
+    def _check_action(self, i: int, greedy: bool, action: Action) -> None:
+        if greedy and action is None:
+            raise InvalidArgument(f"greedy of learner {i} is None, but it has a twin and must have a greedy action")
+        if self._agreement and isinstance(action, float | np.floating | np.ndarray):
+            raise InvalidArgument(
+                f"{'greedy' if greedy else 'action'} of learner {i} is {action!r:.60}, but teaching has 'agreed': "
+                "in a continuous set no two learners propose the same action"
+            )
 
     def _enter(self, entry: Entry) -> None:
         """Write the probabilities and actions of a round into the rows."""
@@ -374,10 +380,10 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
             row.action, row.probability = -1, 0.0
 
     def _close_round(self, entry: Entry) -> None:
-        self._enter(entry)
-        limits, tables = self.params.evidence, self.kernel_state.credit
-        pairs.add_round(limits, tables, entry.learner, entry.reward, choosing=False, certifying=True)
-        self._clear()
+        if not entry.certified:
+            self._enter(entry)
+            limits, tables = self.params.evidence, self.kernel_state.credit
+            pairs.add_round(limits, tables, entry.learner, entry.reward, choosing=False, certifying=True)
 
 
 def _value(i: int, value: float) -> float:

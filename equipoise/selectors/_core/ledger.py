@@ -44,6 +44,7 @@ class Entry:
     counted = False  # whether the balanced bound includes it, with the regret it has now
     left_out = False  # never counts as evidence
     queued = True  # whether it is beyond the prefix of its learner
+    certified = False  # whether its round is in the sums that are kept in the order of rounds
 
     def __init__(self, learner: int, ticket: int, probability: float, round_: int, epoch: int) -> None:
         self.learner = learner
@@ -149,6 +150,10 @@ class Ledger:
             raise UnknownDecision(
                 f"play {ticket} of learner {learner} is not open: never chosen, withdrawn, or already credited"
             ) from None
+
+    def is_first(self, entry: Entry) -> bool:
+        """Whether all earlier rounds are resolved."""
+        return bool(self._rounds) and self._rounds[0] is entry
 
     def observe(self, entry: Entry, regret: float) -> None:
         """Record what an open play adds to the observed bound of its learner."""

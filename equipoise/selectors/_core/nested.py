@@ -57,7 +57,7 @@ def play(params: HasParams, state: HasState, i: int, position: int, regret: floa
 
 @kernel
 def credit(params: HasParams, state: HasState, i: int, reward: float, regret: float, probability: float) -> None:
-    evidence.credit_only(params.evidence, state.evidence, i, reward, regret, probability)
+    evidence.credit(params.evidence, state.evidence, i, reward, regret)
 
 
 @kernel

@@ -17,6 +17,7 @@ rewards say against it is subtracted.
 Reference: docs/counterfactual-balancing.md. The weights min(p_j, p_k) / q in place of 1 / q keep one play of a rarely
 drawn expert from outweighing all earlier evidence. Squared errors of predictions, scored one by one: Dawid (1984),
 "Statistical theory: the prequential approach".
+What a draw needs of a row is computed when it is first needed after the row has changed (`summarize`).
 Symbols: N_jk weight, sum of squared weights squares, S_jk rewards, L_jk overlaps, sum of Y gain, of Y^2 gain_squares,
 f_jk fit, sum of differences of squared errors excess, of their squares excess_squares.
 """
@@ -29,6 +30,7 @@ from math import log, sqrt
 from typing import NamedTuple
 
 from equipoise.kernels.marks import kernel
+from equipoise.kernels.records import derived
 from equipoise.selectors._core import evidence
 
 ALL, AGREED, OWN = 0, 1, 2  # from which rounds a learner learns
@@ -49,6 +51,13 @@ class Expert:
     probability: float = 0.0  # with which it was drawn; 0 between rounds
     action: int = -1  # an index that is equal for equal actions
     taught: int = 0  # rounds that its learner has learned from
+    predicts: bool = derived(False)  # whether it is a learner that predicted the reward of the action
+    error: float = derived(0.0)  # of that prediction, squared
+    bonus: float = derived(0.0)
+    against: float = derived(0.0)  # z^2: the strongest evidence that it is worse than another expert
+    rival: int = derived(-1)  # the first expert from which that comes
+    weight: float = derived(0.0)  # exp(-z^2)
+    weighed: bool = derived(False)  # whether it was active when that was computed
 
 
 @dataclass(slots=True)
@@ -62,6 +71,10 @@ class Pair:
     gain_squares: float = 0.0
     excess: float = 0.0  # of squared errors; in rows of two learners, as excess_squares
     excess_squares: float = 0.0
+    changed: bool = derived(True)  # whether what follows has to be computed
+    gap: float = derived(0.0)  # by how much the mean of k is higher
+    error: float = derived(0.0)  # of that, squared, in units of the variance of rewards; 0 if one has no mean
+    fit: float = derived(0.0)  # standard errors of the excess, from -MAX_FIT to MAX_FIT
 
 
 @dataclass(slots=True)
@@ -80,6 +93,8 @@ class Spread:
     squares: float = 0.0  # summed squared distances from the mean
     closed: int = 0  # rounds in the sums of the certificates
     matched: int = 0  # rounds in the tables for choosing
+    weighed: int = derived(-1)  # the same when the weights of experts were computed
+    weights: float = derived(0.0)  # their sum
 
 
 class State(NamedTuple):
@@ -109,7 +124,7 @@ def add_round(params: evidence.Params, state: State, e: int, reward: float, choo
 
     For choosing, when the reward comes; for certificates, in the order of rounds. Both in one pass if it comes at once.
     """
-    experts, spread, n = state.experts, state.spread[0], len(state.experts)
+    experts, rows, spread, n = state.experts, state.pairs, state.spread[0], len(state.experts)
     action, q, centered = experts[e].action, 0.0, reward - (params.low + params.high) / 2.0
     spread.matched += choosing
     spread.closed += certifying
@@ -121,14 +136,16 @@ def add_round(params: evidence.Params, state: State, e: int, reward: float, choo
             disagree = True
     if not disagree:
         return
-    for j in range(n):
-        if experts[j].action == action:
-            for k in range(n):
-                if experts[k].action != action:
-                    share = min(experts[j].probability, experts[k].probability) / q
+    for j, proposer in enumerate(experts):
+        if proposer.action == action:
+            first, own = j * n, proposer.probability
+            for k, other in enumerate(experts):
+                if other.action != action:
+                    share = (own if own < other.probability else other.probability) / q
                     if share > 0.0:
-                        pair = state.pairs[j * n + k]
+                        pair = rows[first + k]
                         if choosing:
+                            pair.changed = True
                             weight = growth * share
                             pair.weight += weight
                             pair.squares += weight * weight
@@ -163,18 +180,23 @@ def score(params: evidence.Params, state: State, e: int, reward: float, values: 
     """
     experts, n, action, growth = state.experts, len(state.experts), state.experts[e].action, state.spread[0].matched
     for j in range(n):
-        value = values[experts[j].learner]
-        if not experts[j].greedy and experts[j].action == action and value == value:
-            error = (reward - min(max(value, params.low), params.high)) ** 2
-            for k in range(j):
-                other = values[experts[k].learner]
-                if not experts[k].greedy and experts[k].action == action and other == other:
-                    excess = growth * (error - (reward - min(max(other, params.low), params.high)) ** 2)
+        expert = experts[j]
+        expert.predicts = not expert.greedy and expert.action == action
+        if expert.predicts:
+            value = values[expert.learner]
+            expert.predicts = value == value
+            expert.error = error = (reward - min(max(value, params.low), params.high)) ** 2
+            for k in range(j if expert.predicts else 0):
+                other = experts[k]
+                if other.predicts:
+                    excess = growth * (error - other.error)
+                    square = excess * excess
                     forth, back = state.pairs[j * n + k], state.pairs[k * n + j]
+                    forth.changed = back.changed = True
                     forth.excess += excess
-                    forth.excess_squares += excess * excess
+                    forth.excess_squares += square
                     back.excess -= excess
-                    back.excess_squares += excess * excess
+                    back.excess_squares += square
 
 
 @kernel
@@ -183,7 +205,7 @@ def teach(state: State, e: int) -> None:
     drawn = state.experts[e]
     for j in range(len(state.experts)):
         expert = state.experts[j]
-        if learns(expert, drawn, state.experts[expert.own].action, drawn.action):
+        if expert.teaching == ALL or learns(expert, drawn, state.experts[expert.own].action, drawn.action):
             expert.taught += 1
 
 
@@ -204,51 +226,84 @@ def variance(params: evidence.Params, state: State) -> float:
 
 
 @kernel
-def compare(state: State, j: int, k: int, bonus_j: float, bonus_k: float, squared_scale: float) -> tuple[float, float]:
-    """The evidence that the present proposals of expert j are worse than those of k, and the reverse, as z^2.
+def summarize(row: Pair, back: Pair) -> None:
+    """Compute what every draw needs of two experts, if one of their two rows has changed."""
+    row.changed = back.changed = False
+    weight, back_weight = row.weight, back.weight
+    if weight > 0.0 and back_weight > 0.0:
+        row.gap = gap = back.rewards / back_weight - row.rewards / weight
+        back.gap = -gap
+        row.error = back.error = back.squares / (back_weight * back_weight) + row.squares / (weight * weight)
+    if row.excess_squares > 0.0:  # it may round to 0 where the excess does not
+        fit = row.excess / sqrt(row.excess_squares)
+        row.fit = fit = MAX_FIT if fit > MAX_FIT else -MAX_FIT if fit < -MAX_FIT else fit
+        back.fit = -fit
+
+
+@kernel
+def compare(state: State, leader: int, bonuses: bool, squared_scale: float) -> None:
+    """Evidence against all experts that are `weighed`: that their present proposals are worse than another's, as z^2.
 
     z is by how many standard errors the other one is better where they differ, after a bonus, and f by how many its
     learner predicts better, from 0 to MAX_FIT. The rounds that compare predictions are lessons of both learners. Not so
     for one that learns from own plays only: its poor predictions may only say that it had few lessons, and f is 0. Both
     are added as independent evidence if they agree; else rewards count against predictions. One that explores is spared
-    some evidence unless it also predicts worse.
+    some evidence unless it also predicts worse. All pairs are compared or, if `leader` is not -1, those with it.
     """
-    experts, n = state.experts, len(state.experts)
-    expert_j, expert_k = experts[j], experts[k]
-    row_j, row_k = state.pairs[j * n + k], state.pairs[k * n + j]
-    z_j, z_k, f_j, f_k = 0.0, 0.0, 0.0, 0.0
-    weight_j, weight_k = row_j.weight, row_k.weight
-    if weight_j > 0.0 and weight_k > 0.0:
-        gap = row_k.rewards / weight_k - row_j.rewards / weight_j
-        error = sqrt(squared_scale * (row_k.squares / (weight_k * weight_k) + row_j.squares / (weight_j * weight_j)))
-        if bonus_j > 0.0 or bonus_k > 0.0:
-            last = max(j, k)
-            overlap = state.overlaps[last * (last - 1) // 2 + min(j, k)].total
-            disagreement = min(1.0, (weight_j + weight_k) / (2.0 * overlap))
-            z_j, z_k = (gap - bonus_j / disagreement) / error, (-gap - bonus_k / disagreement) / error
-        else:
-            z_j = gap / error
-            z_k = -z_j
-    predictions = state.pairs[expert_j.own * n + expert_k.own]
-    excess = predictions.excess
-    if excess > 0.0 and expert_j.teaching != OWN:
-        f_j = min(MAX_FIT, excess / sqrt(predictions.excess_squares))
-    elif excess < 0.0 and expert_k.teaching != OWN:
-        f_k = min(MAX_FIT, -excess / sqrt(predictions.excess_squares))
-    if z_j > 0.0 and f_j == 0.0 and explores(expert_j):
-        z_j = max(0.0, z_j - curiosity(row_j, state.spread[0].matched))
-    elif z_k > 0.0 and f_k == 0.0 and explores(expert_k):
-        z_k = max(0.0, z_k - curiosity(row_k, state.spread[0].matched))
-    squared_j, squared_k = 0.0, 0.0
-    if z_j >= 0.0:
-        squared_j = z_j * z_j + f_j * f_j
-    elif f_j + z_j > 0.0:
-        squared_j = (f_j + z_j) ** 2
-    if z_k >= 0.0:
-        squared_k = z_k * z_k + f_k * f_k
-    elif f_k + z_k > 0.0:
-        squared_k = (f_k + z_k) ** 2
-    return squared_j, squared_k
+    experts, rows, n, n_rounds = state.experts, state.pairs, len(state.experts), state.spread[0].matched
+    for expert in experts:
+        expert.against, expert.rival = 0.0, -1
+    for j, expert in enumerate(experts):
+        first, own, begin, end = j * n, expert.own * n, 0, j
+        if leader >= 0 and j != leader:
+            begin, end = leader, leader + 1 if j > leader else leader
+        for k in range(begin, end if expert.weighed else begin):
+            other = experts[k]
+            if not other.weighed:
+                continue
+            row, back, predictions = rows[first + k], rows[k * n + j], rows[own + other.own]
+            if row.changed or back.changed:
+                summarize(row, back)
+            if predictions.changed:
+                summarize(predictions, rows[other.own * n + expert.own])
+            z_j, z_k, f_j, f_k = 0.0, 0.0, predictions.fit, 0.0
+            if row.error > 0.0:
+                z_j = row.gap / sqrt(squared_scale * row.error)
+                z_k = -z_j
+                if bonuses and (expert.bonus > 0.0 or other.bonus > 0.0):
+                    z_j, z_k = after_bonuses(state, j, k, squared_scale)
+            if f_j < 0.0:
+                f_j, f_k = 0.0, 0.0 if other.teaching == OWN else -f_j
+            elif f_j > 0.0 and expert.teaching == OWN:
+                f_j = 0.0
+            if f_j + z_j > 0.0:
+                squared = z_j * z_j + f_j * f_j if z_j >= 0.0 else (f_j + z_j) ** 2
+                if squared > expert.against and f_j == 0.0 and explores(expert):
+                    squared = spared(z_j, row, n_rounds)
+                if squared > expert.against:
+                    expert.against, expert.rival = squared, k
+            if f_k + z_k > 0.0:
+                squared = z_k * z_k + f_k * f_k if z_k >= 0.0 else (f_k + z_k) ** 2
+                if squared > other.against and f_k == 0.0 and explores(other):
+                    squared = spared(z_k, back, n_rounds)
+                if squared > other.against:
+                    other.against, other.rival = squared, j
+
+
+@kernel
+def after_bonuses(state: State, j: int, k: int, squared_scale: float) -> tuple[float, float]:
+    """z of the experts j and k < j, at least one of which has a bonus."""
+    experts, rows, n = state.experts, state.pairs, len(state.experts)
+    row, back, overlap = rows[j * n + k], rows[k * n + j], state.overlaps[j * (j - 1) // 2 + k].total
+    error, disagreement = sqrt(squared_scale * row.error), min(1.0, (row.weight + back.weight) / (2.0 * overlap))
+    return (row.gap - experts[j].bonus / disagreement) / error, (-row.gap - experts[k].bonus / disagreement) / error
+
+
+@kernel
+def spared(z: float, row: Pair, n_rounds: int) -> float:
+    """z^2 for an expert that explores."""
+    left = max(0.0, z - curiosity(row, n_rounds))
+    return left * left
 
 
 @kernel

@@ -33,6 +33,7 @@ class SelectorParts(Units, Generic[P, S, D]):
     kernels: ClassVar[Kernels]
     randomized: ClassVar[bool] = False  # whether `choose` uses random numbers
     readmits: ClassVar[bool] = False  # whether an inactive learner can become active again
+    balances: ClassVar[bool] = True  # whether choices depend on the bounds of pending plays
     compares_all: ClassVar[bool] = True  # with need "actions": whether its test compares what all active ones proposed
     per_learner: ClassVar[tuple[str, ...]] = ("bounds",)  # settings with one entry per learner
 

@@ -22,7 +22,8 @@ class Way(NamedTuple):
 
 
 def check_teaching(name: str, teaching: object) -> tuple[str, ...]:
-    if isinstance(teaching, str) or not isinstance(teaching, Sequence) or not set(teaching) <= set(TEACHING):
+    words = tuple(TEACHING)  # an entry may be of any kind, so that it need not have a hash
+    if isinstance(teaching, str) or not isinstance(teaching, Sequence) or not all(each in words for each in teaching):
         raise InvalidArgument(f"{name} is {teaching!r}, but must have one of {', '.join(TEACHING)} per learner")
     return tuple(teaching)
 
