@@ -1,7 +1,9 @@
 """Offers and feature maps: against rows written out by hand, computed once, saved by name, what is refused."""
 
 import pickle
+import re
 from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +207,40 @@ def test_bad_input_is_refused_in_one_line(call: Any, message: str) -> None:
     with pytest.raises(EquipoiseError) as error:
         call()
     assert message in str(error.value) and "\n" not in str(error.value)
+
+
+@dataclass(frozen=True)
+class View:
+    """A user's map that returns another view of the actions than some of their columns."""
+
+    how: str
+    dim: int = 2
+
+    def of(self, offers: Offers) -> Array:
+        views: dict[str, Array] = {"turned": offers.actions.T, "bits": offers.actions.view(np.int64)}
+        return views[self.how]
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=8, max_size=8), st.integers(1, 4), st.booleans())
+def test_columns_are_refused_by_their_own_norms(entries: list[float], dim: int, at_the_limit: bool) -> None:
+    """Offers know the norms of whole rows, which are a bound only: what counts are the columns that a learner uses."""
+    rows = np.array(entries).reshape(2, 4)
+    longest = float(np.linalg.norm(rows[:, :dim], axis=1).max())
+    learner = OFUL(features=Prefix(dim), action_bound=max(longest, 1e-3) if at_the_limit else 0.8)
+    if at_the_limit or longest <= 0.8:
+        learner.decide(Offers(rows))
+    elif longest > 0.8 * (1 + 2e-9):
+        with pytest.raises(InvalidArgument, match=f"norm {longest:.6g}, but norms must be at most action_bound"):
+            learner.decide(Offers(rows))
+
+
+def test_other_views_of_the_actions_are_checked_like_new_rows() -> None:
+    offers = Offers([[0.0, 0.9], [0.0, 0.9]])
+    assert OFUL(2).decide(offers).action == 0
+    for view in (View("turned"), View("bits")):
+        longest = np.linalg.norm(view.of(offers).astype(float), axis=1).max()
+        with pytest.raises(InvalidArgument, match=re.escape(f"norm {longest:.6g}")):
+            OFUL(features=view).decide(offers)
 
 
 def test_refused_offers_change_nothing() -> None:

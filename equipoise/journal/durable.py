@@ -111,7 +111,7 @@ class Durable:
             raise self._failure
         self._journal.check_writable()
         if self._journal.backlog >= self._max_waiting:
-            raise JournalBusy(f"{self._max_waiting} calls wait for the journal, which is as many as may")
+            raise JournalBusy(f"{self._max_waiting} calls wait for the journal, which is the maximum")
 
     def _queue_events(self, loop: asyncio.AbstractEventLoop | None = None) -> Commit:
         """Queue the events of an operation, numbered."""

@@ -56,10 +56,10 @@ class LockFile:
         """Note the last committed event."""
         os.pwrite(self._file, (MARK % (seq, journal_id)).encode(), 0)
 
-    def marked(self, journal_id: str) -> int:
-        """The last event that was noted for this journal; 0 if none was."""
+    def marked(self, journal_id: str | None = None) -> int:
+        """The last event that was noted, for the journal with this id if it is given; 0 if none was."""
         seq, _, marked_id = os.pread(self._file, MARK_LENGTH, 0).decode("ascii", "replace").partition(" ")
-        return int(seq) if marked_id.strip() == journal_id and seq.isdecimal() else 0
+        return int(seq) if journal_id in (None, marked_id.strip()) and seq.isdecimal() else 0
 
     def close(self) -> None:
         os.close(self._file)

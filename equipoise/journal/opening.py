@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +15,7 @@ from equipoise.journal.recovery import CREATED, check_savable, first_state, reco
 from equipoise.journal.sqlite import SQLiteJournal
 from equipoise.portfolio import Portfolio
 from equipoise.portfolio.deadlines import check_deadline
+from equipoise.portfolio.drifting import changed_settings
 from equipoise.portfolio.events import Event
 from equipoise.settings import equal_data
 from equipoise.settings.checks import count
@@ -117,25 +118,31 @@ def _make(config: Any) -> Portfolio:
 def _check_unchanged(journal: SQLiteJournal, portfolio: Portfolio, template: Portfolio) -> None:
     """The settings must be those that the journal began with, or those that it has now."""
     # A portfolio that was given no selector says nothing about it, and the one that is recommended may change.
-    said = not template._recommendation
-    given, now = _settings(template.state(), said), _settings(portfolio.state(), said)
+    said, changed = not template._recommendation, changed_settings(portfolio)
+    given, now = (_settings(each.state(), said, changed) for each in (template, portfolio))
     if equal_data(given, now):
         return
     with suppress(UnreadableFile):  # a snapshot was good, so the first event need not be
-        if equal_data(given, _settings(first_state(journal), said)):
+        if equal_data(_settings(template.state(), said), _settings(first_state(journal), said)):
             return
-    different = [key for key in given if not equal_data(given[key], now.get(key))]
+    different = [key for key in {**given, **now} if not equal_data(given.get(key), now.get(key))]
     raise StoreConflict(
-        f"{str(journal.path)!r} has another portfolio than config makes ({', '.join(different)} differ): change the "
-        "running portfolio (add_learner, reconfigure, ...), or open it with accept_changes=True to keep the journal's"
+        f"{str(journal.path)!r} has another portfolio than config makes (different: {', '.join(different)}): change "
+        "the running one (add_learner, reconfigure, ...), or open it with accept_changes=True to keep the journal's"
     )
 
 
-def _settings(state: Config, with_selector: bool) -> Config:
-    """What was given when the portfolio was made, without what was learned."""
+def _settings(state: Config, with_selector: bool, changed: Collection[str] = ()) -> Config:
+    """What was given when the portfolio was made, without what was learned.
+
+    Settings of the selector that restarts have `changed` do not count, but for the delta that they began with.
+    """
     parts = {f"learner {i}": row for i, row in enumerate(state["learners"]) if row is not None}
     rows = {key: {"class": row["class"], "config": row["config"]} for key, row in parts.items()}
-    selector = {"class": state["selector"]["class"], "config": state["selector"]["config"]}
+    rules = {name: value for name, value in state["selector"]["config"].items() if name not in changed}
+    selector = {"class": state["selector"]["class"], "config": rules}
+    if changed:
+        selector["delta"] = state["drift"]["delta"]
     settings = {**rows, "selector": selector, **state["settings"]}
     return (
         settings if with_selector else {key: settings[key] for key in settings if key not in ("selector", "share_data")}

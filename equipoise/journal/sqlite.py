@@ -22,6 +22,7 @@ from equipoise.errors import EquipoiseError, JournalFailed, UnreadableFile
 from equipoise.journal import schema
 from equipoise.journal.encoding import decode, encode
 from equipoise.journal.locks import LockFile
+from equipoise.journal.messages import decode_event, encode_event
 from equipoise.journal.protocol import Commit, SnapshotInfo
 from equipoise.journal.writer import Row, Work, Writer, finish, transaction
 from equipoise.portfolio.events import Event
@@ -53,7 +54,8 @@ class SQLiteJournal:
     def __init__(self, path: str | Path, portfolio: str | None = None, *, create: bool = True) -> None:
         self.path = Path(os.path.realpath(path))
         if not create and not self.path.is_file():
-            raise UnreadableFile(f"{os.fspath(path)!r} does not exist, so there is no journal to open")
+            fault = "is no file" if self.path.exists() else "does not exist"
+            raise UnreadableFile(f"{os.fspath(path)!r} {fault}, so there is no journal to open")
         self._portfolio = self.path.stem if portfolio is None else portfolio
         self._writer: Writer | None = None
         self._lock: LockFile | None = None
@@ -90,11 +92,12 @@ class SQLiteJournal:
 
     def lease(self) -> int:
         """Take the right to write, create or migrate the tables, and start the writer; returns the epoch."""
+        is_new = not self.path.exists()
         lock = LockFile(self.path)
         try:
             connection = self._connect_writer()
             try:
-                epoch = self._prepare(connection, lock)
+                epoch = self._prepare(connection, lock, is_new)
             except BaseException:
                 connection.close()
                 raise
@@ -110,9 +113,11 @@ class SQLiteJournal:
             lambda: sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=5.0)
         )
 
-    def _prepare(self, connection: sqlite3.Connection, lock: LockFile) -> int:
+    def _prepare(self, connection: sqlite3.Connection, lock: LockFile, is_new: bool) -> int:
         def prepare() -> int:
             version = schema.version_of(connection, self.path)
+            if version == 0 and not is_new:
+                self._check_end(lock, lock.marked())
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             if mode != "wal":
                 raise EquipoiseError(f"{str(self.path)!r} cannot be used with a WAL (its file system gives {mode!r})")
@@ -130,14 +135,16 @@ class SQLiteJournal:
             return int(meta["epoch"])
 
         epoch = self._guarded(prepare)
-        marked = lock.marked(self._id)
+        self._check_end(lock, lock.marked(self._id))
+        lock.mark(self._last_seq, self._id)
+        return epoch
+
+    def _check_end(self, lock: LockFile, marked: int) -> None:
         if marked > self._last_seq:
             raise UnreadableFile(
                 f"{str(self.path)!r} ends at event {self._last_seq}, but {marked} were committed: its end is lost. "
                 f"Restore a backup, or remove {lock.path.name!r} to accept the loss"
             )
-        lock.mark(self._last_seq, self._id)
-        return epoch
 
     def append(self, events: Sequence[Event], commit: Commit) -> None:
         """Queue a batch; `commit` finishes when all before it and itself are durable."""
@@ -271,7 +278,7 @@ class SQLiteJournal:
 
     def _event(self, row: Row) -> Event:
         seq, kind, key, _, time, derived, version, _, data, _ = row
-        return Event(kind, decode(data), time, bool(derived), version, self._portfolio, seq, key)
+        return Event(kind, decode_event(data), time, bool(derived), version, self._portfolio, seq, key)
 
     def _query(self, statement: str, *arguments: object) -> list[Row]:
         with closing(self._connect_reader()) as connection:
@@ -301,7 +308,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
 def _row(event: Event, *, redacted: bool = False) -> Row:
     subject: Plain = event.data.get("id")
     head = (event.seq, event.kind, event.key, subject if isinstance(subject, str) else None, float(event.time))
-    body = (int(event.derived), event.version, int(redacted), encode(dict(event.data)))
+    body = (int(event.derived), event.version, int(redacted), encode_event(event.data))
     return *head, *body, _crc(*head, *body)
 
 

@@ -12,6 +12,7 @@ from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from threading import Condition, Thread
 from typing import Any
 
@@ -19,7 +20,8 @@ from equipoise.errors import JournalFailed
 from equipoise.journal.protocol import Commit
 
 MAX_ROWS = 4096  # of one transaction
-INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+MAX_AT_ONCE = 99  # rows of one statement; all releases of SQLite take 999 parameters
+INSERT, ROW = "INSERT INTO events VALUES ", "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 Row = tuple[Any, ...]
 Work = Callable[[sqlite3.Connection], object]  # anything else that writes; makes its own transaction
@@ -107,9 +109,22 @@ class Writer:
         if work is not None:
             work(self._connection)
             return
-        with transaction(self._connection):
-            self._connection.executemany(INSERT, rows)
+        if len(rows) <= MAX_AT_ONCE:
+            self._insert(rows)
+        else:
+            with transaction(self._connection):
+                for start in range(0, len(rows), MAX_AT_ONCE):
+                    self._insert(rows[start : start + MAX_AT_ONCE])
         self._committed(rows[-1])
+
+    def _insert(self, rows: Sequence[Row]) -> None:
+        """Insert rows by one statement, which is a transaction of its own if none is open.
+
+        After each step of a statement this thread has to wait until the others let it go on, several milliseconds if
+        they are busy; a step for each row would make that the price of a commit.
+        """
+        statement = INSERT + ", ".join([ROW] * len(rows))
+        self._connection.execute(statement, list(chain.from_iterable(rows)))
 
     def _fail(self, error: Exception, commits: Sequence[Commit]) -> None:
         if not isinstance(error, JournalFailed):

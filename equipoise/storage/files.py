@@ -39,6 +39,14 @@ def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
         raise
 
 
+def make_folder(path: Path, mode: int = 0o777) -> None:
+    """Make a folder, and those that it is in, unless it exists."""
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=mode)
+    except OSError as error:
+        raise EquipoiseError(f"folder {str(path)!r} cannot be made: {error.strerror}") from error
+
+
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """The content of a file."""
     try:

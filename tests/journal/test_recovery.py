@@ -18,7 +18,10 @@ from equipoise import Portfolio
 from equipoise.errors import EquipoiseError, JournalFailed, StoreConflict, UnreadableFile
 from equipoise.journal import SQLiteJournal, digest, rebuild, recover
 from equipoise.journal.maintenance import compare, differences
+from equipoise.journal.protocol import Commit
+from equipoise.journal.writer import MAX_AT_ONCE
 from equipoise.learners import UCB, Constant
+from equipoise.portfolio import Event
 from tests.journal.shop import Flaky, image, make, make_flaky, memory_folder, offers, play, reopened
 
 numbers = st.floats(0.0, 1.0, allow_nan=False, width=32)
@@ -90,6 +93,20 @@ def test_a_crash_at_any_moment_changes_nothing(steps: list[tuple[Any, ...]]) -> 
         assert compare(live.journal, make_flaky()).differences == ()
         for portfolio in used:
             portfolio.close(snapshot=False)
+
+
+@pytest.mark.parametrize("n", [1, MAX_AT_ONCE, MAX_AT_ONCE + 1, 3 * MAX_AT_ONCE + 5])
+def test_a_batch_is_there_as_a_whole_or_not_at_all(tmp_path: Path, n: int) -> None:
+    events = [Event("ignored", {"id": str(k)}, 1.0, seq=k) for k in range(1, n + 1)]
+    journal = SQLiteJournal(tmp_path / "shop.db")
+    journal.lease()
+    journal.append(events, written := Commit())
+    written.wait()
+    journal.append([*(event._replace(seq=event.seq + n) for event in events), events[0]], failed := Commit())
+    with pytest.raises(JournalFailed, match="UNIQUE"):
+        failed.wait()
+    journal.close()
+    assert list(SQLiteJournal(tmp_path / "shop.db").read()) == [event._replace(portfolio="shop") for event in events]
 
 
 def test_own_ids_do_not_repeat_after_a_crash(tmp_path: Path) -> None:
@@ -257,6 +274,21 @@ def test_a_log_that_lost_its_end_is_refused_where_the_lock_file_is_there(tmp_pat
     reopened(crash).close()
 
 
+@pytest.mark.parametrize("lost", ["shop.db", "shop.db-wal"])
+def test_a_log_that_lost_all_is_not_begun_again(tmp_path: Path, lost: str) -> None:
+    """SQLite takes a file of no bytes for a new one, and so does it one whose tables were in a WAL that is gone."""
+    with reopened(tmp_path / "shop.db", make) as live:
+        play(live, 5)
+        crash = image(live.journal.path, tmp_path / "crash")
+    crash.with_name("shop.db-wal").write_bytes(b"")
+    crash.with_name(lost).write_bytes(b"")
+    with pytest.raises(UnreadableFile, match=r"ends at event 0, but \d+ were committed: its end is lost"):
+        reopened(crash, make)
+    crash.unlink()  # whoever removes a journal wants a new one
+    with reopened(crash, make) as live:
+        assert live.certificate().rounds == 0
+
+
 def test_a_damaged_first_event_is_no_matter_with_a_good_snapshot(closed: tuple[Path, str]) -> None:
     path, expected = closed
     damage(path, "UPDATE events SET crc = crc + 1 WHERE seq = 1")
@@ -312,3 +344,10 @@ def test_learners_without_a_state_are_refused(tmp_path: Path) -> None:
         live.decide(offers(0.5))
     with pytest.raises(JournalFailed, match="closed"):
         live.decide(offers(0.5))
+
+
+def test_a_learner_that_only_the_journal_has_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "arms.db"
+    reopened(path, lambda: Portfolio([UCB(2), UCB(2, scale=0.1), Constant(0)])).close()
+    with pytest.raises(StoreConflict, match=r"different: learner 2\)"):
+        reopened(path, lambda: Portfolio([UCB(2), UCB(2, scale=0.1)]))

@@ -246,7 +246,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: recorders(deadline=3, default_reward=2.0),
         InvalidArgument,
-        "reward is 2.0, but must lie in reward_range (0, 1)",
+        "default_reward is 2.0, but must lie in reward_range (0, 1)",
     ),
     (
         lambda: recorders(delays="late"),
