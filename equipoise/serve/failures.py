@@ -69,7 +69,7 @@ KINDS: tuple[tuple[type[Exception], Kind], ...] = (
 
 
 def kind_of(error: BaseException) -> Kind | None:
-    """Status and type for an error; None for one that nobody expected."""
+    """Status and type for an error; None for an unexpected one."""
     if isinstance(error, Refused):
         return Kind(error.status, error.slug)
     return next((kind for cls, kind in KINDS if isinstance(error, cls)), None)

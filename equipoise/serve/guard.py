@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from equipoise.serve.connections import WHOLE, write_whole
 from equipoise.serve.failures import MEDIA_TYPE, Refused, problem_of
 from equipoise.serve.service import Service
 
@@ -44,6 +45,13 @@ SECURITY_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
 ]
+HEADERS = b"".join(  # the same as lines
+    (
+        b"content-type: %b\r\ncontent-length: %d\r\n",
+        *(b"%b: %b\r\n" % pair for pair in SECURITY_HEADERS),
+        b"x-request-id: %b\r\n",
+    )
+)
 ONCE = frozenset({b"host", b"origin", b"authorization", b"content-type", b"content-length"})  # never twice
 OF_PROXIES = frozenset(
     {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"}
@@ -75,7 +83,12 @@ class Guard:
 
         async def send_with_headers(message: Any) -> None:
             nonlocal status
-            if message["type"] == "http.response.start":
+            kind = message["type"]
+            if kind == WHOLE:
+                status = message["status"]
+                await _send_whole(message, request_id, send)
+                return
+            if kind == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message["headers"], *SECURITY_HEADERS, (b"x-request-id", request_id)]
             await send(message)
@@ -141,6 +154,16 @@ def _is_loopback(address: str) -> bool:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
         return False
+
+
+async def _send_whole(message: Any, request_id: bytes, send: Any) -> None:
+    """Send an answer that is there as a whole, in one piece if the server can."""
+    status, media_type, body = message["status"], message["media_type"], message["body"]
+    if not write_whole(send, status, HEADERS % (media_type, len(body), request_id), body):
+        headers = [(b"content-type", media_type), (b"content-length", b"%d" % len(body))]
+        headers += [*SECURITY_HEADERS, (b"x-request-id", request_id)]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
 
 async def _send_problem(refusal: Refused, request_id: str, send: Any) -> None:

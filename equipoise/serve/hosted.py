@@ -125,7 +125,7 @@ class Hosted:
         return self.portfolio.records()
 
 
-TOO_MANY = "{} decisions wait for their rewards, which is as many as may: give or withdraw some, or set a deadline"
+TOO_MANY = "{} decisions wait for their rewards, which is the maximum: reward or withdraw some, or set a deadline"
 LATE = "decision {} was past its deadline when the reward arrived, so it was not learned"
 
 

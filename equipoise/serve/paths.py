@@ -16,9 +16,9 @@ class Paths(Router):
         super().__init__(*arguments, **options)
         self._known: dict[str, tuple[Any, dict[str, Any]]] = {}
 
-    async def app(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
-            await super().app(scope, receive, send)
+            await super().__call__(scope, receive, send)
             return
         path = scope["path"]
         endpoint, parameters = self._known.get(path) or self._find(path, scope)

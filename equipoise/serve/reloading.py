@@ -12,6 +12,7 @@ from typing import Any
 from equipoise.config import PortfolioConfig
 from equipoise.errors import InvalidArgument
 from equipoise.learner import part_name, unique_names
+from equipoise.portfolio import Portfolio
 from equipoise.portfolio.lifecycle import CHANGEABLE
 from equipoise.serve.contexts import ContextReader
 from equipoise.serve.hosted import Hosted
@@ -49,16 +50,21 @@ async def _change(served: Served, config: PortfolioConfig) -> None:
     for name in before.keys() & after.keys():
         if before[name] != after[name]:
             raise InvalidArgument(f"learner {name!r} has other settings, but must keep them: add one of another name")
-    joining = [config.learner(table) for name, table in after.items() if name not in before]
+    joining = [table for name, table in after.items() if name not in before]
+    leaving = [name for name in before if name not in after]
 
-    def change(hosted: Hosted) -> None:
-        portfolio = hosted.portfolio
+    def apply(portfolio: Portfolio) -> None:
         if changes:
             portfolio.reconfigure(**changes)
-        for learner, bound in joining:
+        for learner, bound in map(config.learner, joining):
             portfolio.add_learner(learner, bound=bound)
-        for name in before.keys() - after.keys():
+        for name in leaving:
             portfolio.remove_learner(name)
+
+    def change(hosted: Hosted) -> None:
+        if bool(changes) + len(joining) + len(leaving) > 1:  # if a later step is refused, none must have been taken
+            apply(Portfolio.from_state(hosted.portfolio.state()))
+        apply(hosted.portfolio)
 
     await served.engine.run(change)
     served.config, served.reader = config, ContextReader(config)

@@ -163,7 +163,7 @@ def endpoint(service: Service, operation: Operation) -> Callable[[Request], Awai
             return await operation.handler(call)
         except Exception as error:
             if kind_of(error) is None:
-                logger.exception("an error that nobody expected", extra={"facts": {"request_id": scope["request_id"]}})
+                logger.exception("unexpected error", extra={"facts": {"request_id": scope["request_id"]}})
             return fail(error, request)
 
     return respond

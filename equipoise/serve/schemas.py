@@ -9,13 +9,14 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from equipoise.config import SERVED_NAME
 from equipoise.portfolio.ids import MAX_LENGTH
 from equipoise.settings.checks import LARGEST
 
 MAX_OFFERS = 1_000
 MAX_FEATURES = 4_000  # of a list: more would not fit into a body anyway
 MAX_NAMES = 1_000  # of an object: as many as fit into a body with names of some length
-NAME_PATTERN = "^[a-z0-9_-]{1,64}$"
+NAME_PATTERN = f"^{SERVED_NAME.pattern}$"
 LEARNER_PATTERN = "^[^/\\x00-\\x1f\\x7f]{1,200}$"
 
 Name = Annotated[str, Meta(pattern=NAME_PATTERN)]

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from equipoise.config import PortfolioConfig
-from equipoise.errors import InvalidArgument
+from equipoise.config import PortfolioConfig, check_served
 from equipoise.serve.contexts import ContextReader
 from equipoise.serve.dashboard.board import Board
 from equipoise.serve.engine import Engine, MemoryEngine
 from equipoise.serve.failures import Refused
 from equipoise.serve.hosted import MAX_OPEN
 from equipoise.serve.metrics import Metrics
-from equipoise.serve.schemas import NAME_PATTERN
 from equipoise.serve.streams import Readers, Subscribers
 from equipoise.serve.tokens import ALL, SCOPES, Token, Tokens
 
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
-NAME = re.compile(NAME_PATTERN)
 ANYONE = Token("anyone", "", SCOPES, (ALL,))  # on this machine, where there are no tokens
 BEARER = {"WWW-Authenticate": 'Bearer realm="equipoise"'}
 
@@ -93,10 +89,7 @@ class Service:
 
     def add(self, config: PortfolioConfig) -> None:
         """Open a portfolio and serve it."""
-        if not NAME.fullmatch(config.name):
-            raise InvalidArgument(f"name is {config.name!r:.80}, but must be 1 to 64 of a-z, 0-9, _ and - to be served")
-        if config.name in self.portfolios:
-            raise InvalidArgument(f"name is {config.name!r}, but must differ from those of the other portfolios")
+        check_served(config, self.portfolios)
         engine = self.open(config)
         parts = ContextReader(config), engine, Subscribers(engine), Board(getattr(engine, "timeline_path", None))
         self.portfolios[config.name] = Served(config.name, config, *parts)

@@ -40,7 +40,8 @@ class Readers:
     def enter(self, portfolio: str) -> None:
         """Count one more stream, or refuse it."""
         if self._counts[portfolio] >= MAX_READERS or len(self) >= MAX_STREAMS:
-            detail = f"{len(self)} streams are open, {self._counts[portfolio]} of them such ones: as many as may"
+            counts = f"{self._counts[portfolio]} of this kind (maximum {MAX_READERS}), {len(self)} in all"
+            detail = f"streams are open: {counts} (maximum {MAX_STREAMS})"
             raise Refused(503, "too-many-readers", detail, {"Retry-After": "5"})
         self._counts[portfolio] += 1
 

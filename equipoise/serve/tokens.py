@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from equipoise.errors import InvalidArgument, UnknownName, UnreadableFile
-from equipoise.storage.files import read_bytes, write_atomic
+from equipoise.storage.files import make_folder, read_bytes, write_atomic
 
 SCOPES = ("decide", "reward", "read", "admin")
 ALL = "*"
@@ -82,6 +82,11 @@ class Tokens:
 
 def digest_of(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def make_data_folder(folder: Path) -> None:
+    """Make the folder of journals and tokens, which only its owner may read, unless it exists."""
+    make_folder(folder, mode=0o700)
 
 
 def read_tokens(path: str | os.PathLike[str]) -> Tokens:

@@ -148,6 +148,43 @@ def test_example_configurations_pass_the_check() -> None:
     assert "no deadline" not in result.output
 
 
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("../etc",), "name is '../etc', but must be 1 to 64 of a-z, 0-9, _ and - to be served"),
+        (("shop", "shop"), "name is 'shop', but must differ from those of the other portfolios"),
+    ],
+)
+def test_the_check_refuses_names_that_the_service_would_refuse(
+    tmp_path: Path, names: tuple[str, ...], message: str
+) -> None:
+    from typer.testing import CliRunner
+
+    from equipoise.cli import application
+
+    for k, name in enumerate(names):
+        text = f'version = 1\nname = "{name}"\n[[learner]]\nuse = "UCB"\narms = 2\n'
+        (tmp_path / f"{k}.toml").write_text(text)
+    result = CliRunner().invoke(application(), ["check", str(tmp_path)])
+    assert result.exit_code != 0 and str(result.exception) == message
+
+
+@pytest.mark.parametrize("command", [["serve", "portfolio.toml"], ["token", "add", "shop", "--scope", "read"]])
+def test_a_data_folder_that_cannot_be_made_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    from typer.testing import CliRunner
+
+    from equipoise.cli import application
+
+    monkeypatch.chdir(tmp_path)
+    Path("portfolio.toml").write_text('version = 1\nname = "shop"\n[[learner]]\nuse = "UCB"\narms = 2\n')
+    Path("file").touch()
+    result = CliRunner().invoke(application(), [*command, "--data", "file"])
+    assert result.exit_code != 0
+    assert str(result.exception) == "folder 'file' cannot be made: File exists"
+
+
 @pytest.mark.slow
 def test_the_whole_way_as_a_new_user_goes_it(tmp_path: Path) -> None:
     """Token, server in a process of its own, client, SIGTERM; then again: nothing is lost."""

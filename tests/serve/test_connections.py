@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -27,9 +28,17 @@ class Transport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 8000)})
         self.written, self.closed, self.aborted, self.unread = b"", False, False, 0
+        self.writes = 0
 
     def write(self, data: Any) -> None:
         self.written += data
+        self.writes += 1
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
 
     def close(self) -> None:
         self.closed = True
@@ -123,3 +132,58 @@ def test_all_connections_of_a_server_are_looked_at(monkeypatch: pytest.MonkeyPat
         assert transport.aborted
 
     asyncio.run(main())
+
+
+def test_an_answer_is_one_write_and_says_the_same_as_in_two() -> None:
+    request = START + b'X-Request-Id: a\r\nContent-Length: 13\r\n%b\r\n{"id": "one"}'
+
+    async def ask(extra: bytes) -> tuple[Transport, dict[bytes, bytes], bytes]:
+        connection, transport = await connect()
+        connection.data_received(request % extra)
+        await settle()
+        head, _, body = transport.written.partition(b"\r\n\r\n")
+        status, *lines = head.split(b"\r\n")
+        assert status == b"HTTP/1.1 200 OK"
+        return transport, dict(line.split(b": ", 1) for line in lines), body
+
+    async def main() -> None:
+        whole, headers, body = await ask(b"")
+        parts, other_headers, other_body = await ask(b"Connection: close\r\n")  # one of the cases left to the server
+        assert (whole.writes, whole.closed) == (1, False) and (parts.writes, parts.closed) == (2, True)
+        assert other_headers.pop(b"connection") == b"close" and body == other_body
+        assert headers == other_headers and headers[b"x-frame-options"] == b"DENY" and headers[b"x-request-id"] == b"a"
+        assert int(headers[b"content-length"]) == len(body)
+
+    asyncio.run(main())
+
+
+def test_pipelined_requests_are_answered_in_order() -> None:
+    async def main() -> None:
+        connection, transport = await connect()
+        each = START + b"X-Request-Id: %d\r\nContent-Length: 2\r\n\r\n{}"
+        connection.data_received(b"".join(each % k for k in range(3)))
+        await settle()
+        ids = [part.partition(b"\r\n")[0] for part in transport.written.split(b"x-request-id: ")[1:]]
+        assert ids == [b"0", b"1", b"2"] and transport.writes == 3
+
+    asyncio.run(main())
+
+
+def test_requests_make_no_reference_cycles() -> None:
+    """So that memory is free when a request is over, and the collector of cycles may be told to look rarely."""
+
+    async def main() -> None:
+        connection, transport = await connect()
+        for counted in (False, True):
+            gc.collect()
+            for _ in range(20):
+                connection.data_received(START + b"Content-Length: 2\r\n\r\n{}")
+                await settle()
+            assert not counted or gc.collect() == 0
+        assert transport.writes == 40
+
+    gc.disable()
+    try:
+        asyncio.run(main())
+    finally:
+        gc.enable()

@@ -17,6 +17,8 @@ pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 from equipoise.errors import InvalidArgument, JournalBusy, JournalFailed, StoreConflict, UnreadableFile
 from equipoise.journal.writer import Writer
 from equipoise.portfolio import ids
+from equipoise.selectors.realized_balancing import HEAD_START
+from equipoise.serve import durable
 from equipoise.serve import hosted as hosted_module
 from equipoise.serve.durable import JournalEngine, open_in
 from equipoise.serve.reloading import apply_file
@@ -119,6 +121,37 @@ def test_requests_share_transactions_and_nothing_is_answered_before(
     assert len(answered) == 100 and len({decision.id for decision in answered}) == 100
     assert sum(written) == 100 and len(written) <= 3
     engine.close()
+
+
+@pytest.mark.parametrize(("turns", "most", "least"), [(None, 14, 10), (0, 21, 19)])
+def test_clients_that_go_on_at_once_share_a_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int | None, most: int, least: int
+) -> None:
+    """Two groups of clients of which one came while the other's transaction was written; else they take turns."""
+    if turns is not None:
+        monkeypatch.setattr(durable, "TURNS", turns)
+
+    async def ten_decisions(engine: JournalEngine) -> None:
+        for _ in range(10):
+            await engine.run(lambda hosted: hosted.decide(None, None))
+
+    async def main(engine: JournalEngine) -> None:
+        first = [asyncio.create_task(ten_decisions(engine)) for _ in range(4)]
+        while not transactions:
+            await asyncio.sleep(0)
+        await asyncio.gather(*first, *(ten_decisions(engine) for _ in range(4)))
+
+    engine, transactions = engine_in(tmp_path), []
+    append = engine._live.journal.append
+
+    def counted(events: Any, commit: Any) -> None:
+        transactions.append(len(events))
+        append(events, commit)
+
+    monkeypatch.setattr(engine._live.journal, "append", counted)
+    asyncio.run(main(engine))
+    engine.close()
+    assert sum(transactions) == 80 and least <= len(transactions) <= most
 
 
 def test_a_full_queue_refuses_and_does_nothing(tmp_path: Path) -> None:
@@ -249,3 +282,49 @@ def test_changed_files(old: str, new: str, message: str | None, tmp_path: Path) 
         for wrong in (COLORS.replace("arms = 2", "arms = 4"), rules):
             with pytest.raises(StoreConflict), client(wrong, data=tmp_path):
                 pass
+
+
+RULES = """
+version = 1
+name = "rules"
+on_drift = "restart"
+[selector]
+use = "RealizedBalancing"
+contexts = "fixed"
+[[learner]]
+use = "Constant"
+action = 0
+[[learner]]
+use = "Constant"
+action = 1
+"""
+
+
+def test_a_selector_that_restarted_is_still_that_of_its_file(tmp_path: Path) -> None:
+    """After a restart it has another delta and no head start; the first file has fewer learners, so it is no help."""
+    more = RULES + '[[learner]]\nuse = "Constant"\naction = 2\n'
+
+    def play(hosted: hosted_module.Hosted) -> float:
+        selector: Any = hosted.portfolio.selector
+        assert selector.head_start == HEAD_START  # what begins has not learned anything yet
+        for t in range(1_000):
+            decision = hosted.portfolio.decide(None)
+            hosted.portfolio.learn(decision, float((decision.action == 0) == (t < 500)))
+        return float(selector.head_start)
+
+    async def serve() -> None:
+        service = Service(Tokens(), Settings(), open_in(tmp_path))
+        (config,), (changed,) = configs(RULES), configs(more)
+        try:
+            await apply_file(service, config)
+            await apply_file(service, changed)
+            assert await service.portfolios["rules"].engine.run(play) == 0.0
+        finally:
+            service.close()
+
+    asyncio.run(serve())
+    with client(more, data=tmp_path) as made:
+        assert len(made.get("/v1/portfolios/rules").json()["standing"]) == 3
+    for setting in ("delta = 0.2", "floor = 0.5"):
+        with pytest.raises(StoreConflict), client(more.replace('"fixed"', f'"fixed"\n{setting}'), data=tmp_path):
+            pass

@@ -1,0 +1,64 @@
+"""Files that are read again while the service runs: what cannot be taken in as a whole changes nothing."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra serve")
+
+from equipoise.errors import IncompatibleLearner
+from equipoise.serve.reloading import apply_file
+from equipoise.serve.server import reload_files
+from equipoise.serve.service import Service, Settings, open_in_memory
+from equipoise.serve.tokens import Tokens
+from tests.serve.served import configs
+
+NESTED = """
+version = 1
+name = "nested"
+[reward]
+deadline = 3
+default = 0.0
+[[learner]]
+use = "OFUL"
+dim = 2
+[[learner]]
+use = "OFUL"
+dim = 4
+"""
+WIDE = '[[learner]]\nuse = "OFUL"\ndim = 8\n'
+OWN_PLAYS = '[[learner]]\nuse = "EpsilonGreedy"\narms = 3\nepsilon = 0.1\n'  # cannot join learners that share data
+
+
+def facts(service: Service) -> tuple[tuple[str, ...], object]:
+    hosted = asyncio.run(service.portfolios["nested"].engine.run(lambda hosted: hosted))
+    return hosted.portfolio.learner_names, hosted.portfolio.deadline
+
+
+def test_a_change_of_several_parts_is_taken_in_as_a_whole_or_not_at_all() -> None:
+    """The deadline and the first learner were taken in, and that learner once more with every later change."""
+    service = Service(Tokens(), Settings(), open_in_memory)
+    longer = NESTED.replace("deadline = 3", "deadline = 5")
+    refused, accepted = configs(longer + WIDE + OWN_PLAYS, longer + WIDE)
+    asyncio.run(apply_file(service, *configs(NESTED)))
+    before = facts(service)
+    with pytest.raises(IncompatibleLearner, match="cannot join"):
+        asyncio.run(apply_file(service, refused))
+    assert facts(service) == before
+    asyncio.run(apply_file(service, accepted))
+    assert facts(service) == (("OFUL(d=2)", "OFUL(d=4)", "OFUL(d=8)"), 5)
+
+
+def test_a_second_file_of_the_same_name_is_not_taken_in(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It would change the portfolio of the first file, which would change it back."""
+    service = Service(Tokens(), Settings(), open_in_memory)
+    for name, text in (("a.toml", NESTED), ("b.toml", NESTED + WIDE)):
+        (tmp_path / name).write_text(text)
+    with caplog.at_level(logging.ERROR, "equipoise.serve"):
+        asyncio.run(reload_files(service, tmp_path, tmp_path / "tokens.json"))
+    assert facts(service)[0] == ("OFUL(d=2)", "OFUL(d=4)")
+    assert [record.getMessage().partition(" was not taken in: ")[2] for record in caplog.records] == [
+        "name is 'nested', but must differ from those of the other portfolios"
+    ]
