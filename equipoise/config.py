@@ -30,8 +30,9 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -49,6 +50,7 @@ from equipoise.storage.registry import registered_classes
 from equipoise.types import Config
 
 VERSION = 1
+SERVED_NAME = re.compile(r"[a-z0-9_-]{1,64}")  # never a path
 OPTIONS = (
     "availability",
     "delays",
@@ -151,6 +153,8 @@ def read(path: str | os.PathLike[str]) -> PortfolioConfig:
         content = tomllib.loads(read_bytes(path).decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UnreadableFile(f"{os.fspath(path)!r} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise UnreadableFile(f"{os.fspath(path)!r} is nested too deeply") from None
     try:
         config = parse(content)
         config.portfolio()
@@ -171,6 +175,22 @@ def config_files(path: Path) -> list[Path]:
     if not files:
         raise InvalidArgument(f"{str(path)!r} has no file *.toml, but must have at least one")
     return files
+
+
+def check_served(config: PortfolioConfig, others: Collection[str]) -> None:
+    """Raise an error if the service cannot have this portfolio beside those with other names.
+
+    Parameters
+    ----------
+    config
+        The configuration of the portfolio.
+    others
+        Names of other portfolios of the service.
+    """
+    if not SERVED_NAME.fullmatch(config.name):
+        raise InvalidArgument(f"name is {config.name!r:.80}, but must be 1 to 64 of a-z, 0-9, _ and - to be served")
+    if config.name in others:
+        raise InvalidArgument(f"name is {config.name!r}, but must differ from those of the other portfolios")
 
 
 def parse(content: Mapping[str, Any]) -> PortfolioConfig:
@@ -200,6 +220,8 @@ def parse(content: Mapping[str, Any]) -> PortfolioConfig:
     context = _names("context", content, ("features",))
     actions = _names("actions", content, ("names", "features"))
     learners = content.get("learner")
+    if isinstance(learners, Mapping):
+        raise InvalidArgument("learner is a table, but must be a list of tables: [[learner]]")
     if not isinstance(learners, list) or not learners:
         raise InvalidArgument("learner is missing, but there must be at least one [[learner]]")
     parts: Config = {

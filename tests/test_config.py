@@ -163,6 +163,16 @@ def test_a_learner_that_joins_later() -> None:
         ("share_data = true", "[reward]\ndeadline = 5", "deadline is 5 and default_reward is None"),
         (
             "share_data = true",
+            "[reward]\ndeadline = 5\ndefault = 2.0",
+            "default_reward is 2.0, but must lie in reward_range \\(0, 1\\)",
+        ),
+        (
+            "share_data = true",
+            f"[reward]\ndeadline = {10**26}\ndefault = 0.0",
+            f"deadline is {10**26}, but must be a whole number from 1 to {2**62}",
+        ),
+        (
+            "share_data = true",
             "[reward]\ndeadline = '5x'\ndefault = 0.0",
             "deadline is '5x', but a text must be a number",
         ),
@@ -207,6 +217,10 @@ def test_a_range_is_given_once() -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFile, match="is not valid TOML"):
         read(write(tmp_path / "portfolio.toml", "version = = 1"))
+    with pytest.raises(UnreadableFile, match="is nested too deeply"):
+        read(write(tmp_path / "portfolio.toml", f"x = {'[' * 5_000}{']' * 5_000}"))
+    with pytest.raises(InvalidArgument, match=r"learner is a table, but must be a list of tables: \[\[learner\]\]"):
+        read(write(tmp_path / "portfolio.toml", 'version = 1\nname = "x"\n[learner]\nuse = "UCB"'))
     with pytest.raises(EquipoiseError, match=r"none.toml' could not be read"):
         read(tmp_path / "none.toml")
     with pytest.raises(InvalidArgument, match=r"there must be at least one \[\[learner\]\]"):

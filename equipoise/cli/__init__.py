@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import typer
 
 INTERRUPTED = 130  # the code that Typer uses too
+RESUMED = ("run", "suite")  # commands that continue what was interrupted
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -32,7 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         code = _print_error(str(missing))
     if code == INTERRUPTED:
-        _print_error("interrupted; finished work is kept, and the same command continues from there")
+        command = next(iter(sys.argv[1:] if arguments is None else arguments), "")
+        kept = "; finished work is kept, and the same command continues from there" if command in RESUMED else ""
+        _print_error(f"interrupted{kept}")
     sys.exit(code)
 
 

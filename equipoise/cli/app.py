@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -29,6 +30,12 @@ ExecutorOption = Annotated[
 
 def print_error(message: str) -> None:
     typer.echo(f"equipoise: {' '.join(message.split())}", err=True)
+
+
+def check_folder(name: str, path: Path) -> None:
+    """Raise an error if a folder for results cannot be one, before the work that they take."""
+    if path.exists() and not path.is_dir():
+        raise InvalidArgument(f"{name} is {str(path)!r}, but must be a folder")
 
 
 def _show_version(wanted: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli.app import ExecutorOption, app, print_error
+from equipoise.cli.app import ExecutorOption, app, check_folder, print_error
 from equipoise.cli.terminal import print_table, progress_bar
 from equipoise.errors import require
 
@@ -27,6 +27,7 @@ def audit(
     from equipoise.lab.audit.report import describe_controls, describe_outcome, publish, summary_rows
     from equipoise.lab.clusters import open_executor
 
+    check_folder("--out", out)
     with open_executor(executor) as cluster, progress_bar() as progress:
         result = run_audit(quick=quick, jobs=jobs, executor=cluster, progress=progress)
     rows = list(summary_rows(result))

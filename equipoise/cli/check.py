@@ -20,10 +20,14 @@ def check(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A file portfolio.toml, or a folder of such files.")],
 ) -> None:
     """Build the portfolio of each file, print who is compatible with what, and play a dry round."""
-    from equipoise.config import config_files, read
+    from equipoise.config import check_served, config_files, read
 
+    names: list[str] = []
     for file in config_files(path):
-        _check(read(file))
+        config = read(file)
+        check_served(config, names)
+        names.append(config.name)
+        _check(config)
 
 
 def _check(config: PortfolioConfig) -> None:

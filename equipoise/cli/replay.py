@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli.app import app, print_error
+from equipoise.cli.app import app, check_folder, print_error
 from equipoise.cli.terminal import print_paths, print_table, progress_bar
 from equipoise.errors import require
 
@@ -35,6 +35,7 @@ def replay(
     from equipoise.settings.checks import one_of
 
     one_of("--method", method, METHODS)
+    check_folder("--out", out)
     portfolio = configuration.read(config)
     with progress_bar() as progress:
         progress("reading", 0.0)

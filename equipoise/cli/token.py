@@ -24,9 +24,9 @@ def add(
     data: Data = DEFAULT,
 ) -> None:
     """Add a token and print its secret, which is shown once and stored nowhere."""
-    from equipoise.serve.tokens import ALL, FILE, add_token
+    from equipoise.serve.tokens import ALL, FILE, add_token, make_data_folder
 
-    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_data_folder(data)
     typer.echo(add_token(data / FILE, name, scope, portfolio or (ALL,)))
     print_error("keep this secret, it is not shown again; a running service takes it in on SIGHUP")
 

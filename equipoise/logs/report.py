@@ -18,7 +18,7 @@ from equipoise.logs.health import Health
 from equipoise.logs.intervals import Interval
 from equipoise.logs.replay import LearnerReplay, PortfolioReplay, Replay, Summary
 from equipoise.logs.rounds import Fault, LoggedRounds
-from equipoise.storage.files import write_atomic
+from equipoise.storage.files import make_folder, write_atomic
 from equipoise.types import Config
 
 VERSION = 1
@@ -41,7 +41,7 @@ class Result:
 
 def publish(result: Result, folder: Path) -> list[Path]:
     """Write report, figure and data; returns the files, the report first."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     svg = save_figure(replay_figure(result.log, result.health, result.replay, result.summaries), folder, PNG, SVG)
     write_atomic(folder / DATA, json.dumps(to_json(result), indent=1).encode())
     title = f"Replay of {result.log.name}"

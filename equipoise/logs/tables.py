@@ -33,6 +33,7 @@ from equipoise.types import Array
 BLOCK_BYTES = 1 << 24  # of a CSV file that is parsed at once
 MAX_VALUES = 1_000  # different strings in a column
 MIN_NUMBERS = 0.9  # share of numbers in the first block from which on a CSV column is numeric
+ROW = "\x00row"  # a column of the row numbers, which no file has
 REQUIRED = ("action", "reward", "propensity")
 OPTIONAL = ("id", "time", "weight")
 OPEN_BANDIT = {"item_id": "action", "click": "reward", "propensity_score": "propensity", "timestamp": "time"}
@@ -67,12 +68,13 @@ class TableSource:
     def _to_rounds(self, first_row: int, frame: pl.DataFrame, faults: Faults) -> Rounds:
         for column in REQUIRED:
             if column not in frame.columns:
-                raise InvalidArgument(f"{self.name} has columns {frame.columns!r:.200}, but must have {column!r}")
+                given = [name for name in frame.columns if name != ROW]
+                raise InvalidArgument(f"{self.name} has columns {given!r:.200}, but must have {column!r}")
         n = frame.height
-        rows = _column(frame, "row").astype(np.int64) if "row" in frame.columns else np.arange(first_row, first_row + n)
+        rows = _column(frame, ROW).astype(np.int64) if ROW in frame.columns else np.arange(first_row, first_row + n)
         pmf_columns = _numbered(frame.columns, r"pmf\.(\d+)")
         offers, n_offered = self._offers(frame, rows, faults)
-        special = {*REQUIRED, *OPTIONAL, "row", *pmf_columns}
+        special = {*REQUIRED, *OPTIONAL, ROW, *pmf_columns}
         self._columns = tuple(c for c in frame.columns if c not in special and not c.startswith("offers."))
         bad = np.zeros(n, np.bool_)
         actions = self._actions(frame, rows, bad, faults)
@@ -238,8 +240,7 @@ def csv_source(path: Path) -> TableSource:
 
     def frames(faults: Faults) -> Iterator[tuple[int, pl.DataFrame]]:
         with path.open("rb") as file:
-            header = file.readline()
-            columns = next(csv.reader([header.decode("utf-8-sig").rstrip("\r\n")]))
+            columns = _header(path.name, file.readline())
             row, rest = 2, b""
             while block := file.read(BLOCK_BYTES):
                 whole, newline, rest = (rest + block).rpartition(b"\n")
@@ -250,6 +251,17 @@ def csv_source(path: Path) -> TableSource:
                 yield row, _typed(_parse(columns, rest + b"\n", row, faults), kinds)
 
     return TableSource(path.name, frames)
+
+
+def _header(name: str, line: bytes) -> list[str]:
+    try:
+        columns = next(csv.reader([line.decode("utf-8-sig").rstrip("\r\n")]))
+    except UnicodeDecodeError:
+        raise InvalidArgument(f"{name} begins with {line!r:.40}, but the header of a CSV file must be text") from None
+    repeated = next((column for k, column in enumerate(columns) if column in columns[:k]), None)
+    if repeated is not None:
+        raise InvalidArgument(f"{name} has the column {repeated!r} twice, but names of columns must differ")
+    return columns
 
 
 def _parse(columns: list[str], block: bytes, first_row: int, faults: Faults) -> pl.DataFrame:
@@ -270,13 +282,13 @@ def _parse(columns: list[str], block: bytes, first_row: int, faults: Faults) -> 
     if lines:
         text = b"\n".join(lines) + b"\n"
         frame = pl.read_csv(text, has_header=False, new_columns=list(schema), infer_schema=False, encoding="utf8-lossy")
-    return frame.with_columns(pl.Series("row", rows, pl.Int64))
+    return frame.with_columns(pl.Series(ROW, rows, pl.Int64))
 
 
 def _typed(frame: pl.DataFrame, kinds: dict[str, Any]) -> pl.DataFrame:
     """Columns of numbers as numbers; what a column holds is decided by its first block."""
     for column in frame.columns:
-        if column not in kinds and column not in ("row", "id", "time"):
+        if column not in kinds and column not in (ROW, "id", "time"):
             n_filled = frame.height - frame[column].null_count()
             numbers = frame[column].cast(pl.Float64, strict=False)
             n_numbers = frame.height - numbers.null_count()

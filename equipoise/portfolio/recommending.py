@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from equipoise.learner import MinimalLearner, accepts, part_name
 from equipoise.selector import Selector
+from equipoise.settings.checks import boolean
 
 
 class Recommendation(NamedTuple):
@@ -27,7 +28,8 @@ def recommend(learners: Sequence[MinimalLearner], share_data: bool | None) -> Re
     """The selector for these learners; with `share_data` False no learner learns from rounds of others."""
     from equipoise.selectors import CounterfactualBalancing, RealizedBalancing  # slow to import
 
-    obstacle = "data are not shared" if share_data is False else _obstacle(learners)
+    shares = share_data is None or boolean("share_data", share_data)
+    obstacle = _obstacle(learners) if shares else "data are not shared"
     if obstacle:
         return Recommendation(RealizedBalancing(len(learners)), f"The selector is RealizedBalancing: {obstacle}.")
     return Recommendation(

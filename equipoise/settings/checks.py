@@ -67,7 +67,8 @@ def count(name: str, value: Any, minimum: int = 1, maximum: int = 2**62) -> int:
     except TypeError:
         number = None
     if number is None or not minimum <= number <= maximum:
-        rule = f"at least {minimum}" if maximum == 2**62 else f"from {minimum} to {maximum}"
+        unlimited = maximum == 2**62 and (number is None or number < minimum)
+        rule = f"at least {minimum}" if unlimited else f"from {minimum} to {maximum}"
         raise InvalidArgument(f"{name} is {value!r}, but must be a whole number {rule}")
     return number
 

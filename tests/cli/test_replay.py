@@ -127,3 +127,22 @@ def test_skipped_rows_are_counted_in_the_report(
     assert "1 faulty rows were skipped" in (tmp_path / "out" / "report.html").read_text()
     data = json.loads((tmp_path / "out" / "replay.json").read_text())
     assert data["skipped_rows"]["count"] == 1 and data["skipped_rows"]["first"][0]["row"] == 61
+
+
+def test_an_interruption_keeps_nothing_and_says_so(
+    tmp_path: Path, config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: object, **settings: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("equipoise.logs.open_log", interrupted)
+    assert run(tmp_path / "log.csv", "--config", config, "--out", tmp_path / "out") == 130
+    assert capsys.readouterr().err == "equipoise: interrupted\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_in_place_of_a_folder_is_refused_before_the_work(
+    tmp_path: Path, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path / "log.csv", "--config", config, "--out", config) == 2
+    assert capsys.readouterr().err == f"equipoise: --out is {str(config)!r}, but must be a folder\n"

@@ -181,8 +181,13 @@ def test_files_that_are_no_logs(tmp_path: Path) -> None:
         open_log(write_lines(tmp_path / "log", ["hello"]))
     with pytest.raises(InvalidArgument, match="format is 'xml', but must be one of dsjson, vw, csv, parquet"):
         open_log(tmp_path / "log", "xml")
-    with pytest.raises(InvalidArgument, match=r"has columns .* but must have 'propensity'"):
+    with pytest.raises(InvalidArgument, match=r"has columns \['action', 'reward'\], but must have 'propensity'"):
         open_log(write_lines(tmp_path / "log.csv", ["action,reward", "0,1"]))
+    with pytest.raises(InvalidArgument, match=r"log.csv has the column 'x' twice"):
+        open_log(write_lines(tmp_path / "log.csv", [f"{CSV},x", "0,1,0.5,1,2"]))
+    (tmp_path / "log.csv").write_bytes(b"\xc3\x28\n")
+    with pytest.raises(InvalidArgument, match="but the header of a CSV file must be text"):
+        open_log(tmp_path / "log.csv", "csv")
     with pytest.raises(InvalidArgument, match=r"log.csv has no rounds"):
         open_log(write_lines(tmp_path / "log.csv", [CSV]))
 

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -168,6 +169,15 @@ def test_csv_agrees_with_the_csv_module(tmp_path: Path, monkeypatch: pytest.Monk
         assert values[int(rounds.shared[i, 1:].argmax())] == f"city={city}"
     assert rounds.shared[:, 1:].sum(axis=1).tolist() == [1.0] * 50
     assert rounds.rows.tolist() == list(range(2, 52))
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_a_feature_may_be_called_row(tmp_path: Path, format: str) -> None:
+    """It was taken for the number of the row, and lost."""
+    frame = pl.DataFrame({"row": [0.25, 0.5], "action": [0, 1], "reward": [0.0, 1.0], "propensity": [0.5, 0.5]})
+    path = tmp_path / f"log.{format}"
+    frame.write_csv(path) if format == "csv" else frame.write_parquet(path)
+    assert open_log(path).shared_names == ("row",)
 
 
 def test_open_bandit_columns(tmp_path: Path) -> None:

@@ -57,6 +57,14 @@ def test_the_learners_decide_which_selector_it_is(learners: list[Any], share_dat
     assert "The selector is" not in Portfolio([UCB(2)], RealizedBalancing(1)).describe()
 
 
+@pytest.mark.parametrize("share_data", [0, "no", np.False_])
+def test_sharing_is_yes_or_no(share_data: Any) -> None:
+    """Data of learners that must not learn from each other would be shared silently."""
+    for make in (Portfolio, CounterfactualBalancing.for_learners):
+        with pytest.raises(InvalidArgument, match=r"share_data is .*, but must be True or False"):
+            make([OFUL(2), OFUL(4)], share_data=share_data)
+
+
 def play(portfolio: Portfolio, rounds: int, dim: int = 4) -> None:
     rng = np.random.default_rng(2)
     for _ in range(rounds):

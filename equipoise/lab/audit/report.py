@@ -13,7 +13,7 @@ from pathlib import Path
 from equipoise.lab.audit.claims import CLAIMS, CONFIDENCE, Finding
 from equipoise.lab.audit.command import Audit
 from equipoise.lab.audit.controls import CONTROLS
-from equipoise.storage.files import write_atomic
+from equipoise.storage.files import make_folder, write_atomic
 
 HEAD = ("subject", "claim", "predicted", "observed", "can it fail?", "violated", "share", "allowed", "result")
 STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:75em;margin:2em auto;padding:0 1em;color:#222}
@@ -82,7 +82,7 @@ def describe_outcome(audit: Audit) -> str:
 
 def publish(audit: Audit, folder: Path) -> list[Path]:
     """Write audit.json, audit.png and audit.html."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     image = picture(audit)
     text = json.dumps(audit.to_json(), indent=1, allow_nan=False) + "\n"
     files = {"audit.json": text.encode(), "audit.png": image, "audit.html": page(audit, image).encode()}

@@ -32,7 +32,7 @@ from equipoise.lab.runs.results import (
     load_results,
 )
 from equipoise.lab.runs.summary import summarize
-from equipoise.storage.files import canonical_json, digest, write_atomic
+from equipoise.storage.files import canonical_json, digest, make_folder, write_atomic
 from equipoise.types import Config, Plain
 
 if TYPE_CHECKING:
@@ -53,10 +53,8 @@ class RunFolder:
         # Another release may compute other numbers, so its parts are not taken for this run's.
         self._fingerprint = digest({"version": __version__, **_identity(self.settings)})
         self._refuse_other_content()
-        try:
-            (self.path / "parts").mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise EquipoiseError(f"folder '{self.path}' cannot be made: {error.strerror}") from error
+        make_folder(self.path)
+        make_folder(self.path / "parts")
         header = {"format": FORMAT, "version": __version__, **about, "settings": self.settings}
         write_atomic(self.path / EXPERIMENT, _readable_json(header))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equipoise.errors import EquipoiseError, UnknownName
+from equipoise.errors import UnknownName
 from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks, silent
 from equipoise.lab.suite.cells import LEARNERS, TWINS, has_twins, key_of, perform, plan, way_of
 from equipoise.lab.suite.contenders import CONTENDERS
@@ -22,6 +22,7 @@ from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.leaderboard import Scores, floor, with_references
 from equipoise.lab.suite.results import ResultLog, Row
 from equipoise.settings.checks import count
+from equipoise.storage.files import make_folder
 from equipoise.storage.registry import command_name
 from equipoise.types import Array
 
@@ -97,10 +98,7 @@ def run_suite(
     workers = checked_jobs(jobs, executor)
     rounds = {name: QUICK_ROUNDS if quick else INSTANCES[name].rounds for name in names}
     tape_folder = out / TAPES
-    try:
-        tape_folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise EquipoiseError(f"folder '{tape_folder}' cannot be made: {error.strerror}") from error
+    make_folder(tape_folder)
     log = ResultLog(out / LOG)
     tasks = plan(names, rounds, chosen, labels, log.rows)
     n_runs = sum(task.n_runs for task in tasks)

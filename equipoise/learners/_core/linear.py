@@ -99,8 +99,8 @@ class LinearLearner(IndexLearner[ParamsT, MemoryT]):
         return actions
 
     def _check_mapped(self, context: Context) -> Array:
-        mapped = as_offers(context).mapped(self._map)
-        if mapped.max_squared_norm > self._max_squared_norm:
+        mapped, limit = as_offers(context).mapped(self._map), self._max_squared_norm
+        if mapped.squared_norm_bound > limit and mapped.max_squared_norm > limit:
             self._refuse_norm(mapped.rows)
         return mapped.rows
 

@@ -175,7 +175,8 @@ def rank_one(ridge: Ridge, row: Array, reward: float, weight: float) -> float:
 def evaluate(ridge: Ridge, rows: Array) -> tuple[Array, Array]:
     """For each row its estimate <theta, a> and its squared norm ||a||^2 in Sigma^{-1}, on its first d entries."""
     theta = ridge.theta
-    rows = np.ascontiguousarray(rows[:, : len(theta)])  # two products with strided rows take longer than a copy
+    if rows.shape[1] > len(theta) or not rows.flags.c_contiguous:
+        rows = np.ascontiguousarray(rows[:, : len(theta)])  # two products with strided rows take longer than a copy
     images = rows.dot(ridge.factor)
     return rows.dot(theta), np.vecdot(images, images)
 
