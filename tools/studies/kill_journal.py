@@ -7,8 +7,9 @@ snapshot must give the same state; at ten of the kills, so must a rebuild from t
 where the last one was, and repeats what was not acknowledged, as a client does. It goes on until there were as many
 kills and as many events as asked for; with --folder, a study that was interrupted goes on where it was.
 
-With --early the process answers before the commit: the control, which must be caught. A kill leaves what the system
-has in memory, so this shows order and recovery, not that a disk keeps what it was told to keep.
+With --early the process answers before the commit: the control, which must be caught. Its disk is made a slow one, as
+between an answer and a commit of a quick one there is hardly time for a kill. A kill leaves what the system has in
+memory, so this shows order and recovery, not that a disk keeps what it was told to keep.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Thread
@@ -35,12 +36,14 @@ from equipoise import Portfolio
 from equipoise.errors import DuplicateReward
 from equipoise.journal import LivePortfolio, SQLiteJournal, digest, rebuild
 from equipoise.journal.recovery import Recovered, fold, recover
+from equipoise.journal.writer import Row, Work
 from equipoise.learners import OFUL, UCB
 from equipoise.types import Array
 
 TASKS = 32
 SNAPSHOT_EVERY = 2_000
 REBUILDS = 10
+SLOW_SECONDS = 0.005  # of a flush, as disks have
 PROCESSES = multiprocessing.get_context("forkserver")  # to start Python and import NumPy would take longer than a life
 PROCESSES.set_forkserver_preload(["equipoise.journal", "equipoise.learners", "equipoise.selectors"])
 T = TypeVar("T")
@@ -60,6 +63,19 @@ def reward_of(task: int, number: int) -> float:
 
 class Early(LivePortfolio):
     """Answers before the commit: the control."""
+
+    @classmethod
+    def make(cls, live: LivePortfolio) -> None:
+        """Let a portfolio answer before the commit, on a slow disk."""
+        live.__class__ = cls
+        writer = live.journal._leased()
+        write = writer._write
+
+        def write_late(rows: Sequence[Row], work: Work | None) -> None:
+            time.sleep(SLOW_SECONDS)
+            write(rows, work)
+
+        writer._write = write_late  # type: ignore[method-assign]
 
     async def _acall(self, operation: Callable[[], T]) -> T:
         _, result, error = self._begin(operation, asyncio.get_running_loop())
@@ -87,7 +103,7 @@ async def client(live: LivePortfolio, task: int, first: int) -> None:
 async def serve(path: str, firsts: list[int], early: bool) -> None:
     live = equipoise.open(path, make, snapshot_every=SNAPSHOT_EVERY)
     if early:
-        live.__class__ = Early
+        Early.make(live)
     os.write(1, b"ready\n")
     await asyncio.gather(*(client(live, task, first) for task, first in enumerate(firsts)))
 

@@ -8,18 +8,19 @@ learners under the recommended selector (or those that --selector names), 8 offe
 sends the rewards of every 100 decisions as a batch of lines. CPU time is that of the server's process, all threads;
 wall-clock figures depend on what else the machine does, so that is measured too.
 
-On two cores that other processes kept busy (1.5 to 1.8 cores, the load generator included), 4 seconds each:
+On two idle cores, 15 seconds each, the median of three runs by CPU time:
 
 | server | CPU us per decision with its reward | ratio | decisions per second | p50 ms | p99 ms |
 |---|---|---|---|---|---|
-| bare route | 63 | 1 | 3,370 | 3.1 | 40 |
-| in memory, RealizedBalancing | 234 | 3.7 | 1,797 | 11 | 113 |
-| durable, RealizedBalancing | 260 | 4.1 | 1,557 | 16 | 112 |
-| in memory, CounterfactualBalancing | 397 | 6.3 | 1,108 | 18 | 156 |
-| durable, CounterfactualBalancing | 393 | 6.2 | 1,136 | 26 | 172 |
+| bare route | 57 | 1 | 17,484 | 1.7 | 3.6 |
+| in memory, RealizedBalancing | 206 | 3.6 | 4,840 | 5.3 | 14 |
+| durable, RealizedBalancing | 241 | 4.2 | 3,680 | 6.9 | 325 |
+| in memory, CounterfactualBalancing | 313 | 5.5 | 3,183 | 8.0 | 25 |
+| durable, CounterfactualBalancing | 323 | 5.7 | 3,031 | 8.0 | 302 |
 
-CounterfactualBalancing was measured without sharing and twins then; now it runs with both, as `for_learners` makes it
-for learners that share their data.
+The p99 of a durable service depends on the disk: a single flush took 190 ms here, and in runs without such a flush p99
+was 17 to 33 ms. CounterfactualBalancing runs with shared data and twins, as `for_learners` makes it for learners that
+share their data: three proposals and three lessons a round in place of one.
 
 CPU time per request rises with what else runs on the machine, by half and more for the bare route; ratios within one
 run are steadier.
