@@ -121,7 +121,7 @@ class NumbersPlaysByRound(Sound):
 
     def ticket(self, choice):
         """The ledger's own name of an open play."""
-        opened = [key for key in self._ledger._open if key[0] == choice.learner]
+        opened = [key for key in self._ledger.open_plays if key[0] == choice.learner]
         return choice._replace(play=opened[-1][1] if opened else choice.play)
 
     def observe(self, choice, proposals):
@@ -181,7 +181,7 @@ class ProvesNothing(Sound):
 
 class BooksTwice(Sound):
     def credit(self, choice, reward, regret=None):
-        if (choice.learner, choice.play) in self._ledger._open:
+        if (choice.learner, choice.play) in self._ledger.open_plays:
             return super().credit(choice, reward, regret)
         if choice.learner >= self.n_learners or choice.play > 10**5:
             raise UnknownDecision("never chosen")
@@ -193,7 +193,7 @@ class RefusesAfterCounting(Sound):
     def withdraw(self, choice):
         if choice.learner < self.n_learners:
             self.evidence.accounts[choice.learner].plays -= 1
-            self.evidence.accounts[choice.learner].plays += (choice.learner, choice.play) in self._ledger._open
+            self.evidence.accounts[choice.learner].plays += (choice.learner, choice.play) in self._ledger.open_plays
         super().withdraw(choice)
 
 
@@ -212,7 +212,7 @@ class CountsRefusedRewards(Sound):
 
 class DropsRewardsOutOfOrder(Sound):
     def credit(self, choice, reward, regret=None):
-        opened = [play for learner, play in self._ledger._open if learner == choice.learner]
+        opened = [play for learner, play in self._ledger.open_plays if learner == choice.learner]
         return super().credit(choice, reward if choice.play == min(opened, default=0) else 0.0, regret)
 
 

@@ -8,7 +8,7 @@ kernel needs them, and are not part of what is saved.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import inf, nan
 from typing import Any
@@ -29,11 +29,12 @@ from equipoise.selectors._core.ledger import Entry
 from equipoise.selectors._core.pairs import Expert
 from equipoise.selectors._core.proposals import ABSENT, blank_proposals, indices
 from equipoise.selectors._core.ways import Way
-from equipoise.settings.checks import real
+from equipoise.settings.checks import LARGEST, real
 from equipoise.types import Action, AnyArray, State
 
 UNSEEN = -2  # the action of an expert whose proposal is not known yet
 UNASKED = -1  # that of an expert that cannot be drawn in the round
+ACTION, GREEDY = Proposal._fields.index("action"), Proposal._fields.index("greedy")
 
 
 class ExpertSelector(EvidenceSelector[Any, Any]):
@@ -56,6 +57,8 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         self._own = [e for e, (_, greedy) in enumerate(self.experts) if not greedy]  # row of each learner
         self._agreement = any(row.teaching == pairs.AGREED for row in self._rows)
         self._everybody = tuple(range(len(self._own)))
+        self._learners = frozenset(self._everybody)
+        self._proposed = [(i, GREEDY if greedy else ACTION) for i, greedy in self.experts]
         self._shared = all(row.teaching == pairs.ALL for row in self._rows)
         self._blank = blank_proposals(len(self.experts))
 
@@ -315,7 +318,7 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         ledger.share_tickets(e, self._same_learner[e])
         asked = tuple([UNSEEN if account.active else UNASKED for account in self.evidence.accounts])
         _, unasked, lowers, regrets, _, values = self._blank
-        ledger.entry(e, play).proposals = Proposals(asked, unasked, lowers, regrets, odds, values)
+        ledger.open_plays[e, play].proposals = Proposals(asked, unasked, lowers, regrets, odds, values)
         return Choice(learner, play, self._learner_chance(e, odds), greedy=greedy)
 
     def _learner_chance(self, e: int, odds: tuple[float, ...]) -> float:
@@ -330,7 +333,10 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
 
     def _entry(self, choice: Choice) -> Entry:
         """The entry of an open play, which the ledger knows by its expert."""
-        return self._ledger.entry(self._expert(choice), choice.play)
+        try:
+            return self._ledger.open_plays[self._expert_of[choice.learner, choice.greedy], choice.play]
+        except KeyError:
+            return self._ledger.entry(self._expert(choice), choice.play)  # says what is wrong with it
 
     def _seen(self, choice: Choice) -> Entry:
         """The entry of an open play whose proposals are known."""
@@ -341,33 +347,35 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         return entry
 
     def _gather(self, entry: Entry, proposals: Mapping[int, Proposal], left_out: bool) -> Proposals:
-        actions: list[Action] = []
         assert entry.proposals is not None
-        asked, player = entry.proposals.actions, self._player(entry.learner)
-        for e, (i, greedy) in enumerate(self.experts):
-            proposal = proposals.get(i)
-            if proposal is None:
-                if i == player or not (left_out or asked[e] == UNASKED or i in self._removed):
-                    raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {i} too")
-                actions.append(ABSENT)
-                continue
-            action = proposal.greedy if greedy else proposal.action
-            if type(action) is not int:
-                self._check_action(i, greedy, action)
-            actions.append(action)
+        asked, unasked, lowers, regrets, odds, _ = entry.proposals
+        if not self._learners <= proposals.keys():
+            self._check_absent(entry, asked, proposals, left_out)
+        actions = [proposals[i][field] if i in proposals else ABSENT for i, field in self._proposed]
+        if not all([type(action) is int for action in actions]):
+            self._check_actions(actions)
         values = [_value(i, proposals[i].value) if i in proposals else nan for i in self._everybody]
-        values += [nan] * (self.n_accounts - len(values))
-        _, unasked, lowers, regrets, odds, _ = entry.proposals
+        values += [nan] * (len(actions) - len(values))
         return Proposals(indices(actions), unasked, lowers, regrets, odds, tuple(values))
 
-    def _check_action(self, i: int, greedy: bool, action: Action) -> None:
-        if greedy and action is None:
-            raise InvalidArgument(f"greedy of learner {i} is None, but it has a twin and must have a greedy action")
-        if self._agreement and isinstance(action, float | np.floating | np.ndarray):
-            raise InvalidArgument(
-                f"{'greedy' if greedy else 'action'} of learner {i} is {action!r:.60}, but teaching has 'agreed': "
-                "in a continuous set no two learners propose the same action"
-            )
+    def _check_absent(
+        self, entry: Entry, asked: Sequence[int], proposals: Mapping[int, Proposal], left_out: bool
+    ) -> None:
+        player = self._player(entry.learner)
+        for (i, _), action in zip(self.experts, asked, strict=True):
+            may_be_absent = i != player and (left_out or action == UNASKED or i in self._removed)
+            if i not in proposals and not may_be_absent:
+                raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {i} too")
+
+    def _check_actions(self, actions: Sequence[Action]) -> None:
+        for (i, greedy), action in zip(self.experts, actions, strict=True):
+            if greedy and action is None:
+                raise InvalidArgument(f"greedy of learner {i} is None, but it has a twin and must have a greedy action")
+            if self._agreement and isinstance(action, float | np.floating | np.ndarray):
+                raise InvalidArgument(
+                    f"{'greedy' if greedy else 'action'} of learner {i} is {action!r:.60}, but teaching has 'agreed': "
+                    "in a continuous set no two learners propose the same action"
+                )
 
     def _enter(self, entry: Entry) -> None:
         """Write the probabilities and actions of a round into the rows."""
@@ -387,6 +395,8 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
 
 
 def _value(i: int, value: float) -> float:
+    if type(value) is float and -LARGEST <= value <= LARGEST:  # as nearly always; the text below takes longer
+        return value
     # nan, which means unknown, is the only value that differs from itself.
     return nan if value != value else real(f"value of learner {i}", value)
 

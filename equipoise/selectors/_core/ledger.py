@@ -81,7 +81,7 @@ class Ledger:
         self.waiting = [0] * n_learners  # for each learner, the rewards that wait for that of an earlier play
         self._queues: list[deque[Entry]] = [deque() for _ in range(n_learners)]  # plays beyond the resolved prefix
         self._rounds: deque[Entry] = deque()  # rounds beyond the resolved prefix of all rounds
-        self._open: dict[tuple[int, int], Entry] = {}  # plays without a reward
+        self.open_plays: dict[tuple[int, int], Entry] = {}  # plays without a reward
         self._last_tickets = [0] * n_learners
         self.stale: set[int] = set()  # learners with a pending play that their balanced bound does not include
         self._recount: set[int] = set()  # of those, the ones whose balanced bound must be rebuilt from the prefix
@@ -95,7 +95,7 @@ class Ledger:
 
     def widen(self, blank: Proposals) -> None:
         """Add what is not known of new learners to the proposals of all rounds that are stored."""
-        for entry in {id(entry): entry for entry in (*self._rounds, *self._open.values())}.values():
+        for entry in {id(entry): entry for entry in (*self._rounds, *self.open_plays.values())}.values():
             if entry.proposals is not None:
                 entry.proposals = Proposals._make((*old, *new) for old, new in zip(entry.proposals, blank, strict=True))
 
@@ -104,7 +104,7 @@ class Ledger:
         tickets = self._last_tickets
         tickets[learner] = ticket = tickets[learner] + 1
         entry = Entry(learner, ticket, probability, round_, epoch)
-        self._open[learner, ticket] = entry
+        self.open_plays[learner, ticket] = entry
         self._queues[learner].append(entry)
         self._rounds.append(entry)
         if self.window:
@@ -145,7 +145,7 @@ class Ledger:
 
     def entry(self, learner: int, ticket: int) -> Entry:
         try:
-            return self._open[learner, ticket]
+            return self.open_plays[learner, ticket]
         except KeyError:
             raise UnknownDecision(
                 f"play {ticket} of learner {learner} is not open: never chosen, withdrawn, or already credited"
@@ -169,7 +169,7 @@ class Ledger:
         if not isnan(regret):
             self.observe(entry, regret)
         entry.reward = reward
-        del self._open[learner, entry.ticket]
+        del self.open_plays[learner, entry.ticket]
         rounds, queue = self._rounds, self._queues[learner]
         if len(rounds) == 1 == len(queue) and rounds[0] is entry is queue[0] and not entry.counted:
             # The usual case, in which nothing waits: the same as `advance` below, in less time.
@@ -193,7 +193,7 @@ class Ledger:
             self._rounds.pop()
         if self._young and self._young[-1] is entry:
             self._young.pop()
-        del self._open[learner, ticket]
+        del self.open_plays[learner, ticket]
         entry.withdrawn = True
         if entry.queued:
             self._queues[learner].remove(entry)
@@ -257,7 +257,7 @@ class Ledger:
         an earlier round.
         """
         entries = list(self._rounds)
-        pooled = {id(entry): entry for entry in self._open.values()}
+        pooled = {id(entry): entry for entry in self.open_plays.values()}
         for entry in entries:
             pooled.pop(id(entry), None)
         entries += sorted(pooled.values(), key=attrgetter("round"))
@@ -296,7 +296,7 @@ class Ledger:
     def restore(self, state: State) -> None:
         """Load what `state` returned."""
         self._rounds.clear()
-        self._open.clear()
+        self.open_plays.clear()
         self._young.clear()
         for queue in self._queues:
             queue.clear()
@@ -318,7 +318,7 @@ class Ledger:
             if not state["pooled"][row]:
                 self._rounds.append(entry)
             if isnan(entry.reward) and not entry.withdrawn:
-                self._open[entry.learner, entry.ticket] = entry
+                self.open_plays[entry.learner, entry.ticket] = entry
                 if self.window and not entry.left_out:
                     self._young.append(entry)
         for entry in sorted(entries, key=attrgetter("ticket")):  # those that are left out come last in the columns
