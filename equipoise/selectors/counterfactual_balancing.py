@@ -168,14 +168,12 @@ def weigh(params: Params, state: State, n_rounds: int, n_active: int) -> float:
     """The sum of the weights exp(-z^2) of all experts, which are computed unless they are known."""
     experts, accounts, spread, total = state.credit.experts, state.evidence.accounts, state.credit.spread[0], 0.0
     # Bonuses, and who leads, depend on plays too.
-    if params.all_shared and n_active <= MANY and spread.weighed == spread.matched:
-        known = True
-        for account, expert in zip(accounts, experts):  # noqa: B905  compiled code knows no `strict`
-            known = known and expert.weighed == account.active
-        if known:
-            return spread.weights
+    known = params.all_shared and n_active <= MANY and spread.weighed == spread.matched
     for account, expert in zip(accounts, experts):  # noqa: B905  compiled code knows no `strict`
-        expert.weighed = account.active
+        if expert.weighed != account.active:
+            expert.weighed, known = account.active, False
+    if known:
+        return spread.weights
     compare(params, state, n_rounds, n_active)
     for expert in experts:
         expert.weight = weight = exp(-expert.against) if expert.weighed else 0.0
@@ -221,10 +219,11 @@ def bonus(params: Params, state: State, e: int, n_rounds: int, s: float) -> floa
 @kernel
 def sample_expert(experts: list[Expert], rng: np.random.Generator) -> int:
     left, chosen = rng.random(), -1
-    for e in range(len(experts)):
-        if experts[e].probability > 0.0:
+    for e, expert in enumerate(experts):
+        probability = expert.probability
+        if probability > 0.0:
             chosen = e  # rounding may leave a remainder beyond the last expert
-            left -= experts[e].probability
+            left -= probability
             if left < 0.0:
                 return e
     return chosen

@@ -176,7 +176,10 @@ def fallen(trend: Trend, account: Account, deviation: float) -> float:
     plays = trend.plays
     if plays != account.plays or plays == 0 or deviation <= 0.0:
         return 0.0
-    fall = (trend.rewards / plays - trend.late_mean) * sqrt(3.0 * plays) / deviation - FALL
+    below = trend.rewards / plays - trend.late_mean
+    if below <= 0.0:
+        return 0.0
+    fall = below * sqrt(3.0 * plays) / deviation - FALL
     # Spreads are around running means, so they differ by more than rounding where the orders do.
     if fall <= 0.0 or abs(trend.spread - account.spread) > 1e-9 * account.spread:
         return 0.0

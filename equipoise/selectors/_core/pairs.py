@@ -71,7 +71,7 @@ class Pair:
     gain_squares: float = 0.0
     excess: float = 0.0  # of squared errors; in rows of two learners, as excess_squares
     excess_squares: float = 0.0
-    changed: bool = derived(True)  # whether what follows has to be computed
+    changed: bool = derived(True)  # whether what follows has to be computed, here and in row k E + j
     gap: float = derived(0.0)  # by how much the mean of k is higher
     error: float = derived(0.0)  # of that, squared, in units of the variance of rewards; 0 if one has no mean
     fit: float = derived(0.0)  # standard errors of the excess, from -MAX_FIT to MAX_FIT
@@ -145,7 +145,7 @@ def add_round(params: evidence.Params, state: State, e: int, reward: float, choo
                     if share > 0.0:
                         pair = rows[first + k]
                         if choosing:
-                            pair.changed = True
+                            pair.changed = rows[k * n + j].changed = True
                             weight = growth * share
                             pair.weight += weight
                             pair.squares += weight * weight
@@ -179,14 +179,14 @@ def score(params: evidence.Params, state: State, e: int, reward: float, values: 
     in the range, so a prediction beyond it counts as its end.
     """
     experts, n, action, growth = state.experts, len(state.experts), state.experts[e].action, state.spread[0].matched
-    for j in range(n):
-        expert = experts[j]
-        expert.predicts = not expert.greedy and expert.action == action
-        if expert.predicts:
+    low, high = params.low, params.high
+    for j, expert in enumerate(experts):
+        predicts = not expert.greedy and expert.action == action
+        if predicts:
             value = values[expert.learner]
-            expert.predicts = value == value
-            expert.error = error = (reward - min(max(value, params.low), params.high)) ** 2
-            for k in range(j if expert.predicts else 0):
+            predicts = value == value
+            expert.error = error = (reward - (low if value < low else high if value > high else value)) ** 2
+            for k in range(j if predicts else 0):
                 other = experts[k]
                 if other.predicts:
                     excess = growth * (error - other.error)
@@ -197,15 +197,16 @@ def score(params: evidence.Params, state: State, e: int, reward: float, values: 
                     forth.excess_squares += square
                     back.excess -= excess
                     back.excess_squares += square
+        expert.predicts = predicts
 
 
 @kernel
 def teach(state: State, e: int) -> None:
     """Count who learns from a round that was drawn for expert e."""
-    drawn = state.experts[e]
-    for j in range(len(state.experts)):
-        expert = state.experts[j]
-        if expert.teaching == ALL or learns(expert, drawn, state.experts[expert.own].action, drawn.action):
+    experts = state.experts
+    drawn = experts[e]
+    for expert in experts:
+        if expert.teaching == ALL or learns(expert, drawn, experts[expert.own].action, drawn.action):
             expert.taught += 1
 
 
@@ -261,9 +262,9 @@ def compare(state: State, leader: int, bonuses: bool, squared_scale: float) -> N
             other = experts[k]
             if not other.weighed:
                 continue
-            row, back, predictions = rows[first + k], rows[k * n + j], rows[own + other.own]
-            if row.changed or back.changed:
-                summarize(row, back)
+            row, predictions = rows[first + k], rows[own + other.own]
+            if row.changed:
+                summarize(row, rows[k * n + j])
             if predictions.changed:
                 summarize(predictions, rows[other.own * n + expert.own])
             z_j, z_k, f_j, f_k = 0.0, 0.0, predictions.fit, 0.0
@@ -285,7 +286,7 @@ def compare(state: State, leader: int, bonuses: bool, squared_scale: float) -> N
             if f_k + z_k > 0.0:
                 squared = z_k * z_k + f_k * f_k if z_k >= 0.0 else (f_k + z_k) ** 2
                 if squared > other.against and f_k == 0.0 and explores(other):
-                    squared = spared(z_k, back, n_rounds)
+                    squared = spared(z_k, rows[k * n + j], n_rounds)
                 if squared > other.against:
                     other.against, other.rival = squared, j
 
@@ -302,8 +303,8 @@ def after_bonuses(state: State, j: int, k: int, squared_scale: float) -> tuple[f
 @kernel
 def spared(z: float, row: Pair, n_rounds: int) -> float:
     """z^2 for an expert that explores."""
-    left = max(0.0, z - curiosity(row, n_rounds))
-    return left * left
+    left = z - curiosity(row, n_rounds)
+    return left * left if left > 0.0 else 0.0
 
 
 @kernel
@@ -320,5 +321,6 @@ def curiosity(row: Pair, n_rounds: int) -> float:
     second best action. So such evidence counts less while it rests on few of the rounds so far.
     """
     n_effective = row.weight * row.weight / row.squares
-    fading = min(1.0, sqrt(sqrt(EARLY_ROUNDS / n_effective)))
-    return CURIOSITY * fading * sqrt(2.0 * max(0.0, log(n_rounds / n_effective)))
+    fading = sqrt(sqrt(EARLY_ROUNDS / n_effective)) if n_effective > EARLY_ROUNDS else 1.0
+    log_share = log(n_rounds / n_effective)
+    return CURIOSITY * fading * sqrt(2.0 * log_share) if log_share > 0.0 else 0.0
