@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from equipoise.kernels.marks import NATIVE
 from equipoise.learners._core import ridge as ridge_module
 from equipoise.learners._core.ridge import (
+    FEW,
     Ellipsoid,
     Ridge,
     ellipsoid_radius,
@@ -123,6 +124,16 @@ def test_radius_of_the_ellipsoid_is_the_determinant_form() -> None:
 @pytest.mark.parametrize("choose", [most_optimistic, NATIVE[most_optimistic]], ids=["interpreted", "native"])
 def test_ties_of_optimism_go_to_the_first(choose) -> None:
     assert choose(np.array([0.0, 1.0, 0.5, 1.0]), np.array([0.0, 0.0, 0.25, 0.0]), 1.0) == (1, 1)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, FEW, FEW + 1, 4 * FEW])
+def test_optimism_over_few_rows_and_over_many_is_the_largest_sum(n_rows: int) -> None:
+    rng = np.random.default_rng(n_rows)
+    for _ in range(200):
+        means, squared_norms = rng.integers(-3, 4, n_rows) / 3.0, rng.integers(0, 4, n_rows) / 7.0  # with ties
+        radius = float(rng.exponential())
+        expected = int(np.argmax(means + radius * np.sqrt(squared_norms))), int(np.argmax(means))
+        assert most_optimistic(means, squared_norms, radius) == expected
 
 
 def use_native_twins(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,8 @@ allocates nothing.
 
 from __future__ import annotations
 
-from math import ceil, log, log1p, log2, sqrt
+from collections.abc import Sequence
+from math import ceil, inf, log, log1p, log2, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +33,7 @@ from equipoise.types import Array, Integers
 
 REFRESH_INTERVAL = 512  # updates after which cached means and norms of a fixed action set are recomputed
 BLAS_FROM = 48  # dimension from which a BLAS matrix product is faster than plain loops in compiled code
+FEW = 12  # rows up to which a plain loop over lists takes less time than five calls of NumPy
 
 
 class Scratch(NamedTuple):
@@ -96,7 +98,7 @@ class Ellipsoid(NamedTuple):
 def ellipsoid_radius(ellipsoid: Ellipsoid, ridge: Ridge) -> float:
     """beta with ||theta - theta*|| <= beta in the norm of Sigma, simultaneously at all times with probability 1 - delta
     (1 - 2 delta with weights above 1)."""
-    spread = float(ridge.log_determinant[0]) + ellipsoid.log_term  # floats of Python are faster than those of NumPy
+    spread = ridge.log_determinant.item() + ellipsoid.log_term  # floats of Python are faster than those of NumPy
     if ridge.weights[1] > 1.0:
         level = ceil(log2(ridge.weights[1]))
         spread = 2.0**level * (spread + 2.0 * log(level * (level + 1.0)))
@@ -107,14 +109,15 @@ def ellipsoid_radius(ellipsoid: Ellipsoid, ridge: Ridge) -> float:
 def update(ridge: Ridge, row: Array, reward: float, weight: float = 1.0) -> None:
     """Add one row with its reward; a row of weight 0 changes nothing."""
     if weight > 0.0:
-        ridge.log_determinant[0] += log1p(rank_one(ridge, row, reward, weight))
-        count_row(ridge, weight)
+        count_row(ridge, weight, rank_one(ridge, row, reward, weight))
 
 
 @kernel
-def count_row(ridge: Ridge, weight: float) -> None:
-    weights = ridge.weights
-    ridge.updates[0] += 1
+def count_row(ridge: Ridge, weight: float, squared_norm: float) -> None:
+    """Count a row whose weight times its squared norm in the previous Sigma^{-1} is `squared_norm`."""
+    updates, weights = ridge.updates, ridge.weights
+    ridge.log_determinant[0] = ridge.log_determinant.item() + log1p(squared_norm)
+    updates[0] = updates.item() + 1
     weights[0] += weight
     if weight > weights[1]:
         weights[1] = weight
@@ -124,8 +127,7 @@ def count_row(ridge: Ridge, weight: float) -> None:
 def update_offered(ridge: Ridge, actions: Array, action: int, reward: float, weight: float = 1.0) -> None:
     """Add the row of an offered action with its reward, on its first d entries; weight 0 changes nothing."""
     if weight > 0.0:
-        ridge.log_determinant[0] += log1p(rank_one_offered(ridge, actions, action, reward, weight))
-        count_row(ridge, weight)
+        count_row(ridge, weight, rank_one_offered(ridge, actions, action, reward, weight))
         update_cached(ridge, actions)
 
 
@@ -204,6 +206,8 @@ def restart(ridge: Ridge, regularization: float) -> None:
 @kernel
 def most_optimistic(means: Array, squared_norms: Array, radius: float) -> tuple[int, int]:
     """The first row that maximizes mean + radius * norm, and the first that maximizes the mean."""
+    if len(means) <= FEW:
+        return _most_optimistic(means.tolist(), squared_norms.tolist(), radius)
     optimistic = np.sqrt(squared_norms)
     optimistic *= radius
     optimistic += means
@@ -313,12 +317,12 @@ def _squared_length(rows: Array, k: int) -> float:
 
 
 @native(most_optimistic)
-def _most_optimistic(means: Array, squared_norms: Array, radius: float) -> tuple[int, int]:
-    best, best_index, greedy, best_mean = 0, -np.inf, 0, -np.inf
-    for k in range(len(means)):
-        index = means[k] + radius * sqrt(squared_norms[k])
+def _most_optimistic(means: Sequence[float], squared_norms: Sequence[float], radius: float) -> tuple[int, int]:
+    best, best_index, greedy, best_mean = 0, -inf, 0, -inf
+    for k, mean in enumerate(means):
+        index = mean + radius * sqrt(squared_norms[k])
         if index > best_index:
             best, best_index = k, index
-        if means[k] > best_mean:
-            greedy, best_mean = k, means[k]
+        if mean > best_mean:
+            greedy, best_mean = k, mean
     return best, greedy
