@@ -41,7 +41,7 @@ class Rows:
     __slots__ = ("_max_squared_norm", "rows", "squared_norm_bound")
 
     def __init__(self, rows: Array, squared_norm_bound: float | None = None) -> None:
-        rows.flags.writeable = False
+        rows.setflags(write=False)
         self.rows = rows
         self._max_squared_norm: float | None = None
         self.squared_norm_bound = self.max_squared_norm if squared_norm_bound is None else squared_norm_bound
@@ -50,8 +50,7 @@ class Rows:
     def max_squared_norm(self) -> float:
         """The largest squared norm of a row; computed once."""
         if self._max_squared_norm is None:
-            squared_norms = np.vecdot(self.rows, self.rows)
-            self._max_squared_norm = float(squared_norms[squared_norms.argmax()])  # takes half the time of max()
+            self._max_squared_norm = _max_squared_norm(self.rows)
         return self._max_squared_norm
 
     def __repr__(self) -> str:
@@ -101,7 +100,7 @@ class Offers:
         self.mask = None if mask is None else _check_mask(mask, len(self.actions))
         for array in (self.actions, self.shared, self.mask):
             if array is not None:
-                array.flags.writeable = False
+                array.setflags(write=False)
         self._rows: dict[FeatureMap, Rows] = {}
         self._squared_norm_bound: float | None = None  # of all actions, and so of any of their columns
 
@@ -138,12 +137,12 @@ class Offers:
         """The rows of a feature map with their largest squared norm; computed once."""
         mapped = self._rows.get(features)
         if mapped is None:
-            given = features.of(self)
-            rows = np.ascontiguousarray(given, np.float64)
-            expected = (self.n_offered, features.dim)
+            rows, expected = features.of(self), (self.n_offered, features.dim)
+            are_columns = self._are_columns(rows)
+            rows = rows.copy() if are_columns else np.ascontiguousarray(rows, np.float64)
             if rows.shape != expected:
                 raise InvalidArgument(f"features {features} have shape {rows.shape}, but must have {expected}")
-            if self._are_columns(given):
+            if are_columns:
                 mapped = Rows(rows, self._bound_on_norms())
             else:
                 check_entries(rows, "features")
@@ -159,7 +158,7 @@ class Offers:
 
     def _bound_on_norms(self) -> float:
         if self._squared_norm_bound is None:
-            self._squared_norm_bound = Rows(self.actions.view()).max_squared_norm * NORM_ROUNDING
+            self._squared_norm_bound = _max_squared_norm(self.actions) * NORM_ROUNDING
         return self._squared_norm_bound
 
     def position(self, action: int) -> int:
@@ -199,6 +198,11 @@ class Offers:
         if self.mask is not None:
             parts.append(f"{len(self.offered)} of them offered")
         return f"Offers({'; '.join(parts)})"
+
+
+def _max_squared_norm(rows: Array) -> float:
+    squared_norms = np.vecdot(rows, rows)
+    return float(squared_norms[squared_norms.argmax()])  # takes half the time of max()
 
 
 def as_offers(context: Context) -> Offers:
