@@ -59,15 +59,17 @@ class ContextReader:
 
     def _offered(self, offers: Sequence[Offer], shared: Array | None) -> Offers:
         ids = [offer.id for offer in offers if offer.id is not None]
-        rows = [self._row(k, offer.features) for k, offer in enumerate(offers) if offer.features is not None]
+        rows = [offer.features for offer in offers if offer.features is not None]
         for name, given in (("id", ids), ("features", rows)):
             if len(given) not in (0, len(offers)):
                 raise InvalidArgument(
                     f"offers have {name} in {len(given)} of {len(offers)} cases, but must in all or none"
                 )
-        if len({len(row) for row in rows}) > 1:
+        if {*map(type, rows)} != {list}:  # some have names
+            rows = [self._row(k, features) for k, features in enumerate(rows)]
+        if len({*map(len, rows)}) > 1:
             raise InvalidArgument("offers have different numbers of features, but must have the same number")
-        return Offers(np.array(rows) if rows else None, shared, ids or None)
+        return Offers(np.array(rows, np.float64) if rows else None, shared, ids or None)
 
     def _row(self, k: int, features: Any) -> Any:
         if type(features) is list:
