@@ -30,7 +30,7 @@ PACKED = b"\x02"  # first byte of data in MessagePack; that of `encoding` is 1
 ENCODED, OFFERS, MATRIX = 0, 1, 2  # codes of extensions: what `encode` wrote, offers that are a matrix, and a matrix
 LISTS = frozenset({"failures", "failed"})  # what is a list in events, nearly always an empty one
 SCALARS = frozenset({type(None), bool, int, float, str, bytes})
-EXTENDED = frozenset({Offers, np.ndarray, Ball})
+CLEAR = SCALARS | {Offers, np.ndarray, Ball}
 _COLUMNS = struct.Struct("<I")
 
 
@@ -55,8 +55,11 @@ def decode_event(data: bytes) -> dict[str, Plain]:
         raise UnreadableFile("data of an event is no map")
     for key, value in unpacked.items():
         kind = type(value)
-        if kind is dict or (kind is list and key not in LISTS):
-            unpacked[key] = _with_tuples(value)
+        if kind is list:
+            if key not in LISTS:
+                unpacked[key] = tuple(value)
+        elif kind is dict:
+            unpacked[key] = {name: tuple(item) if type(item) is list else item for name, item in value.items()}
     return unpacked
 
 
@@ -64,15 +67,15 @@ def _is_clear(data: Mapping[str, Plain]) -> bool:
     """Whether MessagePack tells all of it."""
     for key, value in data.items():
         kind = type(value)
-        if kind in SCALARS or kind in EXTENDED:
+        if kind in CLEAR:
             continue
-        if key in LISTS:
-            if kind is not list or value:
+        if kind is tuple:
+            if key in LISTS or not SCALARS.issuperset(map(type, value)):
                 return False
-        elif kind is tuple:
-            if not SCALARS.issuperset(map(type, value)):
+        elif kind is list:
+            if value or key not in LISTS:
                 return False
-        elif kind is dict:
+        elif kind is dict and key not in LISTS:
             if not KEYS.issuperset(map(type, value)):
                 return False
             for item in value.values():
@@ -81,14 +84,6 @@ def _is_clear(data: Mapping[str, Plain]) -> bool:
         else:
             return False
     return True
-
-
-def _with_tuples(value: Plain) -> Plain:
-    if type(value) is list:
-        return tuple(value)
-    if type(value) is dict:
-        return {key: _with_tuples(item) for key, item in value.items()}
-    return value
 
 
 def _extend(value: Any) -> Any:

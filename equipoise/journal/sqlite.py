@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from time import time as clock
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from equipoise.errors import EquipoiseError, JournalFailed, UnreadableFile
@@ -307,20 +307,20 @@ def connect_reader(path: Path) -> sqlite3.Connection:
 
 def _row(event: Event, *, redacted: bool = False) -> Row:
     subject: Plain = event.data.get("id")
-    head = (event.seq, event.kind, event.key, subject if isinstance(subject, str) else None, float(event.time))
-    body = (int(event.derived), event.version, int(redacted), encode_event(event.data))
-    return *head, *body, _crc(*head, *body)
+    kind, data, time, derived, version, _, seq, key = event
+    head = [seq, kind, key, subject if isinstance(subject, str) else None, float(time), int(derived), version]
+    head.append(int(redacted))
+    encoded = encode_event(data)
+    return *head, encoded, _crc(head, encoded)
 
 
-def _crc(*columns: object) -> int:
-    *head, data = columns
-    assert isinstance(data, bytes)
+def _crc(head: list[Any], data: bytes) -> int:
     return zlib.crc32(data, zlib.crc32(repr(head).encode()))
 
 
 def _check_row(row: Row, path: Path) -> Row:
-    *columns, crc = row
-    if not isinstance(columns[-1], bytes) or _crc(*columns) != crc:
+    *head, data, crc = row
+    if not isinstance(data, bytes) or _crc(head, data) != crc:
         raise UnreadableFile(f"{str(path)!r} has a damaged event {row[0]}: its checksum does not match")
     return row
 
