@@ -10,7 +10,7 @@ may change: such a window has the share alpha/(2 (s + 1)(s + 2)), so that all th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isqrt
 from typing import Any, NamedTuple
@@ -55,12 +55,11 @@ class PairWindow:
     alpha: float
     sums: PairSums  # at its beginning
 
-    def pairs(self, n_experts: int) -> Iterator[tuple[int, float, float]]:
+    def pairs(self, n_experts: int) -> Iterable[tuple[int, float, float]]:
         """The pairs that it watches, as rows of a table of `n_experts`, and their sums at its beginning."""
         known = isqrt(len(self.sums.gains))
-        for p, (gain, squares) in enumerate(zip(self.sums.gains, self.sums.squares, strict=True)):
-            j, k = divmod(p, known)
-            yield j * n_experts + k, gain, squares
+        rows = (j * n_experts + k for j in range(known) for k in range(known))
+        return zip(range(known**2) if known == n_experts else rows, self.sums.gains, self.sums.squares, strict=True)
 
 
 class Pairs:
