@@ -76,7 +76,7 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
     def active(self) -> tuple[int, ...]:
         """The learners that may be chosen."""
         accounts = self.evidence.accounts
-        return tuple(i for i, e in enumerate(self._own) if accounts[e].active)
+        return tuple([i for i, e in enumerate(self._own) if accounts[e].active])
 
     def _player(self, account: int) -> int:
         return self.experts[account][0]
@@ -154,12 +154,12 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         """The probability, given context and proposals, with which the action of an open play was played."""
         entry, total = self._seen(choice), 0.0
         assert entry.proposals is not None
-        actions = entry.proposals.actions
+        actions, _, _, _, odds, _ = entry.proposals
         played = actions[entry.learner]
-        for action, chance in zip(actions, entry.proposals.probabilities, strict=True):
+        for e, action in enumerate(actions):
             if action == played:
-                total += chance
-        return min(1.0, total)  # rounding may leave more
+                total += odds[e]
+        return total if total < 1.0 else 1.0  # rounding may leave more
 
     def taught_by(self, choice: Choice) -> tuple[int, ...]:
         """The learners that learn from an open play."""
@@ -352,11 +352,14 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         if not self._learners <= proposals.keys():
             self._check_absent(entry, asked, proposals, left_out)
         actions = [proposals[i][field] if i in proposals else ABSENT for i, field in self._proposed]
-        if not all([type(action) is int for action in actions]):
+        if all([type(action) is int for action in actions]):
+            positions = tuple([actions.index(action) for action in actions])
+        else:
             self._check_actions(actions)
+            positions = indices(actions)
         values = [_value(i, proposals[i].value) if i in proposals else nan for i in self._everybody]
         values += [nan] * (len(actions) - len(values))
-        return Proposals(indices(actions), unasked, lowers, regrets, odds, tuple(values))
+        return Proposals(positions, unasked, lowers, regrets, odds, tuple(values))
 
     def _check_absent(
         self, entry: Entry, asked: Sequence[int], proposals: Mapping[int, Proposal], left_out: bool
@@ -380,7 +383,8 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
     def _enter(self, entry: Entry) -> None:
         """Write the probabilities and actions of a round into the rows."""
         assert entry.proposals is not None
-        for row, action, chance in zip(self._rows, entry.proposals.actions, entry.proposals.probabilities, strict=True):
+        actions, _, _, _, odds, _ = entry.proposals
+        for row, action, chance in zip(self._rows, actions, odds, strict=True):
             row.action, row.probability = action, chance
 
     def _clear(self) -> None:

@@ -53,8 +53,6 @@ def indices(actions: Sequence[Action]) -> tuple[int, ...]:
     >>> indices([3, 1, 3]), indices([np.array([1.0, 0.0]), np.array([1.0, 0.0])])
     ((0, 1, 0), (0, 0))
     """
-    if all([type(action) is int for action in actions]):
-        return tuple([actions.index(action) for action in actions])
     return tuple(
         -1 if action is ABSENT else next(k for k, other in enumerate(actions) if equal_data(action, other))
         for action in actions
