@@ -136,14 +136,15 @@ def add_round(params: evidence.Params, state: State, e: int, reward: float, choo
             disagree = True
     if not disagree:
         return
-    for j, proposer in enumerate(experts):
-        if proposer.action == action:
-            first, own = j * n, proposer.probability
-            for k, other in enumerate(experts):
-                if other.action != action:
-                    share = (own if own < other.probability else other.probability) / q
+    for k, other in enumerate(experts):
+        probability = other.probability
+        if other.action != action and probability > 0.0:  # mostly fewer than the proposers
+            for j, proposer in enumerate(experts):
+                if proposer.action == action:
+                    own = proposer.probability
+                    share = (own if own < probability else probability) / q
                     if share > 0.0:
-                        pair = rows[first + k]
+                        pair = rows[j * n + k]
                         if choosing:
                             pair.changed = rows[k * n + j].changed = True
                             weight = growth * share
@@ -267,7 +268,8 @@ def compare(state: State, leader: int, bonuses: bool, squared_scale: float) -> N
                 summarize(row, rows[k * n + j])
             if predictions.changed:
                 summarize(predictions, rows[other.own * n + expert.own])
-            z_j, z_k, f_j, f_k = 0.0, 0.0, predictions.fit, 0.0
+            z_j = z_k = f_k = 0.0
+            f_j = predictions.fit
             if row.error > 0.0:
                 z_j = row.gap / sqrt(squared_scale * row.error)
                 z_k = -z_j
@@ -279,16 +281,18 @@ def compare(state: State, leader: int, bonuses: bool, squared_scale: float) -> N
                 f_j = 0.0
             if f_j + z_j > 0.0:
                 squared = z_j * z_j + f_j * f_j if z_j >= 0.0 else (f_j + z_j) ** 2
-                if squared > expert.against and f_j == 0.0 and explores(expert):
-                    squared = spared(z_j, row, n_rounds)
                 if squared > expert.against:
-                    expert.against, expert.rival = squared, k
+                    if f_j == 0.0 and explores(expert):
+                        squared = spared(z_j, row, n_rounds)
+                    if squared > expert.against:
+                        expert.against, expert.rival = squared, k
             if f_k + z_k > 0.0:
                 squared = z_k * z_k + f_k * f_k if z_k >= 0.0 else (f_k + z_k) ** 2
-                if squared > other.against and f_k == 0.0 and explores(other):
-                    squared = spared(z_k, rows[k * n + j], n_rounds)
                 if squared > other.against:
-                    other.against, other.rival = squared, j
+                    if f_k == 0.0 and explores(other):
+                        squared = spared(z_k, rows[k * n + j], n_rounds)
+                    if squared > other.against:
+                        other.against, other.rival = squared, j
 
 
 @kernel
