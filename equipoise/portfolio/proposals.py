@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from math import isfinite, isnan
+from math import inf, isfinite, isnan
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def check_proposal(proposal: Proposal, n_actions: int | None, lower: bool, savab
         best = check_action("greedy", greedy, n_actions, savable)
     if not (0.0 < probability <= 1.0 or isnan(probability)):
         raise InvalidProposal(f"probability is {probability!r}, but must lie in (0, 1], or be nan if unknown")
-    if regret < 0.0 or regret == np.inf:
+    if regret < 0.0 or regret == inf:
         raise InvalidProposal(f"regret is {regret!r}, but must be finite and not negative, or nan if unknown")
     if lower and not isfinite(lower_bound):
         raise InvalidProposal(f"lower is {lower_bound!r}, but must be a finite number")

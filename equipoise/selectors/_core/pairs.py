@@ -139,6 +139,7 @@ def add_round(params: evidence.Params, state: State, e: int, reward: float, choo
     for k, other in enumerate(experts):
         probability = other.probability
         if other.action != action and probability > 0.0:  # mostly fewer than the proposers
+            first = k * n
             for j, proposer in enumerate(experts):
                 if proposer.action == action:
                     own = proposer.probability
@@ -146,7 +147,7 @@ def add_round(params: evidence.Params, state: State, e: int, reward: float, choo
                     if share > 0.0:
                         pair = rows[j * n + k]
                         if choosing:
-                            pair.changed = rows[k * n + j].changed = True
+                            pair.changed = rows[first + j].changed = True
                             weight = growth * share
                             pair.weight += weight
                             pair.squares += weight * weight
