@@ -27,9 +27,8 @@ from equipoise.selectors._core import pairs
 from equipoise.selectors._core.base import EvidenceSelector
 from equipoise.selectors._core.ledger import Entry
 from equipoise.selectors._core.pairs import Expert
-from equipoise.selectors._core.proposals import ABSENT, blank_proposals, indices
+from equipoise.selectors._core.proposals import ABSENT, blank_proposals, check_value, indices
 from equipoise.selectors._core.ways import Way
-from equipoise.settings.checks import LARGEST, real
 from equipoise.types import Action, AnyArray, State
 
 UNSEEN = -2  # the action of an expert whose proposal is not known yet
@@ -350,21 +349,18 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
         assert entry.proposals is not None
         asked, unasked, lowers, regrets, odds, _ = entry.proposals
         if not self._learners <= proposals.keys():
-            self._check_absent(entry, asked, proposals, left_out)
+            self._check_absent(self._player(entry.learner), asked, proposals, left_out)
         actions = [proposals[i][field] if i in proposals else ABSENT for i, field in self._proposed]
         if all([type(action) is int for action in actions]):
             positions = tuple([actions.index(action) for action in actions])
         else:
             self._check_actions(actions)
             positions = indices(actions)
-        values = [_value(i, proposals[i].value) if i in proposals else nan for i in self._everybody]
+        values = [check_value(i, proposals[i].value) if i in proposals else nan for i in self._everybody]
         values += [nan] * (len(actions) - len(values))
         return Proposals(positions, unasked, lowers, regrets, odds, tuple(values))
 
-    def _check_absent(
-        self, entry: Entry, asked: Sequence[int], proposals: Mapping[int, Proposal], left_out: bool
-    ) -> None:
-        player = self._player(entry.learner)
+    def _check_absent(self, player: int, asked: Sequence[int], proposals: Collection[int], left_out: bool) -> None:
         for (i, _), action in zip(self.experts, asked, strict=True):
             may_be_absent = i != player and (left_out or action == UNASKED or i in self._removed)
             if i not in proposals and not may_be_absent:
@@ -396,13 +392,6 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
             self._enter(entry)
             limits, tables = self.params.evidence, self.kernel_state.credit
             pairs.add_round(limits, tables, entry.learner, entry.reward, choosing=False, certifying=True)
-
-
-def _value(i: int, value: float) -> float:
-    if type(value) is float and -LARGEST <= value <= LARGEST:  # as nearly always; the text below takes longer
-        return value
-    # nan, which means unknown, is the only value that differs from itself.
-    return nan if value != value else real(f"value of learner {i}", value)
 
 
 def _mixed(old: float, new: float, share: float) -> float:

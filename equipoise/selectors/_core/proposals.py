@@ -10,7 +10,7 @@ import numpy as np
 from equipoise.errors import InvalidArgument
 from equipoise.learner import Proposal, Proposals
 from equipoise.settings import equal_data
-from equipoise.settings.checks import non_negative, real
+from equipoise.settings.checks import LARGEST, non_negative, real
 from equipoise.types import Action
 
 ABSENT = object()  # the action of an expert without a proposal
@@ -35,6 +35,13 @@ def gather(proposals: Mapping[int, Proposal], asked: Sequence[int], n_learners: 
 def check_regret(regret: float) -> float:
     # nan, which means unknown, is the only value that differs from itself.
     return nan if regret != regret else non_negative("regret", regret)
+
+
+def check_value(i: int, value: float) -> float:
+    if type(value) is float and -LARGEST <= value <= LARGEST:  # as nearly always; the text below takes longer
+        return value
+    # nan, which means unknown, is the only value that differs from itself.
+    return nan if value != value else real(f"value of learner {i}", value)
 
 
 def blank_proposals(n_learners: int) -> Proposals:
