@@ -155,8 +155,10 @@ class Reference:
         t, weights = sum(counts), np.zeros(self.n)
         weights[active] = [math.exp(-self.squared_z(e, active, t, tables)) for e in active]
         scale = math.sqrt(spread / n_resolved) if n_resolved else 0.0
-        mixed = min(0.5, len(active) / (sum(n * (1 - self.fallen(e, scale)) for e, n in enumerate(counts)) + 1))
-        odds = np.where(admitted, (1 - mixed) * weights / weights.sum() + mixed / len(active), 0.0)
+        mixing = np.zeros(self.n)
+        mixing[active] = [1 / 4 if self.teaching[self.experts[e][0]] == "all" else 1 for e in active]
+        mixed = min(0.5, mixing.sum() / (sum(n * (1 - self.fallen(e, scale)) for e, n in enumerate(counts)) + 1))
+        odds = np.where(admitted, (1 - mixed) * weights / weights.sum() + mixed * mixing / mixing.sum(), 0.0)
         return (odds / odds.sum()).tolist()
 
     def fallen(self, e: int, scale: float) -> float:
@@ -188,9 +190,7 @@ class Reference:
                 z = gap / error
             f = self.fit(self.experts[k][0], learner) if teaching != "own" else 0.0
             if z > 0 and f == 0 and teaching == "all" and not greedy and (learner, True) in self.experts:
-                n = weight[e, k] ** 2 / squares[e, k]
-                spared = math.sqrt(2 * max(0.0, math.log(len(self.arrived) / n)))
-                z = max(0.0, z - 0.15 * min(1.0, (100 / n) ** 0.25) * spared)
+                z *= math.sqrt(min(1.0, max(1.0, len(self.arrived) / 500) ** (1 / 8) / 4))
             greatest = max(greatest, z**2 + f**2 if z >= 0 else max(0.0, f + z) ** 2)
         return greatest
 

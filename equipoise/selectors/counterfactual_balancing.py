@@ -4,10 +4,10 @@ Experts are the learners and their greedy twins: the same learner, playing the a
 expert of a round is drawn with probabilities p that depend on the past only. From the rounds in which two experts
 disagree follows, for each of them, z: by how many standard errors its present proposals are worse than those of another
 (`equipoise.selectors._core.pairs`); rounds in which learners agree tell who predicts better. An expert has probability
-proportional to exp(-z^2), mixed with 1/t for every expert, if it is admitted: the guard is that of
-`RealizedBalancing`, over the own plays of each expert. Which learners learn from a round is part of the rule: those
-that accept off-policy data from all of them, others, if they opt in, from rounds in which the action is the one they
-proposed.
+proportional to exp(-z^2), mixed with 1/t for every expert, or 1/(4 t) if it learns from all rounds, if it is admitted:
+the guard is that of `RealizedBalancing`, over the own plays of each expert. Which learners learn from a round is part
+of the rule: those that accept off-policy data from all of them, others, if they opt in, from rounds in which the action
+is the one they proposed.
 
 Reference: docs/counterfactual-balancing.md, with proofs. exp(-z^2) follows Maillard (2013), "Apprentissage sequentiel:
 bandits, statistique et renforcement", and Bian and Jun (2022), "Maillard sampling: Boltzmann exploration done
@@ -62,6 +62,7 @@ from equipoise.settings.checks import boolean, positive
 
 MARGIN = 200.0  # B: by how much, times w / sqrt(plays of the most played expert), a neglected learner may exceed LB
 TWIN_HEAD_START = 60.0  # replaces HEAD_START for learners with a twin
+SHARED_MIXING = 0.25  # mixed in, over t, for experts that learn from all rounds, as 1 for others
 MANY = 20  # above this number of experts each is compared with the leading one only
 
 
@@ -101,11 +102,13 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 def only_expert(params: Params, state: State) -> int:
     """An unplayed or neglected expert; if there is none, -1, and the probabilities of the round are computed."""
     accounts, width = state.evidence.accounts, params.evidence.width
-    n_rounds, n_resolved, spread, n_active = 0, 0, 0.0, 0
+    n_rounds, n_resolved, spread, n_active, mixing = 0, 0, 0.0, 0, 0.0
+    experts = state.credit.experts
     for e, account in enumerate(accounts):
         plays = account.plays
         if account.active:
             n_active += 1
+            mixing += SHARED_MIXING if experts[e].teaching == ALL else 1.0
             if plays == 0:
                 return e
         n_rounds += plays
@@ -116,12 +119,14 @@ def only_expert(params: Params, state: State) -> int:
     best_lower = lower_bound(params, state)
     regrets, least = realized_regrets(accounts, best_lower, params.floor * unit)
     limit, most_plays = params.slack * regrets[least], 0
-    experts, total = state.credit.experts, weigh(params, state, n_rounds, n_active)
-    mixed, admitted = min(0.5, n_active / (unchanged_rounds(state, scale) + 1.0)), 0.0
-    drawn, uniform = 1.0 - mixed, mixed / n_active
+    total = weigh(params, state, n_rounds, n_active)
+    mixed, admitted = min(0.5, mixing / (unchanged_rounds(state, scale) + 1.0)), 0.0
+    drawn, own_chance = 1.0 - mixed, mixed / mixing
+    shared_chance = SHARED_MIXING * own_chance
     for account, expert, regret in zip(accounts, experts, regrets):  # noqa: B905  compiled code knows no `strict`
         if regret <= limit:
-            expert.probability = probability = drawn * expert.weight / total + uniform
+            chance = shared_chance if expert.teaching == ALL else own_chance
+            expert.probability = probability = drawn * expert.weight / total + chance
             admitted += probability
             if account.plays > most_plays:
                 most_plays = account.plays

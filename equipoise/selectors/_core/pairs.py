@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 from equipoise.kernels.marks import kernel
@@ -35,8 +35,8 @@ from equipoise.selectors._core import evidence
 
 ALL, AGREED, OWN = 0, 1, 2  # from which rounds a learner learns
 MAX_FIT = 2.5  # standard errors that poorer predictions count as, at most
-CURIOSITY = 0.15  # as a share of sqrt(2 ln(t/n)): standard errors of evidence that explorers are spared
-EARLY_ROUNDS = 100.0  # rounds with evidence after which these decrease
+EARLY_SHARE = 0.25  # of the evidence against experts that explore counts in the first rounds
+EARLY_ROUNDS = 500.0  # after which that share increases
 
 
 @dataclass(slots=True)
@@ -250,10 +250,12 @@ def compare(state: State, leader: int, bonuses: bool, squared_scale: float) -> N
     z is by how many standard errors the other one is better where they differ, after a bonus, and f by how many its
     learner predicts better, from 0 to MAX_FIT. The rounds that compare predictions are lessons of both learners. Not so
     for one that learns from own plays only: its poor predictions may only say that it had few lessons, and f is 0. Both
-    are added as independent evidence if they agree; else rewards count against predictions. One that explores is spared
-    some evidence unless it also predicts worse. All pairs are compared or, if `leader` is not -1, those with it.
+    are added as independent evidence if they agree; else rewards count against predictions. Of what speaks against one
+    that explores only a share counts, unless it also predicts worse. All pairs are compared or, if `leader` is not -1,
+    those with it.
     """
-    experts, rows, n, n_rounds = state.experts, state.pairs, len(state.experts), state.spread[0].matched
+    experts, rows, n = state.experts, state.pairs, len(state.experts)
+    exploring_share = counted_share(state.spread[0].matched)
     for expert in experts:
         expert.against, expert.rival = 0.0, -1
     for j, expert in enumerate(experts):
@@ -284,14 +286,14 @@ def compare(state: State, leader: int, bonuses: bool, squared_scale: float) -> N
                 squared = z_j * z_j + f_j * f_j if z_j >= 0.0 else (f_j + z_j) ** 2
                 if squared > expert.against:
                     if f_j == 0.0 and explores(expert):
-                        squared = spared(z_j, row, n_rounds)
+                        squared *= exploring_share
                     if squared > expert.against:
                         expert.against, expert.rival = squared, k
             if f_k + z_k > 0.0:
                 squared = z_k * z_k + f_k * f_k if z_k >= 0.0 else (f_k + z_k) ** 2
                 if squared > other.against:
                     if f_k == 0.0 and explores(other):
-                        squared = spared(z_k, rows[k * n + j], n_rounds)
+                        squared *= exploring_share
                     if squared > other.against:
                         other.against, other.rival = squared, j
 
@@ -306,26 +308,16 @@ def after_bonuses(state: State, j: int, k: int, squared_scale: float) -> tuple[f
 
 
 @kernel
-def spared(z: float, row: Pair, n_rounds: int) -> float:
-    """z^2 for an expert that explores."""
-    left = z - curiosity(row, n_rounds)
-    return left * left if left > 0.0 else 0.0
-
-
-@kernel
 def explores(expert: Expert) -> bool:
     """Whether an expert is a learner with a twin that learns from all rounds, so that its plays are for exploring."""
     return expert.has_twin and expert.teaching == ALL
 
 
 @kernel
-def curiosity(row: Pair, n_rounds: int) -> float:
-    """How many standard errors of evidence that it is worse than another expert are ignored for one that explores.
+def counted_share(n_rounds: int) -> float:
+    """The share of z^2 that counts against experts that explore.
 
     What a learner explores is worse than what twins exploit, also where it is needed: all twins may have settled on the
-    second best action. So such evidence counts less while it rests on few of the rounds so far.
+    second best action. It becomes less likely the more rounds all have learned from.
     """
-    n_effective = row.weight * row.weight / row.squares
-    fading = sqrt(sqrt(EARLY_ROUNDS / n_effective)) if n_effective > EARLY_ROUNDS else 1.0
-    log_share = log(n_rounds / n_effective)
-    return CURIOSITY * fading * sqrt(2.0 * log_share) if log_share > 0.0 else 0.0
+    return min(1.0, EARLY_SHARE * sqrt(sqrt(sqrt(max(1.0, n_rounds / EARLY_ROUNDS)))))
