@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from equipoise.learner import Proposal
 from equipoise.selectors import CounterfactualBalancing, counterfactual_balancing
+from equipoise.selectors._core import pairs
 from equipoise.selectors.realized_balancing import TOLERANCE
 from tests.counterfactual_reference import Reference, Round
 
@@ -128,6 +129,14 @@ def test_every_probability_of_a_longer_run_is_that_of_the_reference(rule: dict[s
     rng = np.random.default_rng(8)
     kinds = rng.choice(sorted(set(KINDS)), 250, p=[0.01, 0.48, 0.45, 0.01, 0.01, 0.04])
     compare_with_reference([(str(kind), int(rng.integers(2**16))) for kind in kinds], rule, neglect=False)
+
+
+@pytest.mark.parametrize(
+    ("n_rounds", "share"), [(1, 0.25), (500, 0.25), (128_000, 0.5), (500 * 3**8, 0.75), (10**9, 1.0)]
+)
+def test_the_share_of_evidence_against_explorers_grows_with_the_rounds(n_rounds: int, share: float) -> None:
+    """Runs that are compared with the reference are too short for that."""
+    assert pairs.counted_share(n_rounds) == pytest.approx(share, rel=1e-12)
 
 
 @pytest.mark.parametrize(("high", "error"), [(1.0, 1e-100), (1e-90, 1e-91)])
