@@ -91,8 +91,9 @@ Callback = Callable[[Event], None]
 class Listeners:
     """Callbacks and the log. A callback that raises is logged and disturbs nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, logs: bool = True) -> None:
         self.callbacks: list[Callback] = []
+        self._logs = logs
 
     @property
     def any(self) -> bool:
@@ -106,7 +107,7 @@ class Listeners:
 
     def announce(self, event: Event) -> None:
         level = LEVELS.get(event.kind, logging.DEBUG)
-        if logger.isEnabledFor(level):
+        if self._logs and logger.isEnabledFor(level):
             facts = ", ".join(f"{key} {value}" for key, value in event.data.items() if key not in BULKY)
             logger.log(level, "%s: %s", event.kind, facts)
         for callback in self.callbacks:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from equipoise.learner import MinimalLearner
 from equipoise.portfolio.counts import Counts
 from equipoise.portfolio.deadlines import deadline_to_plain
-from equipoise.portfolio.events import logger
+from equipoise.portfolio.events import Listeners, logger
 from equipoise.portfolio.state import PortfolioState
 from equipoise.portfolio.tickets import Ticket
 from equipoise.selector import Selector
@@ -56,6 +56,13 @@ def state(portfolio: PortfolioState) -> Config:
         "tickets": [ticket.to_row() for ticket in portfolio._open.values()],
         "teaching": portfolio._teaching.state(),
     }
+
+
+def rehearsal(portfolio: AnyPortfolio) -> AnyPortfolio:
+    """A copy to try changes on: it tells nobody of them, not even the log."""
+    copy = from_state(type(portfolio), state(portfolio), None, None)
+    copy._listeners = Listeners(logs=False)
+    return copy
 
 
 def from_state(

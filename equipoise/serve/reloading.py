@@ -14,6 +14,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.learner import part_name, unique_names
 from equipoise.portfolio import Portfolio
 from equipoise.portfolio.lifecycle import CHANGEABLE
+from equipoise.portfolio.saving import rehearsal
 from equipoise.serve.contexts import ContextReader
 from equipoise.serve.hosted import Hosted
 from equipoise.serve.service import Served, Service
@@ -63,7 +64,7 @@ async def _change(served: Served, config: PortfolioConfig) -> None:
 
     def change(hosted: Hosted) -> None:
         if bool(changes) + len(joining) + len(leaving) > 1:  # if a later step is refused, none must have been taken
-            apply(Portfolio.from_state(hosted.portfolio.state()))
+            apply(rehearsal(hosted.portfolio))
         apply(hosted.portfolio)
 
     await served.engine.run(change)

@@ -37,17 +37,21 @@ def facts(service: Service) -> tuple[tuple[str, ...], object]:
     return hosted.portfolio.learner_names, hosted.portfolio.deadline
 
 
-def test_a_change_of_several_parts_is_taken_in_as_a_whole_or_not_at_all() -> None:
+def test_a_change_of_several_parts_is_taken_in_as_a_whole_or_not_at_all(caplog: pytest.LogCaptureFixture) -> None:
     """The deadline and the first learner were taken in, and that learner once more with every later change."""
+    caplog.set_level(logging.INFO, "equipoise")
     service = Service(Tokens(), Settings(), open_in_memory)
     longer = NESTED.replace("deadline = 3", "deadline = 5")
     refused, accepted = configs(longer + WIDE + OWN_PLAYS, longer + WIDE)
     asyncio.run(apply_file(service, *configs(NESTED)))
     before = facts(service)
+    caplog.clear()
     with pytest.raises(IncompatibleLearner, match="cannot join"):
         asyncio.run(apply_file(service, refused))
     assert facts(service) == before
+    assert caplog.messages == []  # nothing happened
     asyncio.run(apply_file(service, accepted))
+    assert [message.partition(":")[0] for message in caplog.messages] == ["config", "learner_added"]
     assert facts(service) == (("OFUL(d=2)", "OFUL(d=4)", "OFUL(d=8)"), 5)
 
 
