@@ -3,11 +3,11 @@
 Experts are the learners and their greedy twins: the same learner, playing the action that it estimates to be best. The
 expert of a round is drawn with probabilities p that depend on the past only. From the rounds in which two experts
 disagree follows, for each of them, z: by how many standard errors its present proposals are worse than those of another
-(`equipoise.selectors._core.pairs`); rounds in which learners agree tell who predicts better. An expert has probability
-proportional to exp(-z^2), mixed with 1/t for every expert, or 1/(4 t) if it learns from all rounds, if it is admitted:
-the guard is that of `RealizedBalancing`, over the own plays of each expert. Which learners learn from a round is part
-of the rule: those that accept off-policy data from all of them, others, if they opt in, from rounds in which the action
-is the one they proposed.
+(`equipoise.selectors._core.pairs`); rounds in which learners agree tell who predicts better. An admitted expert has
+probability proportional to exp(-z^2), mixed with 1/t, or with 1/(4 t) if it learns from all rounds; the guard that
+admits is that of `RealizedBalancing`, over the own plays of each expert. Which learners learn from a round is part of
+the rule: those that accept off-policy data from all of them, others, if they opt in, from rounds in which the action is
+the one they proposed.
 
 Reference: docs/counterfactual-balancing.md, with proofs. exp(-z^2) follows Maillard (2013), "Apprentissage sequentiel:
 bandits, statistique et renforcement", and Bian and Jun (2022), "Maillard sampling: Boltzmann exploration done
@@ -21,8 +21,8 @@ rewards, LB best_lower, phi `realized_regrets`, rho floor, kappa slack, B MARGIN
 ...     choice = selector.choose()
 ...     selector.observe(choice, {0: Proposal(0), 1: Proposal(0, greedy=1)})
 ...     _ = selector.credit(choice, reward=0.9 if choice.greedy else 0.1)
->>> {expert: round(probability, 2) for expert, probability in selector.probabilities.items()}
-{(0, False): 0.01, (1, False): 0.01, (1, True): 0.98}
+>>> {expert: round(probability, 3) for expert, probability in selector.probabilities.items()}
+{(0, False): 0.002, (1, False): 0.002, (1, True): 0.995}
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from itertools import pairwise
 from math import inf, log, sqrt
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -181,10 +182,10 @@ def _counterfactual() -> CounterfactualBalancing:
 
 @pytest.mark.parametrize("make", [None, _counterfactual])
 def test_the_selector_follows_a_swap_that_a_warning_only_reports(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 1,200 possible; the control draws on what the best rule earned before it fell."""
-    assert regrets_after_swap("warn", range(1), make, rounds=3_000)[0] < 100
+    """Of 1,200 possible, as a mean; the control draws on what the best rule earned before it fell."""
+    assert fmean(regrets_after_swap("warn", range(3), make, rounds=3_000)) < 100
     monkeypatch.setattr(realized_balancing, "FALL", inf)
-    assert regrets_after_swap("warn", range(1), make, rounds=3_000)[0] > 150
+    assert fmean(regrets_after_swap("warn", range(3), make, rounds=3_000)) > 150
 
 
 def test_a_restart_follows_a_swap_without_a_second_head_start(monkeypatch: pytest.MonkeyPatch) -> None:

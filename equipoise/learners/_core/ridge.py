@@ -205,7 +205,7 @@ def restart(ridge: Ridge, regularization: float) -> None:
 
 @kernel
 def most_optimistic(means: Array, squared_norms: Array, radius: float) -> tuple[int, int]:
-    """The first row that maximizes mean + radius * norm, and the first that maximizes the mean."""
+    """The first row that maximizes mean + radius * norm, and the first that maximizes the mean; all are finite."""
     if len(means) <= FEW:
         return _most_optimistic(means.tolist(), squared_norms.tolist(), radius)
     optimistic = np.sqrt(squared_norms)

@@ -332,10 +332,7 @@ class ExpertSelector(EvidenceSelector[Any, Any]):
 
     def _entry(self, choice: Choice) -> Entry:
         """The entry of an open play, which the ledger knows by its expert."""
-        try:
-            return self._ledger.open_plays[self._expert_of[choice.learner, choice.greedy], choice.play]
-        except KeyError:
-            return self._ledger.entry(self._expert(choice), choice.play)  # says what is wrong with it
+        return self._ledger.entry(self._expert(choice), choice.play)
 
     def _seen(self, choice: Choice) -> Entry:
         """The entry of an open play whose proposals are known."""

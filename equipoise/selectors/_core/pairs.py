@@ -318,6 +318,6 @@ def counted_share(n_rounds: int) -> float:
     """The share of z^2 that counts against experts that explore.
 
     What a learner explores is worse than what twins exploit, also where it is needed: all twins may have settled on the
-    second best action. It becomes less likely the more rounds all have learned from.
+    second best action. That becomes less likely the more rounds all have learned from.
     """
     return min(1.0, EARLY_SHARE * sqrt(sqrt(sqrt(max(1.0, n_rounds / EARLY_ROUNDS)))))
