@@ -8,18 +8,19 @@ learners under the recommended selector (or those that --selector names), 8 offe
 sends the rewards of every 100 decisions as a batch of lines. CPU time is that of the server's process, all threads;
 wall-clock figures depend on what else the machine does, so that is measured too.
 
-On two idle cores, 15 seconds each, the median of three runs by CPU time:
+On two idle cores, 10 seconds each, the median of three runs by CPU time:
 
 | server | CPU us per decision with its reward | ratio | decisions per second | p50 ms | p99 ms |
 |---|---|---|---|---|---|
-| bare route | 57 | 1 | 17,484 | 1.7 | 3.6 |
-| in memory, RealizedBalancing | 206 | 3.6 | 4,840 | 5.3 | 14 |
-| durable, RealizedBalancing | 241 | 4.2 | 3,680 | 6.9 | 325 |
-| in memory, CounterfactualBalancing | 313 | 5.5 | 3,183 | 8.0 | 25 |
-| durable, CounterfactualBalancing | 323 | 5.7 | 3,031 | 8.0 | 302 |
+| bare route | 56 | 1 | 17,792 | 1.7 | 3.5 |
+| in memory, RealizedBalancing | 183 | 3.3 | 5,446 | 4.8 | 12 |
+| durable, RealizedBalancing | 179 | 3.2 | 5,425 | 4.4 | 64 |
+| in memory, CounterfactualBalancing | 267 | 4.8 | 3,733 | 6.4 | 19 |
+| durable, CounterfactualBalancing | 296 | 5.3 | 3,311 | 6.2 | 223 |
 
-The p99 of a durable service depends on the disk: a single flush took 190 ms here, and in runs without such a flush p99
-was 17 to 33 ms. CounterfactualBalancing runs with shared data and twins, as `for_learners` makes it for learners that
+Durable runs depend on the disk: with CounterfactualBalancing five others had 236 to 260 us and a p99 of 17 to 18 ms,
+where no flush took long, and three medians of three had 262 to 296 us and a p99 of 150 to 310 ms.
+CounterfactualBalancing runs with shared data and twins, as `for_learners` makes it for learners that
 share their data: three proposals and three lessons a round in place of one.
 
 CPU time per request rises with what else runs on the machine, by half and more for the bare route; ratios within one
