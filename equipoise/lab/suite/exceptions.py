@@ -31,8 +31,6 @@ REASONS = {
         "exploration-trap",
     ): "Named exception: others play what the best learner agrees with, so its own proposals "
     "are mostly those it explores, and look poor.",
-    ("shared", "confidence-noisy"): "In some seeds all learners believe the second best action best, and the one that "
-    "still explores is hardly played, since what it explores is poor.",
 }
 
 
