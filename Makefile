@@ -29,7 +29,7 @@ export MKL_NUM_THREADS := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo serve test quick lint interpreted bounds bench suite audit chaos lock clean
+.PHONY: help venv demo serve test quick lint style types everything interpreted bounds bench suite audit chaos lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -40,8 +40,8 @@ demo: venv ## run the nested experiment; figure and report go to OUT (ROUNDS, SE
 serve: venv ## start the example shop with the service, its dashboard and visitors; Ctrl-C ends it (SERVE_FLAGS)
 	@$(VENV)/bin/python examples/shop $(SERVE_FLAGS)
 
-test: lint ## lint, then run all tests and documented examples in parallel (TEST_JOBS)
-	$(RUN) pytest -n $(TEST_JOBS) --dist loadfile
+test: style ## lint, and run all tests and documented examples in parallel (TEST_JOBS)
+	@$(MAKE) --no-print-directory --jobs 2 types everything
 
 quick: lint ## lint, then run the fast tests, or those of TESTS, such as TESTS=tests/learners, that compile nothing
 	$(RUN) pytest -n 2 -m "not (statistical or compiled$(if $(TESTS),, or slow))" $(TESTS)
@@ -49,10 +49,18 @@ quick: lint ## lint, then run the fast tests, or those of TESTS, such as TESTS=t
 audit: venv ## check what theory promises against simulation; report goes to results/audit (some minutes)
 	$(EQUIPOISE) audit $(AUDIT_FLAGS)
 
-lint: venv ## check style, format and types
+lint: style types ## check style, format and types
+
+style: venv
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
+
+types: venv
 	$(RUN) mypy
+
+# The order of files is that of tests/conftest.py: the longest first.
+everything: venv
+	$(RUN) pytest -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder
 
 bench: venv $(BENCH_VENV)/.requirements ## measure the time per round beside other libraries; writes docs/benchmarks.md
 	$(RUN) tools.bench --peers $(BENCH_VENV)/bin/python $(BENCH_FLAGS)

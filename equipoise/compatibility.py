@@ -13,18 +13,18 @@ from typing import NamedTuple
 from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.learner import (
     HasModelClass,
+    HasSettings,
     MinimalLearner,
     ModelClass,
     accepts,
     can_be_restored,
+    implements,
     model_class_of,
     part_name,
     provides,
+    runs_in_simulations_only,
 )
-from equipoise.selector import Selector, traits_of
-from equipoise.types import Config
-
-REQUIRED = ("needs", "active", "choose", "observe", "credit", "withdraw", "standing", "certificate")
+from equipoise.selector import ChecksLearners, Selector, Updates, traits_of
 
 
 class Need(NamedTuple):
@@ -51,32 +51,24 @@ NEEDS: Mapping[str, Need] = {
         lambda learner: "weight" in accepts(learner),
         "{selector} needs learners that accept importance weights, but {learner} does not",
     ),
-    "snapshots": Need(
-        "snapshots",
-        "earlier policies are played again: the learner has `state` and `restore`",
-        can_be_restored,
-        "{selector} needs learners whose policies can be saved, but {learner} has no state() and restore()",
-    ),
     "nested": Need(
         "nested",
         "each learner's model class contains that of the learner before it",
-        lambda learner: isinstance(learner, HasModelClass),
+        lambda learner: implements(learner, HasModelClass),
         "",  # the check itself says which learner breaks the order, and how
     ),
 }
 
 
-def check_selector(selector: object) -> None:
-    """Raise an error if this is not a selector."""
-    if isinstance(selector, type):
-        name = selector.__name__
-        raise InvalidArgument(f"selector is the class {name}, but must be an instance: write {name}(...)")
-    lacking = [member for member in REQUIRED if not hasattr(selector, member)]
-    if lacking:
-        raise InvalidArgument(
-            f"selector is a {type(selector).__name__} without {', '.join(lacking)}, but must have all "
-            "members of equipoise.Selector"
-        )
+def check_live(selector: Selector, learners: Sequence[MinimalLearner]) -> None:
+    """Raise an error if the selector or a learner runs in simulations only."""
+    rivals: list[tuple[str, object]] = [
+        ("learner", learner) for learner in learners if runs_in_simulations_only(learner)
+    ]
+    if traits_of(selector).simulation_only:
+        rivals.append(("selector", selector))
+    for what, part in rivals:
+        raise InvalidArgument(f"{what} is a {type(part).__name__}, which runs in simulate() only, not in a portfolio")
 
 
 def check_learners(learners: object) -> None:
@@ -103,9 +95,8 @@ def check_compatible(selector: Selector, learners: Sequence[MinimalLearner]) -> 
                 f"bound {i} of {name} is Observed, but learner {part_name(learner)!r} provides no 'regret'"
             )
     _check_copies(name, traits.copies, learners)
-    check_own = getattr(selector, "check_learners", None)
-    if check_own is not None:
-        check_own(learners)
+    if implements(selector, ChecksLearners):
+        selector.check_learners(learners)
     if "nested" in selector.needs:
         try:
             _check_nested(name, traits.classes, learners)
@@ -114,21 +105,18 @@ def check_compatible(selector: Selector, learners: Sequence[MinimalLearner]) -> 
 
 
 def check_sharing(selector: Selector, learners: Sequence[MinimalLearner | None]) -> frozenset[int]:
-    """The learners that can learn from every round; raises an error if there are none or the selector forbids it.
-
-    A learner that is None was removed.
-    """
+    """The learners, None if removed, that can learn from every round; raises an error if none can or may."""
     sharing = frozenset(i for i in selector.active if "off_policy" in accepts(learners[i]))
     if not sharing:
         raise InvalidArgument("share_data is True, but no learner accepts 'off_policy' data")
-    if selector.needs & {"weight", "snapshots"} or hasattr(selector, "taught_by"):
+    if "weight" in selector.needs or implements(selector, Updates):
         raise InvalidArgument(f"share_data is True, but {part_name(selector)} decides itself what each learner learns")
     return sharing
 
 
 def provided_by(learner: object) -> frozenset[str]:
     """All that a learner accepts and provides, declared or implied by its methods."""
-    implied = {"snapshots": can_be_restored(learner), "nested": isinstance(learner, HasModelClass)}
+    implied = {"saving": can_be_restored(learner), "nested": implements(learner, HasModelClass)}
     return provides(learner) | accepts(learner) | {word for word, present in implied.items() if present}
 
 
@@ -150,6 +138,6 @@ def _check_copies(name: str, copies: int, learners: Sequence[MinimalLearner]) ->
             )
 
 
-def _settings(learner: MinimalLearner) -> Config:
-    config: Config = getattr(learner, "config", dict)()
+def _settings(learner: MinimalLearner) -> dict[str, object]:
+    config = learner.config() if implements(learner, HasSettings) else {}
     return {key: value for key, value in config.items() if key not in ("name", "seed")}

@@ -42,10 +42,7 @@ from equipoise.kernels.boundaries import (
 )
 from equipoise.kernels.marks import dispatched, kernel
 
-# Each radius with its version, which records state: a change of its formula gets a new one.
-RADIUS_VERSIONS = {"mixture": 1, "stitched": 1, "paper": 1, "bernstein": 2}
-RADII = tuple(RADIUS_VERSIONS)
-BERNSTEIN_OVERSHOOTS = {1: 1.21, 2: 1.0}  # coefficient of w (1.4 l + ln(5.2 / alpha)) by version: 1 suffices
+RADII = ("mixture", "stitched", "paper", "bernstein")
 
 LOG_CONSTANT = log(STITCHED_RATIO)
 MIXTURE_PLAYS = 5_400.0  # number of plays at which the normal mixture is narrowest
@@ -129,7 +126,6 @@ class Bernstein(NamedTuple):
     scale: float
     width: float  # of the rewards
     split: bool  # whether the upper side has a separate term for expected regrets: if contexts are random
-    overshoot: float  # coefficient of the width: 1, or 1.21 in records of version 1
 
     def radius_sum(self, n: float) -> float:
         return stitched_sum(self.scale, self.variance, self.level, n)
@@ -152,8 +148,6 @@ Radius: TypeAlias = Mixture | Stitched | Paper | Bernstein
 
 
 class Confidence(NamedTuple):
-    """The radius of a selector and its parameters."""
-
     name: str  # one of RADII
     radius: Radius
     alpha: float  # the failure probability of one side of one radius
@@ -181,7 +175,6 @@ class RadiusSettings(Conditions):
 def make_confidence(
     name: str, *, separate_lower: bool = False, extra_events: int = 0, **settings: Unpack[RadiusSettings]
 ) -> Confidence:
-    """The radius together with its share of delta."""
     shares = radius_shares(name, settings["contexts"], separate_lower) + extra_events
     alpha = radius_alpha(settings["n_learners"], settings["delta"], shares)
     radius = make_radius(name, separate_lower=separate_lower, extra_events=extra_events, **settings)
@@ -195,14 +188,12 @@ def make_radius(
     delta: float,
     separate_lower: bool = False,
     extra_events: int = 0,
-    version: int | None = None,
     **conditions: Unpack[Conditions],
 ) -> Radius:
     """The radius that M learners and the pool of all rounds use together, at total failure probability delta.
 
     `separate_lower` gives the lower side of "mixture" and "stitched" a narrower radius, at the cost of one more share
-    of delta. `extra_events` is the number of shares left to other events for each learner. `version` is that of the
-    radius, the current one if not given.
+    of delta. `extra_events` is the number of shares left to other events for each learner.
     """
     if name == "paper" and extra_events:
         raise InvalidArgument("radius is 'paper', but its printed form leaves no share of delta to another test")
@@ -210,17 +201,10 @@ def make_radius(
         return _paper(paper_constant(n_learners, delta), n_learners / delta, **conditions)
     shares = radius_shares(name, conditions["contexts"], separate_lower) + extra_events
     alpha = radius_alpha(n_learners, delta, shares)
-    return radius_at(name, alpha, separate_lower=separate_lower, version=version, **conditions)
+    return radius_at(name, alpha, separate_lower=separate_lower, **conditions)
 
 
-def radius_at(
-    name: str,
-    alpha: float,
-    *,
-    separate_lower: bool = False,
-    version: int | None = None,
-    **conditions: Unpack[Conditions],
-) -> Radius:
+def radius_at(name: str, alpha: float, *, separate_lower: bool = False, **conditions: Unpack[Conditions]) -> Radius:
     """The radius of which every one-sided event fails with probability at most alpha.
 
     As in `make_radius` otherwise. "paper" is that of one learner with all of delta = 4 alpha.
@@ -231,12 +215,8 @@ def radius_at(
     """
     if name not in RADII:
         raise InvalidArgument(f"radius is {name!r}, but must be one of {', '.join(RADII)}")
-    width, noise, contexts, scale = (
-        conditions["width"],
-        conditions["noise"],
-        conditions["contexts"],
-        conditions["scale"],
-    )
+    width, noise = conditions["width"], conditions["noise"]
+    contexts, scale = conditions["contexts"], conditions["scale"]
     if name == "bernstein" and noise is not None:
         raise InvalidArgument(
             f"radius is 'bernstein' with noise {noise!r}, but must have bounded rewards: noise None. "
@@ -246,8 +226,7 @@ def radius_at(
         return _paper(paper_constant(1, 4 * alpha), 1 / (4 * alpha), **conditions)
     variance = _variance(**conditions)
     if name == "bernstein":
-        overshoot = BERNSTEIN_OVERSHOOTS[version or RADIUS_VERSIONS[name]]
-        return Bernstein(variance, stitched_level(alpha), scale, width, contexts != "fixed", overshoot)
+        return Bernstein(variance, stitched_level(alpha), scale, width, contexts != "fixed")
     # The range of the expected rewards covers contexts and Bernoulli noise together: w^2/4 for both.
     apart = separate_lower and noise is None and contexts != "fixed"
     lower_variance = width**2 / 4 if apart else variance
@@ -341,8 +320,7 @@ def mixture_sum(radius: Mixture, variance: float, n: float) -> float:
 
 @dispatched
 def radius_sum(radius: Radius, n: float) -> float:
-    """D(n), the radius of a sum over n >= 1 plays, on both sides, or of a weighted sum whose squared weights add up to
-    n."""
+    """D(n), the two-sided radius of a sum over n >= 1 plays, or of a weighted sum with squared weights of sum n."""
     return radius.radius_sum(n)
 
 
@@ -371,7 +349,7 @@ def deviation_sum(radius: Bernstein, spread: float) -> float:
     iterated = log(log(2.0 * variance / width**2))
     return radius.scale * (
         STITCHED_FACTOR * sqrt(variance * (iterated + STITCHED_WEIGHT * radius.level))
-        + radius.overshoot * width * (1.4 * iterated + radius.level)
+        + width * (1.4 * iterated + radius.level)
     )
 
 

@@ -1,25 +1,4 @@
-"""Portfolios from a file, `portfolio.toml`.
-
-    version = 1
-    name = "ranking"
-    seed = 3
-    share_data = true
-    [reward]
-    range = [0, 1]
-    deadline = "24h"                 # or a number of rounds; together with `default`
-    default = 0.0
-    [context]
-    features = ["age", "visits"]     # names of the features of a round, in the order of the columns
-    [actions]
-    names = ["red", "blue"]          # the actions of a round that offers none itself
-    [selector]
-    use = "BalancedElimination"      # if the table is missing, the selector that suits the learners
-    delta = 0.05
-    [[learner]]
-    use = "OFUL"
-    features = { use = "Prefix", dim = 4 }
-    name = "four features"
-    bound = { use = "Power", coefficient = 2.0 }
+"""Portfolios from a file, `portfolio.toml`; the folder examples/config has commented ones.
 
 `use` is a registered name, never an import path; all other keys of a table are settings of its class. A setting that is
 a table with `use` is a feature map or a part of an adapter. The range of the rewards goes to every part that has one,
@@ -33,7 +12,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,43 +21,31 @@ from equipoise.bounds import BOUNDS, Bound, from_json
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName, UnknownSetting, UnreadableFile
 from equipoise.features.maps import map_from_plain
 from equipoise.features.offers import check_ids
-from equipoise.portfolio import Portfolio
-from equipoise.portfolio.deadlines import check_deadline
-from equipoise.settings.checks import count, interval, text
+from equipoise.learner import find
+from equipoise.portfolio import Portfolio, settings
+from equipoise.portfolio.settings import PortfolioSettings
+from equipoise.selector import Updates
+from equipoise.settings.checks import text
 from equipoise.storage.files import read_bytes
 from equipoise.storage.registry import registered_classes
 from equipoise.types import Config
 
 VERSION = 1
 SERVED_NAME = re.compile(r"[a-z0-9_-]{1,64}")  # never a path
-OPTIONS = (
-    "availability",
-    "delays",
-    "explore",
-    "fallback",
-    "on_drift",
-    "share_data",
-    "window",
-)  # of `Portfolio`, under their names
-KEYS = ("version", "name", "seed", *OPTIONS, "reward", "selector", "learner", "context", "actions")
-REWARD_KEYS = ("range", "deadline", "default", "aggregate")
+TABLES = ("selector", "learner", "context", "actions")  # besides those of settings
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class PortfolioConfig:
-    """The content of a file; it makes as many portfolios as one likes, each with new learners.
-
-    Parameters
-    ----------
-    name
-        Name of the portfolio.
-    parts
-        The checked tables of the file.
-    """
+    """The content of a file; it makes as many portfolios as one likes, each with new learners."""
 
     name: str
-    parts: Config
+    parts: Config  # the checked tables of the file
+
+    @property
+    def settings(self) -> PortfolioSettings:
+        return settings.PortfolioSettings.given(self.parts["settings"])
 
     @property
     def n_learners(self) -> int:
@@ -104,16 +71,14 @@ class PortfolioConfig:
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
-        reward_range: tuple[float, float] | None = self.parts["reward"].get("range")
-        return reward_range
+        return self.settings.reward_range
 
     @property
     def has_deadline(self) -> bool:
         """Whether decisions are closed if their rewards do not come."""
-        return self.parts["reward"].get("deadline") is not None
+        return self.settings.deadline is not None
 
     def learners(self) -> list[Any]:
-        """New learners, in the order of the file."""
         tables = enumerate(self.parts["learner"], start=1)
         return [make_learner(f"learner {i}", table, self.reward_range) for i, table in tables]
 
@@ -123,18 +88,8 @@ class PortfolioConfig:
         everybody = self.learners()
         learners = [everybody[i] for i in indices]
         tables = [self.parts["learner"][i] for i in indices]
-        reward, options = self.parts["reward"], dict(self.parts["options"])
-        selector = _make_selector(self.parts["selector"], tables, learners, self.reward_range, options)
-        return Portfolio(
-            learners,
-            selector,
-            seed=self.parts["seed"],
-            deadline=reward.get("deadline"),
-            default_reward=reward.get("default"),
-            aggregate=reward.get("aggregate", "first"),
-            reward_range=self.reward_range if selector is None else None,
-            **options,
-        )
+        selector, stated = _make_selector(self.parts["selector"], tables, learners, self.settings)
+        return Portfolio.with_settings(learners, selector, stated, declared=self.settings)
 
     def learner(self, table: Mapping[str, Any]) -> tuple[Any, Bound | None]:
         """A learner that joins later, from a table such as those of the file, and its bound if it has one."""
@@ -142,13 +97,7 @@ class PortfolioConfig:
 
 
 def read(path: str | os.PathLike[str]) -> PortfolioConfig:
-    """Read a portfolio from a file, and build it once so that everything is checked.
-
-    Parameters
-    ----------
-    path
-        A TOML file; see the module's docstring.
-    """
+    """Read a portfolio from a TOML file, and build it once so that everything is checked."""
     try:
         content = tomllib.loads(read_bytes(path).decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -164,13 +113,7 @@ def read(path: str | os.PathLike[str]) -> PortfolioConfig:
 
 
 def config_files(path: Path) -> list[Path]:
-    """The file, or those of a folder.
-
-    Parameters
-    ----------
-    path
-        A TOML file, or a folder of such files.
-    """
+    """The TOML file, or those of a folder."""
     files = sorted(path.glob("*.toml")) if path.is_dir() else [path]
     if not files:
         raise InvalidArgument(f"{str(path)!r} has no file *.toml, but must have at least one")
@@ -178,15 +121,7 @@ def config_files(path: Path) -> list[Path]:
 
 
 def check_served(config: PortfolioConfig, others: Collection[str]) -> None:
-    """Raise an error if the service cannot have this portfolio beside those with other names.
-
-    Parameters
-    ----------
-    config
-        The configuration of the portfolio.
-    others
-        Names of other portfolios of the service.
-    """
+    """Raise an error if the service, which has portfolios with these other names, cannot have this one too."""
     if not SERVED_NAME.fullmatch(config.name):
         raise InvalidArgument(f"name is {config.name!r:.80}, but must be 1 to 64 of a-z, 0-9, _ and - to be served")
     if config.name in others:
@@ -194,29 +129,16 @@ def check_served(config: PortfolioConfig, others: Collection[str]) -> None:
 
 
 def parse(content: Mapping[str, Any]) -> PortfolioConfig:
-    """The configuration of a parsed file.
+    """The configuration of a file, given the tables and values that `tomllib` returns.
 
-    Parameters
-    ----------
-    content
-        Tables and values, as `tomllib` returns them.
-
-    Examples
-    --------
     >>> content = {"version": 1, "name": "offers", "learner": [{"use": "UCB", "arms": 3}]}
     >>> parse(content).portfolio()
     Portfolio([UCB(3)], RealizedBalancing(1))
     """
-    _check_keys("key", content, KEYS)
+    given = _settings(content)
     version = content.get("version")
     if version != VERSION or isinstance(version, bool):
         raise InvalidArgument(f"version is {version!r}, but must be {VERSION}")
-    reward = _table("reward", content.get("reward", {}))
-    _check_keys("key of [reward]", reward, REWARD_KEYS)
-    if "range" in reward:
-        reward["range"] = interval("range", reward["range"])
-    if "deadline" in reward:
-        check_deadline(reward["deadline"])
     context = _names("context", content, ("features",))
     actions = _names("actions", content, ("names", "features"))
     learners = content.get("learner")
@@ -225,15 +147,31 @@ def parse(content: Mapping[str, Any]) -> PortfolioConfig:
     if not isinstance(learners, list) or not learners:
         raise InvalidArgument("learner is missing, but there must be at least one [[learner]]")
     parts: Config = {
-        "seed": count("seed", content.get("seed", 0), minimum=0, maximum=2**64 - 1),
-        "options": {key: content[key] for key in OPTIONS if key in content},
-        "reward": reward,
+        "settings": given,
         "selector": _table("selector", content.get("selector", {})),
         "context": context,
         "actions": actions,
         "learner": [_table("learner", learner) for learner in learners],
     }
     return PortfolioConfig(text("name", content.get("name")), parts)
+
+
+def _settings(content: Mapping[str, Any]) -> Config:
+    """Return the settings of the portfolio that a file gives, by name; unknown keys are errors."""
+    paths = settings.file_keys()
+    grouped = {path[0] for path in paths.values() if len(path) > 1}
+    plain = [path[0] for path in paths.values() if len(path) == 1]
+    _check_keys("key", content, ("version", "name", *plain, *sorted(grouped), *TABLES))
+    for table in grouped:
+        known = [path[1] for path in paths.values() if path[0] == table and len(path) > 1]
+        _check_keys(f"key of [{table}]", _table(table, content.get(table, {})), known)
+    given: Config = {}
+    for name, path in paths.items():
+        holder = content if len(path) == 1 else content.get(path[0], {})
+        if path[-1] in holder:
+            given[name] = holder[path[-1]]
+    settings.PortfolioSettings.given(given)
+    return given
 
 
 def _table(name: str, value: Any) -> dict[str, Any]:
@@ -310,40 +248,36 @@ def _named(value: Any, key: str, where: str) -> Any:
 
 
 def _make_selector(
-    table: Mapping[str, Any],
-    learners: Sequence[Mapping[str, Any]],
-    made: Sequence[Any],
-    reward_range: tuple[float, float] | None,
-    options: Config,
-) -> Any:
-    """The selector of the file; None for the recommended one. One that decides what learners learn takes `share_data`
-    out of the options."""
+    table: Mapping[str, Any], learners: Sequence[Mapping[str, Any]], made: Sequence[Any], stated: PortfolioSettings
+) -> tuple[Any, PortfolioSettings]:
+    """Return the selector of the file, None for the recommended one, and the settings of the portfolio with it."""
+    reward_range = stated.reward_range
     if not table and not any("bound" in learner for learner in learners):
-        return None
+        return None, stated
     make = _find("selectors", table or {"use": "RealizedBalancing"}, "[selector]")
-    settings = {key: value for key, value in table.items() if key != "use"}
+    given = {key: value for key, value in table.items() if key != "use"}
     known = inspect.signature(make).parameters
     for key in ("n_learners", "bounds"):
-        if key in settings:
+        if key in given:
             raise InvalidArgument(f"{key} is given in [selector], but must follow from the learners")
     if "n_learners" in known:
-        settings["n_learners"] = len(learners)
+        given["n_learners"] = len(learners)
     bounds = [_make_bound(f"learner {i}", learner) for i, learner in enumerate(learners, start=1)]
     if "bounds" not in known:
-        given = [i + 1 for i, bound in enumerate(bounds) if bound is not None]
-        if given:
-            raise InvalidArgument(f"bound of learner {given[0]} is given, but {make.__name__} takes no bounds")
+        stray = [i + 1 for i, bound in enumerate(bounds) if bound is not None]
+        if stray:
+            raise InvalidArgument(f"bound of learner {stray[0]} is given, but {make.__name__} takes no bounds")
     elif any(bound is not None for bound in bounds) or known["bounds"].default is inspect.Parameter.empty:
         lacking = [i + 1 for i, bound in enumerate(bounds) if bound is None]
         if lacking:
             raise InvalidArgument(f"bound of learner {lacking[0]} is missing, but {make.__name__} needs one for each")
-        settings["bounds"] = bounds
-    if hasattr(make, "taught_by") and not {"teaching", "twins"} & settings.keys():
-        del settings["n_learners"]
-        shares = options.pop("share_data", True)
-        make_for = partial(make.for_learners, made, share_data=shares)
-        return _construct(make_for, _with_range(make, settings, reward_range), "[selector]")
-    return _construct(make, _with_range(make, settings, reward_range), "[selector]")
+        given["bounds"] = bounds
+    if find(make, Updates) is not None and not {"learning", "greedy_experts"} & given.keys():
+        del given["n_learners"]
+        make_for = partial(make.for_learners, made, share_data=stated.share_data is not False)
+        selector = _construct(make_for, _with_range(make, given, reward_range), "[selector]")
+        return selector, replace(stated, share_data=None)  # the selector decides what each learner learns
+    return _construct(make, _with_range(make, given, reward_range), "[selector]"), stated
 
 
 def _make_bound(where: str, table: Mapping[str, Any]) -> Bound | None:

@@ -10,12 +10,12 @@ the windows that contain it; when too many plays wait behind it, these windows a
 
 - "arms" (contexts do not change): the intervals of one action have no point in common. Null: it has one mean reward.
 - "frozen policy": the same of a learner that learns nothing. Null: contexts and rewards have one law.
-- "bound": LB > UB_i for every active learner i, or for the trusted one. LB is the highest lower end of any window of
+- "bound": LB > UB_i for every active learner i. LB is the highest lower end of any window of
   any learner, UB_i the least (U + G + D)/n of the windows of i, G what i's own regret bound grew by in the window.
   Null: one law, and one of these learners keeps its bound.
 - "order" (selectors that credit agreement): by lemma 2 of docs/counterfactual-balancing.md the proposals of j were
-  better than those of k in one window and worse in another. Null: one of them is never the worse one. A learner that
-  overtakes another refutes this under one law too, so nothing is done about it unless both learn nothing.
+  better than those of k in one window and worse in another, for learners j and k that learn nothing. Null: one law. A
+  learner that learns may overtake another under one law.
 
 Each null is refuted wrongly with probability at most its share, delta/4. The s-th stream of a null has
 1/((s + 1)(s + 2)) of that, so that streams may be added at any time.
@@ -27,7 +27,7 @@ Symbols: U total, n plays, G width, D `radius`, c_j start, alpha_j `Window.level
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import inf, isnan, log, nan, sqrt
 from typing import NamedTuple
 
@@ -57,21 +57,6 @@ class Window(NamedTuple):
 
 class Stream:
     """The resolved plays of one action or learner, in play order, over all windows that are kept."""
-
-    __slots__ = (
-        "alpha",
-        "highest_lower",
-        "least_upper",
-        "lower_variance",
-        "next_look",
-        "plays",
-        "queue",
-        "skipped",
-        "total",
-        "upper_variance",
-        "width",
-        "windows",
-    )
 
     def __init__(self, alpha: float, lower_variance: float, upper_variance: float) -> None:
         self.alpha = alpha  # of one side
@@ -137,10 +122,7 @@ class Stream:
                     self.least_upper = upper
 
     def fall(self) -> tuple[float, int] | None:
-        """By how much less per play, at least, was earned after a checkpoint than before it; None if nothing is known.
-
-        Of expectations given the past, averaged over plays; says nothing about why.
-        """
+        """By how much less per play was earned after a checkpoint, at least, which says nothing about why; or None."""
         first, best, deviation = self.windows[0], (0.0, 0), sqrt(self.lower_variance)
         for window in self.windows[1:]:
             before, after = window.start - first.start, self.plays - window.start
@@ -181,13 +163,10 @@ class Play:
 
 
 class Alarm(NamedTuple):
-    """A refuted null hypothesis."""
-
     kind: str  # one of ARMS, FROZEN, BOUND, ORDER
     null: str  # in words
     evidence: str  # in words
     share: float  # the probability with which this null is refuted wrongly, at most
-    acts: bool  # whether it refutes that the law of rewards is one
 
     @property
     def reason(self) -> str:
@@ -277,10 +256,7 @@ class Watch:
     def look(
         self, frozen: Iterable[int], rivals: Iterable[int], bounds: dict[int, float], names: Sequence[str]
     ) -> Alarm | None:
-        """The first null that is refuted; `rivals` are the active learners, or the trusted one.
-
-        `bounds` has the regret bound at all plays to date, for learners whose bound is not the sum of widths.
-        """
+        """The first null that is refuted; `rivals` are active, `bounds` are regret bounds that no widths add up to."""
         for arm, stream in self.arms.items():
             if stream.plays >= stream.next_look:
                 stream.look()
@@ -306,22 +282,21 @@ class Watch:
             f"one law since round {self.since:,} with a learner that keeps its bound",
             f"the best action is worth at least {lower:.4g} by some plays, at most {upper:.4g} by the bounds of all",
             self.delta * SHARE,
-            True,
         )
 
     def _alarm(self, kind: str, null: str, stream: Stream) -> Alarm:
         low, high = stream.least_upper, stream.highest_lower
         evidence = f"it was at most {low:.4g} in some plays, at least {high:.4g} in others"
-        return Alarm(kind, null, evidence, self.delta * SHARE, True)
+        return Alarm(kind, null, evidence, self.delta * SHARE)
 
-    def look_at_pairs(self, sums: PairSums, n_experts: int) -> tuple[int, int] | None:
-        """A pair of experts without one order; None if there is none. The first look only begins."""
+    def look_at_pairs(self, sums: PairSums, n_experts: int, fixed: Collection[int]) -> tuple[int, int] | None:
+        """A pair of `fixed` experts without one order; None if there is none. The first look only begins."""
         if self.pairs is None:
             self.pairs = Pairs(self.delta * SHARE, n_experts, self.law.width, sums)
             return None
         if self.pairs.n_experts != n_experts:
             self.pairs.grow(n_experts)
-        return self.pairs.look(sums)
+        return self.pairs.look(sums, fixed)
 
     def state(self) -> Config:
         plays = {play.round: play for stream in self._streams() for play in stream.queue}
@@ -356,5 +331,5 @@ class Watch:
                 play.streams = (*play.streams, stream)
         watch.open = {round_: plays[round_] for round_ in state["open"]}
         watch.pairs = None if state["pairs"] is None else Pairs.from_state(state["pairs"])
-        watch.contexts_change = bool(state.get("contexts_change", False))
+        watch.contexts_change = bool(state["contexts_change"])
         return watch

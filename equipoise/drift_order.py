@@ -1,4 +1,4 @@
-"""The order of two experts over windows of rounds: the part of `equipoise.drift` about pairs.
+"""The order of two experts that learn nothing, over windows of rounds: the part of `equipoise.drift` about pairs.
 
 By lemma 2 of docs/counterfactual-balancing.md the sum of Y over a window, minus its radius, bounds from below by how
 much the proposals of j were worth more than those of k, also under drift. Windows begin where the sums stand at a look.
@@ -10,12 +10,12 @@ may change: such a window has the share alpha/(2 (s + 1)(s + 2)), so that all th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import isqrt
 from typing import Any, NamedTuple
 
-from equipoise.certificates.pairs import paired_radius
+from equipoise.certificates.comparisons import paired_radius
 from equipoise.types import Config
 
 MAX_WINDOWS = 12  # that are kept
@@ -82,13 +82,14 @@ class Pairs:
         self.better = {j * n_experts + k for j, k in (divmod(p, self.n_experts) for p in self.better)}
         self.n_experts = n_experts
 
-    def look(self, sums: PairSums) -> tuple[int, int] | None:
-        """A pair of experts each of which was better than the other in some window; None if there is none."""
+    def look(self, sums: PairSums, fixed: Collection[int]) -> tuple[int, int] | None:
+        """A pair of `fixed` experts each of which was better than the other in some window; None if there is none."""
         n = self.n_experts
+        watched = {j * n + k for j in fixed for k in fixed}
         for window in self.windows:
             for p, gain, squares in window.pairs(n):
                 gained = sums.gains[p] - gain
-                if gained <= 0.0 or p in self.better:
+                if gained <= 0.0 or p in self.better or p not in watched:
                     continue
                 if gained > paired_radius(sums.squares[p] - squares, self.width, window.alpha):
                     self.better.add(p)
@@ -112,16 +113,12 @@ class Pairs:
         }
 
     @classmethod
-    def from_state(cls, state: Config) -> Pairs | None:
-        """What `state` returned; None for sums that do not have both experts of a pair, as they were saved before."""
-        if "looks" in state:
-            return None
+    def from_state(cls, state: Config) -> Pairs:
         delta, n_experts, width = state["settings"]
         windows = [
             PairWindow(alpha, PairSums(rounds, tuple(gains), tuple(squares)))
             for alpha, rounds, gains, squares in state["windows"]
         ]
         pairs = cls(delta, int(n_experts), width, windows[0].sums)
-        pairs.windows, pairs.better = windows, set(state["better"])
-        pairs.period = state.get("period", pairs.period)
+        pairs.windows, pairs.better, pairs.period = windows, set(state["better"]), state["period"]
         return pairs

@@ -5,9 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from importlib.util import find_spec
-from typing import Any, Self
-
-from equipoise._deprecated import renamed_attribute
+from typing import Self
 
 
 class EquipoiseError(Exception):
@@ -65,35 +63,26 @@ class MissingExtra(EquipoiseError, ImportError):  # noqa: N818
         super().__init__(f"{what} needs {package}, which is not installed: pip install 'equipoise[{extra}]'")
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, str, str]]:
-        """So that the error can be pickled and raised in another process."""
         return type(self), self._arguments
 
 
-EXTRAS = {
-    "distributed": "dask",
-    "gymnasium": "rl",
-    "httptools": "serve",
-    "lightgbm": "lightgbm",
-    "mabwiser": "mabwiser",
-    "matplotlib": "lab",
-    "msgspec": "logs",
-    "numba": "lab",
-    "polars": "lab",
-    "prometheus_client": "serve",
-    "ray": "ray",
-    "rich": "cli",
-    "river": "river",
-    "scipy": "lab",
-    "sklearn": "sklearn",
-    "skops": "sklearn",
-    "stable_baselines3": "sb3",
-    "starlette": "serve",
-    "typer": "cli",
-    "uvicorn": "serve",
-    "uvloop": "serve",
-    "vowpalwabbit": "vw",
-    "xgboost": "xgboost",
+_PACKAGES = {  # by the extra that installs them
+    "cli": ("rich", "typer"),
+    "dask": ("distributed",),
+    "lab": ("matplotlib", "numba", "polars", "scipy"),
+    "lightgbm": ("lightgbm",),
+    "logs": ("msgspec",),
+    "mabwiser": ("mabwiser",),
+    "ray": ("ray",),
+    "river": ("river",),
+    "rl": ("gymnasium",),
+    "sb3": ("stable_baselines3",),
+    "serve": ("httptools", "prometheus_client", "starlette", "uvicorn", "uvloop"),
+    "sklearn": ("sklearn", "skops"),
+    "vw": ("vowpalwabbit",),
+    "xgboost": ("xgboost",),
 }
+EXTRAS = {package: extra for extra, packages in _PACKAGES.items() for package in packages}
 
 
 def explain_missing(error: ModuleNotFoundError, what: str = "this") -> MissingExtra | None:
@@ -134,7 +123,3 @@ class JournalFailed(EquipoiseError):  # noqa: N818
 
     The call that raised this was not acknowledged: after opening again, its change is there as a whole or not at all.
     """
-
-
-def __getattr__(name: str) -> Any:
-    return renamed_attribute(__name__, name)

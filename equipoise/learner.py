@@ -5,7 +5,7 @@ A portfolio wraps each learner in an `AdaptedLearner`, which has all members of 
 of the class, `accepts` and `provides` are empty, and the learner counts as randomized. A learner without
 `state` and `restore` works, but cannot be saved.
 
-Optional members:
+Optional members, which `capabilities` finds:
 - `delta`: the probability that its statements ("lower", "regret") are wrong; 0 by default.
 - `regret_of(outcome)`: what a play adds to its observed regret bound if that is known only afterwards (an episode);
   called before the outcome is learned. A learner that has it may omit `regret` from its proposals. If several plays may
@@ -13,8 +13,8 @@ Optional members:
   into the proposal's `plan`, as plain data. `regret_of(outcome, plan, in_order)` and `learn(..., plan=plan)` get it
   back. `in_order` tells whether the learner has learned exactly its earlier plays; if not, return an upper bound.
 
-- `configure(reward_range=..., noise=...)`: what a portfolio says about rewards, once, before any lesson. The learner
-  adopts what it does not state itself, and refuses what contradicts it.
+- `configure(reward_range=..., noise=...)`: what a portfolio says about rewards, once, before any update. The learner
+  adopts what it does not state itself, and refuses what contradicts it (`StatesUnits` has two more methods).
 - `pmf(context)`: the probability of every offered action in this context, given all that was learned so far; such a
   learner provides "pmf". Exact, so that logs can be evaluated with it; a learner that can only estimate it has none.
 
@@ -34,12 +34,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import inf, nan
-from typing import NamedTuple, Protocol, Self, runtime_checkable
+from types import FunctionType
+from typing import Any, NamedTuple, Protocol, Self, TypeGuard, TypeVar, cast
 
 import numpy as np
 
-from equipoise._deprecated import provided_as_offers
 from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.features import FeatureMap, Offers
 from equipoise.types import Action, Array, Config, Context, Outcome, Plain, State
@@ -80,10 +81,7 @@ class Proposal(NamedTuple):
 
 
 class Proposals(NamedTuple):
-    """The proposals of all learners in a round, for the kernels of selectors: entry i belongs to learner i.
-
-    For a learner that was not asked, `actions` and `greedy` are -1 and everything else is nan.
-    """
+    """The proposals of all learners, for selector kernels: -1 and nan for those of a learner that was not asked."""
 
     actions: Sequence[int]
     greedy: Sequence[int]
@@ -99,12 +97,10 @@ class MinimalLearner(Protocol):
     @property
     def decide(self) -> Callable[..., Proposal | Action]:
         """Propose an action in a context; changes nothing."""
-        ...
 
     @property
     def learn(self) -> Callable[..., None]:
         """Learn from context, action and reward, and from a weight if the learner accepts one."""
-        ...
 
 
 class Learner(Protocol):
@@ -113,7 +109,6 @@ class Learner(Protocol):
     @property
     def name(self) -> str:
         """The name shown in tables and figures."""
-        ...
 
     @property
     def accepts(self) -> frozenset[str]:
@@ -122,40 +117,32 @@ class Learner(Protocol):
         Rounds that others played; rounds of others in which the action is the one it proposed; importance-weighted
         rounds; the probability of the action, as a keyword argument of `learn`.
         """
-        ...
 
     @property
     def provides(self) -> frozenset[str]:
         """Subset of {"lower", "regret", "greedy", "value", "pmf"}: what it provides besides the action."""
-        ...
 
     @property
     def randomized(self) -> bool:
         """Whether deciding draws random numbers."""
-        ...
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """Propose an action in this context; changes nothing."""
-        ...
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an action; the round has weight `weight`.
 
         A learner that accepts "probability" also takes `probability`, that of the action, as a keyword argument.
         """
-        ...
 
     def config(self) -> Config:
         """The constructor's arguments, as plain data."""
-        ...
 
     def state(self) -> State:
         """Everything learned, as arrays."""
-        ...
 
     def restore(self, state: State) -> None:
         """Replace the current state by one that `state` returned."""
-        ...
 
 
 class ModelClass(Protocol):
@@ -166,23 +153,213 @@ class ModelClass(Protocol):
 
     def check_contains(self, smaller: Self) -> None:
         """Raise an error if this class does not contain `smaller`."""
-        ...
 
     def check_equals(self, expected: Self, selector_name: str) -> None:
         """Raise an error if this is not the class that the selector was created for."""
-        ...
 
 
-@runtime_checkable
 class HasModelClass(Protocol):
     """A learner that returns its model class."""
 
     def model_class(self) -> ModelClass: ...
 
 
+class KnowsPmf(Protocol):
+    """A learner that knows the probability of every offered action."""
+
+    def pmf(self, context: Context) -> Array: ...
+
+
+class KnowsRegret(Protocol):
+    """A learner that knows only after a play how much the play adds to its observed regret bound."""
+
+    def regret_of(self, outcome: Outcome) -> float: ...
+
+
+class Saves(Protocol):
+    """A learner or selector whose state can be saved and restored."""
+
+    def state(self) -> State: ...
+
+    def restore(self, state: State) -> None: ...
+
+
+class HasSettings(Protocol):
+    """A learner or selector that returns its constructor's arguments."""
+
+    def config(self) -> Config: ...
+
+
+class MadeFromConfig(Protocol):
+    """A class of learners or selectors that are made from what `config` returned."""
+
+    def from_config(self, config: Config) -> Any: ...
+
+
+class Configures(Protocol):
+    """A learner or selector that adopts the range and noise of rewards before the first round."""
+
+    def configure(self, *, reward_range: tuple[float, float] | None, noise: float | None) -> None: ...
+
+
+class StatesUnits(Protocol):
+    """A learner or selector that says which units of rewards it states itself, and refuses others beforehand."""
+
+    def states(self, name: str) -> bool: ...
+
+    def check_units(self, reward_range: tuple[float, float] | None, noise: float | None) -> None: ...
+
+
+class Compiles(Protocol):
+    """A learner or selector made of kernels, which the simulation compiles."""
+
+    @property
+    def kernels(self) -> Any: ...
+
+
+class LearnsEpisodes(Protocol):
+    """A learner with a kernel that learns from a whole episode."""
+
+    @property
+    def learn_episode(self) -> Any: ...
+
+
+class ChecksContexts(Protocol):
+    """A learner that raises an error for a context it cannot use, and changes nothing."""
+
+    def check_context(self, context: Context) -> object: ...
+
+
+C = TypeVar("C")
+
+
+def implements(part: object, protocol: type[C]) -> TypeGuard[C]:
+    """Whether a part, an object or a class, has every member of a capability.
+
+    A method counts only if it is callable with the parameters that the capability requires, so an attribute that
+    happens to have the same name is not mistaken for the capability.
+
+    >>> class Ruler:
+    ...     state = 3  # not a method
+    >>> implements(Ruler(), Saves)
+    False
+    """
+    return all(_fits(part, name, member) for name, member in vars(protocol).items() if not name.startswith("_"))
+
+
+def find(part: object, protocol: type[C]) -> C | None:
+    """Return the part as this capability; None if it lacks it."""
+    return part if implements(part, protocol) else None
+
+
+def _fits(part: object, name: str, member: object) -> bool:
+    found = getattr(part, name, None)
+    if not isinstance(member, FunctionType):  # a property
+        return found is not None
+    if not callable(found):
+        return False
+    parameters = inspect.signature(member).parameters.values()
+    required = [each for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
+    named = {each.name: None for each in required if each.kind is each.KEYWORD_ONLY}
+    given = len(required) - len(named)
+    if not (isinstance(part, type) and isinstance(found, FunctionType)):
+        given -= 1  # it is bound to its object
+    try:
+        inspect.signature(found).bind(*[None] * given, **named)
+    except TypeError:
+        return False
+    except ValueError:  # a function without a signature, such as a builtin
+        return True
+    return True
+
+
+def compilable(part: object) -> bool:
+    """Whether a learner, selector or problem is made of kernels, and runs them as they are with its settings."""
+    return implements(part, Compiles) and getattr(part, "compilable", True) is True
+
+
+@dataclass(frozen=True)
+class LearnerCapabilities:
+    """Everything that portfolios, simulations and checks ask of a learner beyond `decide` and `learn`."""
+
+    name: str
+    accepts: frozenset[str]
+    provides: frozenset[str]
+    randomized: bool  # whether deciding draws random numbers
+    delta: float  # probability that its statements are wrong
+    learns: bool  # False for a fixed rule
+    ignores_contexts: bool
+    arms: int | None  # number of actions, if the learner fixes it
+    n_columns: int | None  # of a matrix of offers that the learner uses
+    features: FeatureMap | None
+    settings: HasSettings | None
+    saves: Saves | None
+    configures: Configures | None
+    units: StatesUnits | None
+    model: HasModelClass | None
+    regret: KnowsRegret | None
+    pmf: KnowsPmf | None
+    contexts: ChecksContexts | None
+
+
+def capabilities(learner: object) -> LearnerCapabilities:
+    """Return all capabilities of a learner; the one place that looks for its optional members."""
+    features, learns = getattr(learner, "features", None), getattr(learner, "learns", True)
+    return LearnerCapabilities(
+        name=part_name(learner),
+        accepts=accepts(learner),
+        provides=provides(learner),
+        randomized=getattr(learner, "randomized", True) is not False,
+        delta=_delta(learner),
+        learns=learns is not False,
+        ignores_contexts=getattr(learner, "ignores_contexts", False) is True,
+        arms=_whole(learner, "arms"),
+        n_columns=_whole(learner, "n_columns"),
+        features=features if isinstance(features, FeatureMap) else None,
+        settings=find(learner, HasSettings),
+        saves=find(learner, Saves),
+        configures=find(learner, Configures),
+        units=find(learner, StatesUnits),
+        model=find(learner, HasModelClass),
+        regret=find(learner, KnowsRegret),
+        pmf=find(learner, KnowsPmf),
+        contexts=find(learner, ChecksContexts),
+    )
+
+
+def _delta(learner: object) -> float:
+    delta = getattr(learner, "delta", 0.0)
+    if callable(delta):
+        return 0.0
+    try:
+        return float(delta)
+    except (TypeError, ValueError):
+        raise InvalidArgument(
+            f"delta of learner {part_name(learner)!r} is {delta!r:.80}, but must be a number"
+        ) from None
+
+
+def _whole(learner: object, name: str) -> int | None:
+    number = getattr(learner, name, None)
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+def _words(learner: object, name: str, known: frozenset[str]) -> frozenset[str]:
+    """Return the words that a learner declares; raise an error if they are not a set of strings."""
+    declared: object = getattr(learner, name, frozenset())
+    if isinstance(declared, frozenset):
+        return declared
+    if isinstance(declared, str) or not isinstance(declared, set | tuple | list):
+        raise InvalidArgument(
+            f"{name} of learner {part_name(learner)!r} is {declared!r:.80}, but must be a set of words from "
+            f"{', '.join(sorted(known))}"
+        )
+    return frozenset(declared)
+
+
 def model_class_of(learner: object) -> ModelClass:
-    """The model class of a learner; raises an error if it has none."""
-    if not isinstance(learner, HasModelClass):
+    """Return the model class of a learner; raise an error if it has none."""
+    if not implements(learner, HasModelClass):
         raise IncompatibleLearner(
             f"learner {part_name(learner)!r} has no model_class(), but must state what it presumes"
         )
@@ -195,19 +372,15 @@ class AdaptedLearner:
     def __init__(self, learner: MinimalLearner) -> None:
         _check_is_learner(learner)
         self.learner = learner
-        self.name = part_name(learner)
-        self.accepts = accepts(learner)
-        self.provides = provides(learner)
-        self.randomized = bool(getattr(learner, "randomized", True))
-        self.delta = float(getattr(learner, "delta", 0.0))
-        self.has_map = isinstance(getattr(learner, "features", None), FeatureMap)  # slow to find out
+        self.can = can = capabilities(learner)
+        self.name, self.accepts, self.provides, self.delta = can.name, can.accepts, can.provides, can.delta
+        self.randomized, self.has_map = can.randomized, can.features is not None
         self._takes_rng = _takes_rng(learner)
 
     def __repr__(self) -> str:
         return f"AdaptedLearner({self.learner!r})"
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
-        """Propose an action in this context."""
         if self._takes_rng == BY_POSITION:
             answer = self.learner.decide(context, rng)
         elif self._takes_rng == BY_NAME:
@@ -217,6 +390,10 @@ class AdaptedLearner:
         if isinstance(answer, Proposal):
             return answer
         return Proposal(answer, probability=nan if self.randomized else 1.0)
+
+    def sees(self, context: Context, offers: Offers | None) -> Context:
+        """Return the context, or the offers that it was turned into, if any, for a learner with a feature map."""
+        return context if offers is None or not self.has_map else offers
 
     def learn(
         self, context: Context, outcome: Outcome, reward: float, weight: float = 1.0, probability: float = nan
@@ -233,7 +410,9 @@ class AdaptedLearner:
         offers is unknown, actions beyond the last entry have probability 0.
         """
         if "pmf" in self.provides:
-            return check_pmf(self.name, self.learner.pmf(context))  # type: ignore[attr-defined]
+            if self.can.pmf is None:
+                raise InvalidArgument(f"learner {self.name!r} provides 'pmf', but must then have pmf(context)")
+            return check_pmf(self.name, self.can.pmf.pmf(context))
         action = None if self.randomized else self.decide(context).action
         if not isinstance(action, int | np.integer):
             return None
@@ -242,31 +421,27 @@ class AdaptedLearner:
 
     def configure(self, reward_range: tuple[float, float] | None = None, noise: float | None = None) -> None:
         """Say the units of rewards to the learner, if it asks for them."""
-        configure = getattr(self.learner, "configure", None)
-        if configure is not None:
-            configure(reward_range=reward_range, noise=noise)
+        if self.can.configures is not None:
+            self.can.configures.configure(reward_range=reward_range, noise=noise)
 
     def regret_after(self, proposed: float, outcome: Outcome, plan: Plain = None, in_order: bool = True) -> float:
         """What a play adds to the observed regret bound: by `regret_of` if the learner has it, else as proposed."""
-        regret_of = getattr(self.learner, "regret_of", None)
-        if regret_of is None or outcome is None:
+        if self.can.regret is None or outcome is None:
             return proposed
+        regret_of = cast(Callable[..., float], self.can.regret.regret_of)
         return float(regret_of(outcome) if plan is None else regret_of(outcome, plan, in_order))
 
     def state(self) -> State:
         """Everything learned; raises an error if the learner cannot be saved."""
-        state: State = self._method("state")()
-        return state
+        return self._saved().state()
 
     def restore(self, state: State) -> None:
-        """Replace the current state by one that `state` returned."""
-        self._method("restore")(state)
+        self._saved().restore(state)
 
-    def _method(self, name: str) -> Callable[..., State]:
-        method: Callable[..., State] | None = getattr(self.learner, name, None)
-        if method is None:
-            raise InvalidArgument(f"{self.name!r} has no {name}(), so it cannot be saved")
-        return method
+    def _saved(self) -> Saves:
+        if self.can.saves is None:
+            raise InvalidArgument(f"{self.name!r} has no state() and restore(), so it cannot be saved")
+        return self.can.saves
 
 
 def one_hot(action: int, n_actions: int) -> Array:
@@ -318,8 +493,12 @@ def _check_is_learner(learner: object) -> None:
 
 
 def part_name(part: object) -> str:
-    """The name of a learner or selector; by default that of its class."""
-    return str(getattr(part, "name", type(part).__name__))
+    """Return the name of a learner or selector; by default that of its class."""
+    return str(declared_name(part))
+
+
+def declared_name(part: object) -> object:
+    return getattr(part, "name", type(part).__name__)
 
 
 def unique_names(names: Sequence[str]) -> tuple[str, ...]:
@@ -339,21 +518,20 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def accepts(learner: object) -> frozenset[str]:
-    """What a learner accepts besides its own rounds with weight 1."""
-    declared: frozenset[str] = getattr(learner, "accepts", frozenset())
-    return declared
-
-
-def can_be_restored(learner: object) -> bool:
-    """Whether the state of a learner can be saved and restored."""
-    return all(callable(getattr(learner, method, None)) for method in ("state", "restore"))
+    """Return what a learner accepts besides its own rounds with weight 1."""
+    return _words(learner, "accepts", ACCEPTS)
 
 
 def provides(learner: object) -> frozenset[str]:
-    """What a learner provides besides the action of its proposals."""
-    if hasattr(learner, "provides"):
-        declared: frozenset[str] = learner.provides
-        return declared
-    if hasattr(learner, "offers"):
-        return provided_as_offers(learner)
-    return frozenset()
+    """Return what a learner provides besides the action of its proposals."""
+    return _words(learner, "provides", PROVIDES)
+
+
+def can_be_restored(part: object) -> bool:
+    """Whether the state of a learner or selector can be saved and restored."""
+    return implements(part, Saves)
+
+
+def runs_in_simulations_only(learner: object) -> bool:
+    """Whether a portfolio refuses the learner."""
+    return getattr(learner, "simulation_only", False) is True

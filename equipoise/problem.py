@@ -30,11 +30,9 @@ class Problem(Protocol):
 
     def observe(self, rng: np.random.Generator) -> Context:
         """The context of the next round."""
-        ...
 
     def respond(self, context: Context, action: Action, rng: np.random.Generator) -> float:
         """The reward of an action."""
-        ...
 
 
 class FullProblem(Problem, Protocol):

@@ -11,17 +11,32 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
-from typing import Any, NamedTuple, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
+from equipoise.bounds import Bound
 from equipoise.certificates import AnyElimination, Certificate, Comparison, Standing
 from equipoise.errors import InvalidArgument, UnknownName
-from equipoise.learner import ModelClass, Proposal
+from equipoise.learner import (
+    C,
+    HasSettings,
+    MinimalLearner,
+    ModelClass,
+    Proposal,
+    Saves,
+    StatesUnits,
+    find,
+    implements,
+    part_name,
+)
 from equipoise.settings.checks import real
 from equipoise.types import Config, Plain, State
 
-NEEDS = frozenset({"bounds", "actions", "lower", "weight", "snapshots", "nested"})
+if TYPE_CHECKING:
+    from equipoise.drift_order import PairSums
+
+NEEDS = frozenset({"bounds", "actions", "lower", "weight", "nested"})
 
 
 class Choice(NamedTuple):
@@ -35,12 +50,6 @@ class Choice(NamedTuple):
         Number of this play among the learner's plays, from 1.
     probability
         Probability with which the learner was chosen.
-    snapshot
-        Number of a saved policy of the learner that plays instead of the current one.
-    teach
-        Whether the learner learns from this round.
-    keep
-        Number under which the policy that plays this round is saved.
     greedy
         Whether the learner's greedy action is played instead of its proposal.
     evidence
@@ -50,9 +59,6 @@ class Choice(NamedTuple):
     learner: int
     play: int
     probability: float
-    snapshot: int | None = None
-    teach: bool = True
-    keep: int | None = None
     greedy: bool = False
     evidence: bool = True
 
@@ -62,36 +68,24 @@ class Selector(Protocol):
 
     These members are required, except that `config`, `state`, `restore` and `from_config` are needed only for saving,
     and that `choose` and `replay` need `available` only if a portfolio ever leaves a learner out of a choice.
-    Optional members:
+    Everything further is a capability, which `capabilities` finds by the members of its Protocol: `ChecksCredit`,
+    `KnowsChances`, `Configures`, `CountsUnplayed`, `ChangesPool`, `AdmitsLearners`, `ChecksLearners`, `Reconfigures`,
+    `ReportsPending`, `Compares`, `Updates`, `KnowsPropensity`, `ExplainsDrift`, `ComparesPairs`, `Restarts`. Other
+    attributes may have any name. Optional attributes:
     - `name`: the name shown in tables and figures; by default the class name.
     - `explanation`: how it chooses, in one sentence; used by `Portfolio.explain`.
     - `traits`: its properties, a `SelectorTraits`; by default the defaults of that class.
-    - `check_credit(choice, reward, regret=None)`: reward and regret as floats, nan for an unknown regret; raises what
-      `credit` would and changes nothing. A portfolio calls it before any learner learns, so that an invalid reward
-      changes nothing. Without it, a reward must be finite and in the range of the traits.
     - `eliminations`: all eliminations so far, in order. A simulation reports these, or what `credit` and `withdraw`
       have returned if the selector does not keep them.
-    - `choice_probabilities(available=None)`: the probability of every learner in the next `choose`; changes nothing.
-    - `configure(reward_range=None, noise=None, delays="any", window=None)`: what a portfolio says once, before the
-      first play. Without it, only delays "any" and "independent" are possible.
-    - `tick(rounds=1)`: counts rounds that no learner played; returns the resulting eliminations.
-    - `add_learner(bound=None)`, which returns the new index, and `remove_learner(learner)`: without them, the pool
-      cannot change. Indices are stable: a learner that was removed keeps its own. `joining(learner)` returns further
-      arguments of `add_learner` for a learner, or raises an error if it cannot join.
-    - `reconfigure(**changes)`: changes settings of a running selector.
-    - `blocking()`: for each learner whose rewards wait, the play that they wait for, and how many they are.
-    - `compare(learner, other)`: how much more regret per play one learner has had than another, a `Comparison`.
     """
 
     @property
     def needs(self) -> frozenset[str]:
-        """Subset of {"bounds", "actions", "lower", "weight", "snapshots", "nested"}; see `equipoise.compatibility`."""
-        ...
+        """Subset of {"bounds", "actions", "lower", "weight", "nested"}; see `equipoise.compatibility`."""
 
     @property
     def active(self) -> tuple[int, ...]:
         """The learners that may be chosen."""
-        ...
 
     @property
     def choose(self) -> Callable[..., Choice]:
@@ -101,12 +95,10 @@ class Selector(Protocol):
         `NoLearnerAvailable` is raised and nothing changes. Which ones are available may depend on the past, not on the
         context of the round.
         """
-        ...
 
     @property
     def replay(self) -> Callable[..., None]:
         """`replay(choice, available=None)`: open a given play without random numbers, to rebuild it from a log."""
-        ...
 
     def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
         """Receive the proposal of the chosen learner or, with need "actions", of every active learner.
@@ -114,83 +106,57 @@ class Selector(Protocol):
         A `choice` whose `evidence` is False, here or in `replay` or `credit`, is left out of evidence for good: it is
         counted as a play, and no statement uses it.
         """
-        ...
 
     def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[AnyElimination, ...]:
         """Credit the reward of a play, in any order and however late; returns the resulting eliminations."""
-        ...
 
     def withdraw(self, choice: Choice) -> tuple[AnyElimination, ...]:
         """Remove the play of a round that did not happen; returns the resulting eliminations."""
-        ...
 
     def standing(self) -> list[Standing]:
         """How every learner is doing, one row per learner."""
-        ...
 
     def certificate(self) -> Certificate:
         """What the rewards so far prove."""
-        ...
 
     def config(self) -> Config:
         """The constructor's arguments, as plain data."""
-        ...
 
     def state(self) -> State:
         """Everything learned, as arrays."""
-        ...
 
     def restore(self, state: State) -> None:
         """Replace the current state by one that `state` returned."""
-        ...
 
     @classmethod
     def from_config(cls, config: Mapping[str, Plain]) -> Self:
         """The selector that `config` describes, in its initial state."""
-        ...
 
 
 @dataclass(frozen=True)
 class SelectorTraits:
-    """Properties of a selector besides its needs.
+    """Properties of a selector besides its needs."""
 
-    Parameters
-    ----------
-    n_learners
-        Number of learners in its pool, those included that were added later or removed; None for any number.
-    randomized
-        Whether choosing draws random numbers.
-    reward_range
-        Range of the rewards or, with `noise`, of the expected rewards; None for any finite reward.
-    noise
-        Sub-Gaussian factor of unbounded rewards; None if rewards are in the range.
-    observed
-        The learners whose bound is `Observed`.
-    copies
-        Number of consecutive equal learners that count as copies of one.
-    classes
-        The nested model classes that it was created for.
-    per_learner
-        Settings with one entry for each learner.
-    readmits
-        Whether an inactive learner may become active again.
-    excluded
-        Learners that are never played.
-    compilable
-        Whether its kernels can be compiled with its settings.
-    """
+    n_learners: int | None = None  # in its pool, also those added later or removed; None for any number
+    randomized: bool = True  # whether choosing draws random numbers
+    reward_range: tuple[float, float] | None = None  # of rewards or, with noise, of their expectations; None for any
+    noise: float | None = None  # sub-Gaussian factor of unbounded rewards; None if rewards are in the range
+    observed: tuple[int, ...] = ()  # the learners whose bound is `Observed`
+    copies: int = 1  # number of consecutive equal learners that count as copies of one
+    classes: tuple[ModelClass, ...] | None = None  # the nested model classes that it was created for
+    per_learner: tuple[str, ...] = ("bounds",)  # settings with one entry for each learner
+    readmits: bool = False  # whether an inactive learner may become active again
+    excluded: tuple[int, ...] = ()  # learners that are never played
+    delta: float = 0.05  # failure probability of its statements
+    contexts: str = "random"  # "fixed" if contexts and action sets never change
+    experts: tuple[tuple[int, bool], ...] = ()  # learners it draws, True: their greedy actions; empty: learners only
+    restart_settings: tuple[str, ...] = ()  # settings that `restart` changes, besides delta
+    simulation_only: bool = False  # whether it runs in simulations only: a portfolio refuses it
 
-    n_learners: int | None = None
-    randomized: bool = True
-    reward_range: tuple[float, float] | None = None
-    noise: float | None = None
-    observed: tuple[int, ...] = ()
-    copies: int = 1
-    classes: tuple[ModelClass, ...] | None = None
-    per_learner: tuple[str, ...] = ("bounds",)
-    readmits: bool = False
-    excluded: tuple[int, ...] = ()
-    compilable: bool = False
+    @property
+    def greedy_learners(self) -> frozenset[int]:
+        """The learners whose greedy action may be played."""
+        return frozenset(i for i, greedy in self.experts if greedy)
 
     def check_reward(self, reward: float) -> float:
         """The reward as a float; raises an error if it is invalid."""
@@ -202,75 +168,251 @@ class SelectorTraits:
         return number
 
 
+class ChecksCredit(Protocol):
+    """Checks a reward before any learner learns from it, so that an invalid one changes nothing."""
+
+    def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
+        """Return reward and regret as floats, nan for an unknown regret; raise what `credit` would raise."""
+
+
+class KnowsChances(Protocol):
+    """Knows the probability of every learner in the next `choose`."""
+
+    def choice_probabilities(self, available: Collection[int] | None = None) -> Sequence[float]: ...
+
+
+class Configures(Protocol):
+    """Adopts what a portfolio states about its rewards before the first round."""
+
+    def configure(
+        self,
+        *,
+        delays: str,
+        window: int | None,
+        reward_range: tuple[float, float] | None = None,
+        noise: float | None = None,
+    ) -> None: ...
+
+
+class CountsUnplayed(Protocol):
+    """Counts rounds that no learner played."""
+
+    def tick(self, rounds: int = 1) -> Sequence[AnyElimination]: ...
+
+
+class ChangesPool(Protocol):
+    """Takes and removes learners while it runs. Indices are stable: a learner that was removed keeps its own."""
+
+    def add_learner(self, bound: Bound | None = None) -> int:
+        """Add a learner and return its index; a selector that `AdmitsLearners` takes further arguments."""
+
+    def remove_learner(self, learner: int) -> None: ...
+
+
+class AdmitsLearners(Protocol):
+    """Decides how a learner joins a running pool."""
+
+    def joining(self, learner: MinimalLearner) -> dict[str, Any]:
+        """Return further arguments of `add_learner` for this learner; raise an error if it cannot join."""
+
+
+class ChecksLearners(Protocol):
+    """Refuses learners that it cannot work with."""
+
+    def check_learners(self, learners: Sequence[MinimalLearner]) -> None: ...
+
+
+class Reconfigures(Protocol):
+    """Changes settings while it runs."""
+
+    def reconfigure(self, **changes: Any) -> None: ...
+
+
+class ReportsPending(Protocol):
+    """Reports the plays that rewards wait for."""
+
+    def blocking(self) -> Mapping[int, tuple[int, int]]:
+        """Return, for each learner whose rewards wait, the play that they wait for, and how many they are."""
+
+
+class Compares(Protocol):
+    """Compares learners by their regret per play."""
+
+    def compare(self, learner: int, other: int) -> Comparison: ...
+
+
+class Updates(Protocol):
+    """Decides, when a round is decided, which learners learn from it."""
+
+    def learners_updated_by(self, choice: Choice) -> Sequence[int]: ...
+
+
+class KnowsPropensity(Protocol):
+    """Knows the probability of the action of a round, once its proposals are observed."""
+
+    def propensity(self, choice: Choice) -> float: ...
+
+
+class ExplainsDrift(Protocol):
+    """Has evidence about the law of rewards besides the rewards themselves."""
+
+    def drift_evidence(self) -> Mapping[int, float]:
+        """Return the regret bounds at the plays that count, of learners with a candidate bound."""
+
+
+class ComparesPairs(Protocol):
+    """Compares pairs of its experts over the rounds in which they disagree."""
+
+    def pair_rounds(self) -> int:
+        """Return the number of rounds in the sums."""
+
+    def pair_sums(self) -> PairSums: ...
+
+
+class Restarts(Protocol):
+    """Can forget all rounds and begin again, after the law of rewards has changed."""
+
+    def restart(self, delta: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class SelectorCapabilities:
+    """Everything that portfolios, simulations and checks ask of a selector beyond the required members."""
+
+    name: str
+    explanation: str  # how it chooses, in one sentence; may be empty
+    takes_available: bool  # whether choose() and replay() can leave learners out
+    settings: HasSettings | None
+    saves: Saves | None
+    credit: ChecksCredit | None
+    chances: KnowsChances | None
+    configures: Configures | None
+    units: StatesUnits | None
+    unplayed: CountsUnplayed | None
+    pool: ChangesPool | None
+    admits: AdmitsLearners | None
+    learners: ChecksLearners | None
+    reconfigures: Reconfigures | None
+    pending: ReportsPending | None
+    compares: Compares | None
+    updates: Updates | None
+    propensity: KnowsPropensity | None
+    drift: ExplainsDrift | None
+    pairs: ComparesPairs | None
+    restarts: Restarts | None
+
+
+def capabilities(selector: object) -> SelectorCapabilities:
+    """Return all capabilities of a selector; the one place that looks for its optional members."""
+    explanation = getattr(selector, "explanation", "")
+    return SelectorCapabilities(
+        name=part_name(selector),
+        explanation=explanation if isinstance(explanation, str) else "",
+        takes_available=takes_available(selector),
+        settings=find(selector, HasSettings),
+        saves=find(selector, Saves),
+        credit=find(selector, ChecksCredit),
+        chances=find(selector, KnowsChances),
+        configures=find(selector, Configures),
+        units=find(selector, StatesUnits),
+        unplayed=find(selector, CountsUnplayed),
+        pool=find(selector, ChangesPool),
+        admits=find(selector, AdmitsLearners),
+        learners=find(selector, ChecksLearners),
+        reconfigures=find(selector, Reconfigures),
+        pending=find(selector, ReportsPending),
+        compares=find(selector, Compares),
+        updates=find(selector, Updates),
+        propensity=find(selector, KnowsPropensity),
+        drift=find(selector, ExplainsDrift),
+        pairs=find(selector, ComparesPairs),
+        restarts=find(selector, Restarts),
+    )
+
+
+REQUIRED = ("needs", "active", "choose", "observe", "credit", "withdraw", "standing", "certificate")
+
+
+def check_selector(selector: object) -> None:
+    """Raise an error if this is not a selector."""
+    if isinstance(selector, type):
+        name = selector.__name__
+        raise InvalidArgument(f"selector is the class {name}, but must be an instance: write {name}(...)")
+    lacking = [member for member in REQUIRED if not hasattr(selector, member)]
+    if lacking:
+        raise InvalidArgument(
+            f"selector is a {type(selector).__name__} without {', '.join(lacking)}, but must have all "
+            "members of equipoise.Selector"
+        )
+
+
+def takes_available(selector: object) -> bool:
+    """Whether `choose` and `replay` of a selector can leave learners out."""
+    methods = (getattr(selector, "choose", None), getattr(selector, "replay", None))
+    return all(callable(each) and "available" in inspect.signature(each).parameters for each in methods)
+
+
 def choose(selector: Selector, rng: np.random.Generator | None, available: Collection[int] | None = None) -> Choice:
     """Choose among the `available` learners; all of them if None, which a selector without `available` supports."""
-    if available is None:
-        return selector.choose(rng)
-    _require_available(selector, "choose")
-    return selector.choose(rng, available)
+    return selector.choose(rng, *_given(selector, available))
 
 
 def replay(selector: Selector, choice: Choice, available: Collection[int] | None = None) -> None:
     """Open a given play; `available` is as in `choose`."""
+    selector.replay(choice, *_given(selector, available))
+
+
+def _given(selector: Selector, available: Collection[int] | None) -> tuple[Collection[int], ...]:
     if available is None:
-        selector.replay(choice)
-    else:
-        _require_available(selector, "replay")
-        selector.replay(choice, available)
-
-
-def _require_available(selector: Selector, method: str) -> None:
-    if "available" not in inspect.signature(getattr(selector, method)).parameters:
+        return ()
+    if not takes_available(selector):
         name = type(selector).__name__
-        raise InvalidArgument(f"selector is a {name}, but its {method}() must take `available` to leave learners out")
+        raise InvalidArgument(
+            f"selector is a {name}, but its choose() and replay() must take `available` to leave learners out"
+        )
+    return (available,)
 
 
-def require_member(selector: object, name: str, purpose: str) -> Callable[..., Any]:
-    """An optional method of the contract; raises an error that tells what it is needed for."""
-    method = getattr(selector, name, None)
-    if not callable(method):
-        raise InvalidArgument(f"selector is a {type(selector).__name__}, but must have {name}() to {purpose}")
-    return cast(Callable[..., Any], method)
+def require(selector: object, protocol: type[C], purpose: str) -> C:
+    """Return a selector as a capability; raise an error that says what the capability is needed for."""
+    found = find(selector, protocol)
+    if found is None:
+        members = " and ".join(f"{name}()" for name in vars(protocol) if not name.startswith("_"))
+        raise InvalidArgument(f"selector is a {type(selector).__name__}, but must have {members} to {purpose}")
+    return found
 
 
 def configure(selector: object, *, delays: str = "any", **facts: Any) -> None:
-    """Tell a selector what its portfolio knows; one without `configure` can only be told that delays are not exogenous.
-
-    `facts` are the other arguments of `Selector.configure`.
-    """
-    if delays == "exogenous" or hasattr(selector, "configure"):
-        require_member(selector, "configure", f"be told that delays are {delays!r}")(delays=delays, **facts)
+    """Tell a selector the `facts` of its portfolio; without `configure` it cannot be told of exogenous delays."""
+    if delays == "exogenous" or implements(selector, Configures):
+        require(selector, Configures, f"be told that delays are {delays!r}").configure(delays=delays, **facts)
 
 
 def traits_of(selector: object) -> SelectorTraits:
-    """The traits of a selector, or the defaults if it has none."""
-    return getattr(selector, "traits", None) or SelectorTraits()
+    """Return the traits of a selector, or the defaults if it has none."""
+    traits = getattr(selector, "traits", None)
+    return traits if isinstance(traits, SelectorTraits) else SelectorTraits()
 
 
 def eliminations_of(selector: object) -> tuple[AnyElimination, ...] | None:
-    """All eliminations of a selector so far; None if it does not keep them."""
+    """Return all eliminations of a selector so far; None if it does not keep them."""
     kept = getattr(selector, "eliminations", None)
-    return None if kept is None else tuple(kept)
+    known = isinstance(kept, list | tuple) and all(isinstance(each, AnyElimination) for each in kept)
+    return tuple(kept) if known else None  # type: ignore[arg-type]  # checked above
 
 
 def compare_learners(selector: object, learner: int | str, other: int | str, names: Sequence[str]) -> Comparison:
-    """What the selector says about two learners, given by index or name; raises an error if it compares none."""
-    compare = getattr(selector, "compare", None)
-    if compare is None:
-        name = type(selector).__name__
-        raise InvalidArgument(f"selector is a {name}, which compares no learners: it has no compare()")
+    """Compare two learners, given by index or name; raise an error if the selector compares none."""
+    compares = require(selector, Compares, "compare learners")
     for argument, given in (("learner", learner), ("other", other)):
         if isinstance(given, str) and given not in names:
             raise UnknownName(argument, given, names)
     first, second = (names.index(given) if isinstance(given, str) else given for given in (learner, other))
-    compared: Comparison = compare(first, second)
-    return compared
+    return compares.compare(first, second)
 
 
 def check_credit(selector: Selector, choice: Choice, reward: float, regret: float | None) -> tuple[float, float]:
-    """Reward and regret as floats, nan for an unknown regret; raises an error if they are invalid."""
-    check = getattr(selector, "check_credit", None)
-    if check is None:
-        return traits_of(selector).check_reward(reward), nan if regret is None else real("regret", regret)
-    checked: tuple[float, float] = check(choice, reward, regret)
-    return checked
+    """Return reward and regret as floats, nan for an unknown regret; raise an error if they are invalid."""
+    if implements(selector, ChecksCredit):
+        return selector.check_credit(choice, reward, regret)
+    return traits_of(selector).check_reward(reward), nan if regret is None else real("regret", regret)

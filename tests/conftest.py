@@ -1,7 +1,9 @@
 """Settings that all tests share."""
 
+import logging
 import os
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -26,3 +28,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("statistical") and item.get_closest_marker("compiled"):
                 item.add_marker(pytest.mark.skip(reason="millions of rounds: needs the compiler"))
+
+
+@pytest.fixture(autouse=True)
+def leave_logging_as_it_was() -> Iterator[None]:
+    """Studies switch warnings off; the next test in the same process may be about them."""
+    logger = logging.getLogger("equipoise")
+    disabled, level = logging.root.manager.disable, logger.level
+    yield
+    logging.disable(disabled)
+    logger.setLevel(level)

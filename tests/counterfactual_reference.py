@@ -30,7 +30,7 @@ class Reference:
     """
 
     def __init__(self, selector: CounterfactualBalancing, tolerance: float) -> None:
-        self.experts, self.teaching = list(selector.experts), list(selector.teaching or ["own"] * 3)
+        self.experts, self.learning = list(selector.experts), list(selector.learning or ["own"] * 3)
         self.n, self.low, self.high = len(self.experts), *selector.reward_range
         self.width, self.delta = self.high - self.low, selector.delta
         self.alphas = [self.delta / (3 * (self.n + 1))] * self.n  # of the guard
@@ -42,11 +42,11 @@ class Reference:
         self.removed: set[int] = set()
         self.n_late = 0
 
-    def add(self, teaching: str, twin: bool) -> None:
+    def add(self, learning: str, greedy: bool) -> None:
         """A learner joins, with its share of delta, which its pairs with those who are there divide."""
-        i, known, share = len(self.teaching), self.n, self.delta / ((self.n_late + 1) * (self.n_late + 2))
-        self.teaching.append(teaching)
-        joining = [(i, False), (i, True)] if twin else [(i, False)]
+        i, known, share = len(self.learning), self.n, self.delta / ((self.n_late + 1) * (self.n_late + 2))
+        self.learning.append(learning)
+        joining = [(i, False), (i, True)] if greedy else [(i, False)]
         self.experts += joining
         self.n += len(joining)
         self.n_late += 1
@@ -83,14 +83,14 @@ class Reference:
                 rewards.append(row.reward[0])
         return rewards
 
-    def taught(self, e: int) -> int:
+    def updates(self, e: int) -> int:
         learner = self.experts[e][0]
         total = 0
         for row in self.arrived:
             drawn, greedy = self.experts[row.expert]
             own = drawn == learner and not greedy
-            agreed = self.teaching[learner] == "agreed" and row.actions[self.row(learner)] == row.actions[row.expert]
-            total += self.teaching[learner] == "all" or own or agreed
+            agreed = self.learning[learner] == "agreed" and row.actions[self.row(learner)] == row.actions[row.expert]
+            total += self.learning[learner] == "all" or own or agreed
         return total
 
     def tables(self) -> tuple[Any, ...]:
@@ -116,7 +116,7 @@ class Reference:
 
     def odds(self, available: Collection[int] | None = None) -> list[float]:
         counts = [sum(row.expert == e for row in self.rounds) for e in range(self.n)]
-        allowed = set(range(len(self.teaching)) if available is None else available) - self.removed
+        allowed = set(range(len(self.learning)) if available is None else available) - self.removed
         active = [e for e in range(self.n) if self.experts[e][0] in allowed]
         unplayed = [e for e in active if counts[e] == 0]
         if unplayed:
@@ -144,7 +144,7 @@ class Reference:
         for e, (learner, greedy) in enumerate(self.experts):
             if e in active and not greedy and counts[e] < most:
                 head_start = 60 if (learner, True) in self.experts else 150
-                early = self.teaching[learner] != "all" and counts[e] < min(head_start, most / 4)
+                early = self.learning[learner] != "all" and counts[e] < min(head_start, most / 4)
                 margin = 0.0 if early else 200 * counts[e] / math.sqrt(most)
                 if visible[e] <= self.width * (self.tolerance * math.sqrt(counts[e]) - margin):
                     neglected.append(e)
@@ -156,7 +156,7 @@ class Reference:
         weights[active] = [math.exp(-self.squared_z(e, active, t, tables)) for e in active]
         scale = math.sqrt(spread / n_resolved) if n_resolved else 0.0
         mixing = np.zeros(self.n)
-        mixing[active] = [1 / 4 if self.teaching[self.experts[e][0]] == "all" else 1 for e in active]
+        mixing[active] = [1 / 4 if self.learning[self.experts[e][0]] == "all" else 1 for e in active]
         mixed = min(0.5, mixing.sum() / (sum(n * (1 - self.fallen(e, scale)) for e, n in enumerate(counts)) + 1))
         odds = np.where(admitted, (1 - mixed) * weights / weights.sum() + mixed * mixing / mixing.sum(), 0.0)
         return (odds / odds.sum()).tolist()
@@ -173,9 +173,9 @@ class Reference:
     def squared_z(self, e: int, active: list[int], t: int, tables: tuple[Any, ...]) -> float:
         weight, squares, rewards, overlap, s = tables
         own = [row.reward[0] for row in self.arrived if row.expert == e]
-        (learner, greedy), m, bonus = self.experts[e], self.taught(e), 0.0
-        teaching = self.teaching[learner]
-        if teaching != "all" and not greedy and 0 < m < t and own:
+        (learner, greedy), m, bonus = self.experts[e], self.updates(e), 0.0
+        learning = self.learning[learner]
+        if learning != "all" and not greedy and 0 < m < t and own:
             late = math.fsum(k * r for k, r in enumerate(own, start=1)) / sum(range(len(own) + 1))
             fading = min(1.0, (100 / m) ** 0.25)
             bonus = self.optimism * s * fading * math.sqrt(2 * math.log(t / m) / m)
@@ -188,8 +188,8 @@ class Reference:
                 gap -= bonus / min(1.0, (weight[k, e] + weight[e, k]) / (2 * overlap[k, e])) if bonus else 0.0
                 error = s * math.sqrt(squares[k, e] / weight[k, e] ** 2 + squares[e, k] / weight[e, k] ** 2)
                 z = gap / error
-            f = self.fit(self.experts[k][0], learner) if teaching != "own" else 0.0
-            if z > 0 and f == 0 and teaching == "all" and not greedy and (learner, True) in self.experts:
+            f = self.fit(self.experts[k][0], learner) if learning != "own" else 0.0
+            if z > 0 and f == 0 and learning == "all" and not greedy and (learner, True) in self.experts:
                 z *= math.sqrt(min(1.0, max(1.0, len(self.arrived) / 500) ** (1 / 8) / 4))
             greatest = max(greatest, z**2 + f**2 if z >= 0 else max(0.0, f + z) ** 2)
         return greatest
@@ -207,7 +207,7 @@ class Reference:
 
 
 def small(**settings: Any) -> CounterfactualBalancing:
-    return CounterfactualBalancing(2, **{"teaching": ["all", "all"], "twins": [0, 1], **settings})
+    return CounterfactualBalancing(2, **{"learning": ["all", "all"], "greedy_experts": [0, 1], **settings})
 
 
 def drawn_uniformly(selector: CounterfactualBalancing, rounds: int) -> CounterfactualBalancing:

@@ -7,15 +7,10 @@ records it changes and why.
 Numbers count bit for bit. Only where matrix libraries or compiled sums that may be reordered reach a result, whose last
 digits depend on the processor, are its numbers rounded first, to nine significant digits or as stated. Who played and
 which action of a menu was taken is compared exactly even there.
-
-The folder `release-0.1.0` holds files as that release wrote them: `python -m tests.record_bits keep` wrote them when it
-was made. It is here to show how, and is not run again: files of an old release cannot be written by a new one.
 """
 
 import hashlib
 import json
-import shutil
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -26,17 +21,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from equipoise import Portfolio, __version__
+from equipoise import Portfolio
 from equipoise.lab.experiments import EXPERIMENTS
 from equipoise.lab.runs.runner import run
-from equipoise.learners._core.trajectory import Trajectory
-from tests.recorded_portfolios import KEPT, ROUNDS, VARIANTS, Decisions, Settlement, Variant, Waiting, play, settle
+from tests.recorded_portfolios import ROUNDS, VARIANTS, Decisions, Variant, play
 
 RECORDED = Path(__file__).parent / "recorded"
 BITS = RECORDED / "bits.json"
-RELEASE = RECORDED / "release-0.1.0"
-KEPT_TICKETS, KEPT_RUN = "tickets.json", "nested"
-ROUNDS_BEFORE, ROUNDS_AFTER = 400, 200  # of a kept portfolio
 
 Record = dict[str, Any]
 
@@ -67,8 +58,6 @@ SIZES: dict[str, Size] = {
     ),
     "ball": Size(600, 1, {"d_max": 4, "d_star": 3, "bound_scale": 0.01}),
 }
-# The kept run has the settings of the recorded one, so that a process compiles for both at once.
-RUN: dict[str, Any] = {"rounds": SIZES["nested"].rounds, "overrides": SIZES["nested"].overrides, "jobs": 1}
 
 
 # Fields of certificates and of standings that the records do not have yet.
@@ -76,7 +65,6 @@ ADDED = {
     "assumes_bounds",
     "presumed",
     "radius",
-    "radius_version",
     "pool_since",
     "late_learners",
     "entrants",
@@ -84,7 +72,6 @@ ADDED = {
     "earlier_regret_upper",
     "waiting",
     "left_out",
-    "learner_shares",
     "removed",
 }
 
@@ -121,19 +108,17 @@ def curves_of(folder: Path) -> list[tuple[str, list[Any]]]:
     return [(column.name, column.to_list()) for column in pl.read_parquet(folder / "curves.parquet")]
 
 
-def eliminations_of(folder: Path, digits: int | None) -> list[dict[str, Any]]:
-    """The content of `eliminations.jsonl`, line by line. Where numbers are rounded, the seal of a record, which is
-    taken over all their digits, is left out; "version" is that of the form of a record, not of the package."""
+def eliminations_of(folder: Path) -> list[dict[str, Any]]:
+    """The content of `eliminations.jsonl`, line by line, without the version of its form and the digest of both."""
     records = [json.loads(line) for line in (folder / "eliminations.jsonl").read_text(encoding="utf-8").splitlines()]
-    left_out = set() if digits is None else {"digest"}
-    return [{key: value for key, value in record.items() if key not in left_out} for record in records]
+    return [{key: value for key, value in record.items() if key not in ("version", "digest")} for record in records]
 
 
 def experiment_record(name: str, folder: Path) -> Record:
     """An experiment with all its selectors and instances, run in `folder`."""
     rounds, seeds, overrides, digits = SIZES[name]
     run(EXPERIMENTS[name], out=folder, rounds=rounds, seeds=seeds, overrides=overrides, jobs=1)
-    eliminations = eliminations_of(folder, digits)
+    eliminations = eliminations_of(folder)
     return {
         "curves": digest_of(curves_of(folder), digits),
         "eliminations": digest_of(eliminations, digits),
@@ -161,57 +146,12 @@ def variant_record(variant: Variant) -> Record:
     return portfolio_record(portfolio, play(portfolio, variant, range(ROUNDS), {}), variant.digits)
 
 
-def file_name(name: str) -> str:
-    return name.lower().replace(", ", "--").replace(" ", "-") + ".equipoise"
-
-
-def load_kept(name: str) -> tuple[Portfolio, list[Settlement]]:
-    """A kept portfolio, and what its open decisions still wait for."""
-    # What a file cannot hold, such as a bound that is a function, the reader brings along.
-    selector = KEPT[name].make().selector if "Custom" in name else None
-    portfolio = Portfolio.load(RELEASE / "portfolios" / file_name(name), selector=selector)
-    rows = json.loads((RELEASE / KEPT_TICKETS).read_text(encoding="utf-8"))[name]
-    return portfolio, [
-        Settlement(id_, reward, None if outcome is None else Trajectory(*outcome), regret)
-        for id_, reward, outcome, regret in rows
-    ]
-
-
-def continued_record(name: str) -> Record:
-    """How a kept portfolio goes on: everything it waits for, the newest first, then further rounds."""
-    portfolio, settlements = load_kept(name)
-    for settlement in reversed(settlements):
-        settle(portfolio, settlement)
-    variant, rounds = KEPT[name], range(ROUNDS_BEFORE, ROUNDS_BEFORE + ROUNDS_AFTER)
-    return portfolio_record(portfolio, play(portfolio, variant, rounds, {}), variant.digits)
-
-
-def keep_portfolios() -> None:
-    """Save a portfolio of every kept variant in the middle of its run, and what it waits for."""
-    shutil.rmtree(RELEASE / "portfolios", ignore_errors=True)
-    (RELEASE / "portfolios").mkdir(parents=True)
-    tickets = {}
-    for name, variant in KEPT.items():
-        portfolio, waiting = variant.make(), Waiting()
-        play(portfolio, variant, range(ROUNDS_BEFORE), waiting)
-        portfolio.save(RELEASE / "portfolios" / file_name(name))
-        tickets[name] = sorted(settlement for due in waiting.values() for settlement in due)
-    lines = (f"{json.dumps(name)}: {json.dumps(rows)}" for name, rows in tickets.items())
-    (RELEASE / KEPT_TICKETS).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-
-
-def keep_run() -> None:
-    shutil.rmtree(RELEASE / KEPT_RUN, ignore_errors=True)
-    run(EXPERIMENTS["nested"], out=RELEASE / KEPT_RUN, seeds=2, **RUN)
-
-
 def all_records() -> dict[str, dict[str, Record]]:
     with tempfile.TemporaryDirectory() as folder:
         experiments = {name: experiment_record(name, Path(folder, name)) for name in SIZES}
     return {
         "experiments": experiments,
         "portfolios": {name: variant_record(variant) for name, variant in VARIANTS.items()},
-        "continued": {name: continued_record(name) for name in KEPT},
     }
 
 
@@ -233,15 +173,10 @@ def differences(kind: str, name: str, now: Record) -> list[str]:
     ]
 
 
-def main(arguments: list[str]) -> None:
-    if arguments == ["keep"]:
-        if RELEASE.name != f"release-{__version__}":
-            raise SystemExit(f"{RELEASE.name} cannot be written by version {__version__}")
-        keep_portfolios()
-        keep_run()
+def main() -> None:
     RECORDED.mkdir(exist_ok=True)
     BITS.write_text(json.dumps(all_records(), indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

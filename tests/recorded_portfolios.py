@@ -17,17 +17,12 @@ from equipoise.bounds import Custom, LinearSqrt, Observed, Power, SqrtLog
 from equipoise.learners import (
     LSVI_UCB,
     OFUL,
-    OSOM,
     UCB,
     UCBVI,
-    ALBDim,
-    ALBNorm,
     Constant,
     Eleanor,
     EpsilonGreedy,
     LinearThompson,
-    MisspecificationAdaptive,
-    ModCB,
     QLearning,
     Scheduled,
     SquareCB,
@@ -38,22 +33,16 @@ from equipoise.selectors import (
     ED2RB,
     EXP3,
     UCB1,
-    UCBC,
     AdversarialElimination,
     BalancedElimination,
     Corral,
     CounterfactualBalancing,
     DynamicBalancing,
     EpochBalancing,
-    ExploreCommitExploit,
     GreedyMean,
     Oracle,
-    RateAdaptive,
     RealizedBalancing,
     RegretBalancing,
-    StochasticCorral,
-    StochasticEXP3P,
-    TsallisCorral,
     Uniform,
 )
 
@@ -213,8 +202,7 @@ VARIANTS: dict[str, Variant] = {
     ),
     "BalancedElimination, Observed": Variant(
         made(
-            lambda: [*nested(), UCB(5, noise=0.1, scale=0.1)],
-            lambda: BalancedElimination([Observed()] * 4, noise=0.1),
+            lambda: [*nested(), UCB(5, noise=0.1, scale=0.1)], lambda: BalancedElimination([Observed()] * 4, noise=0.1)
         ),
         BACKWARD,
         digits=9,
@@ -242,16 +230,13 @@ VARIANTS: dict[str, Variant] = {
         shifted(MENUS, -1.0, 0.5),
     ),
     "BalancedElimination, other range": Variant(
-        made(finite, lambda: BalancedElimination([Power(0.2)] * 4, reward_range=(-2.0, 3.0))),
-        shifted(MENUS, -2.0, 3.0),
+        made(finite, lambda: BalancedElimination([Power(0.2)] * 4, reward_range=(-2.0, 3.0))), shifted(MENUS, -2.0, 3.0)
     ),
     "BalancedElimination, shared data": Variant(
         made(linear, lambda: BalancedElimination(low_bounds()), share_data=True)
     ),
     "BalancedElimination, shared data, Observed": Variant(
-        made(nested, lambda: BalancedElimination([Observed()] * 3, noise=0.1), share_data=True),
-        BACKWARD,
-        digits=9,
+        made(nested, lambda: BalancedElimination([Observed()] * 3, noise=0.1), share_data=True), BACKWARD, digits=9
     ),
     "BalancedElimination, deadline": Variant(
         made(linear, lambda: BalancedElimination(low_bounds()), deadline=30, default_reward=0.0), lost_from=0
@@ -293,20 +278,6 @@ VARIANTS: dict[str, Variant] = {
         ),
         digits=9,
     ),
-    "BalancedElimination, learners that select": Variant(
-        made(
-            lambda: [
-                ModCB([2, 4, 6], exploration=0.2, noise=0.1),
-                OSOM(5, dim=N_FEATURES, noise=0.1),
-                ALBNorm(4, arms=5, first_epoch=10, noise=0.1),
-                ALBDim(N_FEATURES, first_phase=64, noise=0.1),
-                MisspecificationAdaptive(N_FEATURES, arms=5, rounds=ROUNDS),
-            ],
-            lambda: BalancedElimination([Power(0.3)] * 5),
-            seed=6,
-        ),
-        digits=9,
-    ),
     "EpochBalancing": Variant(for_nested(EpochBalancing, noise=0.1, radius_scale=0.3), BACKWARD, digits=9),
     "EpochBalancing, text size": Variant(
         for_nested(EpochBalancing, size="text", seed=3, delta=0.3), BACKWARD, digits=9
@@ -319,9 +290,11 @@ VARIANTS: dict[str, Variant] = {
     ),
     "RealizedBalancing": Variant(made(linear, lambda: RealizedBalancing(4))),
     "CounterfactualBalancing": Variant(
-        made(linear, lambda: CounterfactualBalancing(4, teaching=["all", "own", "agreed", "all"], twins=[1, 2, 3]))
+        made(
+            linear,
+            lambda: CounterfactualBalancing(4, learning=["all", "own", "agreed", "all"], greedy_experts=[1, 2, 3]),
+        )
     ),
-    "RealizedBalancing, rule 1": Variant(made(linear, lambda: RealizedBalancing(4, rule=1))),
     "RealizedBalancing, bounds": Variant(
         made(linear, lambda: RealizedBalancing(4, bounds=low_bounds(), slack=2.0, radius_scale=0.2))
     ),
@@ -342,10 +315,7 @@ VARIANTS: dict[str, Variant] = {
     ),
     "DynamicBalancing": Variant(made(linear, lambda: DynamicBalancing(low_bounds()))),
     "DynamicBalancing, scales and biases": Variant(
-        made(
-            finite,
-            lambda: DynamicBalancing(low_bounds(), scales=(1.0, 0.5, 2.0, 1.0), biases=(0.0, 0.05, 0.1, 0.0)),
-        )
+        made(finite, lambda: DynamicBalancing(low_bounds(), scales=(1.0, 0.5, 2.0, 1.0), biases=(0.0, 0.05, 0.1, 0.0)))
     ),
     "D3RB": Variant(made(linear, lambda: D3RB(4, d_min=0.05, radius_scale=0.2))),
     "D3RB, other range": Variant(
@@ -353,27 +323,10 @@ VARIANTS: dict[str, Variant] = {
     ),
     "ED2RB": Variant(made(linear, lambda: ED2RB(4, d_min=0.05, radius_scale=0.2))),
     "ED2RB, fixed contexts": Variant(made(finite, lambda: ED2RB(4, contexts="fixed", radius="paper")), SAME_MENU),
-    "ExploreCommitExploit": Variant(made(linear, lambda: ExploreCommitExploit(low_bounds(), radius_scale=0.5), seed=2)),
-    "RateAdaptive": Variant(made(linear, lambda: RateAdaptive(4), seed=2)),
     "Uniform": Variant(made(linear, lambda: Uniform(4), seed=2)),
     "Corral": Variant(made(weighted, lambda: Corral(4, rounds=ROUNDS), seed=2)),
     "Corral, finite": Variant(
         made(finite, lambda: Corral(4, rounds=ROUNDS, eta=0.1, reward_range=(-2.0, 3.0))), shifted(MENUS, -2.0, 3.0)
-    ),
-    "TsallisCorral": Variant(made(weighted, lambda: TsallisCorral(4, rounds=ROUNDS), seed=2)),
-    "TsallisCorral, finite": Variant(made(finite, lambda: TsallisCorral(4, rounds=ROUNDS), seed=3)),
-    "StochasticCorral": Variant(made(linear, lambda: StochasticCorral(4, rounds=ROUNDS), seed=2)),
-    "StochasticCorral, exp3p": Variant(made(linear, lambda: StochasticEXP3P(4, rounds=ROUNDS), seed=2)),
-    "StochasticCorral, exp3p, finite": Variant(
-        made(finite, lambda: StochasticEXP3P(4, rounds=ROUNDS, floor=0.05, eta=0.02), seed=3)
-    ),
-    "StochasticCorral, episodes": Variant(made(episodic, lambda: StochasticCorral(4, rounds=ROUNDS), seed=2), EPISODES),
-    "UCBC": Variant(made(linear, lambda: UCBC(low_bounds(), rounds=ROUNDS))),
-    "UCBC, copies": Variant(
-        made(
-            lambda: [UCB(5, noise=0.1) for _ in range(3)] + [EpsilonGreedy(5, epsilon=0.2, seed=i) for i in range(3)],
-            lambda: UCBC([Observed(), Power(0.1)], rounds=ROUNDS, copies=3),
-        )
     ),
     "GreedyMean": Variant(made(linear, lambda: GreedyMean(4))),
     "UCB1": Variant(made(linear, lambda: UCB1(4))),
@@ -390,50 +343,11 @@ VARIANTS: dict[str, Variant] = {
     ),
 }
 
-# Saved in the middle of a run by the release that the folder is named after: every selector and every learner.
-KEPT: dict[str, Variant] = {
-    **{
-        name: variant
-        for name, variant in VARIANTS.items()
-        if name
-        in {
-            "BalancedElimination, mixed bounds",
-            "BalancedElimination, Observed",
-            "BalancedElimination, Custom",
-            "BalancedElimination, shared data, deadline, Observed",
-            "BalancedElimination, balls",
-            "BalancedElimination, episodes",
-            "BalancedElimination, randomized learners",
-            "BalancedElimination, learners that select",
-            "EpochBalancing",
-            "AdversarialElimination",
-            "RealizedBalancing, bounds",
-            "RegretBalancing, Observed",
-            "DynamicBalancing, scales and biases",
-            "D3RB",
-            "ED2RB",
-            "ExploreCommitExploit",
-            "RateAdaptive",
-            "Uniform",
-            "Corral",
-            "TsallisCorral",
-            "StochasticCorral",
-            "StochasticCorral, exp3p, finite",
-            "StochasticCorral, episodes",
-            "UCBC, copies",
-            "GreedyMean",
-            "UCB1, exploration",
-            "EXP3",
-            "Oracle, Eleanor",
-        }
-    },
-}
-
 
 class Settlement(NamedTuple):
     """What becomes of a decision: its reward is learned, or, if None, it is withdrawn."""
 
-    id: str | int
+    id: str
     reward: float | None
     outcome: Trajectory | None = None
     regret: float | None = None

@@ -10,6 +10,7 @@ import numpy as np
 from equipoise import Choice, Decision, Portfolio, Proposal, Standing
 from equipoise.bounds import Power
 from equipoise.errors import InvalidArgument
+from equipoise.portfolio import PortfolioSettings
 from equipoise.problems import LinearBandit
 from equipoise.selectors import BalancedElimination
 from equipoise.storage.archive import pack
@@ -24,7 +25,8 @@ def saved(portfolio: Portfolio) -> bytes:
 
 def without_ids(state: dict[str, Any]) -> bytes:
     """The state of a portfolio that does not depend on how often it was loaded."""
-    return pack(without_epochs({name: part for name, part in state.items() if name != "ids"}))
+    tickets = {name: part for name, part in state["tickets"].items() if name != "ids"}
+    return pack(without_epochs({**state, "tickets": tickets}))
 
 
 def without_epochs(value: Any) -> Any:
@@ -49,7 +51,7 @@ def numbers(ids: Iterable[str | int]) -> tuple[int, ...]:
 
 def nth(portfolio: Portfolio, round_: int) -> str:
     """The id of the decision of a round of this process."""
-    return f"{portfolio._ids._epoch}-{round_}"
+    return f"{portfolio.state()['tickets']['ids'][-1][0]}-{round_}"
 
 
 def player(decision: Decision) -> int:
@@ -110,7 +112,7 @@ def rewards_of(portfolio: Portfolio) -> list[list[float]]:
     return [learner.rewards for learner in portfolio.learners]
 
 
-class FirstActionFiveLines:
+class FiveLines:
     def decide(self, context):
         return 0
 
@@ -191,3 +193,8 @@ def eliminating(share_data: bool = False, bound: Any = None) -> Iterator[tuple[P
     while True:
         decision = portfolio.decide(None)
         yield portfolio, decision, 1.0 - player(decision)
+
+
+def simulated(learners: Any, selector: Any, **settings: Any) -> Portfolio:
+    """A portfolio as simulations make it: with parts that a live one refuses."""
+    return Portfolio.with_settings(learners, selector, PortfolioSettings.given(settings), live=False)

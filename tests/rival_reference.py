@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 from tests.radii import mixture_radius
 
@@ -259,3 +262,20 @@ class RateAdaptiveReference(Rival):
         chances = [explore / len(self.learners)] * len(self.learners)
         chances[leader] += 1 - explore
         return chances
+
+
+def drawing(number: float) -> Any:
+    """A generator whose next number is known."""
+    return SimpleNamespace(random=lambda: number)
+
+
+def play(selector: Any, rewards: list[float], n_rounds: int, seed: int = 0) -> list[int]:
+    """Bernoulli rewards with these means, or exact ones where a mean is 0 or 1; returns who played."""
+    rng, learners = np.random.default_rng(seed), []
+    low, high = selector.reward_range
+    for _ in range(n_rounds):
+        choice = selector.choose(rng)
+        hit = rng.random() < rewards[choice.learner]
+        selector.credit(choice, high if hit else low)
+        learners.append(choice.learner)
+    return learners

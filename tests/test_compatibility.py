@@ -13,24 +13,17 @@ from equipoise import Portfolio, Proposal
 from equipoise.bounds import Observed, Power
 from equipoise.compatibility import NEEDS, provided_by
 from equipoise.errors import IncompatibleLearner, InvalidArgument
+from equipoise.lab.rivals import RIVAL_LEARNERS, RIVAL_SELECTORS, UCBC, StochasticCorral, StochasticEXP3P, TsallisCorral
 from equipoise.learner import ACCEPTS, PROVIDES, part_name
-from equipoise.learners import LEARNERS, OFUL, UCB, EpsilonGreedy
+from equipoise.learners import LEARNERS, OFUL, UCB
 from equipoise.learners._core.linear_class import LinearClass, linear_class
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selector import NEEDS as DECLARED_NEEDS
-from equipoise.selectors import (
-    SELECTORS,
-    UCBC,
-    Corral,
-    EpochBalancing,
-    StochasticCorral,
-    StochasticEXP3P,
-    TsallisCorral,
-)
+from equipoise.selectors import SELECTORS, Corral, EpochBalancing
 from equipoise.simulation.tapes import why_not_tapes
 from tests.episodes import random_trajectory, start_state
 from tests.learners.subjects import EPISODIC, SUBJECTS
-from tests.recorders import player, saved
+from tests.recorders import saved, simulated
 from tools.pages.command import write_pages
 from tools.pages.compatibility import PROVIDED, page
 
@@ -58,6 +51,7 @@ MAKERS: dict[str, Any] = {
 # What every selector needs of its learners and what every learner has, by the definitions of the algorithms. The tests
 # below compare both tables with what selectors and learners do, then with what they declare; and the matrix of all
 # pairs expects what the tables say. Nothing here is read from the package's declarations.
+EVERY_SELECTOR, EVERY_LEARNER = {**SELECTORS, **RIVAL_SELECTORS}, {**LEARNERS, **RIVAL_LEARNERS}
 SELECTORS_NEED: dict[str, set[str]] = {
     "BalancedElimination": {"bounds"},
     "EpochBalancing": {"actions", "lower", "nested"},
@@ -73,8 +67,8 @@ SELECTORS_NEED: dict[str, set[str]] = {
     "Uniform": set(),
     "Corral": {"weight"},
     "TsallisCorral": {"weight"},
-    "StochasticCorral": {"snapshots"},
-    "StochasticEXP3P": {"snapshots"},
+    "StochasticCorral": set(),
+    "StochasticEXP3P": set(),
     "UCBC": {"bounds"},
     "GreedyMean": set(),
     "UCB1": set(),
@@ -83,31 +77,30 @@ SELECTORS_NEED: dict[str, set[str]] = {
 }
 ANY_LEARNER = {"bounds", "actions"}  # needs that no learner can fail to meet
 LEARNERS_HAVE: dict[str, set[str]] = {
-    "OFUL": {"lower", "regret", "weight", "off_policy", "snapshots", "nested"},
-    "DisjointOFUL": {"lower", "regret", "weight", "off_policy", "snapshots"},
-    "LinearThompson": {"lower", "regret", "weight", "off_policy", "snapshots", "nested"},
-    "UCB": {"lower", "regret", "weight", "snapshots"},
-    "EpsilonGreedy": {"weight", "snapshots"},
-    "SquareCB": {"off_policy", "snapshots"},
-    "Constant": {"weight", "off_policy", "snapshots"},
-    "Scheduled": {"regret", "snapshots"},
-    "ModCB": {"snapshots", "nested"},
-    "OSOM": {"snapshots", "nested"},
-    "ALBNorm": {"lower", "regret", "off_policy", "snapshots", "nested"},
-    "ALBDim": {"snapshots"},
-    "MisspecificationAdaptive": {"snapshots"},
-    "LSVI_UCB": {"regret", "snapshots"},
-    "UCBVI": {"regret", "snapshots"},
-    "QLearning": {"snapshots"},
-    "Eleanor": {"snapshots"},
+    "OFUL": {"lower", "regret", "weight", "off_policy", "saving", "nested"},
+    "DisjointOFUL": {"lower", "regret", "weight", "off_policy", "saving"},
+    "LinearThompson": {"lower", "regret", "weight", "off_policy", "saving", "nested"},
+    "UCB": {"lower", "regret", "weight", "saving"},
+    "EpsilonGreedy": {"weight", "saving"},
+    "SquareCB": {"off_policy", "saving"},
+    "Constant": {"weight", "off_policy", "saving"},
+    "Scheduled": {"regret", "saving"},
+    "ModCB": {"saving", "nested"},
+    "OSOM": {"saving", "nested"},
+    "ALBNorm": {"lower", "regret", "off_policy", "saving", "nested"},
+    "ALBDim": {"saving"},
+    "MisspecificationAdaptive": {"saving"},
+    "LSVI_UCB": {"regret", "saving"},
+    "UCBVI": {"regret", "saving"},
+    "QLearning": {"saving"},
+    "Eleanor": {"saving"},
     "Bare": set(),
 }
-COMPARED = {"lower", "regret", "weight", "off_policy", "snapshots", "nested"}
+COMPARED = {"lower", "regret", "weight", "off_policy", "saving", "nested"}
 SEEN = COMPARED - {"off_policy"}  # that a learner may learn from the rounds of others cannot be seen in what it does
 BOUND: dict[str, Any] = {"power": Power(1.0), "observed": Observed()}
 REFUSAL = {
     "weight": "importance weights",
-    "snapshots": "policies can be saved",
     "lower": "a lower bound",
     "nested": "nested model classes",
     "regret": "no 'regret'",
@@ -128,7 +121,7 @@ PAIRS = list(pairs())
 
 def selector_for(name: str, learner: str, bound: str) -> Any:
     """A selector of this class for two learners like the named one."""
-    cls, needs = SELECTORS[name], SELECTORS_NEED[name]
+    cls, needs = EVERY_SELECTOR[name], SELECTORS_NEED[name]
     others: dict[str, Any] = {"best": 0} if name == "Oracle" else {}
     if cls in (Corral, StochasticCorral, StochasticEXP3P, TsallisCorral, UCBC) or "nested" in needs:
         others["rounds"] = 100
@@ -155,7 +148,7 @@ def mistaken(selector_class: str, learner_class: str, bound: str, unmet: set[str
     stated = config.get("reward_range")  # the portfolio must state the same
     units = stated if not unmet and "nested" not in selector.needs else None
     try:
-        portfolio = Portfolio(learners, selector, reward_range=units)
+        portfolio = simulated(learners, selector, reward_range=units)
     except IncompatibleLearner as error:
         refusal = str(error)
         named = repr(part_name(learners[0])) in refusal and part_name(selector) in refusal
@@ -165,10 +158,10 @@ def mistaken(selector_class: str, learner_class: str, bound: str, unmet: set[str
 
 
 def test_the_matrix_is_complete_and_without_repeats() -> None:
-    assert set(SELECTORS_NEED) == set(SELECTORS)
-    assert set(LEARNERS_HAVE) == {*LEARNERS, "Bare"} == set(MAKERS)
+    assert set(SELECTORS_NEED) == set(EVERY_SELECTOR)
+    assert set(LEARNERS_HAVE) == {*EVERY_LEARNER, "Bare"} == set(MAKERS)
     with_bounds = sum("bounds" in needs for needs in SELECTORS_NEED.values())
-    assert len(PAIRS) == len({pair[:3] for pair in PAIRS}) == (len(SELECTORS) + with_bounds) * len(MAKERS)
+    assert len(PAIRS) == len({pair[:3] for pair in PAIRS}) == (len(EVERY_SELECTOR) + with_bounds) * len(MAKERS)
 
 
 class Watched(OFUL):
@@ -189,13 +182,13 @@ class Watched(OFUL):
         super().restore(state)
 
 
-@pytest.mark.parametrize("selector_class", SELECTORS_NEED)
+@pytest.mark.parametrize("selector_class", sorted(SELECTORS_NEED.keys() - {"StochasticCorral", "StochasticEXP3P"}))
 def test_a_selector_does_what_the_table_says_that_it_needs(selector_class: str) -> None:
     """What 60 rounds with two learners use of them."""
     needs, rng = SELECTORS_NEED[selector_class], np.random.default_rng(4)
     selector = selector_for(selector_class, "OFUL", "power" if "bounds" in needs else "")
     learners = [Watched(**SETTINGS["OFUL"][1]) for _ in range(2)]
-    portfolio = Portfolio(learners, selector, seed=1)
+    portfolio = simulated(learners, selector, seed=1)
     all_asked = True
     for _ in range(60):
         before = {i: learners[i].asked for i in (selector.active if "actions" in needs else (0, 1))}
@@ -204,12 +197,12 @@ def test_a_selector_does_what_the_table_says_that_it_needs(selector_class: str) 
         portfolio.learn(decision, float(rng.random()))
     assert all_asked == bool(needs & {"actions", "weight"})
     assert any(learner.weights - {1.0} for learner in learners) == ("weight" in needs)
-    assert any(learner.n_restored for learner in learners) == ("snapshots" in needs)
+    assert not any(learner.n_restored for learner in learners)
 
 
 @pytest.mark.parametrize("selector_class", SELECTORS_NEED)
 def test_bounds_classes_and_lower_bounds_are_refused_or_required(selector_class: str) -> None:
-    cls, needs = SELECTORS[selector_class], SELECTORS_NEED[selector_class]
+    cls, needs = EVERY_SELECTOR[selector_class], SELECTORS_NEED[selector_class]
     if needs & {"bounds", "nested"}:
         with pytest.raises(InvalidArgument, match="bounds" if "bounds" in needs else "classes"):
             cls(2, **({"rounds": 100} if cls is UCBC else {}))
@@ -227,7 +220,7 @@ def seen_of(name: str) -> set[str]:
     """What a learner shows of itself in 40 rounds, whatever it declares."""
     learner, twin, rng = MAKERS[name](), MAKERS[name](), np.random.default_rng(7)
     context_of = next((source for cls, _, source in SUBJECTS if cls.__name__ == name), start_state)
-    seen, can_save = {"lower", "regret", "weight", "snapshots", "nested"}, hasattr(learner, "state")
+    seen, can_save = {"lower", "regret", "weight", "saving", "nested"}, hasattr(learner, "state")
     for _ in range(40):
         context = context_of(rng)
         decided = learner.decide(context) if name == "Bare" else learner.decide(context, rng)
@@ -245,7 +238,7 @@ def seen_of(name: str) -> set[str]:
         learner.learn(context, told, told.total_reward if name in EPISODES else 0.5)
     if can_save:
         twin.restore(learner.state())
-    seen -= set() if can_save and same(twin) == same(learner) else {"snapshots"}
+    seen -= set() if can_save and same(twin) == same(learner) else {"saving"}
     try:
         linear_class(learner)
     except InvalidArgument:
@@ -264,7 +257,7 @@ def test_a_learner_shows_what_the_table_says_that_it_has(learner_class: str) -> 
 
 @pytest.mark.parametrize("selector_class", SELECTORS_NEED)
 def test_declared_needs_are_those_of_the_table(selector_class: str) -> None:
-    assert SELECTORS[selector_class].needs == SELECTORS_NEED[selector_class]
+    assert EVERY_SELECTOR[selector_class].needs == SELECTORS_NEED[selector_class]
 
 
 @pytest.mark.parametrize("learner_class", LEARNERS_HAVE)
@@ -282,7 +275,7 @@ def test_the_pairs_cover_refusal_and_consent_of_every_need() -> None:
 
 def test_the_tables_know_every_word() -> None:
     assert set(NEEDS) == DECLARED_NEEDS
-    assert set(PROVIDED) == ACCEPTS | PROVIDES | {"snapshots", "nested"}
+    assert set(PROVIDED) == ACCEPTS | PROVIDES | {"saving", "nested"}
 
 
 def test_the_page_is_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,20 +285,34 @@ def test_the_page_is_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert (tmp_path / "docs" / "compatibility.md").read_text(encoding="utf-8") == page()
 
 
-@pytest.mark.parametrize("make", [lambda: Corral(2, rounds=50), lambda: StochasticCorral(2, rounds=50)])
-def test_sharing_is_refused_where_learners_are_told_in_another_way(make: Any) -> None:
-    with pytest.raises(
-        InvalidArgument, match=r"share_data is True, but (Corral|Stochastic corral) decides itself what each learner"
-    ):
-        Portfolio([OFUL(2), OFUL(3)], make(), share_data=True)
+def test_sharing_is_refused_where_learners_are_told_in_another_way() -> None:
+    with pytest.raises(InvalidArgument, match=r"share_data is True, but Corral decides itself what each learner"):
+        Portfolio([OFUL(2), OFUL(3)], Corral(2, rounds=50), share_data=True)
+
+
+@pytest.mark.parametrize("name", RIVAL_SELECTORS)
+def test_a_portfolio_refuses_selectors_that_run_in_simulations_only(name: str) -> None:
+    selector = selector_for(name, "OFUL", "power" if "bounds" in SELECTORS_NEED[name] else "")
+    message = f"selector is a {name}, which runs in simulate() only, not in a portfolio"
+    with pytest.raises(InvalidArgument) as error:
+        Portfolio([OFUL(2), OFUL(2)], selector)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize("name", RIVAL_LEARNERS)
+def test_a_portfolio_refuses_learners_that_run_in_simulations_only(name: str) -> None:
+    message = f"learner is a {name}, which runs in simulate() only, not in a portfolio"
+    with pytest.raises(InvalidArgument) as error:
+        Portfolio([OFUL(2), MAKERS[name]()])
+    assert str(error.value) == message
 
 
 def test_copies_must_be_copies() -> None:
-    Portfolio([UCB(2), UCB(2, name="twin"), OFUL(2), OFUL(2)], UCBC([Power(1.0)] * 2, rounds=9, copies=2))
+    simulated([UCB(2), UCB(2, name="twin"), OFUL(2), OFUL(2)], UCBC([Power(1.0)] * 2, rounds=9, copies=2))
     with pytest.raises(
         IncompatibleLearner, match=r"UCB-C needs 2 copies of every learner, but 'OFUL\(d=3\)' \(learner 3\)"
     ):
-        Portfolio([UCB(2), UCB(2), OFUL(2), OFUL(3)], UCBC([Power(1.0)] * 2, rounds=9, copies=2))
+        simulated([UCB(2), UCB(2), OFUL(2), OFUL(3)], UCBC([Power(1.0)] * 2, rounds=9, copies=2))
 
 
 def test_tapes_are_refused_with_the_reason() -> None:
@@ -344,7 +351,7 @@ class Told:
 def test_every_learner_is_told_of_every_round_with_its_weight(cls: Any) -> None:
     learners = [Told(i) for i in range(3)]
     selector = cls(3, rounds=60)
-    portfolio = Portfolio(learners, selector, seed=4)
+    portfolio = simulated(learners, selector, seed=4)
     for t in range(60):
         decision = portfolio.decide(t)
         assert decision.action == decision.learner
@@ -362,104 +369,13 @@ def test_a_learner_that_fails_is_told_again_and_nobody_twice() -> None:
     learners[2].failures = 1
     portfolio.learn(decision, 0.5)
     assert [len(learner.lessons) for learner in learners] == [1, 1, 0]
-    assert portfolio.retry_lessons() == 1
+    assert portfolio.retry_updates() == 1
     assert [len(learner.lessons) for learner in learners] == [1, 1, 1]
 
 
-class Shows:
-    """Shows what it chose last."""
-
-    def choose(self, rng=None, available=None):
-        self.chosen = super().choose(rng, available)  # type: ignore[misc]
-        return self.chosen
-
-
-class WatchedCorral(Shows, StochasticCorral):
-    pass
-
-
-class WatchedEXP3P(Shows, StochasticEXP3P):
-    pass
-
-
-@pytest.mark.parametrize("cls", [WatchedCorral, WatchedEXP3P])
-def test_second_rounds_play_a_stored_policy_and_teach_nobody(cls: Any) -> None:
-    """Against a store of all policies: the number that is drawn names the policy that plays."""
+def test_a_saved_portfolio_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     problem, rng = LinearBandit(6, 3, 4), np.random.default_rng(2)
-    learners: list[Any] = [OFUL(2), OFUL(5), EpsilonGreedy(4, epsilon=0.3)]
-    selector = cls(3, rounds=300)
-    portfolio = Portfolio(learners, selector, seed=9)
-    policies: list[list[Any]] = [[], [], []]
-    replayed = 0
-    for _ in range(300):
-        before = [learner.state() for learner in learners]
-        context = problem.observe(rng)
-        decision = portfolio.decide(context)
-        chosen, i = selector.chosen, player(decision)
-        portfolio.learn(decision, problem.respond(context, decision.action, rng))
-        if chosen.teach:
-            policies[i].append(before[i])
-            continue
-        for learner, state in zip(learners, before, strict=True):
-            for name, array in learner.state().items():
-                np.testing.assert_array_equal(array, state[name])
-        assert chosen.snapshot is not None
-        if i < 2:  # the policies without dice
-            twin = type(learners[i])(**learners[i].config())
-            twin.restore(policies[i][chosen.snapshot - 1])
-            assert twin.decide(context).action == decision.action
-            replayed += chosen.snapshot < len(policies[i])
-    assert replayed > 30
-
-
-def test_a_kept_policy_that_fails_to_decide_leaves_the_learner_and_the_round_as_they_were() -> None:
-    portfolio = Portfolio([OFUL(2), OFUL(3)], StochasticCorral(2, rounds=100), seed=1)
-    context = np.eye(3) * 0.5
-    for _ in range(7):
-        portfolio.learn(portfolio.decide(context), 0.5)
-    before = saved(portfolio)
-    with pytest.raises(InvalidArgument):
-        portfolio.decide([[1.0]])  # too few columns; the eighth round is a second one
-    assert saved(portfolio) == before
-
-
-def test_a_withdrawn_round_leaves_the_policy_that_was_kept_before_it() -> None:
-    """Every first round is withdrawn once before it counts; the store of all policies says what must play."""
-    problem, rng = LinearBandit(6, 3, 4), np.random.default_rng(2)
-    learners = [OFUL(2), OFUL(5)]
-    selector = WatchedCorral(2, rounds=200)
-    portfolio = Portfolio(learners, selector, seed=9)
-    policies: list[list[Any]] = [[], []]
-    for _ in range(200):
-        context = problem.observe(rng)
-        if selector.kernel_state.turn[0].learner < 0:
-            portfolio.withdraw(portfolio.decide(context))
-        before = [learner.state() for learner in learners]
-        decision = portfolio.decide(context)
-        chosen, i = selector.chosen, player(decision)
-        if chosen.teach:
-            policies[i].append(before[i])
-        else:
-            assert chosen.snapshot is not None
-            twin = OFUL(learners[i].dim)
-            twin.restore(policies[i][chosen.snapshot - 1])
-            assert twin.decide(context).action == decision.action
-        portfolio.learn(decision, problem.respond(context, decision.action, rng))
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Corral(2, rounds=200),
-        lambda: TsallisCorral(2, rounds=200),
-        lambda: StochasticCorral(2, rounds=200),
-        lambda: StochasticEXP3P(2, rounds=200),
-        lambda: UCBC([Power(1.0)], rounds=200, copies=2),
-    ],
-)
-def test_a_saved_portfolio_goes_on_as_if_nothing_had_happened(make: Any, tmp_path: Path) -> None:
-    problem, rng = LinearBandit(6, 3, 4), np.random.default_rng(2)
-    portfolio = Portfolio([OFUL(3), OFUL(3)], make(), seed=3)
+    portfolio = Portfolio([OFUL(3), OFUL(3)], Corral(2, rounds=200), seed=3)
     contexts = [problem.observe(rng) for _ in range(120)]
     waiting = []
     for t in range(61):

@@ -23,13 +23,13 @@ default = 0.0
 [actions]
 names = ["left", "middle", "right"]
 [[learner]]
-use = "UCB"
 arms = 3
+use = "UCB"
 [[learner]]
-use = "EpsilonGreedy"
 arms = 3
 epsilon = 0.1
 name = "greedy"
+use = "EpsilonGreedy"
 """
 RANKING = """
 version = 1
@@ -82,11 +82,11 @@ delays = "independent"
 deadline = "24h"
 default = 0.5
 aggregate = "last"
+[actions]
+features = ["price"]
+names = ["red", "blue"]
 [context]
 features = ["age", "visits"]
-[actions]
-names = ["red", "blue"]
-features = ["price"]
 [[learner]]
 use = "OFUL"
 bound = { use = "Power", coefficient = 2.0 }
@@ -118,85 +118,68 @@ def test_a_learner_that_joins_later() -> None:
         config.learner({"use": "UBC"})
 
 
+HUGE_DEADLINE = f"deadline is {10**26}, but must be a whole number from 1 to {2**62}"
+WRONG = {
+    "version = 1": {
+        "version = 2": "version is 2, but must be 1",
+        "": "version is None, but must be 1",
+    },
+    'name = "ranking"': {"": "name is None, but must be a nonempty string"},
+    "share_data = true": {
+        "share_dat = true": "key 'share_dat' is unknown; did you mean share_data",
+        "share_data = 1": "share_data is 1, but must be True or False",
+        "seed = -1": "seed is -1",
+        "[reward]\nranges = [0, 1]": "key of \\[reward\\] 'ranges' is unknown; did you mean range",
+        "[reward]\nrange = [1, 0]": "range is \\[1, 0\\], but must have low < high",
+        "[reward]\ndeadline = 5": "deadline is 5 and default_reward is None",
+        "[reward]\ndeadline = 5\ndefault = 2.0": "default_reward is 2.0, but must lie in reward_range \\(0, 1\\)",
+        f"[reward]\ndeadline = {10**26}\ndefault = 0.0": HUGE_DEADLINE,
+        "[reward]\ndeadline = '5x'\ndefault = 0.0": "deadline is '5x', but a text must be a number",
+        "[reward]\ndeadline = true\ndefault = 0.0": "deadline is True, but must be a whole number",
+        "explore = 2.0": "explore is 2.0, but must lie in \\[0, 1\\]",
+        "[context]\nfeature = ['a']": "key of \\[context\\] 'feature' is unknown; did you mean feat",
+        "[context]\nfeatures = ['a', 'a']": "features of \\[context\\] has 'a' twice",
+        "[actions]\nnames = 'red'": "names of \\[actions\\] is 'red', but must be a list of str",
+        "reward = 3": "reward is 3, but must be a table",
+        "[actions]\nname = []": "key of \\[actions\\] 'name' is unknown",
+    },
+    'use = "BalancedElimination"': {
+        'use = "BalancedElim"': "class of \\[selector\\] 'BalancedElim' is unknown; did you"
+    },
+    "delta = 0.1": {
+        "delt = 0.1": "setting of \\[selector\\] 'delt' is unknown; did you mean delta",
+        "delta = 2.0": "delta is 2.0, but must lie in \\(0, 1\\)",
+        "n_learners = 2": "n_learners is given in \\[selector\\], but must follow from the learners",
+    },
+    'use = "OFUL"\ndim = 4': {
+        'use = "OFULL"': "class of learner 1 'OFULL' is unknown; did you mean OFUL",
+        'use = "UCB"': "learner 1 cannot be made: .*arms",
+        "use = 4": "use of learner 1 is 4, but must be the name of a registered class",
+    },
+    "dim = 4": {
+        "dims = 4": "setting of learner 1 'dims' is unknown; did you mean dim",
+        "": "dim is None, but must be a whole number from 1 to 10000 unless features are given",
+        "dim = 0": "dim is 0",
+        "features = 4": "features is 4, but must be a feature map as data",
+        "features = { dim = 4 }": "features of learner 1 is {'dim': 4}, but must say by `use` what it is",
+        "features = { use = 'Prefx', dim = 4 }": "feature map 'Prefx' is unknown; did you mean Prefix",
+        "features = { use = 'Prefix', dims = 4 }": "but must have the settings of Prefix",
+        "features = { map = 'Prefix', dim = 4 }": "but must say by `use` what it is",
+    },
+    'bound = { use = "Observed" }': {"": "bound of learner 1 is missing, but BalancedElimination needs one for each"},
+    'use = "Observed"': {
+        'use = "Powr"': "bound of learner 1 'Powr' is unknown; did you mean Power",
+        'use = "Custom"': "bound of learner 1 'Custom' is unknown",
+    },
+    "coefficient = 2.0": {"coeff = 2.0": "bound 'Power' has settings .* but must have those of its class"},
+    'use = "BalancedElimination"\ndelta = 0.1': {
+        'use = "Uniform"': "bound of learner 1 is given, but Uniform takes no"
+    },
+}
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("version = 1", "version = 2", "version is 2, but must be 1"),
-        ("version = 1", "", "version is None, but must be 1"),
-        ('name = "ranking"', "", "name is None, but must be a nonempty string"),
-        ("share_data = true", "share_dat = true", "key 'share_dat' is unknown; did you mean share_data"),
-        ("share_data = true", "share_data = 1", "share_data is 1, but must be True or False"),
-        ("share_data = true", "seed = -1", "seed is -1"),
-        (
-            'use = "BalancedElimination"',
-            'use = "BalancedElim"',
-            "class of \\[selector\\] 'BalancedElim' is unknown; did you",
-        ),
-        ("delta = 0.1", "delt = 0.1", "setting of \\[selector\\] 'delt' is unknown; did you mean delta"),
-        ("delta = 0.1", "delta = 2.0", "delta is 2.0, but must lie in \\(0, 1\\)"),
-        ("delta = 0.1", "n_learners = 2", "n_learners is given in \\[selector\\], but must follow from the learners"),
-        ('use = "OFUL"\ndim = 4', 'use = "OFULL"', "class of learner 1 'OFULL' is unknown; did you mean OFUL"),
-        ("dim = 4", "dims = 4", "setting of learner 1 'dims' is unknown; did you mean dim"),
-        ('use = "OFUL"\ndim = 4', 'use = "UCB"', "learner 1 cannot be made: .*arms"),
-        ("dim = 4", "", "dim is None, but must be a whole number from 1 to 10000 unless features are given"),
-        ("dim = 4", "dim = 0", "dim is 0"),
-        ('use = "OFUL"\ndim = 4', "use = 4", "use of learner 1 is 4, but must be the name of a registered class"),
-        (
-            'bound = { use = "Observed" }',
-            "",
-            "bound of learner 1 is missing, but BalancedElimination needs one for each",
-        ),
-        ('use = "Observed"', 'use = "Powr"', "bound of learner 1 'Powr' is unknown; did you mean Power"),
-        ('use = "Observed"', 'use = "Custom"', "bound of learner 1 'Custom' is unknown"),
-        ("coefficient = 2.0", "coeff = 2.0", "bound 'Power' has settings .* but must have those of its class"),
-        (
-            'use = "BalancedElimination"\ndelta = 0.1',
-            'use = "Uniform"',
-            "bound of learner 1 is given, but Uniform takes no",
-        ),
-        (
-            "share_data = true",
-            "[reward]\nranges = [0, 1]",
-            "key of \\[reward\\] 'ranges' is unknown; did you mean range",
-        ),
-        ("share_data = true", "[reward]\nrange = [1, 0]", "range is \\[1, 0\\], but must have low < high"),
-        ("share_data = true", "[reward]\ndeadline = 5", "deadline is 5 and default_reward is None"),
-        (
-            "share_data = true",
-            "[reward]\ndeadline = 5\ndefault = 2.0",
-            "default_reward is 2.0, but must lie in reward_range \\(0, 1\\)",
-        ),
-        (
-            "share_data = true",
-            f"[reward]\ndeadline = {10**26}\ndefault = 0.0",
-            f"deadline is {10**26}, but must be a whole number from 1 to {2**62}",
-        ),
-        (
-            "share_data = true",
-            "[reward]\ndeadline = '5x'\ndefault = 0.0",
-            "deadline is '5x', but a text must be a number",
-        ),
-        (
-            "share_data = true",
-            "[reward]\ndeadline = true\ndefault = 0.0",
-            "deadline is True, but must be a whole number",
-        ),
-        ("share_data = true", "explore = 2.0", "explore is 2.0, but must lie in \\[0, 1\\]"),
-        (
-            "share_data = true",
-            "[context]\nfeature = ['a']",
-            "key of \\[context\\] 'feature' is unknown; did you mean feat",
-        ),
-        ("share_data = true", "[context]\nfeatures = ['a', 'a']", "features of \\[context\\] has 'a' twice"),
-        ("share_data = true", "[actions]\nnames = 'red'", "names of \\[actions\\] is 'red', but must be a list of str"),
-        ("dim = 4", "features = 4", "features is 4, but must be a feature map as data"),
-        ("dim = 4", "features = { dim = 4 }", "features of learner 1 is {'dim': 4}, but must say by `use` what it is"),
-        ("dim = 4", "features = { use = 'Prefx', dim = 4 }", "feature map 'Prefx' is unknown; did you mean Prefix"),
-        ("dim = 4", "features = { use = 'Prefix', dims = 4 }", "but must have the settings of Prefix"),
-        ("dim = 4", "features = { map = 'Prefix', dim = 4 }", "but must say by `use` what it is"),
-        ("share_data = true", "reward = 3", "reward is 3, but must be a table"),
-        ("share_data = true", "[actions]\nname = []", "key of \\[actions\\] 'name' is unknown"),
-    ],
+    ("old", "new", "message"), [(old, new, WRONG[old][new]) for old in WRONG for new in WRONG[old]]
 )
 def test_wrong_files(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert old in RANKING

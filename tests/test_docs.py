@@ -20,6 +20,7 @@ from equipoise.bounds import BOUNDS
 from equipoise.cli import application
 from equipoise.confidence import RADII
 from equipoise.lab.experiments import EXPERIMENTS
+from equipoise.lab.rivals import RIVAL_LEARNERS, RIVAL_SELECTORS
 from equipoise.learners import LEARNERS
 from equipoise.problems import PROBLEMS
 from equipoise.selectors import SELECTORS
@@ -27,7 +28,7 @@ from equipoise.selectors import SELECTORS
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 MAX_README_WORDS = 450  # before the list of links
-REGISTERED = [*LEARNERS, *SELECTORS, *PROBLEMS, *EXPERIMENTS, *BOUNDS]
+REGISTERED = [*LEARNERS, *SELECTORS, *RIVAL_LEARNERS, *RIVAL_SELECTORS, *PROBLEMS, *EXPERIMENTS, *BOUNDS]
 
 # Files beside the algorithms that have nothing to cite, and why.
 WITHOUT_REFERENCE = {
@@ -37,9 +38,11 @@ WITHOUT_REFERENCE = {
     "selectors/__init__.py": "registry",
     "selectors/uniform.py": "draws learners at random",
     "selectors/oracle.py": "knows the best learner",
+    "rivals/__init__.py": "registry",
+    "rivals/selecting.py": "what learners share that select a model",
 }
 ALGORITHM_FILES = sorted(
-    path for folder in ("learners", "selectors") for path in (ROOT / "equipoise" / folder).glob("*.py")
+    path for folder in ("learners", "selectors", "lab/rivals") for path in (ROOT / "equipoise" / folder).glob("*.py")
 )
 
 
@@ -188,7 +191,7 @@ def test_every_algorithm_states_its_reference(path: Path) -> None:
 
 
 def test_every_file_without_a_reference_exists() -> None:
-    assert [name for name in WITHOUT_REFERENCE if not (ROOT / "equipoise" / name).is_file()] == []
+    assert WITHOUT_REFERENCE.keys() <= {f"{path.parent.name}/{path.name}" for path in ALGORITHM_FILES}
 
 
 def run_example(name: str, *arguments: str, warnings: str = "error", **environment: str) -> str:

@@ -26,9 +26,11 @@ from equipoise.features import (
     Vectorizer,
 )
 from equipoise.features.maps import feature_names, map_from_plain, map_to_plain
-from equipoise.learners import OFUL, LinearThompson, ModCB, SquareCB
+from equipoise.lab.rivals import ModCB
+from equipoise.learners import OFUL, LinearThompson, SquareCB
 from equipoise.simulation.loops import can_compile
-from equipoise.storage.parts import context_from_plain, context_to_plain, describe_part, load, rebuild_learners, save
+from equipoise.storage.codec import decode, encode
+from equipoise.storage.parts import describe_part, load, rebuild_learners, save
 from equipoise.types import Array
 
 ROWS = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
@@ -149,7 +151,7 @@ def test_custom_features_are_saved_by_name() -> None:
 def test_offers_survive_copies_and_files(offers: Offers) -> None:
     assert Offers.from_plain(offers.to_plain()) == offers
     assert deepcopy(offers) == offers and pickle.loads(pickle.dumps(offers)) == offers
-    assert context_from_plain(context_to_plain(offers)) == offers
+    assert decode(encode(offers)) == offers
     assert offers != Offers(np.add(ROWS, 1.0)) and repr(offers).startswith("Offers(2 actions")
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from equipoise.bounds import Power
 from equipoise.confidence import radius_sum
+from equipoise.lab.rivals import ExploreCommitExploit
 from equipoise.selectors import (
     D3RB,
     ED2RB,
@@ -19,7 +20,6 @@ from equipoise.selectors import (
     UCB1,
     BalancedElimination,
     DynamicBalancing,
-    ExploreCommitExploit,
     GreedyMean,
     RegretBalancing,
 )

@@ -25,14 +25,14 @@ import equipoise
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "equipoise"
-MAX_LINES = 400
+MAX_LINES = 700  # a module has one reason to change; look again above this
 
 # From the ground up: rows of modules and folders, the longest name that fits a module being its own. A module may
 # import what stands in its own row or in a row above it, at any depth of its functions, never what stands below it.
 RINGS = (
-    ("errors", "types", "_deprecated"),
+    ("errors", "types"),
     ("settings", "kernels", "theme"),
-    ("bounds", "confidence", "features", "learner", "problem", "storage.files", "storage.archive"),
+    ("bounds", "confidence", "features", "learner", "problem", "storage.files"),
     ("certificates",),
     ("drift_order",),
     ("drift",),
@@ -44,6 +44,7 @@ RINGS = (
     ("portfolio",),
     ("config",),
     ("rl", "testing", "theory", "journal", "lab.executor", "simulation"),
+    ("lab.rivals",),
     ("lab",),
     ("logs",),
     ("serve",),
@@ -57,7 +58,7 @@ DOORS = {
     ("equipoise.__init__", "equipoise.journal.opening"),
     ("equipoise.__init__", "equipoise.simulation.api"),
     ("equipoise.__init__", "equipoise.lab.runs.results"),
-    ("equipoise.portfolio.reporting", "equipoise.lab.report.portfolio_page"),
+    ("equipoise.portfolio.portfolio", "equipoise.lab.report.portfolio_page"),
 }
 MAX_ROOT_MODULES = 12
 
@@ -184,7 +185,7 @@ def parsed(path: Path) -> ast.Module:
         (upward_imports, "equipoise.learners.__init__", "from .. import simulation"),
         (upward_imports, "equipoise.portfolio.portfolio", "from equipoise import load_results"),
         (upward_imports, "equipoise.portfolio.portfolio", "from equipoise import lab"),
-        (upward_imports, "equipoise.selector", "importlib.import_module('equipoise.theory.tables')"),
+        (upward_imports, "equipoise.selector", "importlib.import_module('equipoise.theory.doubling')"),
         (upward_imports, "equipoise.storage.files", "from equipoise.storage.parts import save"),
         (upward_imports, "equipoise.compatibility", "from equipoise.learners._core.linear_class import LinearClass"),
         (upward_imports, "equipoise.__init__", "def f():\n    from equipoise.simulation.tapes import Tapes"),

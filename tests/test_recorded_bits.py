@@ -41,13 +41,7 @@ def test_the_records_hold_eliminations() -> None:
     eliminating = [name for name, record in recorded("experiments").items() if record["eliminated"]]
     assert {"nested", "ucb-width", "context-or-not", "adversarial"} <= set(eliminating)
     selectors = {name.partition(",")[0] for name, record in recorded("portfolios").items() if record["inactive"]}
-    assert {
-        "BalancedElimination",
-        "AdversarialElimination",
-        "RealizedBalancing",
-        "DynamicBalancing",
-        "ExploreCommitExploit",
-    } <= selectors
+    assert {"BalancedElimination", "AdversarialElimination", "RealizedBalancing", "DynamicBalancing"} <= selectors
 
 
 def test_rewards_come_at_once_late_out_of_order_or_never() -> None:

@@ -10,7 +10,13 @@ from equipoise import Portfolio
 from equipoise.features import Offers, Prefix
 from equipoise.learner import AdaptedLearner
 from equipoise.learners import UCB, Constant
-from equipoise.portfolio.events import Listeners
+from equipoise.portfolio.drift import DriftMonitor
+from equipoise.portfolio.events import Events, Listeners
+from equipoise.portfolio.pool import Pool, Selection
+from equipoise.portfolio.rounds import Rounds
+from equipoise.portfolio.statements import Reporter
+from equipoise.portfolio.tickets import CallerIds, Clock, OwnIds, Tickets
+from equipoise.portfolio.updates import LearnerUpdates
 from equipoise.problem import AdaptedProblem
 from equipoise.problems import GapBandit
 from equipoise.selectors import Uniform
@@ -24,15 +30,19 @@ PACKAGES = (
     "equipoise.lab.runs.results",
     "equipoise.learners",
     "equipoise.portfolio",
-    "equipoise.portfolio.decisions",
+    "equipoise.portfolio.tickets",
     "equipoise.portfolio.events",
-    "equipoise.portfolio.history",
+    "equipoise.portfolio.statements",
     "equipoise.problems",
     "equipoise.rl",
     "equipoise.selectors",
     "equipoise.settings",
 )
-NOT_SHOWN = (Listeners,)
+# Parts that no caller gets.
+NOT_SHOWN = (
+    *(CallerIds, Clock, DriftMonitor, Events, LearnerUpdates, Listeners),
+    *(OwnIds, Pool, Reporter, Rounds, Selection, Tickets),
+)
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -62,5 +72,5 @@ def test_objects_say_what_they_are() -> None:
         "History(1 samples up to round 1, 0 marks)": portfolio.history,
     }
     assert [repr(part) for part in shown.values()] == list(shown)
-    assert repr(portfolio._open[decision.id]).startswith(f"Ticket({decision.id}, round 1, learner ")
+    assert repr(portfolio._state.tickets.open[decision.id]).startswith(f"Ticket({decision.id}, round 1, learner ")
     assert repr(AdaptedProblem(GapBandit())).startswith("AdaptedProblem(GapBandit(")

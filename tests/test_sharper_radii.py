@@ -249,8 +249,7 @@ SHARP = {
 def test_records_with_sharper_radii_prove_themselves(name: str) -> None:
     for record in SHARP[name]:
         shares = {"bernstein": 5, "bernstein, fixed": 4, "realized": 3, "realized, stitched": 3}[name]
-        version = 2 if name == "realized, stitched" else 3
-        assert (record["version"], record["shares"], "radius_version" in record) == (version, shares, version == 3)
+        assert (record["version"], record["shares"]) == (1, shares)
         assert verify_record(json.loads(json.dumps(record))) == []
 
 
@@ -258,7 +257,7 @@ def test_records_with_sharper_radii_prove_themselves(name: str) -> None:
 def test_their_fields_are_tied_together(name: str) -> None:
     for record in SHARP[name]:
         for change in (
-            {"version": 1},
+            {"version": 2},
             {"shares": 2},
             {"shares": record["shares"] + 1},
             {"witness": {**record["witness"], "spread": -1.0}},
@@ -282,4 +281,4 @@ def test_a_changed_spread_is_rejected_even_if_sealed_anew(name: str) -> None:
 def test_bernstein_drops_poor_learners_earlier_where_rewards_vary_little() -> None:
     plain = records(BalancedElimination(BOUNDS, radius="stitched"))
     assert SHARP["bernstein"][0]["round"] < plain[0]["round"]
-    assert plain[0]["version"] == 1
+    assert plain[0]["shares"] == 2

@@ -1,7 +1,7 @@
 """Words that must not occur in the package, the tools, the tests, the documentation or the text of figures.
 
 The field's terms in US spelling, and plain words: no private metaphors. Old names live on in
-`equipoise/_deprecated.py`, in the migrations of old files and in the changelog.
+the changelog.
 
 The figures of the documentation are pictures (PNG), whose text cannot be read back. So every function that draws one
 is called with made-up results, and the text of what it draws is checked.
@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from equipoise.lab.audit import growth, report, subjects
+from equipoise.lab.audit import audit as auditing
+from equipoise.lab.audit import report
+from equipoise.lab.audit.audit import Audit, Task
 from equipoise.lab.audit.claims import CLAIMS, Finding
-from equipoise.lab.audit.command import Audit
 from equipoise.lab.audit.pools import FAMILIES
-from equipoise.lab.audit.subjects import Task
-from equipoise.lab.report.figures import regret_figure
+from equipoise.lab.report.run_figure import regret_figure
 from equipoise.lab.suite.contenders import CONTENDERS
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.leaderboard import Scores, with_references
@@ -32,6 +32,7 @@ from equipoise.lab.suite.picture import suite_figure
 from equipoise.lab.suite.suite import TABLES, Outcome
 from tests.synthetic import finished_run
 from tools.bench import picture as bench_picture
+from tools.pages import growth
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -88,11 +89,7 @@ BANNED = {
     r"\b[Cc]entre\w*|\b[Gg]rey\b|\b[Ll]icence\b|\b[Cc]atalogue\b": "center, gray, license, catalog",
 }
 
-# Where old names have to stand: aliases, names in files of older releases, the history.
-EXCEPT = {
-    *("equipoise/_deprecated.py", "equipoise/storage/migrations.py", "CHANGELOG.md"),
-    *("tests/test_deprecated.py", "tests/test_words.py"),
-}
+EXCEPT = {"CHANGELOG.md", "tests/test_words.py"}  # where old names have to stand
 PUBLISHED = re.compile(r"“[^”]*”|\*[^*\n]{20,}\*|\"[A-Z][^\"\n]{20,}\"")  # titles keep their spelling
 PATTERN = re.compile("|".join(f"(?:{pattern})" for pattern in BANNED))
 # Finds a part of whatever PATTERN finds, in less than half the time: it need not look for where words begin.
@@ -138,7 +135,7 @@ def made_up_suite() -> Outcome:
 def made_up_audit() -> Audit:
     findings = [Finding("nested", claim, 0.0, 0.0, 100, 1, 0.05) for claim in CLAIMS]
     tasks = [Task(kind, "nested", "", 10, 100) for kind in ("experiment", "control")]
-    return Audit(tuple(subjects.Outcome(task, findings, []) for task in tasks), quick=True)
+    return Audit(tuple(auditing.Outcome(task, findings, []) for task in tasks), quick=True)
 
 
 def made_up_growth() -> list[growth.Growth]:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from equipoise.confidence import BERNSTEIN_OVERSHOOTS, make_radius, radius_at, radius_sum
+from equipoise.confidence import make_radius, radius_at, radius_sum
 
 Array: TypeAlias = NDArray[np.float64]
 ALPHA, RUNS, PLAYS, CHUNK = 0.1, 10_000, 20_000, 250
@@ -83,7 +83,7 @@ def boundaries(alpha: float, rewards: Array, contexts: str) -> dict[str, Array]:
     guesses = np.concatenate([np.full((len(rewards), 1), 0.5), sums[:, :-1] / STEPS[: plays - 1]], axis=1)
     spread = np.maximum(1.0, np.cumsum((rewards - guesses) ** 2, axis=1))
     level, iterated = np.log(5.2 / alpha), np.log(np.log(2 * spread))
-    eb = 1.7 * np.sqrt(spread * (iterated + 0.72 * level)) + BERNSTEIN_OVERSHOOTS[2] * (1.4 * iterated + level)
+    eb = 1.7 * np.sqrt(spread * (iterated + 0.72 * level)) + (1.4 * iterated + level)
     return {**{name: row[:plays] for name, row in found.items()}, "bernstein": eb}
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from equipoise.adapters.explorations import EXPLORATIONS, Epsilon, InverseGap, Softmax
-from equipoise.adapters.exploring import Exploring
+from equipoise.adapters.exploring import EXPLORATIONS, Epsilon, Exploring, InverseGap, Softmax
 from equipoise.adapters.mab_wiser import MABWiser
 from equipoise.adapters.model import Model
 from equipoise.adapters.models import MODELS, LightGBM, River, Sklearn, XGBoost

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.adapters._core.carrier import pack, unpack
+from equipoise.adapters._core.objects import pack, unpack
 from equipoise.adapters._core.outside import OutsideLearner, as_array
 from equipoise.errors import InvalidArgument, UnknownName, require
 from equipoise.learner import Proposal
@@ -66,21 +66,14 @@ class MABWiser(OutsideLearner):
     """A bandit of MABWiser: LinUCB, LinTS or LinGreedy with vectors as contexts, or UCB1 or Softmax without contexts.
 
     An action is the index of an arm in `arms`.
-
-    Parameters
-    ----------
-    mab
-        The MAB, or its description, such as {"arms": [0, 1, 2], "policy": "LinUCB", "alpha": 0.5}. Its settings are
-        used, not what it has learned.
-    reward_range
-        Interval (low, high) that contains all rewards. Default: (0, 1).
-    seed
-        Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
-    name
-        Name of the learner in tables and certificates. Default: made from the other settings.
     """
 
-    mab: Config = setting(check=_description, kw_only=False)
+    mab: Config = setting(
+        'The MAB, or its description, such as {"arms": [0, 1, 2], "policy": "LinUCB", "alpha": 0.5}. Its '
+        "settings are used, not what it has learned.",
+        _description,
+        kw_only=False,
+    )
 
     accepts = frozenset({"off_policy"})
 

@@ -17,15 +17,11 @@ MAX_DIM = 100_000
 
 @configurable
 class Model(Configured):
-    """A regression that `Exploring` turns into a learner. Subclasses implement everything below.
+    """A regression that `Exploring` turns into a learner. Subclasses implement everything below."""
 
-    Parameters
-    ----------
-    dim
-        Number of features used: the first `dim` columns of a context. At least 1.
-    """
-
-    dim: int = setting(check=partial(count, maximum=MAX_DIM))
+    dim: int = setting(
+        "Number of features used: the first `dim` columns of a context, at least 1.", partial(count, maximum=MAX_DIM)
+    )
 
     def open(self, reward_range: tuple[float, float]) -> None:
         """Create everything that learns."""

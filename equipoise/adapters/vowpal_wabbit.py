@@ -34,32 +34,13 @@ from equipoise.types import Action, Array, Context, State
 # whose learners do not resume exactly are missing.
 EXPLORERS: Mapping[str, int] = {"--squarecb": 0, "--regcb": 0, "--regcbopt": 0, "--epsilon": 1, "--softmax": 0}
 NEED_COST_RANGE = frozenset({"--squarecb", "--regcb", "--regcbopt"})
-OPTIONS: Mapping[str, int] = {
-    **EXPLORERS,
-    "--lambda": 1,
-    "--gamma_scale": 1,
-    "--gamma_exponent": 1,
-    "--mellowness": 1,
-    "--cb_type": 1,
-    "--learning_rate": 1,
-    "-l": 1,
-    "--power_t": 1,
-    "--initial_t": 1,
-    "--decay_learning_rate": 1,
-    "--l1": 1,
-    "--l2": 1,
-    "--bit_precision": 1,
-    "-b": 1,
-    "--quadratic": 1,
-    "-q": 1,
-    "--cubic": 1,
-    "--interactions": 1,
-    "--noconstant": 0,
-    "--adaptive": 0,
-    "--normalized": 0,
-    "--invariant": 0,
-    "--loss_function": 1,
-}
+WITH_VALUE = (
+    *("--lambda", "--gamma_scale", "--gamma_exponent", "--mellowness", "--cb_type", "--loss_function"),
+    *("--learning_rate", "-l", "--power_t", "--initial_t", "--decay_learning_rate", "--l1", "--l2"),
+    *("--bit_precision", "-b", "--quadratic", "-q", "--cubic", "--interactions"),
+)
+FLAGS = ("--noconstant", "--adaptive", "--normalized", "--invariant")
+OPTIONS: Mapping[str, int] = {**EXPLORERS, **dict.fromkeys(WITH_VALUE, 1), **dict.fromkeys(FLAGS, 0)}
 # What `--cb_type` may be: doubly robust costs need a second regression, which some explorers refuse.
 COST_TYPES = ("mtr", "ips", "dm")
 NAMESPACE = "f"
@@ -111,23 +92,14 @@ class VW(MatrixLearner):
 
     A context is a K x d matrix with one offered action per row; K may change from round to round. The features of a row
     are in the namespace "f", so `-q ff` adds products of features.
-
-    Parameters
-    ----------
-    options
-        Options of Vowpal Wabbit, with exactly one explorer: --squarecb, --regcb, --regcbopt, --epsilon or --softmax.
-    dim
-        Number of features used: the first `dim` columns of a context. At least 1.
-    reward_range
-        Interval (low, high) that contains all rewards. Default: (0, 1).
-    seed
-        Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
-    name
-        Name of the learner in tables and certificates. Default: made from the other settings.
     """
 
-    options: str = setting(check=check_options, kw_only=False)
-    dim: int = setting(check=partial(count, maximum=MAX_DIM))
+    options: str = setting(
+        "Options with one of --squarecb, --regcb, --regcbopt, --epsilon and --softmax.", check_options, kw_only=False
+    )
+    dim: int = setting(
+        "Number of features used: the first `dim` columns of a context, at least 1.", partial(count, maximum=MAX_DIM)
+    )
 
     accepts = frozenset({"off_policy", "probability"})
     provides = frozenset({"pmf"})
@@ -199,13 +171,7 @@ class VW(MatrixLearner):
             self._prepared = None
 
     def learn(
-        self,
-        context: Context,
-        action: Action,
-        reward: float,
-        weight: float = 1.0,
-        *,
-        probability: float | None = None,
+        self, context: Context, action: Action, reward: float, weight: float = 1.0, *, probability: float | None = None
     ) -> None:
         """Learn from the reward of an offered action.
 

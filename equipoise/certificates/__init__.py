@@ -1,18 +1,17 @@
 """Statements about learners and regret, their records, and how records are verified."""
 
 from equipoise.certificates.comparisons import Comparison, Side
-from equipoise.certificates.statements import (
+from equipoise.certificates.eliminations import (
     AnyElimination,
-    Certificate,
     Elimination,
     EpochEnd,
     EpochEvidence,
     Evidence,
     LowerEvidence,
-    Outlook,
     SameRoundElimination,
-    Standing,
 )
+from equipoise.certificates.fields import Premises
+from equipoise.certificates.statements import Certificate, Outlook, Standing
 
 __all__ = [
     "AnyElimination",
@@ -24,6 +23,7 @@ __all__ = [
     "Evidence",
     "LowerEvidence",
     "Outlook",
+    "Premises",
     "SameRoundElimination",
     "Side",
     "Standing",

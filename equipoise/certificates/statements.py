@@ -1,4 +1,4 @@
-"""What a selector states: how its learners are doing, what it eliminated and why, and what the rewards prove."""
+"""What a selector states: how its learners are doing, and what their rewards prove about optimum and regret."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from math import inf, isnan
 from typing import NamedTuple
 
-from equipoise._deprecated import with_old_methods
 from equipoise.certificates.wording import (
     at_least,
     at_most,
@@ -21,7 +20,6 @@ from equipoise.certificates.wording import (
 from equipoise.types import Config
 
 
-@with_old_methods
 class Standing(NamedTuple):
     """How one learner is doing. Means are per play, over its plays that count as evidence.
 
@@ -121,95 +119,6 @@ class Standing(NamedTuple):
         return {key: None if value != value else value for key, value in self._asdict().items()}
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """The resolved plays of one learner at one moment. All numbers are totals."""
-
-    index: int
-    plays: int
-    reward_sum: float
-    regret_bound: float
-    radius: float  # on the side that the proof needs: above the learner's mean, below the witness's
-    spread: float = 0.0  # sum of squared distances of the rewards from their running mean
-
-    @property
-    def mean_lower(self) -> float:
-        return (self.reward_sum - self.radius) / self.plays
-
-    @property
-    def mean_upper(self) -> float:
-        return (self.reward_sum + self.regret_bound + self.radius) / self.plays
-
-
-@dataclass(frozen=True)
-class Elimination:
-    """Proof that a learner's regret bound is false: its upper mean is below the lower mean of a witness."""
-
-    round: int
-    learner: Evidence
-    witness: Evidence
-
-
-@dataclass(frozen=True)
-class EpochEvidence:
-    """All resolved rounds of an epoch, whichever learner played. All numbers are totals.
-
-    `index` is the learner with the smallest class.
-    """
-
-    index: int
-    rounds: int
-    reward_sum: float
-    regret_bound: float  # sum of the regret bounds that the chosen learners gave for their plays
-    radius: float
-
-    @property
-    def mean_upper(self) -> float:
-        return (self.reward_sum + self.regret_bound + self.radius) / self.rounds
-
-
-@dataclass(frozen=True)
-class LowerEvidence:
-    """What a learner proposed in the same rounds, whether or not it was chosen."""
-
-    index: int
-    rounds: int
-    lower_sum: float  # sum of its lower bounds on the expected rewards of its proposals
-
-    @property
-    def mean_lower(self) -> float:
-        return self.lower_sum / self.rounds
-
-
-@dataclass(frozen=True)
-class EpochEnd:
-    """Proof that some learner of an epoch is misspecified, and therefore the one with the smallest class.
-
-    If all were well specified, the best expected rewards of the epoch's rounds would add up to less than the lower
-    bounds of a witness do.
-    """
-
-    round: int
-    learner: EpochEvidence
-    witness: LowerEvidence
-
-
-@dataclass(frozen=True)
-class SameRoundElimination:
-    """Proof that a learner's bound is false, if the confidence sets of a witness hold.
-
-    The witness's lower bounds on its proposals in the learner's own rounds add up to more than the best expected
-    rewards of these rounds could, if the bound held.
-    """
-
-    round: int
-    learner: Evidence
-    witness: LowerEvidence
-
-
-AnyElimination = Elimination | EpochEnd | SameRoundElimination
-
-
 class Outlook(NamedTuple):
     """When the next elimination would happen if mean rewards and shares of plays stay as they are."""
 
@@ -219,14 +128,13 @@ class Outlook(NamedTuple):
     plays: int  # of the learner, from now on
 
 
-@with_old_methods
 @dataclass(frozen=True)
 class Certificate:
     """What the rewards so far prove, with confidence `1 - delta - learners_delta`.
 
-    Upper ends presume something of the learners: that the bound of some active learner holds, that of the `presumed`
-    one, or under adversarial contexts that the class of the `presumed` one contains the true model. A statement that
-    presumes a bound has nothing to subtract for it, so `learners_delta` is 0 then.
+    Upper ends presume something of the learners: that the bound of some active learner holds, or under adversarial
+    contexts that the class of the `presumed` one contains the true model. A statement that presumes a bound has nothing
+    to subtract for it, so `learners_delta` is 0 then.
 
     Attributes
     ----------
@@ -258,12 +166,11 @@ class Certificate:
     next_elimination
         When the next elimination would happen if mean rewards stay as they are; None if none is in sight.
     assumes_bounds
-        True if the upper bounds hold only if the bound of at least one active learner does, or that of the `presumed`
-        one.
+        True if the upper bounds hold only if the bound of at least one active learner does.
     presumed
-        The one learner whose bound, or class, the upper ends presume; None if some active learner's is enough.
-    radius, radius_version
-        Form of the confidence radius and the version of its formula.
+        Under adversarial contexts, the learner whose class the upper ends presume to contain the true model.
+    radius
+        Form of the confidence radius.
     pool_since
         Number of rounds before the last learner was added or removed; 0 if the pool has never changed.
     late_learners
@@ -273,9 +180,6 @@ class Certificate:
         expected reward from above; empty if no tighter statement is possible without them.
     earlier_optimum_upper, earlier_regret_upper
         The upper bounds if the bound of an active learner that is not an entrant holds; None without entrants.
-    learner_shares
-        What each learner spends of `delta`, if the shares are unequal; empty if the learners of the start spend the
-        same.
     law_since
         The first of these rounds: all of this assumes one law of contexts and rewards since then.
     law_refuted_at
@@ -303,8 +207,6 @@ class Certificate:
     earlier_regret_upper: float | None = None
     presumed: int | None = None
     radius: str = ""
-    radius_version: int = 0
-    learner_shares: tuple[float, ...] = ()
     law_since: int = 1
     law_refuted_at: int = 0
 
@@ -364,20 +266,13 @@ class Certificate:
     def _assumption(self, names: Sequence[str] | None) -> str:
         if self.adversarial:
             return f"if the class of {self._presumed_name(names)} contains the true model, "
-        if not self.assumes_bounds:
-            return ""
-        # A trusted bound whose failure probability is counted is no hypothesis any more.
-        if self.learners_delta > 0.0:
-            return f"as the bound of {self._presumed_name(names)} is trusted, "
-        return f"if the bound of {self._presumed_name(names)} holds, "
+        return "if the bound of some active learner holds, " if self.assumes_bounds else ""
 
     def _contradicted(self, names: Sequence[str] | None) -> str:
-        name = self._presumed_name(names)
         if self.adversarial:
+            name = self._presumed_name(names)
             return f"the class of {name}, which contains all others, lacks the true model: the rewards contradict it"
-        if self.presumed is None:
-            return "the bounds of all active learners are false: the rewards contradict them"
-        return f"the bound of {name} is false: the rewards contradict it"
+        return "the bounds of all active learners are false: the rewards contradict them"
 
     def _without_entrants(self, names: Sequence[str] | None) -> str:
         if self.earlier_optimum_upper is None or self.earlier_regret_upper is None:

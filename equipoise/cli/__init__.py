@@ -1,4 +1,4 @@
-"""The command line, one file per command.
+"""The command line, one file per subject.
 
 Commands import what they need when they run, so that help is fast. Invalid input gives one line on stderr and exit code
 2; a failed verification has exit code 1, an interruption 130.
@@ -41,20 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def application() -> typer.Typer:
     """The application with all its commands."""
-    from equipoise.cli import (  # noqa: F401 - each adds its command
-        audit,
-        bench,
-        check,
-        journals,
-        list,
-        replay,
-        run,
-        serve,
-        show,
-        suite,
-        token,
-        verify,
-    )
+    from equipoise.cli import journals, logs, research, service  # noqa: F401 - each adds its commands
     from equipoise.cli.app import app
 
     return app

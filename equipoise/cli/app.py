@@ -3,29 +3,47 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperGroup
 
 from equipoise import __version__
 from equipoise.errors import InvalidArgument
-from equipoise.types import Config
+from equipoise.types import Config, Plain
+
+Function = TypeVar("Function", bound=Callable[..., Plain])
+
+# The commands as `--help` lists them.
+GROUPS = {
+    "Run and watch": ("serve", "check", "token", "show", "rebuild", "backup", "restore"),
+    "Logs": ("replay",),
+    "Research": ("run", "suite", "audit", "verify", "list"),
+}
+GROUP_OF = {name: group for group, names in GROUPS.items() for name in names}
+
+
+class InGroups(TyperGroup):
+    """Lists commands in the order of GROUPS, whichever module adds them first."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # its class is in another package in some versions of Typer
+        return list(GROUP_OF)
+
 
 app = typer.Typer(
     name="equipoise",
+    cls=InGroups,
     help="Online model selection for contextual bandits and reinforcement learning.",
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 
-# Shared by the commands that do long work.
-ExecutorOption = Annotated[
-    str | None,
-    typer.Option(help="Where to run: local, dask://HOST:PORT, ray or ray://HOST:PORT.", show_default="local"),
-]
+
+def command(name: str) -> Callable[[Function], Function]:
+    """Make a function the command of this name, in its group of the help."""
+    return app.command(name, rich_help_panel=GROUP_OF[name])
 
 
 def print_error(message: str) -> None:
@@ -44,12 +62,11 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+Version = typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+
+
 @app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
+def _options(version: Annotated[bool, Version] = False) -> None:
     pass
 
 

@@ -1,24 +1,101 @@
-"""`equipoise rebuild`, `backup` and `restore`: what is done with a journal from the command line."""
+"""`equipoise show`, `rebuild`, `backup` and `restore`: look at and keep saved portfolios and journals."""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.cli.app import app, print_error
+from equipoise.cli.app import command, print_error
+from equipoise.cli.terminal import print_paths, print_results
+from equipoise.errors import UnreadableFile, require
 
+if TYPE_CHECKING:
+    from equipoise.portfolio import Portfolio
+
+SQLITE = b"SQLite format 3\x00"
 MAX_DIFFERENCES = 20  # printed one by one
 
 JournalPath = Annotated[Path, typer.Argument(metavar="JOURNAL", help="File of a journal, such as shop.db.")]
 
 
-@app.command()
-def rebuild(path: JournalPath) -> None:
-    """Fold a journal from its first event, and say what differs from what a start would give.
+@command("show")
+def show(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="A saved portfolio, a journal, or the folder of a run.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Page to write, for a portfolio.", show_default="FILE with the ending .html")
+    ] = None,
+) -> None:
+    """Show what a portfolio has proved, how its learners are doing and why, and write a page with its history.
 
-    Exits with code 1 if anything does. Nothing is changed, and the journal may be in use meanwhile.
+    A journal may be in use meanwhile. Of a run, its results are shown.
+    """
+    if path.is_dir():
+        require("equipoise show", "matplotlib", "polars")
+        from equipoise.lab.report.run_report import publish
+        from equipoise.lab.runs.results import load_results
+
+        results = load_results(path)
+        print_results(results, publish(results))
+        return
+    if not path.is_file():
+        raise UnreadableFile(
+            f"{str(path)!r} does not exist: give a file that Portfolio.save() wrote, a journal or a run's folder"
+        )
+    portfolio = _open(path)
+    _print_portfolio(portfolio)
+    if find_spec("matplotlib") is None:
+        typer.echo("For a page with pictures: pip install 'equipoise[lab]'")
+        return
+    page = out or path.with_name(f"{path.name}.html")
+    portfolio.plot(page)
+    print_paths([page])
+
+
+def _open(path: Path) -> Portfolio:
+    with path.open("rb") as file:
+        is_journal = file.read(len(SQLITE)) == SQLITE
+    if not is_journal:
+        from equipoise.portfolio import Portfolio
+
+        return Portfolio.load(path)
+    from equipoise.journal import SQLiteJournal, recover
+
+    journal = SQLiteJournal(path, create=False)
+    recovered = recover(journal)
+    typer.echo(f"{journal.portfolio}: {recovered.seq:,} events, recovered from event {recovered.start:,}")
+    for seq in recovered.damaged:
+        print_error(f"{path}: the snapshot at event {seq:,} is damaged and was not used")
+    return recovered.portfolio
+
+
+def _print_portfolio(portfolio: Portfolio) -> None:
+    from equipoise.portfolio import text
+
+    health = portfolio.health()
+    typer.echo(portfolio.describe())
+    typer.echo(
+        f"Decisions: {health['open']:,} open, {health['overdue']:,} overdue, {health['expired']:,} expired, "
+        f"{health['withdrawn']:,} withdrawn; {health['ignored']:,} rewards came too late."
+    )
+    for row in health["blocking"]:
+        typer.echo(f"Decision {row['id']} of {row['learner']} holds up {row['holds_up']:,} rewards ({row['what']}).")
+    for row in health["learners"]:
+        if row["failures"]:
+            typer.echo(f"{row['name']} failed {row['failures']:,} times, last with {row['last_error']}.")
+    typer.echo(f"\n{text.rule(portfolio.statements())}")
+    for name, learner in zip(portfolio.learner_names, portfolio.learners, strict=True):
+        if learner is not None:
+            typer.echo(portfolio.explain(name, with_rule=False))
+
+
+@command("rebuild")
+def rebuild(path: JournalPath) -> None:
+    """Rebuild the state of a journal from its first event, and list differences from a normal start.
+
+    Exits with code 1 if there are any. Nothing is changed, and the journal may be in use meanwhile.
     """
     from equipoise.journal import SQLiteJournal
     from equipoise.journal.maintenance import compare
@@ -37,10 +114,9 @@ def rebuild(path: JournalPath) -> None:
     )
 
 
-@app.command()
+@command("backup")
 def backup(
-    path: JournalPath,
-    target: Annotated[Path, typer.Argument(metavar="COPY", help="File to write; must not exist.")],
+    path: JournalPath, target: Annotated[Path, typer.Argument(metavar="COPY", help="File to write; must not exist.")]
 ) -> None:
     """Write a complete copy of a journal, which may be in use meanwhile."""
     from equipoise.journal.maintenance import backup as write_backup
@@ -49,7 +125,7 @@ def backup(
     typer.echo(f"{target}: {n_events:,} events")
 
 
-@app.command()
+@command("restore")
 def restore(
     copy: Annotated[Path, typer.Argument(metavar="COPY", help="File that `equipoise backup` wrote.")],
     path: JournalPath,

@@ -2,9 +2,10 @@
 
 from equipoise.journal.live import LivePortfolio
 from equipoise.journal.opening import open
-from equipoise.journal.protocol import Commit, Journal, SnapshotInfo
+from equipoise.journal.protocol import Journal, SnapshotInfo
 from equipoise.journal.recovery import Recovered, digest, rebuild, recover
 from equipoise.journal.sqlite import SQLiteJournal
+from equipoise.journal.writer import Commit
 
 __all__ = [
     "Commit",

@@ -1,38 +1,92 @@
-"""The methods of a portfolio, durable at each answer; how is in `durable`."""
+"""A portfolio that is durable at each answer.
+
+A call changes the portfolio in memory, queues the events of the change, and answers when they are durable: decisions,
+rewards, refusals and reports alike, so nothing is visible that a crash could take back. Calls of other threads or tasks
+continue meanwhile, and one flush to disk serves all that wait.
+
+Memory is ahead of the log only while calls wait. If the log cannot be written (full disk, lost device), the waiting
+calls and all later ones get `JournalFailed`: the memory no longer equals the log, so reopen the journal to continue. A
+failed call was not acknowledged. After reopening, its change is there as a whole or not at all, and a caller's own id
+tells which (`decide` with the same id and context gives the one decision).
+"""
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from functools import wraps
+from inspect import signature
+from itertools import count
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from threading import Lock
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from equipoise.certificates import Certificate, Standing
-from equipoise.errors import EquipoiseError, InvalidArgument, JournalFailed
-from equipoise.journal.durable import Durable
+from equipoise.errors import EquipoiseError, InvalidArgument, JournalBusy, JournalFailed
 from equipoise.journal.maintenance import backup
-from equipoise.journal.retention import redact
+from equipoise.journal.recovery import REDACTED
+from equipoise.journal.snapshots import Background, redact
 from equipoise.journal.sqlite import SQLiteJournal
+from equipoise.journal.writer import Commit
 from equipoise.learner import MinimalLearner
-from equipoise.portfolio import Decision
-from equipoise.portfolio.events import Callback
-from equipoise.portfolio.ids import ID
-from equipoise.portfolio.teaching import Lesson
-from equipoise.portfolio.warm_start import Log, LoggedLesson, WarmStart
+from equipoise.portfolio import Portfolio
+from equipoise.portfolio.events import Callback, Event, Listeners
+from equipoise.portfolio.tickets import Clock
+from equipoise.portfolio.updates import FailedUpdate
+from equipoise.portfolio.warm_start import Log, LoggedRound, WarmStart
 from equipoise.storage.parts import describe_part
-from equipoise.types import Config, Context, Outcome, Plain
+from equipoise.types import Config, Plain
 
 Result = TypeVar("Result")
-Reward = tuple[ID, float] | tuple[ID, float, str | None]  # id of the decision, reward, key
+Arguments = ParamSpec("Arguments")
+Reward = tuple[str, float] | tuple[str, float, str | None]  # id of the decision, reward, key
 
 
-class LivePortfolio(Durable):
+Durable = Callable[Concatenate["LivePortfolio", Arguments], Result]
+Awaitable = Callable[Concatenate["LivePortfolio", Arguments], Coroutine[Any, Any, Result]]
+
+
+def _durable(operation: Callable[Concatenate[LivePortfolio, Arguments], Result]) -> Durable[Arguments, Result]:
+    """Make a method that runs this operation and returns when its events are durable."""
+
+    @wraps(operation)
+    def call(self: LivePortfolio, /, *arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
+        return self._call(operation, self, *arguments, **options)
+
+    return call
+
+
+def _of_portfolio(method: Callable[Concatenate[Portfolio, Arguments], Result]) -> Durable[Arguments, Result]:
+    """Make the durable form of a method of `Portfolio`; one that takes a time gets the journal's clock by default."""
+    is_timed = "at" in signature(method).parameters
+
+    @wraps(method)
+    def operation(self: LivePortfolio, /, *arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
+        if is_timed and options.get("at") is None:
+            options["at"] = self._now()
+        return method(self._portfolio, *arguments, **options)
+
+    return _durable(operation)
+
+
+def _awaitable(method: Callable[Concatenate[LivePortfolio, Arguments], Result]) -> Awaitable[Arguments, Result]:
+    """Make the form of a durable method for asyncio: other tasks run until its events are durable."""
+    operation: Callable[..., Result] = method.__wrapped__  # type: ignore[attr-defined]
+
+    @wraps(operation)
+    async def call(self: LivePortfolio, /, *arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
+        return await self._acall(operation, self, *arguments, **options)
+
+    call.__doc__ = f"Do the same as `{operation.__name__}`, for asyncio."
+    return call
+
+
+class LivePortfolio:
     """The methods of `Portfolio`, durable at each answer; made by `equipoise.open`.
 
     Safe for threads and for asyncio: `adecide`, `alearn`, `awithdraw` and `aexpire` are the awaitable forms of the
-    frequent calls, `arun` is that of any other. Use it as a context manager, or close it; without that, nothing
-    acknowledged is lost, but the next start takes longer.
+    frequent calls, `arun` is the awaitable form of any other. Use it as a context manager, or close it; without that,
+    nothing acknowledged is lost, but the next start takes longer.
 
     Parameters
     ----------
@@ -48,26 +102,41 @@ class LivePortfolio(Durable):
         Number of calls that may wait for the disk; one more gets `JournalBusy`.
     """
 
+    def __init__(
+        self,
+        portfolio: Portfolio,
+        journal: SQLiteJournal,
+        *,
+        snapshot_every: int = 20_000,
+        retention_seconds: float | None = None,
+        max_waiting: int = 1024,
+    ) -> None:
+        self._portfolio, self.journal, self.name = portfolio, journal, journal.portfolio
+        self._max_waiting = max_waiting
+        self._lock = Lock()
+        self._seq = journal.last_seq
+        self._events: list[Event] = []
+        self._failure: EquipoiseError | None = None
+        self._listeners = Listeners()
+        self._last_time = journal.last_time
+        self._clock = Clock(self._last_time)
+        portfolio.on_event(lambda event: self._events.append(event))
+        self._retention_seconds = retention_seconds
+        self._background = Background(journal, snapshot_every, self._state_and_seq, self._retain)
+
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
-        return f"LivePortfolio({str(self._journal.path)!r}, {self._seq:,} events)"
+        return f"LivePortfolio({str(self.journal.path)!r}, {self._seq:,} events)"
 
     @property
-    def name(self) -> str:
-        """Name of the portfolio, as in its events."""
-        return self._journal.portfolio
-
-    @property
-    def journal(self) -> SQLiteJournal:
-        """The journal, for reading."""
-        return self._journal
+    def failure(self) -> EquipoiseError | None:
+        """The reason why no more calls are accepted, if so."""
+        return self._failure or self.journal.failure
 
     @property
     def learner_names(self) -> tuple[str, ...]:
@@ -75,99 +144,63 @@ class LivePortfolio(Durable):
         return self._portfolio.learner_names
 
     @property
-    def pending(self) -> tuple[ID, ...]:
+    @_durable
+    def pending(self) -> tuple[str, ...]:
         """The ids of the decisions that have no reward yet."""
-        return self._call(lambda: self._portfolio.pending)
+        return self._portfolio.pending
 
     @property
-    def failed_lessons(self) -> tuple[Lesson, ...]:
-        """Lessons that learners failed to learn, the oldest first; see `retry_lessons`."""
-        return self._call(lambda: self._portfolio.failed_lessons)
+    @_durable
+    def failed_updates(self) -> tuple[FailedUpdate, ...]:
+        """Updates that learners failed to make, the oldest first; see `retry_updates`."""
+        return self._portfolio.failed_updates
 
-    def decide(
-        self,
-        context: Context,
-        *,
-        id: str | None = None,
-        available: Iterable[str] | None = None,
-        at: float | None = None,
-        propensity: bool = False,
-    ) -> Decision:
-        """Choose a learner and return its action, as `Portfolio.decide`; durable when it returns."""
-        return self._call(lambda: self._decide(context, id, available, at, propensity))
+    decide = _of_portfolio(Portfolio.decide)
+    learn = _of_portfolio(Portfolio.learn)
+    withdraw = _of_portfolio(Portfolio.withdraw)
+    expire = _of_portfolio(Portfolio.expire)
+    remove_learner = _of_portfolio(Portfolio.remove_learner)
+    rename_learner = _of_portfolio(Portfolio.rename_learner)
+    suspend = _of_portfolio(Portfolio.suspend)
+    resume = _of_portfolio(Portfolio.resume)
+    retry_updates = _of_portfolio(Portfolio.retry_updates)
+    certificate = _of_portfolio(Portfolio.certificate)
+    standing = _of_portfolio(Portfolio.standing)
+    describe = _of_portfolio(Portfolio.describe)
+    to_json = _of_portfolio(Portfolio.to_json)
+    state = _of_portfolio(Portfolio.state)
 
-    async def adecide(
-        self,
-        context: Context,
-        *,
-        id: str | None = None,
-        available: Iterable[str] | None = None,
-        at: float | None = None,
-        propensity: bool = False,
-    ) -> Decision:
-        """`decide` for asyncio: decides at once, and other tasks run until it is durable."""
-        return await self._acall(lambda: self._decide(context, id, available, at, propensity))
-
-    def learn(
-        self,
-        decision: Decision | ID,
-        reward: float,
-        outcome: Outcome = None,
-        regret: float | None = None,
-        *,
-        key: str | None = None,
-        at: float | None = None,
-    ) -> None:
-        """Learn from the reward of a decision, as `Portfolio.learn`; durable when it returns."""
-        self._call(lambda: self._learn(decision, reward, outcome, regret, key, at))
-
-    async def alearn(
-        self,
-        decision: Decision | ID,
-        reward: float,
-        outcome: Outcome = None,
-        regret: float | None = None,
-        *,
-        key: str | None = None,
-        at: float | None = None,
-    ) -> None:
-        """`learn` for asyncio."""
-        await self._acall(lambda: self._learn(decision, reward, outcome, regret, key, at))
-
+    @_durable
     def learn_many(self, rewards: Sequence[Reward]) -> list[EquipoiseError | None]:
         """Learn from several rewards, each `(id, reward)` or `(id, reward, key)`, with one wait for the disk.
 
-        Returns for each what `learn` would have raised, or None; one that is refused does not disturb the others.
+        Returns for each the error that `learn` would have raised, or None; a refused one does not disturb the others.
         """
-        return self._call(lambda: self._learn_many(rewards))
+        results: list[EquipoiseError | None] = []
+        for id_, reward, *rest in rewards:
+            try:
+                self._portfolio.learn(id_, reward, key=rest[0] if rest else None, at=self._now())
+            except EquipoiseError as error:
+                results.append(error)
+            else:
+                results.append(None)
+        return results
 
-    async def alearn_many(self, rewards: Sequence[Reward]) -> list[EquipoiseError | None]:
-        """`learn_many` for asyncio."""
-        return await self._acall(lambda: self._learn_many(rewards))
+    adecide = _awaitable(decide)
+    alearn = _awaitable(learn)
+    alearn_many = _awaitable(learn_many)
+    awithdraw = _awaitable(withdraw)
+    aexpire = _awaitable(expire)
 
-    def withdraw(self, decision: Decision | ID) -> None:
-        """Withdraw an open decision whose round did not happen, as `Portfolio.withdraw`."""
-        self._call(lambda: self._portfolio.withdraw(decision))
-
-    async def awithdraw(self, decision: Decision | ID) -> None:
-        """`withdraw` for asyncio."""
-        await self._acall(lambda: self._portfolio.withdraw(decision))
-
-    def expire(self, limit: int | None = None, *, at: float | None = None) -> int:
-        """Give overdue decisions their default reward, as `Portfolio.expire`."""
-        return self._call(lambda: self._expire(limit, at))
-
-    async def aexpire(self, limit: int | None = None, *, at: float | None = None) -> int:
-        """`expire` for asyncio."""
-        return await self._acall(lambda: self._expire(limit, at))
-
+    @_durable
     def add_learner(self, learner: MinimalLearner, *, bound: Any = None) -> str:
         """Add a learner to the running portfolio, as `Portfolio.add_learner`; it must have `state` and `restore`."""
-        return self._call(lambda: self._add_learner(learner, bound))
+        describe_part(learner)  # raises an error if it has no state
+        return self._portfolio.add_learner(learner, bound=bound)
 
     def warm_start(
         self,
-        log: Log | Sequence[LoggedLesson],
+        log: Log | Sequence[LoggedRound],
         *,
         learners: Iterable[str] | None = None,
         evidence: bool = False,
@@ -175,70 +208,30 @@ class LivePortfolio(Durable):
     ) -> WarmStart:
         """Teach learners the rounds of a log before they play, as `Portfolio.warm_start`; durable when it returns.
 
-        The journal keeps what they learned, not the log. With `evidence` the rounds become durable some at a time, as
-        if played live: after a crash, those that are durable stay played.
+        The journal keeps the learned state, not the log. With `evidence` the rounds become durable some at a time, as
+        if played live: after a crash, the durable ones stay played.
         """
         if not evidence:
-            return self._call(lambda: self._portfolio.warm_start(log, learners=learners))
-        steps, kept = self._call(lambda: self._portfolio._steps(log, learners, seed, self._now)), 0
-        while (advanced := self._call(lambda: self._portfolio._advance(steps))) is not None:
-            kept += advanced
-        return self._call(lambda: self._portfolio._played(log, kept))
-
-    def remove_learner(self, name: str) -> None:
-        """Remove a learner: it plays and learns no more."""
-        self._call(lambda: self._portfolio.remove_learner(name))
-
-    def rename_learner(self, name: str, new: str) -> None:
-        """Give a learner another name."""
-        self._call(lambda: self._portfolio.rename_learner(name, new))
-
-    def suspend(self, name: str) -> None:
-        """Let a learner play no more until it is resumed; it goes on learning."""
-        self._call(lambda: self._portfolio.suspend(name))
-
-    def resume(self, name: str) -> None:
-        """Let a learner play again that was suspended, by request or because of failures."""
-        self._call(lambda: self._portfolio.resume(name))
+            return self._call(self._portfolio.warm_start, log, learners=learners)
+        replay = self._call(self._portfolio.replay_log, log, learners=learners, seed=seed, now=self._now)
+        while self._call(replay.advance):
+            pass
+        return self._call(replay.result)
 
     def reconfigure(self, **changes: Plain) -> None:
-        """Change settings while the portfolio runs, as `Portfolio.reconfigure`; `fallback` must be no function."""
+        """Change settings while the portfolio runs, as `Portfolio.reconfigure`; `fallback` must not be a function."""
         if callable(changes.get("fallback")):
             raise InvalidArgument("fallback is a function, which a journal cannot keep: give it when it is created")
-        self._call(lambda: self._portfolio.reconfigure(**changes))
-
-    def retry_lessons(self) -> int:
-        """Try to teach the failed lessons again, the oldest first; returns how many succeeded."""
-        return self._call(self._portfolio.retry_lessons)
-
-    def certificate(self) -> Certificate:
-        """What the rewards so far prove, as `Portfolio.certificate`."""
-        return self._call(self._portfolio.certificate)
-
-    def standing(self) -> list[Standing]:
-        """How every learner is doing, one row per learner."""
-        return self._call(self._portfolio.standing)
-
-    def describe(self) -> str:
-        """Certificate and standing in sentences."""
-        return self._call(self._portfolio.describe)
-
-    def to_json(self) -> Config:
-        """Certificate and standing as plain data."""
-        return self._call(self._portfolio.to_json)
-
-    def state(self) -> Config:
-        """Everything as plain data, as `Portfolio.state`."""
-        return self._call(self._portfolio.state)
+        self._call(self._portfolio.reconfigure, **changes)
 
     def health(self) -> Config:
-        """What an operator wants to know: that of the portfolio, and of the journal under "journal"."""
+        """Return the numbers for operators: those of the portfolio, and of the journal under "journal"."""
         health: Config = self._call(self._portfolio.health)
         return {
             **health,
             "journal": {
                 "events": self._seq,
-                "waiting": self._journal.backlog,
+                "waiting": self.journal.backlog,
                 "snapshot": self._background.last,
                 "snapshot_seconds": self._background.pause_seconds,
                 "snapshot_error": self._background.error,
@@ -249,28 +242,36 @@ class LivePortfolio(Durable):
     def on_event(self, callback: Callback) -> None:
         """Call `callback` with every `Event` once it is durable, numbered as in the journal.
 
-        It is called by the thread that writes, so it must be quick. If it raises an error, that is logged.
+        The thread that writes calls it, so it must be quick. If it raises an error, that is logged.
         """
         self._listeners.add(callback)
 
     async def arun(self, method: str, *arguments: Any, **options: Any) -> Any:
         """Call a method of `Portfolio` by its name; other tasks run until it is durable."""
-        return await self._acall(lambda: getattr(self._portfolio, method)(*arguments, **options))
+        return await self._acall(getattr(self._portfolio, method), *arguments, **options)
+
+    def transact(self, operation: Callable[..., Result], *arguments: Any) -> Result:
+        """Call a function with the portfolio, the time and `arguments`; all its changes become durable at once."""
+        return self._call(self._transact, operation, *arguments)
+
+    async def atransact(self, operation: Callable[..., Result], *arguments: Any) -> Result:
+        """Do the same as `transact`, for asyncio: other tasks run until it is durable."""
+        return await self._acall(self._transact, operation, *arguments)
 
     def redact(self, ids: Collection[str] | None = None, *, before: float | None = None) -> int:
         """Remove contexts and outcomes of closed decisions from the journal, of these ids or made before a time.
 
-        Decisions, rewards, and all that is certified stay as they are: a base snapshot is kept, and a rebuild starts
-        there. Returns the number of events that lost data.
+        Decisions, rewards and certificates stay as they are: a base snapshot is kept, and a rebuild starts there.
+        Returns the number of events that lost data.
 
         Parameters
         ----------
         ids
             Ids of closed decisions, your own or the portfolio's.
         before
-            Seconds since 1970: decisions from before that time are meant. Give either this or `ids`.
+            Seconds since 1970: the limit for decisions to be redacted. Give either this or `ids`.
         """
-        return redact(self._journal, self._note_redaction, ids, before)
+        return redact(self.journal, self._note_redaction, ids, before)
 
     def snapshot(self) -> int:
         """Store a snapshot now; returns the number of the last event in it."""
@@ -278,49 +279,119 @@ class LivePortfolio(Durable):
 
     def backup(self, path: str | Path) -> None:
         """Write a copy of the journal to another file while it is in use."""
-        backup(self._journal.path, path)
+        backup(self.journal.path, path)
 
     def close(self, *, snapshot: bool = True) -> None:
-        """Finish what waits, store a snapshot so that the next start is quick, and give the journal back."""
+        """Finish waiting calls, store a snapshot so that the next start is quick, and give the journal back."""
         self._background.close()
         if snapshot and self.failure is None:
             self._background.snapshot()
         with self._lock:
-            self._failure = self._failure or JournalFailed(f"{str(self._journal.path)!r} is closed")
-        self._journal.close()
+            self._failure = self._failure or JournalFailed(f"{str(self.journal.path)!r} is closed")
+        self.journal.close()
 
-    def _decide(
-        self, context: Context, id_: str | None, available: Iterable[str] | None, at: float | None, propensity: bool
-    ) -> Decision:
-        at = self._now() if at is None else at
-        return self._portfolio.decide(context, id=id_, available=available, at=at, propensity=propensity)
+    def _now(self) -> float:
+        """Return the time, not before that of the last event."""
+        return self._clock.now(self._last_time)
 
-    def _learn(
+    def _transact(self, operation: Callable[..., Result], *arguments: Any) -> Result:
+        return operation(self._portfolio, self._now(), *arguments)
+
+    def _call(
+        self, operation: Callable[Arguments, Result], *arguments: Arguments.args, **options: Arguments.kwargs
+    ) -> Result:
+        commit, result, error = self._begin(None, operation, *arguments, **options)
+        commit.wait()
+        if error is not None:
+            raise error
+        return result  # type: ignore[return-value]  # set unless there was an error
+
+    async def _acall(
+        self, operation: Callable[Arguments, Result], *arguments: Arguments.args, **options: Arguments.kwargs
+    ) -> Result:
+        commit, result, error = self._begin(asyncio.get_running_loop(), operation, *arguments, **options)
+        assert commit.future is not None
+        await commit.future
+        if error is not None:
+            raise error
+        return result  # type: ignore[return-value]  # set unless there was an error
+
+    def _begin(
         self,
-        decision: Decision | ID,
-        reward: float,
-        outcome: Outcome,
-        regret: float | None,
-        key: str | None,
-        at: float | None,
-    ) -> None:
-        at = self._now() if at is None else at
-        self._portfolio.learn(decision, reward, outcome, regret, key=key, at=at)
-
-    def _learn_many(self, rewards: Sequence[Reward]) -> list[EquipoiseError | None]:
-        results: list[EquipoiseError | None] = []
-        for id_, reward, *rest in rewards:
+        loop: asyncio.AbstractEventLoop | None,
+        operation: Callable[Arguments, Result],
+        *arguments: Arguments.args,
+        **options: Arguments.kwargs,
+    ) -> tuple[Commit, Result | None, Exception | None]:
+        """Run an operation and queue its events; its result, or its error, may be shown when the commit is done."""
+        result, refusal = None, None
+        with self._lock:
+            self._check_open()
             try:
-                self._learn(id_, reward, None, None, rest[0] if rest else None, None)
-            except EquipoiseError as error:
-                results.append(error)
-            else:
-                results.append(None)
-        return results
+                result = operation(*arguments, **options)
+            except Exception as error:  # a refusal changed nothing, but may speak of what is not durable yet
+                refusal = error
+            except BaseException:
+                self._failure = JournalFailed(
+                    "a call was interrupted while it changed the portfolio: reopen the journal"
+                )
+                raise
+            commit = self._queue_events(loop)
+        if self._seq >= self._background.next:
+            self._background.wake()
+        return commit, result, refusal
 
-    def _expire(self, limit: int | None, at: float | None) -> int:
-        return self._portfolio.expire(limit, at=self._now() if at is None else at)
+    def _check_open(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        self.journal.check_writable()
+        if self.journal.backlog >= self._max_waiting:
+            raise JournalBusy(f"{self._max_waiting} calls wait for the journal, which is the maximum")
 
-    def _add_learner(self, learner: MinimalLearner, bound: Any) -> str:
-        describe_part(learner)  # raises an error if it has no state
-        return self._portfolio.add_learner(learner, bound=bound)
+    def _queue_events(self, loop: asyncio.AbstractEventLoop | None = None) -> Commit:
+        events, self._events = self._events, []
+        name, seqs = self.journal.portfolio, count(self._seq + 1)
+        numbered = [
+            Event(kind, data, at, derived, version, name, seq, key)  # several times faster than `_replace`
+            for (kind, data, at, derived, version, _, _, key), seq in zip(events, seqs, strict=False)
+        ]
+        commit = Commit(loop, (lambda: self._deliver(numbered)) if self._listeners.callbacks and numbered else None)
+        try:
+            self.journal.append(numbered, commit)
+        except EquipoiseError as error:
+            self._failure = self._failure or JournalFailed(
+                f"an event could not be stored ({error}): reopen the journal"
+            )
+            raise
+        if numbered:
+            self._seq, self._last_time = numbered[-1].seq, numbered[-1].time
+        return commit
+
+    def _deliver(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._listeners.announce(event)
+
+    def _state_and_seq(self) -> tuple[Config, int]:
+        """Return the state, and the number of the last event in it."""
+        with self._lock:
+            return self._portfolio.state(), self._seq
+
+    def _retain(self) -> None:
+        """Remove contexts that are past their retention."""
+        if self._retention_seconds is not None:
+            redact(self.journal, self._note_redaction, None, self._now() - self._retention_seconds)
+
+    def _note_redaction(self, ids: Collection[str] | None, before: float | None) -> tuple[Config, int, frozenset[str]]:
+        """Append the event of a redaction; return the state and last event before it, and the decisions to keep."""
+        with self._lock:
+            self._check_open()
+            state, seq = self._portfolio.state(), self._seq
+            keep = self._portfolio.unfinished
+            for id_ in ids or ():
+                if id_ in keep:
+                    raise InvalidArgument(f"id {id_!r} is open, or waits to be learned, but only closed ones can go")
+            data = {"ids": None if ids is None else sorted(ids), "before": before}
+            self._events.append(Event(REDACTED, data, self._portfolio.time))
+            commit = self._queue_events()
+        commit.wait()
+        return state, seq, keep

@@ -13,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.errors import EquipoiseError, StoreConflict, UnreadableFile
-from equipoise.journal.locks import LockFile
 from equipoise.journal.recovery import Recovered, rebuild, recover
-from equipoise.journal.sqlite import SQLiteJournal, connect_reader
+from equipoise.journal.sqlite import LockFile, SQLiteJournal, connect_reader
 from equipoise.portfolio import Portfolio
 from equipoise.types import Plain
 
@@ -58,7 +57,7 @@ def _copy(source: Path, target: Path) -> int:
     try:
         with closing(connect_reader(source)) as reader, closing(sqlite3.connect(temporary)) as writer:
             reader.backup(writer)
-            writer.execute("PRAGMA journal_mode = DELETE")  # one file, without a WAL beside it
+            writer.execute("PRAGMA journal_mode = DELETE")  # one file, without a WAL next to it
             (last_seq,) = writer.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
         _flush(temporary)
         for leftover in ("-wal", "-shm"):  # of a journal that is replaced: they do not belong to the new one
@@ -89,8 +88,6 @@ def check(journal: SQLiteJournal) -> int:
 
 
 class Comparison(NamedTuple):
-    """What `equipoise rebuild` found."""
-
     rebuilt: Recovered
     recovered: Recovered
     differences: tuple[str, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -10,16 +10,16 @@ from typing import Any
 
 from equipoise.errors import InvalidArgument, StoreConflict, UnreadableFile
 from equipoise.journal.live import LivePortfolio
-from equipoise.journal.protocol import Commit
 from equipoise.journal.recovery import CREATED, check_savable, first_state, recover
 from equipoise.journal.sqlite import SQLiteJournal
+from equipoise.journal.writer import Commit
 from equipoise.portfolio import Portfolio
-from equipoise.portfolio.deadlines import check_deadline
-from equipoise.portfolio.drifting import changed_settings
 from equipoise.portfolio.events import Event
-from equipoise.settings import equal_data
+from equipoise.portfolio.settings import PortfolioSettings, check_duration
+from equipoise.selector import traits_of
 from equipoise.settings.checks import count
-from equipoise.types import Config
+from equipoise.storage.files import canonical_json
+from equipoise.types import Config, Plain
 
 
 def open(
@@ -34,9 +34,10 @@ def open(
 ) -> LivePortfolio:
     """Open a portfolio that is kept in a journal; the file is created if there is none.
 
-    What is in the journal holds. `config` makes the portfolio when the file is new. For an existing file it is compared
-    with the settings in the journal and gives the learners whose classes are not registered; it may be left out if all
-    are.
+    What was learned is in the journal. `config` makes the portfolio when the file is new. For an existing file it gives
+    the learners whose classes are not registered, and may be left out if all are. A setting that differs from the last
+    `config` is changed, durably, if it may change while a portfolio runs; another difference is refused by name. What
+    was changed at run time, by `reconfigure` or `add_learner`, stays.
 
     Parameters
     ----------
@@ -71,27 +72,38 @@ def open(
     journal = SQLiteJournal(path, name, create=config is not None)
     journal.lease()
     try:
+        wanted: PortfolioSettings | None = None
         if journal.last_seq == 0:
             portfolio = _create(journal, config)
         else:
             template = None if config is None else _make(config)
             portfolio = recover(journal, template).portfolio
             if template is not None and not accept_changes:
-                _check_unchanged(journal, portfolio, template)
-        return LivePortfolio(
-            portfolio,
-            journal,
-            snapshot_every=snapshot_every,
-            retention_seconds=seconds,
-            max_waiting=max_waiting,
+                wanted = template.declared
+                try:
+                    portfolio.settings.changes_to(wanted, portfolio.declared)
+                except InvalidArgument as error:
+                    raise StoreConflict(f"{str(journal.path)!r}: {error}") from None
+                _check_parts(journal, portfolio, template)
+        live = LivePortfolio(
+            portfolio, journal, snapshot_every=snapshot_every, retention_seconds=seconds, max_waiting=max_waiting
         )
     except BaseException:
         journal.close()
         raise
+    try:
+        if wanted is not None:
+            live.transact(lambda portfolio, at: portfolio.declare(wanted))
+    except BaseException as error:
+        live.close(snapshot=False)
+        if isinstance(error, InvalidArgument):
+            raise StoreConflict(f"{str(journal.path)!r}: {error}") from None
+        raise
+    return live
 
 
 def _seconds(retention: timedelta | str) -> float:
-    seconds = check_deadline(retention)
+    seconds = check_duration("retention", retention)
     if not isinstance(seconds, float):
         raise InvalidArgument(f"retention is {retention!r}, but must be a timedelta or a text such as '30d'")
     return seconds
@@ -102,7 +114,7 @@ def _create(journal: SQLiteJournal, config: Any) -> Portfolio:
         raise UnreadableFile(f"{str(journal.path)!r} has no events, so config is needed to make its portfolio")
     portfolio = _make(config)
     state, commit = check_savable(portfolio), Commit()
-    journal.append([Event(CREATED, {"state": state}, portfolio._time, seq=1, portfolio=journal.portfolio)], commit)
+    journal.append([Event(CREATED, {"state": state}, portfolio.time, seq=1, portfolio=journal.portfolio)], commit)
     commit.wait()
     return portfolio
 
@@ -115,35 +127,44 @@ def _make(config: Any) -> Portfolio:
     return portfolio
 
 
-def _check_unchanged(journal: SQLiteJournal, portfolio: Portfolio, template: Portfolio) -> None:
-    """The settings must be those that the journal began with, or those that it has now."""
-    # A portfolio that was given no selector says nothing about it, and the one that is recommended may change.
-    said, changed = not template._recommendation, changed_settings(portfolio)
-    given, now = (_settings(each.state(), said, changed) for each in (template, portfolio))
-    if equal_data(given, now):
-        return
-    with suppress(UnreadableFile):  # a snapshot was good, so the first event need not be
-        if equal_data(_settings(template.state(), said), _settings(first_state(journal), said)):
-            return
-    different = [key for key in {**given, **now} if not equal_data(given.get(key), now.get(key))]
-    raise StoreConflict(
-        f"{str(journal.path)!r} has another portfolio than config makes (different: {', '.join(different)}): change "
-        "the running one (add_learner, reconfigure, ...), or open it with accept_changes=True to keep the journal's"
-    )
+def _check_parts(journal: SQLiteJournal, portfolio: Portfolio, template: Portfolio) -> None:
+    """Raise an error if the learners or the selector of the template differ from those of the journal.
 
-
-def _settings(state: Config, with_selector: bool, changed: Collection[str] = ()) -> Config:
-    """What was given when the portfolio was made, without what was learned.
-
-    Settings of the selector that restarts have `changed` do not count, but for the delta that they began with.
+    Each must be as the journal has it now, or as it began. A learner that was added at run time need not be in the
+    template.
     """
-    parts = {f"learner {i}": row for i, row in enumerate(state["learners"]) if row is not None}
-    rows = {key: {"class": row["class"], "config": row["config"]} for key, row in parts.items()}
-    rules = {name: value for name, value in state["selector"]["config"].items() if name not in changed}
-    selector = {"class": state["selector"]["class"], "config": rules}
-    if changed:
-        selector["delta"] = state["drift"]["delta"]
-    settings = {**rows, "selector": selector, **state["settings"]}
-    return (
-        settings if with_selector else {key: settings[key] for key in settings if key not in ("selector", "share_data")}
-    )
+    given, now = _parts(template.state(), portfolio), _parts(portfolio.state(), portfolio)
+    began: dict[str, str] = {}
+    with suppress(UnreadableFile):  # a snapshot was good, so the first event need not be
+        began = _parts(first_state(journal), template)
+    different = [key for key, part in given.items() if part not in (now.get(key), began.get(key))]
+    different += [key for key in began if key in now and key not in given]
+    # A portfolio that was given no selector says nothing about it, and the one that is recommended may change.
+    if "selector" in different and template.recommendation:
+        different.remove("selector")
+    if different:
+        raise StoreConflict(
+            f"{str(journal.path)!r} has another portfolio than config makes (different: {', '.join(different)}): "
+            "change the running one (add_learner, reconfigure, ...), or open it with accept_changes=True to keep the "
+            "journal's"
+        )
+
+
+def _parts(state: Config, portfolio: Portfolio) -> dict[str, str]:
+    """Return the learners and the selector as they were given, whatever the order in which learners joined.
+
+    Settings of the selector that restarts have changed do not count, but for the delta that they began with.
+    """
+    rows = zip(state["members"], state["learners"], strict=True)
+    parts = {f"learner {member['name']!r}": _as_given(row, row["config"]) for member, row in rows if row is not None}
+    changed, _ = portfolio.restarted_settings
+    left_out = {"n_learners", *traits_of(portfolio.selector).per_learner, *changed}
+    row = state["selector"]
+    rules = {name: value for name, value in (row["config"] or {}).items() if name not in left_out}
+    bounds = sorted(canonical_json(bound).decode() for bound in (row["config"] or {}).get("bounds") or ())
+    delta = state["drift"]["delta"] if "delta" in changed else None
+    return {**parts, "selector": _as_given(row, [rules, bounds, delta])}
+
+
+def _as_given(row: Config, config: Plain) -> str:
+    return canonical_json({"class": row["class"], "config": config}).decode()

@@ -1,59 +1,17 @@
-"""What a journal is: a durable log of the events of one portfolio, with snapshots of its state.
+"""The protocol of a journal: a durable log of the events of one portfolio, with snapshots of its state.
 
 State = fold of events, so the log is the truth and a snapshot only saves time, except for a base snapshot: events
-before it have lost data (see `retention`), so it is kept until a newer one replaces it.
+before it have lost data (see `snapshots`), so it is kept until a newer one replaces it.
 """
 
 from __future__ import annotations
 
-from asyncio import AbstractEventLoop, Future
-from collections.abc import Callable, Collection, Iterator, Sequence
-from threading import Lock
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+from equipoise.journal.writer import Commit
 from equipoise.portfolio.events import Event
 from equipoise.types import Config
-
-
-class Commit:
-    """Becomes durable, or fails, as a whole: what waits for a batch of events.
-
-    Waited for by a thread (`wait`) or, if it was created with an event loop, by a coroutine (`await commit.future`).
-    `then` is called by the journal when the batch is durable, before anybody who waits goes on.
-    """
-
-    __slots__ = ("_done", "error", "future", "loop", "then")
-
-    def __init__(self, loop: AbstractEventLoop | None = None, then: Callable[[], None] | None = None) -> None:
-        self.error: Exception | None = None
-        self.loop, self.then = loop, then
-        self.future: Future[None] | None = None if loop is None else loop.create_future()
-        self._done = Lock()
-        self._done.acquire()
-
-    def finish(self, error: Exception | None) -> None:
-        """Called once, by the journal, when the batch is durable or has failed."""
-        self.error = error
-        if error is None and self.then is not None:
-            self.then()
-        self._done.release()
-
-    def finish_future(self) -> None:
-        """Called in the event loop after `finish`."""
-        assert self.future is not None
-        if self.future.done():  # the task was canceled
-            return
-        if self.error is None:
-            self.future.set_result(None)
-        else:
-            self.future.set_exception(self.error)
-
-    def wait(self) -> None:
-        """Return when the batch is durable; raise the error if it failed."""
-        with self._done:
-            pass
-        if self.error is not None:
-            raise self.error
 
 
 class SnapshotInfo(NamedTuple):
@@ -74,7 +32,7 @@ class Journal(Protocol):
 
     @property
     def backlog(self) -> int:
-        """How many batches wait to be written; whoever appends keeps it bounded."""
+        """Number of batches that wait to be written; the caller of `append` keeps it bounded."""
         ...
 
     @property
@@ -113,7 +71,7 @@ class Journal(Protocol):
         ...
 
     def put_snapshot(self, seq: int, state: Config, *, base: bool = False) -> None:
-        """Store the state at an event, once that event is durable; appends go on meanwhile.
+        """Store the state at an event, once that event is durable; appends continue meanwhile.
 
         Two snapshots are kept, and the newest base.
         """

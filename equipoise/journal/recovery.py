@@ -6,18 +6,16 @@ event. A damaged log is an error: it never starts empty, and never with a part o
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from typing import NamedTuple
 
 from equipoise.errors import EquipoiseError, StoreConflict, UnreadableFile
-from equipoise.journal.encoding import encode
 from equipoise.journal.protocol import Journal
-from equipoise.learner import MinimalLearner
+from equipoise.learner import MinimalLearner, part_name
 from equipoise.portfolio import Portfolio
 from equipoise.portfolio.events import Event, logger
-from equipoise.storage.migrations import with_saved_rule
+from equipoise.storage import codec
 from equipoise.types import Config
 
 CREATED, REDACTED = "created", "redacted"
@@ -75,7 +73,6 @@ def starts(journal: Journal) -> Iterator[Start]:
 
 
 def first_state(journal: Journal) -> Config:
-    """The state in the first event."""
     first = next(iter(journal.read(1)), None)
     if first is None or first.kind != CREATED:
         raise UnreadableFile("the journal does not begin with the event 'created'")
@@ -84,7 +81,6 @@ def first_state(journal: Journal) -> Config:
 
 
 def fold(journal: Journal, state: Config, seq: int, template: Portfolio | None) -> Recovered:
-    """Fold the events after `seq` into a state."""
     portfolio, start = restore(state, template), seq
     for event in journal.read(seq + 1):
         if event.kind not in OF_JOURNAL:
@@ -93,7 +89,9 @@ def fold(journal: Journal, state: Config, seq: int, template: Portfolio | None) 
             except Exception as error:
                 raise UnreadableFile(f"event {event.seq} ({event.kind}) could not be folded: {error}") from error
         seq = event.seq
-    portfolio._ids.end_epoch()  # two recoveries of one journal must not give out the same ids
+    portfolio.end_id_epoch()
+    if template is not None:
+        portfolio.give_fallback(template.settings.fallback)
     return Recovered(portfolio, seq, start)
 
 
@@ -104,9 +102,7 @@ def restore(state: Config, template: Portfolio | None) -> Portfolio:
     selector = None
     if not state["selector"]["ours"]:
         selector = deepcopy(_need(template, state["selector"]["class"]).selector)
-    portfolio = Portfolio.from_state(with_saved_rule("portfolio", state), learners, selector)
-    if state["fallback_is_function"] and template is not None and callable(template.fallback):
-        portfolio.fallback = template.fallback
+    portfolio = Portfolio.from_state(state, learners, selector)
     return portfolio
 
 
@@ -132,7 +128,7 @@ def _copy_of(class_name: str, name: str, template: Portfolio | None) -> MinimalL
     learners: Sequence[MinimalLearner] = _need(template, class_name).learners
     same = [learner for learner in learners if type(learner).__name__ == class_name]
     for learner in same:
-        if getattr(learner, "name", class_name) == name:
+        if part_name(learner) == name:
             return deepcopy(learner)
     raise StoreConflict(f"{name!r} is a {class_name}, which is not registered, and config has no such learner")
 
@@ -145,14 +141,14 @@ def _need(template: Portfolio | None, class_name: str) -> Portfolio:
 
 def digest(portfolio: Portfolio) -> str:
     """SHA-256 of the whole state, in hexadecimal: equal for equal portfolios."""
-    return hashlib.sha256(encode(portfolio.state())).hexdigest()
+    return codec.digest(portfolio.state())
 
 
 def check_savable(portfolio: Portfolio) -> Config:
     """The state of a portfolio that can be stored in a journal; raises an error for another one."""
     try:
         state = portfolio.state()
-        encode(state)
+        codec.encode(state)
     except EquipoiseError as error:
         raise StoreConflict(f"the portfolio cannot be kept in a journal: {error}") from error
     return state

@@ -37,7 +37,6 @@ STEPS: Mapping[int, Step] = {}  # by the version that a step starts from
 
 
 def create(connection: sqlite3.Connection, portfolio: str) -> None:
-    """The tables of an empty journal."""
     rows = [("id", secrets.token_hex(8)), ("portfolio", portfolio), ("epoch", 0)]
     with transaction(connection):
         for statement in TABLES:

@@ -1,16 +1,27 @@
-"""Snapshots in the background: the portfolio waits only while its state is copied, not while it is written."""
+"""Snapshots and retention, in the background.
+
+The portfolio waits only while its state is copied, not while it is written.
+
+Retention removes contexts of closed decisions from the journal and changes nothing that is certified. The order makes
+every crash harmless: the event of the redaction, two snapshots from which everything after can be folded, then the
+removal. The first snapshot is the base: a rebuild starts there, since events before it have lost data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from threading import Event as Signal
 from threading import Lock, Thread
 from time import perf_counter
 
-from equipoise.errors import EquipoiseError
+from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.journal.protocol import Journal
 from equipoise.portfolio.events import logger
+from equipoise.settings.checks import real
 from equipoise.types import Config
+
+Ids = Collection[str] | None
+Note = Callable[[Ids, float | None], tuple[Config, int, frozenset[str]]]
 
 
 class Background:
@@ -20,28 +31,23 @@ class Background:
     """
 
     def __init__(
-        self,
-        journal: Journal,
-        every: int,
-        take: Callable[[], tuple[Config, int]],
-        afterwards: Callable[[], object],
+        self, journal: Journal, every: int, take: Callable[[], tuple[Config, int]], afterwards: Callable[[], object]
     ) -> None:
         self._journal, self._every, self._take, self._afterwards = journal, every, take, afterwards
         snapshots = journal.snapshots()
         self.last = snapshots[0].seq if snapshots else 0  # number of the last event in the newest snapshot
-        self._tried = 0  # number of the last event when a snapshot failed: the next try comes as late as usual
+        self.next = self.last + every  # number of the event at which a snapshot is due
         self._due, self._one_at_a_time = Signal(), Lock()
         self._closing = False
         self.pause_seconds = 0.0  # for which the portfolio waited at the last snapshot
         self.error = ""  # of the last snapshot, if it failed
         self._thread = Thread(target=self._run, name=f"equipoise snapshots {journal.portfolio}", daemon=True)
         self._thread.start()
-        self.wake_if_due(journal.last_seq)
+        if journal.last_seq >= self.next:
+            self.wake()
 
-    def wake_if_due(self, seq: int) -> None:
-        """Start a snapshot if there are enough new events."""
-        if seq - max(self.last, self._tried) >= self._every:
-            self._due.set()
+    def wake(self) -> None:
+        self._due.set()
 
     def close(self) -> None:
         """Finish the snapshot that is being stored, and start no other."""
@@ -57,7 +63,7 @@ class Background:
             self.pause_seconds = perf_counter() - since
             if seq != self.last:
                 self._journal.put_snapshot(seq, state)
-                self.last = seq
+                self.last, self.next = seq, seq + self._every
             return seq
 
     def _run(self) -> None:
@@ -73,4 +79,21 @@ class Background:
             except EquipoiseError as error:
                 self.error = str(error)
                 logger.warning("no snapshot was stored: %s", error)
-                self._tried = self._journal.last_seq
+                self.next = self._journal.last_seq + self._every
+
+
+def redact(journal: Journal, note: Note, ids: Ids, before: float | None) -> int:
+    """Remove contexts and outcomes of closed decisions; returns the number of events that lost data.
+
+    `note` makes the event durable; it returns the state and last event before it, and the decisions to leave alone.
+    """
+    if (ids is None) == (before is None):
+        raise InvalidArgument(f"ids is {ids!r:.80} and before is {before!r}, but exactly one must be given")
+    if before is not None:
+        before = real("before", before)
+    if isinstance(ids, str):
+        raise InvalidArgument(f"ids is {ids!r:.80}, but must be a list of ids")
+    state, seq, keep = note(ids, before)
+    journal.put_snapshot(seq, state, base=True)
+    journal.put_snapshot(seq + 1, state)  # the event of the redaction changes no state
+    return journal.redact(ids=ids, before=before, keep=keep)

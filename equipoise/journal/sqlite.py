@@ -12,30 +12,86 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from math import inf
 from pathlib import Path
 from time import time as clock
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from equipoise.errors import EquipoiseError, JournalFailed, UnreadableFile
+from equipoise.errors import EquipoiseError, JournalFailed, JournalLocked, UnreadableFile
 from equipoise.journal import schema
-from equipoise.journal.encoding import decode, encode
-from equipoise.journal.locks import LockFile
-from equipoise.journal.messages import decode_event, encode_event
-from equipoise.journal.protocol import Commit, SnapshotInfo
-from equipoise.journal.writer import Row, Work, Writer, finish, transaction
+from equipoise.journal.protocol import SnapshotInfo
+from equipoise.journal.writer import Commit, Row, Work, Writer, finish, transaction
 from equipoise.portfolio.events import Event
+from equipoise.storage.codec import accelerate, decode, encode
 from equipoise.types import Config, Plain
 
-KEPT = 2  # snapshots
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - other systems
+    fcntl = None  # type: ignore[assignment]
+
+MAX_SNAPSHOTS = 2
 PART_BYTES = 1 << 18  # of a snapshot, written in one transaction between those of events
 REDACTED_PER_TRANSACTION = 256
 COLUMNS = "seq, kind, key, subject, time, derived, version, redacted, data, crc"
 LATEST_AMONG, MAX_LATEST = 5_000, 200
 REMOVED = ("context", "digest", "outcome")  # what redaction removes
+MARK = "%020d %s\n"  # number of the last committed event, id of the journal
+MARK_LENGTH = len(MARK % (0, "0" * 16))
 
 T = TypeVar("T")
+accelerate()
+
+
+class LockFile:
+    """The lock file next to a journal: held from its creation until `close`, or until the process ends.
+
+    The operating system releases the lock with its process, however that ends, so a stale file locks no process out.
+    The file also holds the number of the last committed event. It is written after each commit and not flushed, so it
+    is never ahead of a log that was flushed; a log that ends before it has lost events that were acknowledged.
+    """
+
+    def __init__(self, journal: Path) -> None:
+        if fcntl is None:  # pragma: no cover - other systems
+            raise EquipoiseError("a journal needs file locks as on Linux and macOS, which this system does not have")
+        self.path = journal.with_name(journal.name + ".lock")
+        try:
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise EquipoiseError(f"{str(self.path)!r} could not be written: {error.strerror}") from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            owner = self._owner()
+            os.close(self._file)
+            where = "already open in this process" if owner == os.getpid() else f"open in another process ({owner})"
+            raise JournalLocked(f"{str(journal)!r} is {where}, but only one may write to a journal") from None
+        self._pid = os.getpid()
+        os.pwrite(self._file, f"{self._pid:<20d}\n".encode(), MARK_LENGTH)
+
+    def _owner(self) -> int | None:
+        with suppress(OSError, ValueError):
+            return int(os.pread(self._file, 20, MARK_LENGTH))
+        return None
+
+    def check_process(self) -> None:
+        """Raise an error in a process that was forked from the one that took the lock."""
+        if os.getpid() != self._pid:
+            raise JournalLocked(f"the journal belongs to process {self._pid}, from which this one was forked")
+
+    def mark(self, seq: int, journal_id: str) -> None:
+        """Note the last committed event."""
+        os.pwrite(self._file, (MARK % (seq, journal_id)).encode(), 0)
+
+    def marked(self, journal_id: str | None = None) -> int:
+        """The last event that was noted, for the journal with this id if it is given; 0 if none was."""
+        seq, _, marked_id = os.pread(self._file, MARK_LENGTH, 0).decode("ascii", "replace").partition(" ")
+        return int(seq) if journal_id in (None, marked_id.strip()) and seq.isdecimal() else 0
+
+    def close(self) -> None:
+        os.close(self._file)
 
 
 class SQLiteJournal:
@@ -54,7 +110,7 @@ class SQLiteJournal:
     def __init__(self, path: str | Path, portfolio: str | None = None, *, create: bool = True) -> None:
         self.path = Path(os.path.realpath(path))
         if not create and not self.path.is_file():
-            fault = "is no file" if self.path.exists() else "does not exist"
+            fault = "is not a file" if self.path.exists() else "does not exist"
             raise UnreadableFile(f"{os.fspath(path)!r} {fault}, so there is no journal to open")
         self._portfolio = self.path.stem if portfolio is None else portfolio
         self._writer: Writer | None = None
@@ -73,6 +129,12 @@ class SQLiteJournal:
         if self._writer is None:
             return int(self._query("SELECT coalesce(max(seq), 0) FROM events")[0][0])
         return self._last_seq
+
+    @property
+    def last_time(self) -> float:
+        """Time of the last durable event, in seconds since 1970; -inf if there is none."""
+        rows = self._query("SELECT time FROM events ORDER BY seq DESC LIMIT 1")
+        return float(rows[0][0]) if rows else -inf
 
     @property
     def backlog(self) -> int:
@@ -95,7 +157,9 @@ class SQLiteJournal:
         is_new = not self.path.exists()
         lock = LockFile(self.path)
         try:
-            connection = self._connect_writer()
+            connection = self._guarded(
+                lambda: sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=5.0)
+            )
             try:
                 epoch = self._prepare(connection, lock, is_new)
             except BaseException:
@@ -107,11 +171,6 @@ class SQLiteJournal:
         self._lock = lock
         self._writer = Writer(connection, self._committed, self._portfolio)
         return epoch
-
-    def _connect_writer(self) -> sqlite3.Connection:
-        return self._guarded(
-            lambda: sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=5.0)
-        )
 
     def _prepare(self, connection: sqlite3.Connection, lock: LockFile, is_new: bool) -> int:
         def prepare() -> int:
@@ -197,7 +256,7 @@ class SQLiteJournal:
         digest, time = hashlib.sha256(data).hexdigest(), clock()
 
         unused = "DELETE FROM snapshot_parts WHERE seq NOT IN (SELECT seq FROM snapshots)"
-        newest = f"SELECT seq FROM snapshots ORDER BY seq DESC LIMIT {KEPT}"
+        newest = f"SELECT seq FROM snapshots ORDER BY seq DESC LIMIT {MAX_SNAPSHOTS}"
         base_seq = "SELECT max(seq) FROM snapshots WHERE base"
         old = f"DELETE FROM snapshots WHERE seq NOT IN ({newest}) AND seq IS NOT ({base_seq})"
         self._do([("DELETE FROM snapshots WHERE seq = ?", (seq,)), (unused, ())])
@@ -278,7 +337,7 @@ class SQLiteJournal:
 
     def _event(self, row: Row) -> Event:
         seq, kind, key, _, time, derived, version, _, data, _ = row
-        return Event(kind, decode_event(data), time, bool(derived), version, self._portfolio, seq, key)
+        return Event(kind, decode(data), time, bool(derived), version, self._portfolio, seq, key)
 
     def _query(self, statement: str, *arguments: object) -> list[Row]:
         with closing(self._connect_reader()) as connection:
@@ -286,7 +345,6 @@ class SQLiteJournal:
             return rows
 
     def _connect_reader(self) -> sqlite3.Connection:
-        """A connection that can only read."""
         return self._guarded(lambda: connect_reader(self.path))
 
     def _guarded(self, action: Callable[[], T]) -> T:
@@ -310,7 +368,7 @@ def _row(event: Event, *, redacted: bool = False) -> Row:
     kind, data, time, derived, version, _, seq, key = event
     head = [seq, kind, key, subject if isinstance(subject, str) else None, float(time), int(derived), version]
     head.append(int(redacted))
-    encoded = encode_event(data)
+    encoded = encode(data)
     return *head, encoded, _crc(head, encoded)
 
 

@@ -1,23 +1,21 @@
-"""Group commit: one thread writes, everything that waits goes into one transaction.
+"""Group commit: one thread writes, and all waiting batches go into one transaction.
 
-While a transaction is flushed to disk, the next batches queue up, so one flush serves many callers. The queue is
-bounded by whoever fills it (`backlog`). After the first error nothing is written any more: what follows in the queue
-builds on what failed.
+While a transaction is flushed to disk, the next batches queue up, so one flush serves many callers. The caller bounds
+the queue (`backlog`). After the first error the writer stops, because later batches build on the failed one.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from asyncio import AbstractEventLoop
+from asyncio import AbstractEventLoop, Future
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 from typing import Any
 
 from equipoise.errors import JournalFailed
-from equipoise.journal.protocol import Commit
 
 MAX_ROWS = 4096  # of one transaction
 MAX_AT_ONCE = 99  # rows of one statement; all releases of SQLite take 999 parameters
@@ -25,6 +23,47 @@ INSERT, ROW = "INSERT INTO events VALUES ", "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 Row = tuple[Any, ...]
 Work = Callable[[sqlite3.Connection], object]  # anything else that writes; makes its own transaction
+
+
+class Commit:
+    """Handle for a batch that commits or fails atomically.
+
+    A thread waits with `wait`. A coroutine awaits `future`, which exists if the commit has an event loop. The journal
+    calls `then` when the batch is durable, before it wakes any caller.
+    """
+
+    __slots__ = ("_done", "error", "future", "loop", "then")
+
+    def __init__(self, loop: AbstractEventLoop | None = None, then: Callable[[], None] | None = None) -> None:
+        self.error: Exception | None = None
+        self.loop, self.then = loop, then
+        self.future: Future[None] | None = None if loop is None else loop.create_future()
+        self._done = Lock()
+        self._done.acquire()
+
+    def finish(self, error: Exception | None) -> None:
+        """Called once, by the journal, when the batch is durable or has failed."""
+        self.error = error
+        if error is None and self.then is not None:
+            self.then()
+        self._done.release()
+
+    def finish_future(self) -> None:
+        """Called in the event loop after `finish`."""
+        assert self.future is not None
+        if self.future.done():  # the task was canceled
+            return
+        if self.error is None:
+            self.future.set_result(None)
+        else:
+            self.future.set_exception(self.error)
+
+    def wait(self) -> None:
+        """Return when the batch is durable; raise the error if it failed."""
+        with self._done:
+            pass
+        if self.error is not None:
+            raise self.error
 
 
 class Writer:
@@ -41,7 +80,6 @@ class Writer:
 
     @property
     def backlog(self) -> int:
-        """How many batches wait."""
         return len(self._queue)
 
     def put(self, work: Sequence[Row] | Work, commit: Commit) -> None:
@@ -56,7 +94,6 @@ class Writer:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits and nothing is being written."""
         return not self._queue and not self._busy
 
     def close(self) -> None:
@@ -120,7 +157,7 @@ class Writer:
     def _insert(self, rows: Sequence[Row]) -> None:
         """Insert rows by one statement, which is a transaction of its own if none is open.
 
-        After each step of a statement this thread has to wait until the others let it go on, several milliseconds if
+        After each step of a statement this thread has to wait until the others release it, several milliseconds if
         they are busy; a step for each row would make that the price of a commit.
         """
         statement = INSERT + ", ".join([ROW] * len(rows))
@@ -128,7 +165,7 @@ class Writer:
 
     def _fail(self, error: Exception, commits: Sequence[Commit]) -> None:
         if not isinstance(error, JournalFailed):
-            failure = JournalFailed(f"the journal could not be written ({error}): mend the cause and open it again")
+            failure = JournalFailed(f"the journal could not be written ({error}): fix the cause and reopen the journal")
             failure.__cause__ = error
             error = failure
         with self._changed:
@@ -159,7 +196,7 @@ def finish(commits: Sequence[Commit], error: Exception | None) -> None:
         if commit.loop is not None:
             loops.setdefault(commit.loop, []).append(commit)
     for loop, own in loops.items():
-        with suppress(RuntimeError):  # the loop was closed: nobody waits
+        with suppress(RuntimeError):  # the loop was closed, so no task waits
             loop.call_soon_threadsafe(_finish_futures, own)
 
 

@@ -38,7 +38,6 @@ def as_records(rows: Rows) -> AnyArray:
 
 
 def load_records(rows: Rows, records: AnyArray) -> None:
-    """Copy a structured array into the rows."""
     for row, record in zip(rows, records.tolist(), strict=True):
         for each, value in zip(fields(row), record, strict=True):
             setattr(row, each.name, value)
@@ -75,7 +74,6 @@ def load_columns(state: NamedTuple, columns: Mapping[str, AnyArray]) -> None:
 
 
 def check_columns(state: NamedTuple, columns: Mapping[str, AnyArray]) -> None:
-    """Raise an error if the columns do not fit this state."""
     for path, rows in _leaves(state):
         check_shapes(columns, {f"{path}.{each.name}": (len(rows),) for each in _saved(rows[0])})
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
+from functools import partial
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.reduction import ForkingPickler
 from typing import TypeAlias, TypeVar
@@ -88,7 +89,7 @@ def _in_processes(
         others = set(multiprocessing.active_children())
         pool = ProcessPoolExecutor(n_processes, context, initializer=_start_process, initargs=(reports,))
         try:
-            for index, result in _as_finished(pool, work, waiting, _counting(report, told), reports):
+            for index, result in _as_finished(pool, work, waiting, partial(_count, report, told), reports):
                 argument = waiting.pop(index)
                 n_losses = 0
                 yield argument, result
@@ -109,14 +110,10 @@ def _in_processes(
             pool.shutdown()
 
 
-def _counting(report: Report, told: dict[int, float]) -> Callable[[int, str, float], None]:
-    """Passes reports on and counts them by task, so that those of a lost task can be taken back."""
-
-    def count_and_report(index: int, what: str, amount: float) -> None:
-        told[index] = told.get(index, 0.0) + amount
-        report(what, amount)
-
-    return count_and_report
+def _count(report: Report, told: dict[int, float], index: int, what: str, amount: float) -> None:
+    """Pass a report on and count it by task, so that the reports of a lost task can be taken back."""
+    told[index] = told.get(index, 0.0) + amount
+    report(what, amount)
 
 
 def _on_executor(
@@ -134,7 +131,6 @@ def _as_finished(
     report: Callable[[int, str, float], None],
     reports: SimpleQueue[Message] | None = None,
 ) -> Generator[tuple[int, R], None, None]:
-    """The number and the result of every task as they finish."""
     with _one_thread_per_process():
         futures = {executor.submit(_perform, work, index, argument): index for index, argument in arguments.items()}
     waiting = set(futures)
@@ -180,7 +176,6 @@ def _one_thread_per_process() -> Iterator[None]:
 
 
 def _check_sendable(what: str, task: object) -> None:
-    """Raise an error if another process could not load the task."""
     try:
         data = bytes(ForkingPickler.dumps(task))
     except Exception as error:  # pickling may raise anything

@@ -13,6 +13,12 @@ from equipoise.selector import Selector
 from equipoise.selectors import BalancedElimination, RealizedBalancing
 from equipoise.types import Plain
 
+# Labels of the selectors that most experiments run: Algorithm 1 with each kind of candidate bounds, and one without
+# bounds; under shared data as well where learners can learn from every round.
+USUAL = ("balanced-observed", "balanced-paper", "balanced-scaled", "realized")
+WITH_SHARED = (*USUAL[:3], "balanced-shared", "realized", "realized-shared")
+SHARED = frozenset({"balanced-shared", "realized-shared"})
+
 
 @dataclass(frozen=True)
 class Setup:
@@ -26,9 +32,7 @@ class Setup:
     learners: tuple[MinimalLearner, ...]
     selectors: Mapping[str, Selector]  # by label
     shared: frozenset[str] = frozenset()  # labels of selectors under which learners learn from every round
-    facts: Callable[[], Mapping[str, float]] = (
-        dict  # by name, such as the true value of a parameter that learners assume
-    )
+    facts: Callable[[], Mapping[str, float]] = dict  # by name, such as the true value of what learners assume
     well_specified: Callable[[], Sequence[bool]] | None = None  # whether each learner's assumptions hold
 
     def __post_init__(self) -> None:
@@ -62,7 +66,6 @@ class Experiment:
     selectors: tuple[str, ...]  # labels of the variants
     build: Callable[[Mapping[str, Plain], int], Setup]
     instances: tuple[str, ...] = ("",)
-    setting: str = ""  # problem, learners and bounds, for the documentation; no measured results
 
     def set_up(self, settings: Mapping[str, Plain], seed: int, instance: str = "") -> Setup:
         """One seed of one instance."""

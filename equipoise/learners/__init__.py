@@ -6,56 +6,29 @@ from typing import Any
 
 from equipoise.learners._core.ball import Ball
 from equipoise.learners._core.linear_class import LinearClass
-from equipoise.learners.alb_dim import ALBDim
-from equipoise.learners.alb_norm import ALBNorm
 from equipoise.learners.constant import Constant
 from equipoise.learners.disjoint_oful import DisjointOFUL
 from equipoise.learners.eleanor import Eleanor
 from equipoise.learners.epsilon_greedy import EpsilonGreedy
 from equipoise.learners.linear_thompson import LinearThompson
 from equipoise.learners.lsvi_ucb import LSVI_UCB
-from equipoise.learners.misspecification_adaptive import MisspecificationAdaptive
-from equipoise.learners.modcb import ModCB
 from equipoise.learners.oful import OFUL
-from equipoise.learners.osom import OSOM
 from equipoise.learners.q_learning import QLearning
 from equipoise.learners.scheduled import Scheduled
 from equipoise.learners.square_cb import SquareCB
 from equipoise.learners.ucb import UCB
 from equipoise.learners.ucbvi import UCBVI
 
-LEARNERS: dict[str, type[Any]] = {
-    cls.__name__: cls
-    for cls in (
-        OFUL,
-        DisjointOFUL,
-        UCB,
-        EpsilonGreedy,
-        LinearThompson,
-        SquareCB,
-        Constant,
-        ModCB,
-        OSOM,
-        ALBNorm,
-        ALBDim,
-        MisspecificationAdaptive,
-        LSVI_UCB,
-        UCBVI,
-        QLearning,
-        Eleanor,
-        Scheduled,
-    )
-}
+_OF_ACTIONS = (OFUL, DisjointOFUL, UCB, EpsilonGreedy, LinearThompson, SquareCB, Constant)
+_OF_EPISODES = (LSVI_UCB, UCBVI, QLearning, Eleanor)
+LEARNERS: dict[str, type[Any]] = {cls.__name__: cls for cls in (*_OF_ACTIONS, *_OF_EPISODES, Scheduled)}
 
 __all__ = [
     "LEARNERS",
     "LSVI_UCB",
     "OFUL",
-    "OSOM",
     "UCB",
     "UCBVI",
-    "ALBDim",
-    "ALBNorm",
     "Ball",
     "Constant",
     "DisjointOFUL",
@@ -63,8 +36,6 @@ __all__ = [
     "EpsilonGreedy",
     "LinearClass",
     "LinearThompson",
-    "MisspecificationAdaptive",
-    "ModCB",
     "QLearning",
     "Scheduled",
     "SquareCB",

@@ -45,20 +45,15 @@ class Constant(FeaturelessLearner[Params, Memory]):
 
     A context is a K x d matrix with more than `action` rows, `Offers` that include the action, or anything else.
 
-    Parameters
-    ----------
-    action
-        Index of the action to play, from 0.
-    name
-        Name of the learner in tables and certificates. Default: made from the other settings.
-
     Examples
     --------
     >>> Constant(2).decide(None).action
     2
     """
 
-    action: int = setting(check=partial(count, minimum=0, maximum=MAX_ACTIONS - 1), kw_only=False)
+    action: int = setting(
+        "Index of the action to play, from 0.", partial(count, minimum=0, maximum=MAX_ACTIONS - 1), kw_only=False
+    )
 
     learns = False
     accepts = frozenset({"off_policy", "weight"})

@@ -17,21 +17,20 @@ actions appear in all, later ones have smaller shares. Without ids, row k of a c
 
 from __future__ import annotations
 
-from math import log, sqrt
+from dataclasses import field
 from typing import NamedTuple
 
 import numpy as np
 
 from equipoise.features import Offers
 from equipoise.learner import Proposal, one_hot
-from equipoise.learners._core.arms import Arms, ByIdLearner, block_of, share_of_delta
+from equipoise.learners._core.arms import Arms, block_of, share_of_delta, window_setting
 from equipoise.learners._core.base import among_all
-from equipoise.learners._core.linear import EllipsoidLearner
-from equipoise.learners._core.ridge import Ellipsoid, Ridge, ellipsoid_radius, new_ridge, new_scratch, update
-from equipoise.learners._core.selecting import check_arms
-from equipoise.settings import configurable, setting
+from equipoise.learners._core.linear import LinearLearner, check_arms, delta_setting
+from equipoise.learners._core.ridge import Ridge, ellipsoid_radius, new_scratch, update
+from equipoise.settings import configurable, describe, setting
 from equipoise.settings.checks import positive
-from equipoise.settings.units import Ranged
+from equipoise.settings.units import noise_setting, range_setting
 from equipoise.types import Action, Array, Context, Integers
 
 
@@ -49,40 +48,13 @@ class Nothing(NamedTuple):
     """Parameters and memory of a learner without kernels."""
 
 
+@describe(norm_bound="Upper bound on the norm of the true parameter of every action, positive.")
 @configurable
-class DisjointOFUL(ByIdLearner[Nothing, Nothing], EllipsoidLearner[Nothing, Nothing], Ranged):
+class DisjointOFUL(LinearLearner[Nothing, Nothing]):
     """Optimistic least squares with one model per action.
 
     A context is `Offers` with ids, which may come and go, or a K x d matrix whose row k is the k-th action. For models
     of the features that all actions share, as in news recommendation, give `features=Shared(dim)`.
-
-    Parameters
-    ----------
-    dim
-        Number of features used: the first `dim` columns of a context, at least 1. Default: that of `features`.
-    features
-        Feature map to use instead of the first columns; see `equipoise.features`. Default: none.
-    arms
-        Number of actions that are expected in all; there may be more.
-    window
-        Number of lessons after which an action that is no longer offered is forgotten. Default: 10000.
-    noise
-        Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of
-        the reward range, which always suffices.
-    norm_bound
-        Upper bound on the norm of the true parameter of every action, positive. Default: 1.
-    action_bound
-        Upper bound on the norm of a row of features, positive; larger rows are rejected. Default: 1.
-    regularization
-        Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
-    delta
-        Probability in (0, 1) that the ellipsoid of some action ever fails. Default: 0.01.
-    scale
-        Factor of the radius of the ellipsoids, positive; below 1 their statements need not hold. Default: 1.
-    reward_range
-        Interval (low, high) that contains all expected rewards. Default: the portfolio's, or (0, 1).
-    name
-        Name of the learner in tables and certificates. Default: made from the other settings.
 
     Examples
     --------
@@ -96,8 +68,16 @@ class DisjointOFUL(ByIdLearner[Nothing, Nothing], EllipsoidLearner[Nothing, Noth
     'politics'
     """
 
-    arms: int = setting(check=check_arms)
-    scale: float = setting(default=1.0, check=positive)
+    arms: int = setting("Number of actions that are expected in all; there may be more.", check_arms)
+    window: int = window_setting()
+    noise: float = noise_setting()
+    reward_range: tuple[float, float] = range_setting()
+    delta: float = delta_setting(doc="Probability in (0, 1) that the ellipsoid of some action ever fails.")
+    scale: float = setting(
+        "Factor of the radii of the ellipsoids, positive; below 1 nothing is guaranteed.", positive, default=1.0
+    )
+
+    _arms: Arms[Models] = field(init=False)
 
     accepts = frozenset({"off_policy", "weight"})
     provides = frozenset({"lower", "regret", "greedy", "value", "pmf"})
@@ -105,7 +85,8 @@ class DisjointOFUL(ByIdLearner[Nothing, Nothing], EllipsoidLearner[Nothing, Noth
     def _set_up(self) -> None:
         super()._set_up()
         self.params = self.memory = Nothing()
-        self._arms: Arms[Models] = Arms(_models(new_ridge(self.dim, self.regularization)), self.window)
+        unknown = self.new_ridge()[:-1]  # without its scratch
+        self._arms = Arms(Models._make(array[np.newaxis] for array in unknown), self.window)
         self._scratch = new_scratch(self.dim, 0)
 
     def check_context(self, context: Context) -> Array:
@@ -125,7 +106,6 @@ class DisjointOFUL(ByIdLearner[Nothing, Nothing], EllipsoidLearner[Nothing, Noth
         return among_all(Proposal(action, lower, regret, 1.0, int(means.argmax()), mean), context)
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
-        """Learn from the reward of an offered action, with its squared error multiplied by `weight`."""
         rows, position = self.check_offered(context, action)
         number = self.check_reward(reward, weight)
         if weight > 0.0:
@@ -139,33 +119,12 @@ class DisjointOFUL(ByIdLearner[Nothing, Nothing], EllipsoidLearner[Nothing, Noth
 
     def _ridge(self, slot: int) -> Ridge:
         """The regression of an action; its arrays are views."""
-        models = self._arms.memory
-        return Ridge(
-            models.factor[slot],
-            models.theta[slot],
-            models.log_determinant[slot],
-            models.updates[slot],
-            models.weights[slot],
-            self._scratch,
-        )
+        return Ridge._make((*(array[slot] for array in self._arms.memory), self._scratch))
 
     def _radius(self, slot: int) -> float:
         order = self._arms.n_new if slot < 0 else int(self._arms.orders[slot])
         share = share_of_delta(self.delta, block_of(order, self.arms), self.arms)
-        ellipsoid = Ellipsoid(self.noise, 2 * log(1 / share), sqrt(self.regularization) * self.norm_bound)
-        return self.scale * ellipsoid_radius(ellipsoid, self._ridge(slot))
-
-
-def _models(ridge: Ridge) -> Models:
-    """A single regression as the only row."""
-    one = np.newaxis
-    return Models(
-        np.array(ridge.factor)[one],
-        ridge.theta[one],
-        ridge.log_determinant[one],
-        ridge.updates[one],
-        ridge.weights[one],
-    )
+        return self.scale * ellipsoid_radius(self.ellipsoid(self.noise, share), self._ridge(slot))
 
 
 def _ids(context: Context, n_actions: int) -> tuple[str, ...]:

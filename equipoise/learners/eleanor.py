@@ -30,11 +30,21 @@ import numpy as np
 from equipoise.bounds import LinearSqrt
 from equipoise.kernels.streams import generator_at
 from equipoise.learner import Proposal
-from equipoise.learners._core.episodic import FeatureLearner, Table
-from equipoise.learners._core.trajectory import Steps
-from equipoise.settings import configurable, setting
+from equipoise.learners._core.base import KernelLearner
+from equipoise.learners._core.episodic import (
+    DIM,
+    FEATURES,
+    HORIZON,
+    Process,
+    Table,
+    check_features,
+    check_size,
+    delta_setting,
+    used_features,
+)
+from equipoise.settings import Numbers, configurable, setting
 from equipoise.settings.checks import count, non_negative, positive
-from equipoise.types import Array, Context, Integers
+from equipoise.types import Action, Array, Context, Integers
 
 MAX_PASSES = 12  # of the fixed-action program from one starting point; it need not converge
 
@@ -116,31 +126,8 @@ class Program(NamedTuple):
 
 
 @configurable
-class Eleanor(FeatureLearner[None, Memory]):
+class Eleanor(KernelLearner[None, Memory]):
     """ELEANOR on the features of a finite episodic process; for H > 1 its solver finds a local optimum only.
-
-    Parameters
-    ----------
-    features
-        Feature vectors of all states and actions, an array of shape (S, A, d) with norms of at most 1.
-    dim
-        Number of features used: the first `dim` of them. Default: all.
-    horizon
-        Number of steps H of an episode.
-    delta
-        Probability in (0, 1) that an ellipsoid fails. Default: 0.01.
-    misspecification
-        Inherent Bellman error eps, not negative. Default: 0.
-    norm_bound
-        Upper bound on the norms of the parameters of values in [0, 1], positive. Default: 1.
-    scale
-        Factor of the confidence radius, positive. Default: 1.
-    n_starts
-        Number of random starting points of the solver, in addition to the least-squares estimate. Default: 2.
-    finest_step
-        Step size at which the direct search of the solver stops, positive. Default: 1e-4.
-    name
-        Name of the learner in tables and certificates. Default: made from the other settings.
 
     Examples
     --------
@@ -149,14 +136,27 @@ class Eleanor(FeatureLearner[None, Memory]):
     [[0]]
     """
 
-    misspecification: float = setting(default=0.0, check=non_negative)
-    norm_bound: float = setting(default=1.0, check=positive)
-    scale: float = setting(default=1.0, check=positive)
-    n_starts: int = setting(default=2, check=partial(count, minimum=0))
-    finest_step: float = setting(default=1e-4, check=positive)
+    features: Numbers = setting(FEATURES, check_features, kw_only=False)
+    dim: int = setting(DIM, default=None, kw_only=False)
+    horizon: int = setting(HORIZON, check_size)
+    delta: float = delta_setting(doc="Probability in (0, 1) that an ellipsoid fails.")
+    misspecification: float = setting("Inherent Bellman error eps, not negative.", non_negative, default=0.0)
+    norm_bound: float = setting(
+        "Upper bound on the norms of the parameters of values in [0, 1], positive.", positive, default=1.0
+    )
+    scale: float = setting("Factor of the confidence radius, positive.", positive, default=1.0)
+    n_starts: int = setting(
+        "Number of random starting points of the solver, besides the estimate.", partial(count, minimum=0), default=2
+    )
+    finest_step: float = setting(
+        "Step size at which the direct search of the solver stops, positive.", positive, default=1e-4
+    )
 
     def _set_up(self) -> None:
+        self.dim = used_features(self.features, self.dim)
         super()._set_up()
+        self.n_states, self.n_actions, _ = self.features.shape
+        self.process = Process(self.n_states, self.n_actions, self.horizon)
         self._rows = np.ascontiguousarray(self.features[:, :, : self.dim])
         self.memory = Memory(
             np.tile(np.eye(self.dim), (self.horizon, 1, 1)),
@@ -171,7 +171,7 @@ class Eleanor(FeatureLearner[None, Memory]):
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """Propose the greedy policy of the most optimistic parameters that the solver finds for this start state."""
-        start, program = self.check_state(context), self.program()
+        start, program = self.process.check_state(context), self.program()
         return Proposal(program.values(program.solve(start, self._starts(), self.finest_step))[1])
 
     def norm_ratio(self, context: Context) -> float:
@@ -179,7 +179,7 @@ class Eleanor(FeatureLearner[None, Memory]):
 
         Above 1, the plan uses parameters beyond the bound that the theorem assumes and this solver omits.
         """
-        start, program = self.check_state(context), self.program()
+        start, program = self.process.check_state(context), self.program()
         parameters = program.values(program.solve(start, self._starts(), self.finest_step))[2]
         steps_left = np.arange(self.horizon, 0.0, -1.0)
         return float((np.linalg.norm(parameters, axis=1) / (steps_left * self.norm_bound)).max())
@@ -206,8 +206,10 @@ class Eleanor(FeatureLearner[None, Memory]):
         drawn /= np.linalg.norm(drawn, axis=-1, keepdims=True)
         return [np.zeros(shape[1:]), *drawn]
 
-    def learn_checked(self, steps: Steps) -> None:
-        memory, (states, actions, rewards) = self.memory, steps
+    def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
+        """Learn from a trajectory. `reward`, its return in the units of the selector, is checked but not used."""
+        memory, (states, actions, rewards) = self.memory, self.process.check_episode(context, action)
+        self.check_reward(reward, weight)
         for h in range(len(states)):
             row = self._rows[states[h], actions[h]]
             image = memory.factors[h].T @ row

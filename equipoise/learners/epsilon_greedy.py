@@ -19,7 +19,7 @@ import numpy as np
 
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
-from equipoise.learners._core.base import Kernels, Seeded
+from equipoise.learners._core.base import Kernels, seed_setting
 from equipoise.learners._core.finite import FiniteLearner
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import fraction
@@ -69,24 +69,10 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 
 
 @configurable
-class EpsilonGreedy(FiniteLearner[Params, Memory], Seeded[Params, Memory]):
+class EpsilonGreedy(FiniteLearner[Params, Memory]):
     """Plays the arm of highest mean reward, or with probability `epsilon` an arm drawn uniformly.
 
-    A context is a K x d matrix whose rows stand for the first K arms, or `Offers`, whose arms are addressed by id if
-    they have ids: then they may come and go. Features are ignored. Any other context, such as None, offers all arms.
-
-    Parameters
-    ----------
-    arms
-        Number of arms, at least 1; with ids, how many are expected in all (there may be more).
-    window
-        Number of lessons after which an id that is no longer offered is forgotten. Default: 10000.
-    epsilon
-        Probability of exploration, in [0, 1].
-    seed
-        Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
-    name
-        Name of the learner in tables and certificates. Default: made from the other settings.
+    Contexts are as for `UCB`.
 
     Examples
     --------
@@ -94,8 +80,11 @@ class EpsilonGreedy(FiniteLearner[Params, Memory], Seeded[Params, Memory]):
     Proposal(action=0, lower=-inf, regret=nan, probability=0.8500000000000001, greedy=0, value=nan, plan=None)
     """
 
-    epsilon: float = setting(check=fraction)
+    epsilon: float = setting("Probability of exploration, in [0, 1].", fraction)
 
+    seed: int = seed_setting()
+
+    randomized = True
     accepts = frozenset({"weight"})
     provides = frozenset({"greedy", "pmf"})  # and "value" once the arm has been played
     kernels: ClassVar[Kernels] = Kernels(decide, learn)

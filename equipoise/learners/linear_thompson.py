@@ -24,16 +24,13 @@ import numpy as np
 
 from equipoise.kernels.marks import kernel, native
 from equipoise.learner import Proposal
-from equipoise.learners._core.base import Kernels, Seeded
-from equipoise.learners._core.linear import RangedEllipsoidLearner, RidgeLearner, learn
-from equipoise.learners._core.ridge import (
-    Ellipsoid,
-    Ridge,
-    ellipsoid_radius,
-    evaluate,
-    most_optimistic,
-)
-from equipoise.settings import configurable
+from equipoise.learners._core.base import Kernels, seed_setting
+from equipoise.learners._core.linear import LinearLearner, delta_setting, learn
+from equipoise.learners._core.linear_class import LinearClass
+from equipoise.learners._core.ridge import Ellipsoid, Ridge, ellipsoid_radius, evaluate, most_optimistic
+from equipoise.settings import configurable, setting
+from equipoise.settings.checks import positive
+from equipoise.settings.units import noise_setting, range_setting
 from equipoise.types import Array
 
 
@@ -58,7 +55,6 @@ def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generato
 
 @kernel
 def clip_to_range(params: Params, mean: float) -> float:
-    """The mean, clipped to the range of expected rewards."""
     return min(max(float(mean), params.low), params.high)
 
 
@@ -101,37 +97,10 @@ def _best_action_for(parameter: Array, rows: Array) -> int:
 
 
 @configurable
-class LinearThompson(Seeded[Params, Ridge], RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
+class LinearThompson(LinearLearner[Params, Ridge]):
     """Thompson sampling for rewards that are linear in the features of the actions.
 
-    A context is `Offers`, or a K x d matrix with one offered action per row and d >= dim columns; K may change from
-    round to round.
-
-    Parameters
-    ----------
-    dim
-        Number of features used: the first `dim` columns of a context, at least 1. Default: that of `features`.
-    features
-        Feature map to use instead of the first columns; see `equipoise.features`. Default: none.
-    noise
-        Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of
-        the reward range, which always suffices.
-    norm_bound
-        Upper bound on the norm of the true parameter theta*, positive. Default: 1.
-    action_bound
-        Upper bound on the norm of a row of a context, positive; larger rows are rejected. Default: 1.
-    regularization
-        Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
-    delta
-        Probability in (0, 1) that the confidence ellipsoid ever fails to contain theta*. Default: 0.01.
-    scale
-        Factor of the standard deviation of the sampled parameter, positive. Default: 1.
-    reward_range
-        Interval (low, high) that contains all expected rewards. Default: the portfolio's, or (0, 1).
-    seed
-        Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
-    name
-        Name of the learner in tables and certificates. Default: made from the other settings.
+    Contexts are as for `OFUL`, except `Ball`.
 
     Examples
     --------
@@ -142,10 +111,26 @@ class LinearThompson(Seeded[Params, Ridge], RangedEllipsoidLearner[Params, Ridge
     1
     """
 
+    noise: float = noise_setting()
+    reward_range: tuple[float, float] = range_setting()
+    delta: float = delta_setting()
+    scale: float = setting(
+        "Factor of the standard deviation of the sampled parameter, positive.", positive, default=1.0
+    )
+    seed: int = seed_setting()
+
+    randomized = True
     accepts = frozenset({"off_policy", "weight"})
     provides = frozenset({"lower", "regret", "greedy", "value"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def _set_up(self) -> None:
         super()._set_up()
-        self.params = Params(self.dim, self.ellipsoid, self.scale, *self.reward_range)
+        self.params = Params(self.dim, self.ellipsoid(self.noise, self.delta), self.scale, *self.reward_range)
+        self.memory = self.new_ridge()
+
+    def default_name(self) -> str:
+        return self._name_with(self.scale)
+
+    def model_class(self) -> LinearClass:
+        return self.linear_class(self.noise, self.delta)

@@ -25,8 +25,17 @@ import numpy as np
 from equipoise.bounds import LinearSqrt, Power
 from equipoise.kernels.boundaries import STITCHED_FACTOR, stitched_bracket, stitched_level
 from equipoise.kernels.marks import kernel, native
-from equipoise.learners._core.episodic import FeatureLearner, PlanningLearner, Table
-from equipoise.settings import configurable, setting
+from equipoise.learners._core.episodic import (
+    DIM,
+    FEATURES,
+    PlanningLearner,
+    Process,
+    Table,
+    check_features,
+    new_plan,
+    used_features,
+)
+from equipoise.settings import Numbers, configurable, setting
 from equipoise.settings.checks import count, non_negative, positive, probability
 from equipoise.types import Array, Integers
 
@@ -150,29 +159,8 @@ def _plan_step(params: Params, memory: Memory, h: int, radius: float, steps_left
 
 
 @configurable
-class LSVI_UCB(FeatureLearner[Params, Memory], PlanningLearner[Params, Memory]):  # noqa: N801 - the name in the literature
+class LSVI_UCB(PlanningLearner[Params, Memory]):  # noqa: N801 - the name in the literature
     """Optimistic least-squares value iteration on the features of a finite episodic process.
-
-    Parameters
-    ----------
-    features
-        Feature vectors of all states and actions, an array of shape (S, A, d) with norms of at most 1.
-    dim
-        Number of features used: the first `dim` of them. Default: all.
-    horizon
-        Number of steps H of an episode.
-    episodes
-        Planned number of episodes K, which enters the bonus through a logarithm.
-    bonus
-        Constant c_b of the exploration bonus, positive. Default: 1.
-    misspecification
-        Distance zeta between the process and a linear one, not negative. Default: 0.
-    low_switching
-        Whether to compute a new plan only after the determinant of some Lambda_h has doubled. Default: False.
-    delta
-        Probability in (0, 1) that the optimistic values or the observed regret bound fail. Default: 0.01.
-    name
-        Name of the learner in tables and certificates. Default: made from the other settings.
 
     Examples
     --------
@@ -185,15 +173,23 @@ class LSVI_UCB(FeatureLearner[Params, Memory], PlanningLearner[Params, Memory]):
     [[1]]
     """
 
-    episodes: int = setting(check=count)
-    bonus: float = setting(default=1.0, check=positive)
-    misspecification: float = setting(default=0.0, check=non_negative)
-    low_switching: bool = setting(default=False)
+    features: Numbers = setting(FEATURES, check_features, kw_only=False)
+    dim: int = setting(DIM, default=None, kw_only=False)
+    bonus: float = setting("Constant c_b of the exploration bonus, positive.", positive, default=1.0)
+    misspecification: float = setting(
+        "Distance zeta between the process and a linear one, not negative.", non_negative, default=0.0
+    )
+    low_switching: bool = setting(
+        "Whether to compute a new plan only after the determinant of some Lambda_h has doubled.", default=False
+    )
 
     learn_episode = staticmethod(learn_episode)
 
     def _set_up(self) -> None:
+        self.dim = used_features(self.features, self.dim)
         super()._set_up()
+        self.n_states, self.n_actions, _ = self.features.shape
+        self.process = Process(self.n_states, self.n_actions, self.horizon)
         scale = self.bonus * self.horizon
         log_term = log(2 * self.dim * self.episodes * self.horizon / (self.delta / 2))
         self.params = Params(
@@ -204,7 +200,9 @@ class LSVI_UCB(FeatureLearner[Params, Memory], PlanningLearner[Params, Memory]):
             4 * self.horizon * self.misspecification,
             self.low_switching,
         )
-        self.memory = new_memory(self.horizon, self.n_states, self.dim)
+        steps, n_states, dim = self.horizon, self.n_states, self.dim
+        inverses, sums = np.tile(np.eye(dim), (steps, 1, 1)), (np.zeros((steps, dim)), np.zeros((steps, n_states, dim)))
+        self.memory = Memory(inverses, *sums, np.zeros(steps), np.zeros(steps), *new_plan(steps, n_states))
         plan(self.params, self.memory)
 
     def default_name(self) -> str:
@@ -215,20 +213,6 @@ class LSVI_UCB(FeatureLearner[Params, Memory], PlanningLearner[Params, Memory]):
     @property
     def max_width(self) -> float:
         return float(1 + self.params.bias) * super().max_width
-
-
-def new_memory(horizon: int, n_states: int, dim: int) -> Memory:
-    return Memory(
-        np.tile(np.eye(dim), (horizon, 1, 1)),
-        np.zeros((horizon, dim)),
-        np.zeros((horizon, n_states, dim)),
-        np.zeros(horizon),
-        np.zeros(horizon),
-        np.zeros((horizon, n_states), np.int64),
-        np.zeros((horizon, n_states)),
-        np.zeros(1, np.int64),
-        np.zeros(1),
-    )
 
 
 def paper_bound(dim: int, *, horizon: int, episodes: int, d_max: int, delta: float = 0.01) -> Power:

@@ -26,17 +26,12 @@ from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
 from equipoise.learners._core.ball import Ball, check_ball_action, farthest_point
 from equipoise.learners._core.base import Kernels, among_all
-from equipoise.learners._core.linear import RangedEllipsoidLearner, RidgeLearner, learn
+from equipoise.learners._core.linear import LinearLearner, delta_setting, learn
 from equipoise.learners._core.linear_class import LinearClass
-from equipoise.learners._core.ridge import (
-    Ellipsoid,
-    Ridge,
-    ellipsoid_radius,
-    evaluate,
-    most_optimistic,
-)
+from equipoise.learners._core.ridge import Ellipsoid, Ridge, ellipsoid_radius, evaluate, most_optimistic
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import non_negative
+from equipoise.settings.checks import non_negative, positive
+from equipoise.settings.units import noise_setting, range_setting
 from equipoise.types import Action, Array, Context
 
 
@@ -78,38 +73,12 @@ def lower_and_regret(params: Params, mean: float, half_width: float) -> tuple[fl
 
 
 @configurable
-class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
+class OFUL(LinearLearner[Params, Ridge]):
     """Optimistic least squares for rewards that are linear in the features of the actions.
 
     A context is `Offers`, or a K x d matrix with one offered action per row and d >= dim columns; K may change from
     round to round. A `Ball` as context offers all vectors up to its radius; actions are then vectors that are zero
     beyond the first `dim` entries.
-
-    Parameters
-    ----------
-    dim
-        Number of features used: the first `dim` columns of a context, at least 1. Default: that of `features`.
-    features
-        Feature map to use instead of the first columns; see `equipoise.features`. Default: none.
-    noise
-        Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of
-        the reward range, which always suffices.
-    norm_bound
-        Upper bound on the norm of the true parameter theta*, positive. Default: 1.
-    action_bound
-        Upper bound on the norm of a row of a context, positive; larger rows are rejected. Default: 1.
-    regularization
-        Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
-    delta
-        Probability in (0, 1) that the confidence ellipsoid ever fails to contain theta*. Default: 0.01.
-    scale
-        Factor of the radius of the ellipsoid, positive; below 1 its statements need not hold. Default: 1.
-    misspecification
-        Upper bound on the distance between expected rewards and a linear function, not negative. Default: 0.
-    reward_range
-        Interval (low, high) that contains all expected rewards. Default: the portfolio's, or (0, 1).
-    name
-        Name of the learner in tables and certificates. Default: made from the other settings.
 
     Examples
     --------
@@ -119,7 +88,15 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
     2
     """
 
-    misspecification: float = setting(default=0.0, check=non_negative)
+    noise: float = noise_setting()
+    reward_range: tuple[float, float] = range_setting()
+    delta: float = delta_setting()
+    scale: float = setting(
+        "Factor of the radius of the ellipsoid, positive; below 1 nothing is guaranteed.", positive, default=1.0
+    )
+    misspecification: float = setting(
+        "Upper bound on the error of a linear function of the features, not negative.", non_negative, default=0.0
+    )
 
     accepts = frozenset({"off_policy", "agreed", "weight"})
     provides = frozenset({"lower", "regret", "greedy", "value", "pmf"})
@@ -127,15 +104,16 @@ class OFUL(RangedEllipsoidLearner[Params, Ridge], RidgeLearner[Params]):
 
     def _set_up(self) -> None:
         super()._set_up()
-        self.params = Params(self.dim, self.ellipsoid, self.scale, self.misspecification, *self.reward_range)
+        ellipsoid = self.ellipsoid(self.noise, self.delta)
+        self.params = Params(self.dim, ellipsoid, self.scale, self.misspecification, *self.reward_range)
+        self.memory = self.new_ridge()
 
     def default_name(self) -> str:
-        error_suffix = f", eps={self.misspecification:.3g}" if self.misspecification else ""
-        return f"{super().default_name().removesuffix(')')}{error_suffix})"
+        return self._name_with(self.scale, f", eps={self.misspecification:.3g}" if self.misspecification else "")
 
     def model_class(self) -> LinearClass:
-        """The class of rewards that the learner assumes."""
-        return super().model_class()._replace(scale=self.scale, misspecification=self.misspecification)
+        linear = self.linear_class(self.noise, self.delta)
+        return linear._replace(scale=self.scale, misspecification=self.misspecification)
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """Propose the action with the highest upper confidence bound, with its lower bound and its observed regret."""

@@ -18,7 +18,16 @@ import numpy as np
 
 from equipoise.bounds import Power
 from equipoise.kernels.marks import kernel
-from equipoise.learners._core.episodic import PlanningLearner, Table, Tabular
+from equipoise.learners._core.episodic import (
+    ACTIONS,
+    STATES,
+    PlanningLearner,
+    Process,
+    Table,
+    check_size,
+    delta_setting,
+    new_plan,
+)
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count, positive, probability
 from equipoise.types import Array, Integers
@@ -58,25 +67,8 @@ def learn_episode(params: Params, memory: Memory, states: Table, actions: Table,
 
 
 @configurable
-class QLearning(Tabular, PlanningLearner[Params, Memory]):
+class QLearning(PlanningLearner[Params, Memory]):
     """Optimistic Q-learning for finite episodic processes.
-
-    Parameters
-    ----------
-    n_states
-        Number of states S of the process.
-    n_actions
-        Number of actions A in each state.
-    horizon
-        Number of steps H of an episode.
-    episodes
-        Planned number of episodes K, which enters the bonus through a logarithm.
-    bonus
-        Constant c of the exploration bonus, positive. Default: 1.
-    delta
-        Probability in (0, 1) that the values are not optimistic. Default: 0.01.
-    name
-        Name of the learner in tables and certificates. Default: made from the other settings.
 
     Examples
     --------
@@ -84,25 +76,23 @@ class QLearning(Tabular, PlanningLearner[Params, Memory]):
     'Q-learning(c=1)'
     """
 
-    bonus: float = setting(default=1.0, check=positive)
+    delta: float = delta_setting(doc="Probability in (0, 1) that the values are not optimistic.")
+    n_states: int = setting(STATES, check_size, kw_only=False)
+    n_actions: int = setting(ACTIONS, check_size, kw_only=False)
+    bonus: float = setting("Constant c of the exploration bonus, positive.", positive, default=1.0)
 
     provides = frozenset()
     learn_episode = staticmethod(learn_episode)
 
     def _set_up(self) -> None:
         super()._set_up()
+        self.process = Process(self.n_states, self.n_actions, self.horizon)
         steps = self.n_states * self.n_actions * self.episodes * self.horizon
         self.params = Params(self.bonus * sqrt(self.horizon**3 * log(steps / self.delta)))
         shape = (self.horizon, self.n_states, self.n_actions)
         steps_left = np.arange(self.horizon, 0.0, -1.0)[:, None, None]
-        self.memory = Memory(
-            steps_left * np.ones(shape),
-            np.zeros(shape, np.int64),
-            np.zeros(shape[:2], np.int64),
-            np.full(shape[:2], nan),
-            np.zeros(1, np.int64),
-            np.zeros(1),
-        )
+        tables = steps_left * np.ones(shape), np.zeros(shape, np.int64)
+        self.memory = Memory(*tables, *new_plan(self.horizon, self.n_states, nan))
 
     def default_name(self) -> str:
         return f"Q-learning(c={self.bonus:g})"

@@ -65,19 +65,6 @@ class Scheduled(FeaturelessLearner[Params, Memory]):
     A context is a K x d matrix of K >= 2 actions, `Offers` of as many, or anything else. Each proposal states the
     regret of the play, so the bound `Observed()` is true and tight.
 
-    Parameters
-    ----------
-    family
-        Family of f: "power", "sqrt-log" or "linear-sqrt".
-    coefficient
-        Coefficient c of f, positive.
-    shape
-        Second parameter s of f: exponent, delta or slope.
-    gap
-        Regret of a play of the second action, positive. Default: 0.4.
-    name
-        Name of the learner in tables and certificates. Default: made from the other settings.
-
     Examples
     --------
     >>> learner = Scheduled("power", 1.0, 0.5, gap=0.4)
@@ -85,10 +72,12 @@ class Scheduled(FeaturelessLearner[Params, Memory]):
     [0.4, 1.6, 10.0]
     """
 
-    family: str = setting(check=partial(one_of, options=FAMILIES), kw_only=False)
-    coefficient: float = setting(check=positive, kw_only=False)
-    shape: float = setting(check=real, kw_only=False)
-    gap: float = setting(default=0.4, check=positive)
+    family: str = setting(
+        'Family of f: "power", "sqrt-log" or "linear-sqrt".', partial(one_of, options=FAMILIES), kw_only=False
+    )
+    coefficient: float = setting("Coefficient c of f, positive.", positive, kw_only=False)
+    shape: float = setting("Second parameter s of f: exponent, delta or slope.", real, kw_only=False)
+    gap: float = setting("Regret of a play of the second action, positive.", positive, default=0.4)
 
     provides = frozenset({"regret", "greedy", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)

@@ -24,11 +24,12 @@ import numpy as np
 
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
-from equipoise.learners._core.base import Kernels, Seeded
-from equipoise.learners._core.linear import RidgeLearner, learn
+from equipoise.learners._core.base import Kernels, seed_setting
+from equipoise.learners._core.linear import LinearLearner, learn
 from equipoise.learners._core.ridge import Ridge, predict
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import non_negative, probability
+from equipoise.settings.checks import non_negative, positive, probability
+from equipoise.settings.units import rewards_setting
 from equipoise.types import Array, Context
 
 
@@ -92,36 +93,10 @@ def sample_index(probabilities: Array, number: float) -> int:
 
 
 @configurable
-class SquareCB(Seeded[Params, Ridge], RidgeLearner[Params]):
+class SquareCB(LinearLearner[Params, Ridge]):
     """Inverse gap weighting on top of ridge regression.
 
-    A context is `Offers`, or a K x d matrix with one offered action per row and d >= dim columns; K may change from
-    round to round.
-
-    Parameters
-    ----------
-    dim
-        Number of features used: the first `dim` columns of a context, at least 1. Default: that of `features`.
-    features
-        Feature map to use instead of the first columns; see `equipoise.features`. Default: none.
-    norm_bound
-        Upper bound on the norm of the true parameter theta*, positive. Default: 1.
-    action_bound
-        Upper bound on the norm of a row of a context, positive; larger rows are rejected. Default: 1.
-    regularization
-        Ridge penalty lambda, at least 1e-8 * action_bound^2. Default: 1.
-    delta
-        Failure probability of the regret guarantee, in (0, 1). Default: 0.01.
-    scale
-        Factor of the learning rate, positive; larger values explore less. Default: 1.
-    misspecification
-        Upper bound on the distance between expected rewards and a linear function, not negative. Default: 0.
-    reward_range
-        Interval (low, high) that contains all rewards. Default: the portfolio's, or (0, 1).
-    seed
-        Seed of the learner's own random stream, which is used when `decide` is given no generator. Default: 0.
-    name
-        Name of the learner in tables and certificates. Default: made from the other settings.
+    Contexts are as for `OFUL`, except `Ball`.
 
     Examples
     --------
@@ -130,9 +105,16 @@ class SquareCB(Seeded[Params, Ridge], RidgeLearner[Params]):
     0.5
     """
 
-    delta: float = setting(default=0.01, check=probability)
-    misspecification: float = setting(default=0.0, check=non_negative)
+    reward_range: tuple[float, float] = rewards_setting()
+    scale: float = setting("Factor of the learning rate, positive; larger values explore less.", positive, default=1.0)
+    seed: int = seed_setting()
+    delta: float = setting("Failure probability of the regret guarantee, in (0, 1).", probability, default=0.01)
+    misspecification: float = setting(
+        "Upper bound on the error of a linear function of the features, not negative.", non_negative, default=0.0
+    )
 
+    randomized = True
+    accepts = frozenset({"off_policy"})
     provides = frozenset({"greedy", "value", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
@@ -141,6 +123,10 @@ class SquareCB(Seeded[Params, Ridge], RidgeLearner[Params]):
         low, high = self.reward_range
         penalty = self.regularization * self.norm_bound**2 + (high - low) ** 2 * log(2 / self.delta)
         self.params = Params(self.dim, self.scale, self.misspecification, penalty, low, high)
+        self.memory = self.new_ridge()
+
+    def default_name(self) -> str:
+        return self._name_with(self.scale)
 
     def _pmf(self, context: Context, actions: Array) -> Array:
         means = predict(self.memory, actions)

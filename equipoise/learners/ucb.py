@@ -31,7 +31,7 @@ from equipoise.learners._core.base import Kernels
 from equipoise.learners._core.finite import FiniteLearner
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import positive, probability
-from equipoise.settings.units import Noisy, Ranged
+from equipoise.settings.units import noise_setting, range_setting
 from equipoise.types import Array, Integers
 
 
@@ -107,29 +107,11 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
 
 
 @configurable
-class UCB(FiniteLearner[Params, Memory], Noisy, Ranged):
+class UCB(FiniteLearner[Params, Memory]):
     """Upper confidence bounds for finitely many arms.
 
     A context is a K x d matrix whose rows stand for the first K arms, or `Offers`, whose arms are addressed by id if
     they have ids: then they may come and go. Features are ignored. Any other context, such as None, offers all arms.
-
-    Parameters
-    ----------
-    arms
-        Number of arms, at least 1; with ids, how many are expected in all (there may be more).
-    window
-        Number of lessons after which an id that is no longer offered is forgotten. Default: 10000.
-    noise
-        Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of
-        the reward range, which always suffices.
-    scale
-        Factor of the confidence widths, positive; below 1 the intervals need not hold. Default: 1.
-    delta
-        Probability in (0, 1) that the interval of some arm ever fails. Default: 0.01.
-    reward_range
-        Interval (low, high) that contains all expected rewards. Default: the portfolio's, or (0, 1).
-    name
-        Name of the learner in tables and certificates. Default: made from the other settings.
 
     Examples
     --------
@@ -139,8 +121,12 @@ class UCB(FiniteLearner[Params, Memory], Noisy, Ranged):
     1
     """
 
-    scale: float = setting(default=1.0, check=positive)
-    delta: float = setting(default=0.01, check=probability)
+    noise: float = noise_setting()
+    reward_range: tuple[float, float] = range_setting()
+    scale: float = setting(
+        "Factor of the confidence widths, positive; below 1 nothing is guaranteed.", positive, default=1.0
+    )
+    delta: float = setting("Probability in (0, 1) that the interval of some arm ever fails.", probability, default=0.01)
 
     accepts = frozenset({"agreed", "weight"})
     provides = frozenset({"lower", "regret", "greedy", "value", "pmf"})

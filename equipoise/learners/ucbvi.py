@@ -19,7 +19,7 @@ import numpy as np
 
 from equipoise.bounds import Power
 from equipoise.kernels.marks import kernel, native
-from equipoise.learners._core.episodic import PlanningLearner, Table, Tabular
+from equipoise.learners._core.episodic import ACTIONS, STATES, PlanningLearner, Process, Table, check_size, new_plan
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count, positive, probability
 from equipoise.types import Array, Integers
@@ -97,25 +97,8 @@ def _plan_step(params: Params, memory: Memory, h: int, steps_left: float, values
 
 
 @configurable
-class UCBVI(Tabular, PlanningLearner[Params, Memory]):
+class UCBVI(PlanningLearner[Params, Memory]):
     """Optimistic value iteration on visit counts for finite episodic processes.
-
-    Parameters
-    ----------
-    n_states
-        Number of states S of the process.
-    n_actions
-        Number of actions A in each state.
-    horizon
-        Number of steps H of an episode.
-    episodes
-        Planned number of episodes K, which enters the bonus through a logarithm.
-    bonus
-        Constant of the exploration bonus, positive. Default: 7, as in the reference.
-    delta
-        Probability in (0, 1) that the optimistic values or the observed regret bound fail. Default: 0.01.
-    name
-        Name of the learner in tables and certificates. Default: made from the other settings.
 
     Examples
     --------
@@ -124,24 +107,20 @@ class UCBVI(Tabular, PlanningLearner[Params, Memory]):
     (3, 2)
     """
 
-    bonus: float = setting(default=7.0, check=positive)
+    n_states: int = setting(STATES, check_size, kw_only=False)
+    n_actions: int = setting(ACTIONS, check_size, kw_only=False)
+    bonus: float = setting("Constant of the exploration bonus, positive; 7 in the reference.", positive, default=7.0)
 
     learn_episode = staticmethod(learn_episode)
 
     def _set_up(self) -> None:
         super()._set_up()
+        self.process = Process(self.n_states, self.n_actions, self.horizon)
         steps = self.n_states * self.n_actions * self.episodes * self.horizon
         self.params = Params(self.bonus * self.horizon * log(5 * steps / (self.delta / 2)))
         shape = (self.horizon, self.n_states, self.n_actions)
-        self.memory = Memory(
-            np.zeros(shape),
-            np.zeros(shape),
-            np.zeros((*shape, self.n_states)),
-            np.zeros(shape[:2], np.int64),
-            np.zeros(shape[:2]),
-            np.zeros(1, np.int64),
-            np.zeros(1),
-        )
+        successors, unplanned = np.zeros((*shape, self.n_states)), new_plan(self.horizon, self.n_states)
+        self.memory = Memory(np.zeros(shape), np.zeros(shape), successors, *unplanned)
         plan(self.params, self.memory)
 
     def default_name(self) -> str:

@@ -16,8 +16,6 @@ FEEDBACK = ("n_rounds", "n_actions", "context", "action", "reward", "pscore")
 
 
 class ArraySource:
-    """Rounds in memory."""
-
     action_names: tuple[str, ...] = ()
     n_skipped = 0
 
@@ -72,13 +70,7 @@ def from_arrays(
 
 
 def _rounds(
-    contexts: ArrayLike | None,
-    actions: ArrayLike,
-    rewards: ArrayLike,
-    propensities: ArrayLike,
-    pmf: ArrayLike | None,
-    n_actions: int | None,
-    times: ArrayLike | None,
+    contexts: Any, actions: Any, rewards: Any, propensities: Any, pmf: Any, n_actions: int | None, times: Any
 ) -> Rounds:
     chosen = np.asarray(actions)
     if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
@@ -101,19 +93,9 @@ def _rounds(
         if known.shape[1]:
             raise InvalidArgument(f"pmf has {known.shape[1]} columns, but must have one for each of {total} actions")
         known = np.full((n, offers.shape[1]), np.nan)
-    return Rounds(
-        np.arange(1, n + 1),
-        shared,
-        offers,
-        n_offered,
-        chosen.astype(np.int64),
-        numbers["rewards"],
-        numbers["propensities"],
-        known,
-        np.ones(n),
-        numbers["times"],
-        np.full(n, NO_ID),
-    )
+    logged = chosen.astype(np.int64), numbers["rewards"], numbers["propensities"], known
+    about = np.ones(n), numbers["times"], np.full(n, NO_ID)
+    return Rounds(np.arange(1, n + 1), shared, offers, n_offered, *logged, *about)
 
 
 def from_bandit_feedback(feedback: Mapping[str, Any]) -> LoggedRounds:

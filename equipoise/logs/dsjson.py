@@ -26,7 +26,7 @@ import numpy as np
 from equipoise.logs.batches import Rounds
 from equipoise.logs.features import Columns, Named, NamedFeatures, features_of
 from equipoise.logs.rounds import NO_ID, Faults, LoggedRounds
-from equipoise.logs.writing import open_atomic
+from equipoise.storage.files import open_atomic
 from equipoise.types import Array
 
 BATCH_LINES = 4_096
@@ -35,19 +35,25 @@ PROBABILITY_TOLERANCE = 1e-4
 astuple = msgspec.structs.astuple
 
 
-class Event(msgspec.Struct, gc=False):
+NAMES = {
+    **{"cost": "_label_cost", "probability": "_label_probability", "action": "_label_Action", "label": "_labelIndex"},
+    **{"ranked": "a", "probabilities": "p", "id": "EventId", "stamp": "Timestamp", "skipped": "_skipLearn"},
+}  # in the file
+
+
+class Event(msgspec.Struct, gc=False, rename=NAMES):
     """The fields of an event besides its context; what may be missing has a default and is checked by `fault_of`."""
 
-    _label_cost: float | None = None
-    _label_probability: float | None = None
-    _label_Action: int | None = None  # noqa: N815 - as in the file
-    _labelIndex: int | None = None  # noqa: N815
-    a: list[int] | None = None
-    p: list[float] | None = None
-    EventId: str | None = None
-    Timestamp: str | None = None
+    cost: float | None = None
+    probability: float | None = None
+    action: int | None = None  # from 1
+    label: int | None = None  # the same from 0
+    ranked: list[int] | None = None  # actions from 1
+    probabilities: list[float] | None = None  # of the ranked actions
+    id: str | None = None
+    stamp: str | None = None
     pdrop: float = 0.0
-    _skipLearn: bool = False  # noqa: N815
+    skipped: bool = False
 
 
 class GeneralEvent(Event, gc=False):
@@ -70,19 +76,18 @@ class Gathered:
 
     def add(self, row: int, event: Any, shared: bytes, offers: bytes) -> None:
         """Add a checked event; its features are 64-bit floats, those of all offered actions one after the other."""
-        ranked, id_ = event.a, event.EventId
         self.rows.append(row)
-        self.n_offered.append(len(ranked))
-        self.labels.append(event._labelIndex)
-        self.ranked.extend(ranked)
-        self.costs.append(event._label_cost)
-        self.propensities.append(event._label_probability)
-        self.probabilities.extend(event.p)
+        self.n_offered.append(len(event.ranked))
+        self.labels.append(event.label)
+        self.ranked.extend(event.ranked)
+        self.costs.append(event.cost)
+        self.propensities.append(event.probability)
+        self.probabilities.extend(event.probabilities)
         self.dropped.append(event.pdrop)
         self.shared.frombytes(shared)
         self.offers.frombytes(offers)
-        self.stamps.append(event.Timestamp)
-        self.ids.append(0 if id_ is None else hash(id_) % 2**64 or 1)
+        self.stamps.append(event.stamp)
+        self.ids.append(0 if event.id is None else hash(event.id) % 2**64 or 1)
 
     def to_rounds(self) -> Rounds:
         n, (_, width) = len(self), self.n_columns
@@ -113,8 +118,6 @@ class Gathered:
 
 
 class DsjsonSource(NamedFeatures):
-    """A dsjson file."""
-
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._general = msgspec.json.Decoder(GeneralEvent)
@@ -151,7 +154,7 @@ class DsjsonSource(NamedFeatures):
             except (msgspec.MsgspecError, TypeError):
                 pass  # read again below
             else:
-                if fault_of(event, len(event.c._multi)) is None and not event._skipLearn:
+                if fault_of(event, len(event.c.multi)) is None and not event.skipped:
                     return event, shared, offers
         return self._parse_any(row, line, faults)
 
@@ -164,12 +167,12 @@ class DsjsonSource(NamedFeatures):
             why = "numbers must be finite" if b"NaN" in line or b"Infinity" in line else str(error)
             faults.add(row, f"it is no dsjson event: {why}")
             return None
-        if event._skipLearn:
+        if event.skipped:
             self.n_skipped += 1
             return None
         context = event.c if event.c is not None else {}
         multi = context.get("_multi", [])
-        fault = fault_of(event, len(multi)) if isinstance(multi, list) else "c._multi is no list"
+        fault = fault_of(event, len(multi)) if isinstance(multi, list) else "_multi of c is not a list"
         if fault is None:
             try:
                 shared, offers = features_of(context), [features_of(offer) for offer in multi]
@@ -190,25 +193,25 @@ def _row(named: Named, columns: Columns) -> list[float]:
 
 def fault_of(event: Any, n_offered: int) -> str | None:
     """The first rule that the event violates; None if it keeps all."""
-    ranked, probabilities, action = event.a, event.p, event._label_Action
-    if event._label_cost is None:
+    ranked, probabilities, action = event.ranked, event.probabilities, event.action
+    if event.cost is None:
         return "_label_cost is missing, but every event must have its cost"
-    if event._label_probability is None:
+    if event.probability is None:
         return "_label_probability is missing, but every event must have its propensity"
     if not ranked or probabilities is None or len(ranked) != len(probabilities):
         return "a and p must both be there, with one probability for each action"
     if not n_offered:
-        return "c._multi is missing or empty, but must have the offered actions"
-    if action is None or event._labelIndex is None:
+        return "_multi of c is missing or empty, but must have the offered actions"
+    if action is None or event.label is None:
         return "_label_Action and _labelIndex must both be there"
-    if not action == ranked[0] == event._labelIndex + 1:
+    if not action == ranked[0] == event.label + 1:
         return (
             f"the label is on the wrong action: _label_Action {action}, a[0] {ranked[0]} and _labelIndex "
-            f"{event._labelIndex} + 1 must be equal"
+            f"{event.label} + 1 must be equal"
         )
     if sorted(ranked) != list(range(1, n_offered + 1)):
         return f"a is {ranked!r:.60}, but must have each of the {n_offered} offered actions once"
-    logged = event._label_probability
+    logged = event.probability
     if not abs(probabilities[0] - logged) <= PROBABILITY_TOLERANCE * abs(logged):
         return f"_label_probability is {logged:g}, but must be p[0] = {probabilities[0]:g}"
     if not 0.0 <= event.pdrop < 1.0:
@@ -231,7 +234,7 @@ class ExactDecoder(NamedTuple):
     own: tuple[Namespace, ...]
 
     def numbers(self, context: Any) -> tuple[bytes, bytes]:
-        return _flat((context,), self.shared), _flat(context._multi, self.own)
+        return _flat((context,), self.shared), _flat(context.multi, self.own)
 
 
 def _flat(parts: Sequence[Any], layout: tuple[Namespace, ...]) -> bytes:
@@ -252,7 +255,6 @@ def _flat(parts: Sequence[Any], layout: tuple[Namespace, ...]) -> bytes:
 
 @lru_cache(256)
 def _doubles(n: int) -> Callable[..., bytes]:
-    """Packs n numbers."""
     return struct.Struct(f"{n}d").pack
 
 
@@ -270,8 +272,9 @@ def exact_decoder(
     own_type, own_layout = _part_type("Offer", groups[1], first)
     context_type = msgspec.defstruct(
         "Context",
-        [("_multi", list[own_type])],  # type: ignore[valid-type]
+        [("multi", list[own_type])],  # type: ignore[valid-type]
         bases=(shared_type,),
+        rename={"multi": "_multi"},
         gc=False,
         kw_only=True,
         forbid_unknown_fields=True,
@@ -309,11 +312,7 @@ def _part_type(name: str, groups: dict[str, list[str]], example: dict[str, Any])
         else:
             own = {f"f{j}": feature for j, feature in enumerate(features)}
             kind = msgspec.defstruct(
-                f"{name}{g}",
-                [(field, float, 0.0) for field in own],
-                rename=own,
-                gc=False,
-                forbid_unknown_fields=True,
+                f"{name}{g}", [(field, float, 0.0) for field in own], rename=own, gc=False, forbid_unknown_fields=True
             )
             fields.append((f"n{g}", kind))
         layout.append(Namespace(is_list, len(features)))
@@ -332,15 +331,7 @@ def _times(stamps: list[str | None]) -> Array:
 
 
 def write_dsjson(log: LoggedRounds | Iterable[Rounds], path: str | Path) -> None:
-    """Write rounds as dsjson, atomically. Without the probabilities of all actions, the others share the rest equally.
-
-    Parameters
-    ----------
-    log
-        Rounds to write, in order.
-    path
-        File to write.
-    """
+    """Write rounds as dsjson, atomically. Where the log lacks probabilities, the other actions share the rest."""
     encode = msgspec.json.Encoder().encode
     with open_atomic(path) as file:
         for batch in log:
@@ -355,13 +346,13 @@ def _events(batch: Rounds) -> Iterator[dict[str, Any]]:
             pmf = [(1.0 - propensity) / max(n - 1, 1)] * n
             pmf[action] = propensity
         order = [action, *(k for k in range(n) if k != action)]
-        offers = batch.offers[i, :n].tolist()
+        offers, time = batch.offers[i, :n].tolist(), float(batch.times[i])
         event = {
             "_label_cost": -float(batch.rewards[i]),
             "_label_probability": propensity,
             "_label_Action": action + 1,
             "_labelIndex": action,
-            "Timestamp": None if np.isnan(batch.times[i]) else _stamp(float(batch.times[i])),
+            "Timestamp": None if np.isnan(time) else f"{np.datetime64(round(time * 1e6), 'us')}Z",
             "EventId": f"{int(batch.ids[i]):016x}" if batch.ids[i] != NO_ID else f"row-{int(batch.rows[i])}",
             "a": [k + 1 for k in order],
             "p": [pmf[k] for k in order],
@@ -369,7 +360,3 @@ def _events(batch: Rounds) -> Iterator[dict[str, Any]]:
             "pdrop": 1.0 - 1.0 / float(batch.weights[i]),
         }
         yield {key: value for key, value in event.items() if value is not None}
-
-
-def _stamp(seconds: float) -> str:
-    return f"{np.datetime64(round(seconds * 1e6), 'us')}Z"

@@ -39,25 +39,6 @@ CLIP = 10.0  # M, if nothing else is given
 class Evaluation:
     """A policy on logged rounds, one entry per round.
 
-    Parameters
-    ----------
-    rewards
-        Logged rewards.
-    propensities
-        Probabilities of the logged actions under the policy that logged them.
-    probabilities
-        Probabilities of the logged actions under the policy to evaluate.
-    reward_range
-        Interval that contains all rewards, for intervals that need it.
-    max_weight
-        Largest possible importance weight; by default the largest one that occurs, at least 1.
-    predicted
-        Reward of the logged action according to a model; needed by DM, DR and SWITCH-DR.
-    predicted_policy
-        Expected reward of the policy according to the same model.
-    round_weights
-        How many rounds each one stands for; 1 by default.
-
     Examples
     --------
     >>> import numpy as np
@@ -67,14 +48,14 @@ class Evaluation:
     (1.0, 1.0)
     """
 
-    rewards: Array
-    propensities: Array
-    probabilities: Array
-    reward_range: tuple[float, float] = (0.0, 1.0)
-    max_weight: float | None = None
-    predicted: Array | None = None
-    predicted_policy: Array | None = None
-    round_weights: Array | None = None
+    rewards: Array  # logged
+    propensities: Array  # of the logged actions under the policy that logged them
+    probabilities: Array  # of the logged actions under the policy to evaluate
+    reward_range: tuple[float, float] = (0.0, 1.0)  # contains all rewards
+    max_weight: float | None = None  # the largest possible weight; None: the largest that occurs, at least 1
+    predicted: Array | None = None  # reward of the logged action by a model, for DM, DR and SWITCH-DR
+    predicted_policy: Array | None = None  # expected reward of the policy by the same model
+    round_weights: Array | None = None  # how many rounds each one stands for; None: 1
 
     def __post_init__(self) -> None:
         n = len(self.rewards)
@@ -92,7 +73,6 @@ class Evaluation:
 
     @property
     def weights(self) -> Array:
-        """Importance weights w."""
         return self.probabilities / self.propensities
 
     @property
@@ -147,15 +127,12 @@ class Estimate:
         return float(self.terms.std(ddof=1)) / n**0.5 if n > 1 else np.nan
 
     def bernstein(self, delta: float = 0.05) -> Interval:
-        """See `equipoise.logs.intervals`."""
         return bernstein(*self._bounded(), delta)
 
     def time_uniform(self, delta: float = 0.05) -> Interval:
-        """See `equipoise.logs.intervals`."""
         return time_uniform(*self._bounded(), delta)
 
     def bootstrap(self, delta: float = 0.05, *, resamples: int = 1_000, seed: int = 0) -> Interval:
-        """See `equipoise.logs.intervals`."""
         return bootstrap(self.numerators, self.denominators, delta, resamples=resamples, seed=seed)
 
     def _bounded(self) -> tuple[Array, tuple[float, float]]:
@@ -238,9 +215,8 @@ def _model(evaluation: Evaluation) -> tuple[Array, Array]:
     """Predictions, clipped to the range of the rewards."""
     if evaluation.predicted is None or evaluation.predicted_policy is None:
         raise InvalidArgument("predicted and predicted_policy are None, but this estimator needs a model")
-    return np.clip(evaluation.predicted, *evaluation.reward_range), np.clip(
-        evaluation.predicted_policy, *evaluation.reward_range
-    )
+    low, high = evaluation.reward_range
+    return np.clip(evaluation.predicted, low, high), np.clip(evaluation.predicted_policy, low, high)
 
 
 ESTIMATORS: dict[str, Callable[[Evaluation], Estimate]] = {

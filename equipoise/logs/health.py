@@ -37,8 +37,6 @@ class Check:
 
 @dataclass(frozen=True)
 class Health:
-    """The health of a log."""
-
     n_rounds: int
     n_actions: int
     n_excluded: int  # events that the log itself excludes
@@ -61,7 +59,6 @@ class Health:
         return all(check.passed is not False for check in self.checks)
 
     def to_json(self) -> Config:
-        """As plain data."""
         return {**asdict(self), "passed": self.passed}
 
     def describe(self) -> str:
@@ -71,12 +68,7 @@ class Health:
 
 
 def health(log: LoggedRounds) -> Health:
-    """Check a log: importance weights, duplicates, order, and shifts of rewards and action shares over time.
-
-    Parameters
-    ----------
-    log
-        The log; it is read once.
+    """Read a log once and check it: importance weights, duplicates, order, shifts of rewards and of action shares.
 
     Examples
     --------
@@ -97,8 +89,6 @@ def health(log: LoggedRounds) -> Health:
 
 
 class _Totals:
-    """Sums over the rounds so far, in all and by segment."""
-
     def __init__(self, log: LoggedRounds) -> None:
         self.log, self.done = log, 0
         self.weight_sum = self.weight_squares = self.max_weight = self.expected_sum = 0.0
@@ -143,23 +133,14 @@ class _Totals:
             _support_note(self.counts.sum(axis=0), log),
         )
         shares = self.counts / sizes[:, None]
+        counts = n, log.n_actions, log.n_excluded, log.n_skipped
+        rewards = log.reward_range, float(self.rewards[:, 0].sum()) / n
+        interval = Interval(mean - radius, mean + radius)
+        largest = self.weight_sum**2 / self.weight_squares, self.max_weight
+        segments = tuple(means.tolist()), tuple(map(tuple, shares.tolist()))
+        overall = tuple((self.counts.sum(axis=0) / n).tolist())
         return Health(
-            n,
-            log.n_actions,
-            log.n_excluded,
-            log.n_skipped,
-            log.reward_range,
-            float(self.rewards[:, 0].sum()) / n,
-            log.min_propensity,
-            mean,
-            expected,
-            Interval(mean - radius, mean + radius),
-            self.weight_sum**2 / self.weight_squares,
-            self.max_weight,
-            tuple((self.counts.sum(axis=0) / n).tolist()),
-            tuple(means.tolist()),
-            tuple(map(tuple, shares.tolist())),
-            checks,
+            *counts, *rewards, log.min_propensity, mean, expected, interval, *largest, overall, *segments, checks
         )
 
     def _weight_check(self, mean: float, expected: float, allowed: Interval) -> Check:

@@ -82,7 +82,7 @@ def time_uniform(terms: Array, bounds: tuple[float, float], delta: float = 0.05)
     before[1:] = sums[:-1] / np.arange(1, n)
     spread = float(((terms - before) ** 2).sum())
     width = high - low
-    radius = deviation_sum(Bernstein(width**2 / 4.0, stitched_level(alpha), 1.0, width, False, 1.0), spread) / n
+    radius = deviation_sum(Bernstein(width**2 / 4.0, stitched_level(alpha), 1.0, width, False), spread) / n
     mean = float(sums[-1]) / n
     return Interval(max(low, mean - radius), min(high, mean + radius))
 

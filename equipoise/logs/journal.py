@@ -41,8 +41,6 @@ BY_ID = -1  # number of features of offers that have none, only ids
 
 
 class Decided(NamedTuple):
-    """A decision that waits for its reward."""
-
     row: int
     shared: Array
     offers: Array  # (actions, features)
@@ -51,8 +49,6 @@ class Decided(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """A decision with its reward."""
-
     decided: Decided
     reward: float
     time: float

@@ -12,8 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.logs.batches import Rounds
-from equipoise.logs.encoding import contexts
+from equipoise.logs.batches import Rounds, contexts
 from equipoise.logs.estimators import Evaluation
 from equipoise.logs.rounds import LoggedRounds
 from equipoise.settings.checks import positive
@@ -24,15 +23,7 @@ Policy = Callable[[Rounds], Array]  # probabilities of all actions in each round
 
 
 class Ridge:
-    """Ridge regression that accumulates its normal equations batch by batch.
-
-    Parameters
-    ----------
-    dim
-        Number of columns.
-    regularization
-        Ridge penalty, positive.
-    """
+    """Ridge regression on `dim` columns that accumulates its normal equations batch by batch."""
 
     def __init__(self, dim: int, regularization: float = 1.0) -> None:
         if dim > MAX_DIM:
@@ -44,7 +35,7 @@ class Ridge:
 
     def learn(self, features: Array, rewards: Array) -> None:
         """Add rounds: features (n, dim) of the logged actions and their rewards."""
-        rows = _with_constant(features)
+        rows = np.concatenate([features, np.ones((len(features), 1))], axis=1)
         self._gram += rows.T @ rows
         self._moments += rows.T @ rewards
         self._theta = None
@@ -56,10 +47,6 @@ class Ridge:
         theta: Array = self._theta
         predictions: Array = features @ theta[:-1] + theta[-1]
         return predictions
-
-
-def _with_constant(features: Array) -> Array:
-    return np.concatenate([features, np.ones((len(features), 1))], axis=1)
 
 
 def logged_features(rows: Array, rounds: Rounds) -> Array:
@@ -114,16 +101,8 @@ def evaluate(log: LoggedRounds, policy: Policy, *, model: bool = True, regulariz
         for part, array in zip(parts, new, strict=True):
             part.append(array)
     rewards, propensities, probabilities, predicted, expected, counts = map(np.concatenate, parts)
-    return Evaluation(
-        rewards,
-        propensities,
-        probabilities,
-        widened(log.reward_range),
-        None,
-        predicted if model else None,
-        expected if model else None,
-        counts,
-    )
+    predictions: tuple[Array | None, Array | None] = (predicted, expected) if model else (None, None)
+    return Evaluation(rewards, propensities, probabilities, widened(log.reward_range), None, *predictions, counts)
 
 
 def widened(reward_range: tuple[float, float]) -> tuple[float, float]:

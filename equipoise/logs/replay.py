@@ -24,14 +24,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.learner import MinimalLearner, accepts, part_name, unique_names
-from equipoise.logs.batches import Rounds
-from equipoise.logs.encoding import contexts
+from equipoise.learner import ChecksContexts, MinimalLearner, accepts, capabilities, implements, part_name, unique_names
+from equipoise.logs.batches import Rounds, contexts
 from equipoise.logs.estimators import Estimate, Evaluation, difference, dr, ips, logged
 from equipoise.logs.intervals import Interval
 from equipoise.logs.models import Ridge, logged_features, widened
 from equipoise.logs.rounds import LoggedRounds
-from equipoise.portfolio.warm_start import by_rejection, lesson_weights
+from equipoise.portfolio.warm_start import by_rejection, update_weights
 from equipoise.settings.checks import count, one_of
 from equipoise.simulation.logged import Answers, Batch, LoggedLearner
 from equipoise.simulation.parts import ALWAYS, NEVER, WHEN_PROPOSED, log_rounds
@@ -50,8 +49,6 @@ def no_progress(what: str, share: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class LearnerReplay:
-    """One learner on a log."""
-
     name: str
     evaluation: Evaluation  # of all rounds
     accepted: Integers  # rounds, from 0, that the learner would have played itself
@@ -106,8 +103,6 @@ def summarize(replay: Replay, delta: float = 0.05) -> list[Summary]:
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """All learners on a log."""
-
     method: str
     learners: tuple[LearnerReplay, ...]
 
@@ -222,11 +217,9 @@ class _Columns:
 
 
 class _Track:
-    """One learner on its way through the log."""
-
     def __init__(self, learner: MinimalLearner, log: LoggedRounds, lane: int, seed: int, method: str) -> None:
         self.learner, self.log = learner, log
-        own = getattr(learner, "n_columns", None)
+        own = capabilities(learner).n_columns
         self.n_columns: int = log.n_columns if own is None else own
         self._loop = LoggedLearner(learner, log.n_actions, lane, seed)
         self._accepts: frozenset[str] = accepts(learner) if method == "progressive" else frozenset()
@@ -238,7 +231,7 @@ class _Track:
     def play(self, batch: Rounds, rows: Array, survives: Any, values: Array | None) -> None:
         own = np.ascontiguousarray(rows[:, :, : max(self.n_columns, 0)])
         check_contexts(self.learner, own, batch)
-        weights = lesson_weights(self._accepts, batch.weights, batch.n_offered, batch.propensities)
+        weights = update_weights(self._accepts, batch.weights, batch.n_offered, batch.propensities)
         lessons = np.full(batch.n_rounds, ALWAYS)
         if weights is None:  # it learns only what it would have played
             weights, lessons = np.ones(batch.n_rounds), np.where(survives, WHEN_PROPOSED, NEVER)
@@ -263,23 +256,18 @@ class _Track:
 
     def result(self, name: str, common: _Columns) -> LearnerReplay:
         rewards, propensities, predicted, counts = common.joined()
-        has_model = len(predicted) > 0
-        evaluation = Evaluation(
-            rewards,
-            propensities,
-            np.concatenate(self._probabilities),
-            widened(self.log.reward_range),
-            1.0 / self.log.min_propensity,
-            predicted if has_model else None,
-            np.concatenate(self._expected) if has_model else None,
-            counts,
-        )
+        predictions: tuple[Array | None, Array | None] = None, None
+        if len(predicted):
+            predictions = predicted, np.concatenate(self._expected)
+        limits = widened(self.log.reward_range), 1.0 / self.log.min_propensity
+        own = np.concatenate(self._probabilities)
+        evaluation = Evaluation(rewards, propensities, own, *limits, *predictions, counts)
         return LearnerReplay(name, evaluation, np.concatenate(self._accepted))
 
 
-def check_contexts(learner: Any, rows: Array, batch: Rounds) -> None:
+def check_contexts(learner: MinimalLearner, rows: Array, batch: Rounds) -> None:
     """Raise an error if a learner made of kernels cannot use the contexts, which compiled code does not check."""
-    if not hasattr(learner, "check_context"):
+    if not implements(learner, ChecksContexts):
         return
     most = int(batch.n_offered.argmax())
     try:
@@ -360,7 +348,7 @@ def _run_portfolio(
     """One pass; returns the learner that was rejected too often, or None at the end of the log."""
     limit, n_learners = patience(log.min_exposure), len(portfolio.learners)
     rejections, rewards, plays = [0] * n_learners, list[float](), [0] * n_learners
-    for done, step in enumerate(by_rejection(portfolio, log.lessons(), log.min_exposure, seed), 1):
+    for done, step in enumerate(by_rejection(portfolio, log.each_round(), log.min_exposure, seed), 1):
         i = step.decision.learner
         if step.kept:
             rewards.append(step.reward)

@@ -1,26 +1,36 @@
-"""The report of a replay: tables as text, one HTML file with everything in it, and `replay.json`."""
+"""The report of a replay: tables, a figure, one HTML file with everything in it, and `replay.json`.
+
+The figure has the values of the learners, their advantage over the log as rounds pass, and the log itself.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from equipoise.lab.report.figures import save_figure
-from equipoise.lab.report.html import inline, page, table
+import numpy as np
+
+from equipoise.config import PortfolioConfig
+from equipoise.lab.report import drawing, kit
+from equipoise.lab.report.kit import Block, Bold, Code, Table, percent
+from equipoise.logs import replay as replaying
 from equipoise.logs.estimators import ESTIMATORS
-from equipoise.logs.figure import replay_figure
-from equipoise.logs.health import Health
+from equipoise.logs.health import Health, health
 from equipoise.logs.intervals import Interval
-from equipoise.logs.replay import LearnerReplay, PortfolioReplay, Replay, Summary
-from equipoise.logs.rounds import Fault, LoggedRounds
+from equipoise.logs.replay import LearnerReplay, PortfolioReplay, Progress, Replay, Summary
+from equipoise.logs.rounds import LoggedRounds
 from equipoise.storage.files import make_folder, write_atomic
 from equipoise.types import Config
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MAX_POINTS = 400  # of a curve
+MAX_ACTIONS = 10  # with a color of their own
 VERSION = 1
 REPORT, DATA, PNG, SVG = "report.html", "replay.json", "replay.png", "replay.svg"
 DELTA = 0.05
@@ -29,8 +39,6 @@ COLUMNS = ("value", "95 % interval", "gain", "95 % interval", "effective rounds"
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """Everything that a replay found."""
-
     log: LoggedRounds
     health: Health
     replay: Replay
@@ -39,26 +47,70 @@ class Result:
     settings: Config
 
 
+def run(log: LoggedRounds, config: PortfolioConfig, *, method: str, seed: int, progress: Progress) -> Result:
+    """Replay a log for the learners of a configuration, each alone by `method`, and for the portfolio by rejection."""
+    progress("checking", 0.0)
+    found = health(log)
+
+    def halved(what: str, done: float) -> None:
+        progress(what, 0.5 * done)
+
+    learners = replaying.replay(log, config.learners(), method=method, seed=seed, progress=halved)
+    portfolio = replaying.replay_portfolio(log, config.portfolio, config.n_learners, seed=seed, progress=halved)
+    settings = {"portfolio": config.name, "method": method, "seed": seed}
+    return Result(log, found, learners, tuple(replaying.summarize(learners)), portfolio, settings)
+
+
 def publish(result: Result, folder: Path) -> list[Path]:
     """Write report, figure and data; returns the files, the report first."""
     make_folder(folder)
-    svg = save_figure(replay_figure(result.log, result.health, result.replay, result.summaries), folder, PNG, SVG)
-    write_atomic(folder / DATA, json.dumps(to_json(result), indent=1).encode())
+    svg = drawing.save_figure(replay_figure(result), folder / PNG)
+    write_atomic(folder / DATA, kit.json_text(to_json(result)).encode())
     title = f"Replay of {result.log.name}"
-    sections = [
-        _head(result, title),
-        ("<h2>Learners</h2>", table(["", *COLUMNS], learner_rows(result)), _explanations(result.replay)),
-        ("<h2>Values and the log over time</h2>", f"<figure>{inline(svg, title)}</figure>"),
-        ("<h2>Portfolio</h2>", *_portfolio(result)),
-        ("<h2>Suggested bounds</h2>", _bounds_note(), f"<pre>{escape(chr(10).join(bound_lines(result.replay)))}</pre>"),
-        ("<h2>Health of the log</h2>", *_health(result)),
-        ("<h2>Settings</h2>", table(["setting", "value"], _settings(result), kind="settings")),
-    ]
-    write_atomic(folder / REPORT, page(title, sections).encode())
+    write_atomic(folder / REPORT, kit.page(title, [kit.heading(title, 1), *_blocks(result, svg)]).encode())
     return [folder / name for name in (REPORT, PNG, SVG, DATA)]
 
 
-def learner_rows(result: Result) -> list[list[str]]:
+def _blocks(result: Result, svg: str) -> Iterator[Block | Table]:
+    log, health = result.log, result.health
+    best = result.summaries[1 + result.replay.ranking[0]]
+    yield kit.paragraph(
+        f"On {log.n_rounds:,} logged rounds with {log.n_actions} actions, ",
+        Bold(best.name),
+        f" ranks first with a value of {best.value:.4f} per round, {best.advantage:+.4f} against the policy that "
+        f"logged them ({health.mean_reward:.4f}).",
+        kind="claim",
+    )
+    if not health.passed:
+        yield kit.paragraph(Bold("The log fails its health check, so no number below can be relied on."))
+    yield kit.heading("Learners")
+    yield learner_table(result)
+    yield _explanations(result.replay)
+    yield kit.heading("Values and the log over time")
+    yield kit.picture(svg, f"Replay of {log.name}")
+    yield kit.heading("Portfolio")
+    yield from _portfolio(result)
+    yield kit.heading("Suggested bounds")
+    yield kit.paragraph(
+        "The smallest coefficient for which c √n covers the loss of each learner against the best one in this log: a "
+        "starting point for ",
+        Code("portfolio.toml"),
+        ", not a promise.",
+    )
+    yield kit.listing("\n".join(bound_lines(result.replay)))
+    yield kit.heading("Health of the log")
+    marks = {True: "ok", False: "failed", None: "note"}
+    yield kit.text_table(
+        ("check", "result", ""), [(each.name, marks[each.passed], each.text) for each in health.checks]
+    )
+    if log.n_skipped:
+        yield kit.paragraph(f"{log.n_skipped:,} faulty rows were skipped. The first:")
+        yield kit.text_table(("row", "rule"), [(str(fault.row), fault.rule) for fault in log.skipped])
+    yield kit.heading("Settings")
+    yield kit.settings_table(result.settings.items())
+
+
+def learner_table(result: Result) -> Table:
     """The table of learners, best first, below the logging policy."""
     baseline, *learners = result.summaries
     rows = [[baseline.name, f"{baseline.value:.4f}", _text(baseline.interval), *[""] * 5]]
@@ -75,11 +127,11 @@ def learner_rows(result: Result) -> list[list[str]]:
                 f"{row.advantage:+.4f}",
                 _text(row.advantage_interval),
                 f"{row.effective_rounds:,.0f}",
-                f"{learner.agreement:.1%}",
-                f"{learner.evaluation.unsupported_share:.1%}",
+                percent(learner.agreement),
+                percent(learner.evaluation.unsupported_share),
             ]
         )
-    return rows
+    return Table(("", *COLUMNS), rows)
 
 
 def _text(interval: Interval) -> str:
@@ -96,9 +148,9 @@ def bound_lines(replay: Replay) -> list[str]:
 
 
 def to_json(result: Result) -> Config:
-    """The content of `replay.json`: plain data, None for what is unknown."""
+    """The content of `replay.json`."""
     replay, portfolio = result.replay, result.portfolio
-    content = {
+    return {
         "version": VERSION,
         "log": {"name": result.log.name, "rounds": result.log.n_rounds, "actions": list(result.log.action_names)},
         "skipped_rows": {"count": result.log.n_skipped, "first": [fault._asdict() for fault in result.log.skipped]},
@@ -120,8 +172,6 @@ def to_json(result: Result) -> Config:
             "value": portfolio.estimate.value if len(portfolio.rewards) else None,
         },
     }
-    plain: Config = _plain(content)
-    return plain
 
 
 def _summary(row: Summary) -> Config:
@@ -143,82 +193,108 @@ def _learner(learner: LearnerReplay) -> Config:
     }
 
 
-def _plain(value: Any) -> Any:
-    """The value without nan and infinities, which are not JSON."""
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    return None if isinstance(value, float) and not isfinite(value) else value
-
-
-def _head(result: Result, title: str) -> Iterable[str]:
-    log, health = result.log, result.health
-    yield f"<h1>{escape(title)}</h1>"
-    best = result.summaries[1 + result.replay.ranking[0]]
-    yield (
-        f"<p class='claim'>On {log.n_rounds:,} logged rounds with {log.n_actions} actions, <b>{escape(best.name)}</b> "
-        f"ranks first with a value of {best.value:.4f} per round, {best.advantage:+.4f} against the policy that "
-        f"logged them ({health.mean_reward:.4f}).</p>"
-    )
-    if not health.passed:
-        yield "<p><b>The log fails its health check, so no number below can be relied on.</b></p>"
-
-
-def _explanations(replay: Replay) -> str:
+def _explanations(replay: Replay) -> Block:
     how = (
         "Every learner is judged by importance weights before it learns from each round; the value is doubly robust "
         "if the log has few enough features for a model of the reward."
         if replay.method == "progressive"
         else "A learner plays the rounds in which it proposes the logged action, thinned to equal propensities."
     )
-    return (
-        f"<p class='quiet'>{how} Intervals are bootstrap percentiles of single numbers; comparing many learners needs "
-        "more. Gain: value above that of the logging policy. Effective rounds: how many rounds of its own would be as "
-        "informative. Agreement: share of rounds with "
-        "the logged action. Unsupported: estimated share of actions that the log never takes.</p>"
+    return kit.paragraph(
+        f"{how} Intervals are bootstrap percentiles of single numbers; comparing many learners needs "
+        "more. Gain: value above the logging policy's. Effective rounds: how many rounds of its own would be as "
+        "informative. Agreement: share of rounds with the logged action. Unsupported: estimated share of actions that "
+        "the log never takes.",
+        kind="quiet",
     )
 
 
-def _portfolio(result: Result) -> Iterable[str]:
+def _portfolio(result: Result) -> Iterator[Block | Table]:
     portfolio = result.portfolio
     for name in portfolio.excluded:
-        yield f"<p><b>{escape(name)}</b> is excluded: the log does not take its actions.</p>"
+        yield kit.paragraph(Bold(name), " is excluded: the log does not take its actions.")
     if not len(portfolio.rewards):
-        yield "<p>No logged round matches a decision of the portfolio.</p>"
+        yield kit.paragraph("No logged round matches a decision of the portfolio.")
         return
-    yield (
-        f"<p>The whole portfolio by rejection: {len(portfolio.rewards):,} of {result.log.n_rounds:,} rounds remain, "
-        f"with a mean reward of {portfolio.estimate.value:.4f} ({_text(portfolio.estimate.bootstrap(DELTA))}).</p>"
+    yield kit.paragraph(
+        f"The whole portfolio by rejection: {len(portfolio.rewards):,} of {result.log.n_rounds:,} rounds remain, "
+        f"with a mean reward of {portfolio.estimate.value:.4f} ({_text(portfolio.estimate.bootstrap(DELTA))})."
     )
     total = max(sum(portfolio.plays), 1)
-    rows = [
-        [name, f"{plays:,}", f"{plays / total:.1%}"]
-        for name, plays in zip(portfolio.names, portfolio.plays, strict=True)
-    ]
-    yield table(["", "plays", "share"], rows)
-    yield f"<blockquote>{'<br>'.join(map(escape, portfolio.description.splitlines()))}</blockquote>"
+    pairs = zip(portfolio.names, portfolio.plays, strict=True)
+    yield Table(("", "plays", "share"), [(name, f"{plays:,}", percent(plays / total)) for name, plays in pairs])
+    yield kit.quote(portfolio.description)
 
 
-def _bounds_note() -> str:
-    return (
-        "<p>The smallest coefficient for which c √n covers the loss of each learner against the best one in this log: "
-        "a starting point for <code>portfolio.toml</code>, not a promise.</p>"
+def replay_figure(result: Result) -> Figure:
+    """Two rows: values and running advantage above, rewards and action shares of the log below."""
+    from matplotlib.figure import Figure
+
+    height = 3.4 + 0.3 * len(result.replay.learners) + 2.4
+    figure = Figure(figsize=(11.0, height), facecolor="white", layout="constrained")
+    panels = figure.subplots(2, 2, gridspec_kw={"height_ratios": [height - 2.9, 2.4]})
+    _draw_values(panels[0][0], result.replay, result.summaries)
+    _draw_advantages(panels[0][1], result.replay)
+    _draw_rewards(panels[1][0], result.health)
+    _draw_actions(panels[1][1], result.health, result.log)
+    return figure
+
+
+def _draw_values(axes: Axes, replay: Replay, summaries: Sequence[Summary]) -> None:
+    """Value and interval of each learner, best on top; the logging policy as a line."""
+    baseline, *learners = summaries
+    colors, names = drawing.learner_colors(len(learners)), []
+    axes.axvline(baseline.value, color=drawing.GRAY, linewidth=1.2, linestyle=":")
+    axes.text(
+        baseline.value, 0.02, " logging policy", transform=axes.get_xaxis_transform(), fontsize=8, color=drawing.GRAY
     )
+    for place, i in enumerate(reversed(replay.ranking)):
+        names.append(kit.short(learners[i].name))
+        axes.plot(learners[i].interval, [place, place], color=colors[i], linewidth=3, solid_capstyle="round")
+        axes.plot([learners[i].value], [place], color=colors[i], marker="o", markersize=7, markeredgecolor="white")
+    axes.set_yticks(range(len(names)), names, fontsize=9)
+    axes.set_ylim(-0.6, len(names) - 0.4)
+    axes.set_title("Value per round with its 95 % interval", loc="left", fontsize=10)
+    drawing.frame(axes, grid="x")
 
 
-def _health(result: Result) -> Iterable[str]:
-    marks = {True: "ok", False: "failed", None: "note"}
-    rows = [[check.name, marks[check.passed], check.text] for check in result.health.checks]
-    yield table(["check", "result", ""], rows, kind="settings")
-    if result.log.n_skipped:
-        yield f"<p>{result.log.n_skipped:,} faulty rows were skipped. The first:</p>"
-        yield table(["row", "rule"], fault_rows(result.log.skipped), kind="settings")
+def _draw_advantages(axes: Axes, replay: Replay) -> None:
+    """The running mean of each learner's advantage over the logging policy."""
+    colors = drawing.learner_colors(len(replay.learners))
+    axes.axhline(0.0, color=drawing.GRAY, linewidth=1.2, linestyle=":")
+    for learner, color in zip(replay.learners, colors, strict=True):
+        terms = learner.advantage(replay.method).terms
+        if np.isnan(terms[0]):
+            continue
+        marks = np.unique(np.linspace(len(terms) // 50, len(terms) - 1, MAX_POINTS).astype(np.int64))
+        axes.plot(marks + 1, np.cumsum(terms)[marks] / (marks + 1), color=color, linewidth=1.6)
+    axes.set_xlabel("Rounds of the log", fontsize=9)
+    axes.set_title("Advantage over the logging policy, mean so far", loc="left", fontsize=10)
+    drawing.frame(axes, grid="y")
 
 
-def fault_rows(faults: Sequence[Fault]) -> list[list[str]]:
-    return [[str(fault.row), fault.rule] for fault in faults]
+def _draw_rewards(axes: Axes, health: Health) -> None:
+    tenths = np.arange(1, len(health.segment_rewards) + 1)
+    axes.plot(tenths, health.segment_rewards, color=drawing.GRAY, marker="o", linewidth=1.4)
+    axes.set_xlabel("Tenth of the log", fontsize=9)
+    axes.set_title("Mean logged reward", loc="left", fontsize=10)
+    drawing.frame(axes, grid="y")
 
 
-def _settings(result: Result) -> list[list[str]]:
-    return [[key, str(value)] for key, value in result.settings.items()]
+def _draw_actions(axes: Axes, health: Health, log: LoggedRounds) -> None:
+    """Shares of the actions over time; the least frequent ones together."""
+    shares = np.array(health.segment_shares)
+    order = np.argsort(-np.array(health.action_shares), kind="stable")
+    shown, rest = order[:MAX_ACTIONS], order[MAX_ACTIONS:]
+    rows, labels = [shares[:, k] for k in shown], [kit.short(log.action_names[k]) for k in shown]
+    colors = list(drawing.learner_colors(len(rows)))
+    if len(rest):
+        rows.append(shares[:, rest].sum(axis=1))
+        labels.append(f"{len(rest)} others")
+        colors.append(drawing.LIGHT_GRAY)
+    axes.stackplot(np.arange(1, len(shares) + 1), rows, colors=colors, labels=labels)
+    drawing.share_axis(axes)
+    axes.set_xlabel("Tenth of the log", fontsize=9)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8, reverse=True)
+    axes.set_title("Share of logged actions", loc="left", fontsize=10)
+    drawing.frame(axes, grid="y")

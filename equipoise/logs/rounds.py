@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument, UnreadableFile
-from equipoise.logs.batches import Rounds, take
-from equipoise.logs.encoding import contexts
-from equipoise.portfolio.warm_start import LoggedLesson
+from equipoise.logs.batches import Rounds, contexts, take
+from equipoise.portfolio.warm_start import LoggedRound
 from equipoise.settings.checks import LARGEST, count
 from equipoise.types import Array
 
@@ -26,8 +25,6 @@ NO_ID = np.uint64(0)
 
 
 class Fault(NamedTuple):
-    """A row that violates a rule."""
-
     row: int
     rule: str
 
@@ -87,17 +84,7 @@ class Source(Protocol):
 
 
 class LoggedRounds:
-    """A log that has been read once and checked; iterate over it for batches of rounds.
-
-    Parameters
-    ----------
-    source
-        What to read.
-    skip_bad_rows
-        Number of faulty rows to skip; with more, an error lists them.
-    n_actions
-        Number of actions, if more than those that occur.
-    """
+    """A log that has been read once and checked; iterate over it for batches of rounds. See `open_log`."""
 
     def __init__(self, source: Source, *, skip_bad_rows: int = 0, n_actions: int | None = None) -> None:
         self._source, self.name = source, source.name
@@ -144,12 +131,12 @@ class LoggedRounds:
         """The probability with which each round is kept, so that all actions and rounds are equally likely to be."""
         return self.min_exposure * batch.weights / batch.propensities
 
-    def lessons(self) -> Iterator[LoggedLesson]:
+    def each_round(self) -> Iterator[LoggedRound]:
         """The rounds one by one, with contexts as learners see them."""
         for batch in self:
             rows = contexts(batch)
             for n in range(batch.n_rounds):
-                yield LoggedLesson(
+                yield LoggedRound(
                     rows[n, : batch.n_offered[n]],
                     int(batch.actions[n]),
                     float(batch.rewards[n]),

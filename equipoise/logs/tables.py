@@ -41,8 +41,6 @@ Frames = Callable[[Faults], Iterator[tuple[int, pl.DataFrame]]]  # with the row 
 
 
 class TableSource:
-    """A table that is read frame by frame."""
-
     def __init__(self, name: str, frames: Frames) -> None:
         self.name, self._frames = name, frames
         self.n_skipped = 0
@@ -87,20 +85,10 @@ class TableSource:
         for k, column in enumerate(pmf_columns):
             pmf[:, k] = _column(frame, column)
         shared = [self._shared(frame, column, rows, bad, faults) for column in self._columns]
-        batch = Rounds(
-            rows,
-            np.concatenate(shared, axis=1) if shared else np.empty((n, 0)),
-            offers,
-            n_offered,
-            actions,
-            rewards,
-            propensities,
-            pmf,
-            self._numbers(frame, "weight", rows, bad, faults) if "weight" in frame.columns else np.ones(n),
-            _times(frame),
-            _ids(frame),
-        )
-        return take(batch, ~bad)
+        joined = np.concatenate(shared, axis=1) if shared else np.empty((n, 0))
+        weights = self._numbers(frame, "weight", rows, bad, faults) if "weight" in frame.columns else np.ones(n)
+        logged = actions, rewards, propensities, pmf, weights, _times(frame), _ids(frame)
+        return take(Rounds(rows, joined, offers, n_offered, *logged), ~bad)
 
     def _actions(self, frame: pl.DataFrame, rows: Any, bad: Any, faults: Faults) -> Any:
         if frame.schema["action"] == pl.String:
@@ -218,7 +206,6 @@ def _with_our_names(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def parquet_source(path: Path) -> TableSource:
-    """A Parquet file."""
     try:
         schema = pl.read_parquet_schema(path)
         n_rows = int(pl.scan_parquet(path).select(pl.len()).collect().item())

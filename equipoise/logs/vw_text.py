@@ -29,16 +29,12 @@ class Event(NamedTuple):
 
 
 class BadLineError(ValueError):
-    """A line that violates a rule."""
-
     def __init__(self, row: int, rule: str) -> None:
         super().__init__(rule)
         self.row = row
 
 
 class TextSource(NamedFeatures):
-    """A text file of Vowpal Wabbit."""
-
     def read(self, faults: Faults) -> Iterator[Rounds]:
         batch: list[Event] = []
         for group in self._groups():
@@ -58,7 +54,6 @@ class TextSource(NamedFeatures):
             yield self._to_rounds(batch)
 
     def _groups(self) -> Iterator[list[tuple[int, str]]]:
-        """Lines with their numbers, event by event."""
         group: list[tuple[int, str]] = []
         with self._path.open(encoding="utf-8", errors="replace") as file:
             for row, line in enumerate(file, 1):
@@ -97,7 +92,6 @@ class TextSource(NamedFeatures):
 
 
 def parse_event(group: list[tuple[int, str]]) -> Event:
-    """One event from its lines."""
     first_row, first = group[0]
     shared: Named = {}
     lines = group

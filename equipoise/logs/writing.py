@@ -2,60 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from equipoise.errors import EquipoiseError, InvalidArgument
+from equipoise.errors import InvalidArgument
 from equipoise.logs.batches import Rounds
 from equipoise.logs.rounds import BATCH_CELLS, NO_ID, LoggedRounds
-
-
-@contextmanager
-def temporary_beside(path: str | Path) -> Iterator[Path]:
-    """A path to write to; it replaces `path` at the end, and is removed if anything fails."""
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
-    try:
-        yield temporary
-        os.replace(temporary, target)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            reason = error.strerror or str(error)
-            raise EquipoiseError(f"{os.fspath(path)!r} could not be written: {reason}") from error
-        raise
-
-
-@contextmanager
-def open_atomic(path: str | Path) -> Iterator[IO[bytes]]:
-    """A file that appears under its name only when it is complete and on disk."""
-    with temporary_beside(path) as temporary, temporary.open("xb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
+from equipoise.storage.files import replacing
 
 
 def write_parquet(log: LoggedRounds | Iterable[Rounds], path: str | Path) -> None:
-    """Write rounds as Parquet with the columns of `equipoise.logs.tables`, atomically and batch by batch.
-
-    Parameters
-    ----------
-    log
-        Rounds to write, in order.
-    path
-        File to write.
-    """
+    """Write rounds as Parquet with the columns of `equipoise.logs.tables`, atomically and batch by batch."""
     frames = (_frame(batch) for batch in log)
     first = next(frames, None)
     if first is None:
@@ -68,7 +30,7 @@ def write_parquet(log: LoggedRounds | Iterable[Rounds], path: str | Path) -> Non
                 raise InvalidArgument("log has batches with different columns, but all must have the same")
             yield frame
 
-    with temporary_beside(path) as temporary:
+    with replacing(path) as temporary:
         # Groups of the size that is read at once: a reader must decode whole groups.
         size = max(BATCH_CELLS // len(schema), 1)
         register_io_source(produce, schema=schema).sink_parquet(temporary, maintain_order=True, row_group_size=size)

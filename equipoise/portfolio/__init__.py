@@ -1,7 +1,8 @@
 """A portfolio: several learners and the selector that chooses among them."""
 
-from equipoise.portfolio.decisions import Decision
 from equipoise.portfolio.events import Event
 from equipoise.portfolio.portfolio import Portfolio
+from equipoise.portfolio.settings import PortfolioSettings
+from equipoise.portfolio.tickets import Decision
 
-__all__ = ["Decision", "Event", "Portfolio"]
+__all__ = ["Decision", "Event", "Portfolio", "PortfolioSettings"]

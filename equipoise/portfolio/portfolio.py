@@ -2,54 +2,60 @@
 
 `decide` lets the selector choose a learner without seeing the context, asks that learner for an action and returns a
 decision. `learn` takes the decision (or just its id) with its reward, in any order and however late. One learner cannot
-take the portfolio down: if it fails, another one plays, and a lesson that fails is kept for another try.
+take the portfolio down: if it fails, another one plays, and an update that fails is kept for another try.
 
-The parts: `choosing` (who plays), `teaching` (who learns), `members` (failures and pauses of learners), `ids`,
-`tickets`, `deadlines`, `propensities`, `events`, `folding` (state = fold of events), `saving`, `units` (the range of
-rewards), and `reporting` with `health`, `history` and `explaining`.
+The parts: `settings`, `pool` (learners and selector), `rounds` (how a round is decided), `tickets` (open decisions),
+`updates` (which learners learn), `drift`, `events`, `statements` with `text`, and `state`, which connects them.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from threading import RLock
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from equipoise._deprecated import with_old_methods
-from equipoise.compatibility import check_compatible, check_learners, check_selector
+from equipoise.bounds import Bound, Observed, from_json, to_json
+from equipoise.certificates import Certificate, Comparison, Standing
+from equipoise.certificates.fields import Record
+from equipoise.compatibility import check_compatible, check_learners, check_live
 from equipoise.errors import InvalidArgument
-from equipoise.learner import MinimalLearner
-from equipoise.portfolio import saving, units
-from equipoise.portfolio.claims import claim
-from equipoise.portfolio.clock import Clock
-from equipoise.portfolio.decisions import Decision
-from equipoise.portfolio.drifting import begin_epoch
-from equipoise.portfolio.events import Callback, Listeners
-from equipoise.portfolio.folding import Foldable
-from equipoise.portfolio.ids import ID, check_caller_id, context_digest
-from equipoise.portfolio.recommending import recommend
-from equipoise.portfolio.reporting import Reporting
-from equipoise.portfolio.rewards import check_key
-from equipoise.portfolio.settling import id_of
-from equipoise.portfolio.teaching import Lesson, check_no_lesson
-from equipoise.portfolio.tickets import copy_if_mutable
-from equipoise.selector import Selector
-from equipoise.settings.checks import count, real
-from equipoise.storage.parts import check_savable, read_part, write_part
+from equipoise.errors import require as require_package
+from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored, find
+from equipoise.portfolio import settings as portfolio_settings
+from equipoise.portfolio import text, warm_start
+from equipoise.portfolio.events import Callback, Event
+from equipoise.portfolio.pool import claim, recommend
+from equipoise.portfolio.settings import PortfolioSettings
+from equipoise.portfolio.state import PortfolioState, logged_failures
+from equipoise.portfolio.statements import History, Statements
+from equipoise.portfolio.tickets import Decision, copy_if_mutable
+from equipoise.portfolio.updates import FailedUpdate
+from equipoise.portfolio.warm_start import AnyLog, LogReplay, WarmStart
+from equipoise.selector import ChangesPool, Selector, Updates, check_selector, require
+from equipoise.settings.checks import boolean, count
+from equipoise.storage.codec import check_savable
+from equipoise.storage.files import write_atomic
+from equipoise.storage.parts import describe_part, read_part, rebuild_learners, write_part
 from equipoise.types import Action, Config, Context, Outcome, Plain
 
-EXPIRED_PER_CALL = 8  # at most so many overdue decisions are closed by each call
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAX_EXPIRED = 8  # overdue decisions that one call closes
 
 
-@with_old_methods
-class Portfolio(Foldable, Reporting):
+class Portfolio:
     """Several learners and the selector that chooses among them.
 
     Safe for use by several threads: calls wait for each other. Decisions are plain values and may be passed between
     threads and processes. Learners over features use the threads of the linear algebra library; on a busy machine one
-    thread is many times faster (set OPENBLAS_NUM_THREADS=1 before NumPy is imported).
+    thread is many times faster (set OPENBLAS_NUM_THREADS=1 before NumPy is imported). Every setting can be read as an
+    attribute of the portfolio.
 
     Parameters
     ----------
@@ -58,43 +64,7 @@ class Portfolio(Foldable, Reporting):
     selector
         The rule that chooses among them. By default `CounterfactualBalancing` with shared data if every learner can
         learn from rounds of others and has a greedy action, else `RealizedBalancing`; `describe()` says which and why.
-    seed
-        Seed of all random numbers that are drawn by learners and selector.
-    share_data
-        Whether every learner that accepts off-policy data learns from every round. Default: as the default selector
-        says; no, if a selector is given.
-    deadline
-        When a decision without a reward gets `default_reward`: after a number of later decisions (an int), or after a
-        time (a timedelta, or a text such as "24h"). All statements are then about rewards with these defaults. A reward
-        that arrives even later is logged and ignored.
-    default_reward
-        The reward of decisions past their deadline; must be given together with `deadline`.
-    aggregate
-        "first": the first reward of a decision is its reward. "sum" or "last": rewards until the deadline, each with a
-        `key`, are added up, or the last one counts. All statements are then about the aggregate.
-    delays
-        "any"; "independent" if the arrival time of a reward is independent of its value given context and action; or
-        "exogenous" if delays might as well have been drawn before the first round, independently of contexts, actions
-        and rewards; this needs `window`. What is said here is a promise: if it is not true, certificates are not valid.
-    window
-        Needed with exogenous delays, and only then: a play whose reward has not arrived after this many rounds is left
-        out of evidence for good, so that no other reward waits for it.
-    fallback
-        The action, or a function from the context to the action, if no learner can play.
-    explore
-        Probability with which an offered action is drawn uniformly, instead of a learner's: a play of no learner.
-    availability
-        "any", or "independent" if failures of learners, and `available` of `decide`, do not depend on contexts. With
-        "any", a round that a substitute plays does not count as evidence.
-    reward_range
-        Lowest and highest reward, in any unit; said here once, and adopted by selector and learners that state none.
-        Default: that of the selector, which is (0, 1) unless it states another.
-    on_drift
-        What follows if one law of the rewards is refuted: "warn" for an event and a sentence in `describe()`, "restart"
-        for a new epoch of the selector in addition, "ignore" if nothing is to be watched. See docs/drift.md.
-    clip
-        Whether rewards outside of the range count as its nearer end; else they are refused. All statements are then
-        about clipped rewards.
+    {settings}
 
     Examples
     --------
@@ -122,69 +92,146 @@ class Portfolio(Foldable, Reporting):
         clip: bool = False,
         on_drift: str = "warn",
     ) -> None:
+        given = {name: value for name, value in locals().items() if name not in ("self", "learners", "selector")}
+        self._begin(learners, selector, portfolio_settings.PortfolioSettings.given(given))
+
+    @classmethod
+    def with_settings(
+        cls,
+        learners: Sequence[MinimalLearner],
+        selector: Selector | None,
+        settings: PortfolioSettings,
+        *,
+        declared: PortfolioSettings | None = None,
+        live: bool = True,
+    ) -> Self:
+        """Return a portfolio with these settings; `declared` are those of its file, if they differ.
+
+        If it is not `live`, parts that run in simulations only may join.
+        """
+        portfolio = cls.__new__(cls)
+        portfolio._begin(learners, selector, settings, live)
+        portfolio._state.declared = declared or settings
+        return portfolio
+
+    def _begin(
+        self,
+        learners: Sequence[MinimalLearner],
+        selector: Selector | None,
+        settings: PortfolioSettings,
+        live: bool = True,
+    ) -> None:
         check_learners(learners)
-        recommendation = ""
+        recommendation, declared = "", settings
         if selector is None:
-            selector, recommendation = recommend(learners, share_data)
-            if hasattr(selector, "taught_by"):  # it decides itself what each learner learns
-                share_data = None
+            selector, recommendation = recommend(learners, settings.share_data)
+            if find(selector, Updates) is not None:
+                settings = replace(settings, share_data=None)  # the selector decides what each learner learns
         check_selector(selector)
+        if live:
+            check_live(selector, learners)
         check_compatible(selector, learners)
-        units.check(learners, selector, reward_range)
-        self._set_up(
-            learners,
-            selector,
-            seed=seed,
-            share_data=share_data,
-            deadline=deadline,
-            default_reward=default_reward,
-            aggregate=aggregate,
-            delays=delays,
-            window=window,
-            fallback=fallback,
-            explore=explore,
-            availability=availability,
-            reward_range=reward_range,
-            clip=clip,
-            on_drift=on_drift,
-        )
-        self._recommendation = recommendation
-        units.tell(self)
-        begin_epoch(self._selector, self._drift)
+        self._lock = RLock()
+        self._state = state = PortfolioState(learners, selector, settings)
+        if settings.share_data:
+            state.selection.check_sharing(state.pool)
+        state.selection.check_units(learners, settings.reward_range)
+        claim(selector, self)
+        state.recommendation, state.declared = recommendation, declared
+        state.selection.configure(state.pool, settings.reward_range, settings.delays, settings.window)
+        state.drift.begin_epoch()
 
-    def __getstate__(self) -> dict[str, object]:
-        # A copy must not call the callbacks of the original; a lock cannot be copied, nor a clock to another machine.
-        state = {**self.__dict__, "_listeners": Listeners(), "_on_elimination": []}
-        del state["_lock"], state["_clock"]
-        return state
+    def __getattr__(self, name: str) -> Any:
+        """Return a setting."""
+        if name.startswith("_") or name not in portfolio_settings.PortfolioSettings.__dataclass_fields__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self._state.settings, name)
 
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state)
-        self._lock, self._clock = RLock(), Clock()
-        claim(self._selector, self)
+    def __getstate__(self) -> PortfolioState:
+        return self._state  # a lock cannot be copied
+
+    def __setstate__(self, state: PortfolioState) -> None:
+        self._lock, self._state = RLock(), state
+        claim(state.selection.selector, self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        with self._lock:  # no other thread may change what is being copied
+            copy = memo[id(self)] = self.__class__.__new__(self.__class__)
+            copy.__setstate__(deepcopy(self._state, memo))
+            return copy
 
     def __repr__(self) -> str:
-        return f"Portfolio({[learner for learner in self.learners if learner is not None]}, {self._selector})"
+        return f"Portfolio({[learner for learner in self.learners if learner is not None]}, {self.selector})"
+
+    @property
+    def settings(self) -> PortfolioSettings:
+        """The settings, as they are now."""
+        return self._state.settings
+
+    @property
+    def declared(self) -> PortfolioSettings:
+        """The settings as a constructor or file gave them, without changes at run time."""
+        return self._state.declared
+
+    @property
+    def reward_range(self) -> tuple[float, float] | None:
+        """Lowest and highest reward; None if there are no limits."""
+        return self._state.reward_range
 
     @property
     def learners(self) -> tuple[Any, ...]:
         """The given learners by index; None for one that was removed."""
-        return tuple(None if member.learner is None else member.learner.learner for member in self._members)
+        return self._state.pool.learners
+
+    @property
+    def learner_names(self) -> tuple[str, ...]:
+        """The names of the learners, unique in this portfolio."""
+        return self._state.pool.names
 
     @property
     def selector(self) -> Any:
         """The given selector."""
-        return self._selector
+        return self._state.selection.selector
 
     @property
-    def pending(self) -> tuple[ID, ...]:
+    def recommendation(self) -> str:
+        """Why the portfolio has its selector, if it was given none; else empty."""
+        return self._state.recommendation
+
+    @property
+    def pending(self) -> tuple[str, ...]:
         """The ids of the decisions that have no reward yet."""
-        return tuple(self._open)
+        return tuple(self._state.tickets.open)
 
     @property
-    def failed_lessons(self) -> tuple[Lesson, ...]:
-        """Lessons that learners failed to learn, the oldest first; see `retry_lessons`."""
-        return self._teaching.failed_lessons
+    def n_pending(self) -> int:
+        """The number of decisions that have no reward yet."""
+        return len(self._state.tickets.open)
+
+    @property
+    def unfinished(self) -> frozenset[str]:
+        """The ids of the decisions that are open, or that a learner still has to learn from."""
+        return frozenset(self._state.tickets.open) | self._state.updates.waiting_ids()
+
+    @property
+    def time(self) -> float:
+        """Time of the last call, in seconds."""
+        return self._state.tickets.time
+
+    @property
+    def restarted_settings(self) -> tuple[frozenset[str], float]:
+        """The settings of the selector that restarts after drift have changed, and the delta that it began with."""
+        return self._state.drift.changed_settings, self._state.drift.delta
+
+    @property
+    def failed_updates(self) -> tuple[FailedUpdate, ...]:
+        """Updates that learners failed to make, the oldest first; see `retry_updates`."""
+        return self._state.updates.failed
+
+    @property
+    def history(self) -> History:
+        """What the portfolio looked like at log-spaced rounds, and what happened to its learners."""
+        return self._state.history
 
     def decide(
         self,
@@ -215,35 +262,34 @@ class Portfolio(Foldable, Reporting):
             selector asks every learner, and with an exploration floor.
         """
         with self._lock:
-            digest = ""
+            state, tickets, digest = self._state, self._state.tickets, ""
             if id is not None:
-                check_caller_id(id, self._ids)
-                digest = context_digest(context)
-                earlier = self._callers.find(id, digest)
+                earlier, digest = tickets.remembered(id, context)
                 if earlier is not None:
                     return earlier
-            if self._savable:
+            if state.savable and context is not None:
                 check_savable(context, "context")
-            allowed = None if available is None else self._indices(available)
-            before, time, round_ = self._time, self._admit(at), self._round + 1
+            allowed = None if available is None else state.pool.indices(available)
+            before, time, round_ = tickets.time, state.admit(at), tickets.round + 1
             try:
-                ticket, chance, turn = self._play(copy_if_mutable(context), round_, allowed, propensity)
+                decided = state.rounds.decide(copy_if_mutable(context), round_, allowed, propensity=propensity)
             except BaseException:
-                self._time = before
+                tickets.time = before
                 raise
-            ticket.id = self._ids.next(round_) if id is None else id
+            ticket = decided.ticket
+            ticket.id = tickets.ids.next(round_) if id is None else id
             ticket.time = time
-            decision = self._decision(ticket, chance)
+            decision = state.rounds.decision(ticket, decided.chance)
             if id is not None:
-                self._callers.remember(digest, decision, round_)
-            self._record(decision, ticket, turn, digest)
-            if self.deadline is not None:
-                self._expire(EXPIRED_PER_CALL)
+                tickets.callers.remember(digest, decision, round_)
+            state.record(decided, decision, digest)
+            if state.settings.deadline is not None:
+                state.expire(MAX_EXPIRED)
             return decision
 
     def learn(
         self,
-        decision: Decision | ID,
+        decision: Decision | str,
         reward: float,
         outcome: Outcome = None,
         regret: float | None = None,
@@ -255,86 +301,315 @@ class Portfolio(Foldable, Reporting):
 
         Learners learn from `outcome` instead of the action if there is more to learn from (the trajectory of an
         episode). `regret` is what the play adds to the learner's observed regret bound, if that is known only now.
-        `key` identifies a reward among several of the same decision. A learner that raises an error loses this lesson,
-        which is kept in `failed_lessons`.
+        `key` identifies a reward among several of the same decision. A learner that raises an error loses this update,
+        which is kept in `failed_updates`; the decision is closed all the same.
         """
         with self._lock:
-            before = self._time
-            self._admit(at)
+            state = self._state
+            before = state.tickets.time
+            state.admit(at)
             try:
-                self._learn(decision, reward, outcome, regret, key)
+                if outcome is not None:
+                    if state.savable:
+                        check_savable(tuple(outcome) if isinstance(outcome, tuple) else outcome, "outcome")
+                    outcome = copy_if_mutable(outcome)
+                state.learn(decision, reward, outcome, regret, key)
             except BaseException:
-                self._time = before
+                state.tickets.time = before
                 raise
-            if self.deadline is not None:
-                self._expire(EXPIRED_PER_CALL)
+            if state.settings.deadline is not None:
+                state.expire(MAX_EXPIRED)
 
-    def _learn(
-        self, decision: Decision | ID, reward: float, outcome: Outcome, regret: float | None, key: str | None
-    ) -> None:
-        ticket, clipped = self._find(decision), False
-        if self.clip and self.aggregate == "first":
-            reward, clipped = self._clip(reward)
-        if ticket is None:
-            self._ignore_late(id_of(decision), reward)
-            return
-        if self.deadline is not None and self._is_overdue(ticket):
-            self._check_reward(reward)
-            self._expire_ticket(ticket)
-            self._ignore_late(ticket.id, reward)
-            return
-        if outcome is not None:
-            if self._savable:
-                check_savable(tuple(outcome) if isinstance(outcome, tuple) else outcome, "outcome")
-            outcome = copy_if_mutable(outcome)
-        if self.aggregate == "first":
-            credit = self._check_credit(ticket, reward, regret)
-            self._settle(ticket, "rewarded", *credit, outcome, was_clipped=clipped)
-        else:
-            self._add_reward(ticket, check_key(ticket, key), real("reward", reward), outcome)
+    def counted(self, reward: float) -> float:
+        """Return a reward as it counts: clipped to the range, if the portfolio clips."""
+        return self._state.counted(reward)
 
-    def withdraw(self, decision: Decision | ID) -> None:
+    def withdraw(self, decision: Decision | str) -> None:
         """Withdraw an open decision whose round did not happen: its play does not count and no learner learns from it.
 
         Its id is not used again.
         """
         with self._lock:
-            ticket = self._find_open(decision)
-            check_no_lesson(ticket, self._members)
-            self._withdraw(ticket)
+            ticket = self._state.tickets.find_open(decision)
+            self._state.updates.check_untouched(ticket)
+            self._state.withdraw(ticket)
 
-    def regret_of(self, decision: Decision | ID, outcome: Outcome) -> float:
-        """What a play adds to the observed regret bound, if its learner tells that only now; nan otherwise."""
+    def regret_of(self, decision: Decision | str, outcome: Outcome) -> float:
+        """Return what a play adds to the observed regret bound, if its learner tells that only now; nan otherwise."""
         with self._lock:
-            return self._regret_of(self._find_open(decision), outcome)
+            return self._state.regret_of(self._state.tickets.find_open(decision), outcome)
 
     def expire(self, limit: int | None = None, *, at: float | None = None) -> int:
-        """Give overdue decisions their default reward, at most `limit` of them; returns how many it were.
+        """Give overdue decisions their default reward, at most `limit` of them; return the number of these.
 
         Every call of `decide` and `learn` does this for a few.
         """
         with self._lock:
-            limit, before = None if limit is None else count("limit", limit), self._time
-            self._admit(at)
-            expired = self._expire(limit)
+            tickets = self._state.tickets
+            limit, before = None if limit is None else count("limit", limit), tickets.time
+            self._state.admit(at)
+            expired = self._state.expire(limit)
             if not expired:
-                self._time = before  # nothing happened, so there is no event that could repeat this
+                tickets.time = before  # nothing happened, so there is no event that could repeat this
             return expired
+
+    def retry_updates(self) -> int:
+        """Try failed updates again, the oldest first; return how many succeeded."""
+        with self._lock:
+            return self._state.retry_updates(None)
+
+    def add_learner(self, learner: MinimalLearner, *, bound: Bound | None = None) -> str:
+        """Add a learner to the running portfolio, with a bound if the selector needs one; return its name."""
+        with self._lock:
+            state, selection = self._state, self._state.selection
+            add: Callable[..., int] = require(selection.selector, ChangesPool, "change its pool").add_learner
+            check_learners([*(each for each in self.learners if each is not None), learner])
+            check_live(selection.selector, [learner])
+            adapted = AdaptedLearner(learner)
+            selection.check_joining(adapted, bound)
+            further = {} if selection.can.admits is None else selection.can.admits.joining(learner)
+            selection.adopt(adapted, state.settings.reward_range)
+            index = add(bound, **further)
+            selection.refresh()
+            member = state.pool.add(adapted)
+            state.savable = state.rounds.savable = state.savable and can_be_restored(learner)
+            state.rounds.refresh_greedy_experts()
+            if state.settings.share_data and "off_policy" in adapted.accepts:
+                state.updates.sharing.add(index)
+            if isinstance(bound, Observed) and state.settings.delays == "any":
+                state.updates.learn_in_order(index)
+            row = describe_part(learner) if can_be_restored(learner) else {"class": type(learner).__name__}
+            given = None if bound is None else to_json(bound)
+            state.events.emit("learner_added", {"name": member.name, "learner": row, "bound": given})
+            return member.name
+
+    def remove_learner(self, name: str) -> None:
+        """Remove a learner: it plays and learns no more. Its open decisions may still get their rewards."""
+        with self._lock:
+            state = self._state
+            i = state.pool.index(name)
+            remove = require(self.selector, ChangesPool, "change its pool").remove_learner
+            if len(list(state.pool.present())) == 1:
+                raise InvalidArgument(f"learner {name!r} is the last one, but a portfolio must have at least one")
+            remove(i)
+            state.updates.remove(i)
+            state.pool.remove(name)
+
+    def rename_learner(self, name: str, new: str) -> None:
+        """Give a learner another name."""
+        with self._lock:
+            self._state.pool.rename(name, new)
+
+    def suspend(self, name: str) -> None:
+        """Let a learner play no more until it is resumed; it continues to learn."""
+        with self._lock:
+            self._state.pool.suspend(name)
+
+    def resume(self, name: str) -> None:
+        """Let a learner play again that was suspended, by request or because of failures."""
+        with self._lock:
+            self._state.pool.resume(name)
+
+    def reconfigure(self, **changes: Plain) -> None:
+        """Change settings of the running portfolio: all that are given or, after an error, none.
+
+        `selector` is a dict of settings that the selector can change; the other names are settings of the portfolio
+        that may change while it runs.
+        """
+        with self._lock:
+            self._state.reconfigure(changes)
+            if not self._state.events.listeners.callbacks:  # else every decision has a time
+                self._state.tickets.stamp()
+
+    def declare(self, wanted: PortfolioSettings) -> None:
+        """Change the settings in which a file or constructor differs from what it declared before.
+
+        A setting that may not change is refused by name. Settings that were changed at run time, by `reconfigure`, stay
+        unless their declaration changes.
+        """
+        with self._lock:
+            self._state.declare(wanted)
+
+    def warm_start(
+        self, log: AnyLog, *, learners: Iterable[str] | None = None, evidence: bool = False, seed: int = 0
+    ) -> WarmStart:
+        """Let learners learn the rounds of a log before they play; return which did, which did not, and why.
+
+        All rounds are learned or, after an error, none. The selector starts without evidence, unless `evidence`: then
+        the portfolio plays the log by rejection, and every learner learns the rounds that it plays; if a round cannot
+        be decided, those before it stay played.
+
+        Parameters
+        ----------
+        log
+            `equipoise.logs.open_log(...)`, or a list of `LoggedRound`. Check its health first.
+        learners
+            Names of the learners, which must not have played. Default: all, before the first decision.
+        evidence
+            Whether rounds that the portfolio would have decided as logged count as played. The log must have the
+            probability of every offered action, and contexts and rewards must be distributed as live ones.
+        seed
+            Seed of the thinning of rounds, with `evidence`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from equipoise.learners import OFUL
+        >>> from equipoise.portfolio.warm_start import LoggedRound
+        >>> portfolio = Portfolio([OFUL(2), OFUL(1)])
+        >>> log = [LoggedRound(np.eye(2), action=0, reward=1.0, propensity=0.5)] * 20
+        >>> print(portfolio.warm_start(log).learners[0].reason)
+        as logged
+        """
+        with self._lock:
+            if not boolean("evidence", evidence):
+                return warm_start.learn_log(self._state, log, learners)
+            replay = self.replay_log(log, learners=learners, seed=seed)
+            while replay.advance():
+                pass
+            return replay.result()
+
+    def replay_log(
+        self,
+        log: AnyLog,
+        *,
+        learners: Iterable[str] | None = None,
+        seed: int = 0,
+        now: Callable[[], float | None] = lambda: None,
+    ) -> LogReplay:
+        """Return a replay of a log by rejection, which plays some rounds at a time; `now` gives the time of each."""
+        if learners is not None:
+            raise InvalidArgument("learners is given with evidence, but every learner learns the rounds that it plays")
+        return LogReplay(self, self._state, log, seed, now)
+
+    def apply(self, event: Event, learner: MinimalLearner | None = None) -> None:
+        """Fold an event into the state, as recovery from a log does; see `equipoise.portfolio.events`.
+
+        A learner that was added and whose class is not registered must be given as `learner`, as it was then.
+        """
+        with self._lock:
+            if event.derived:
+                return
+            event.check_foldable()
+            fold = FOLDS.get(event.kind)
+            if fold is None:
+                raise InvalidArgument(f"event has kind {event.kind!r}, but must be one of {', '.join(FOLDS)}")
+            self._state.admit(event.time)
+            listeners = self._state.events.listeners
+            logged, listeners.logs = listeners.logs, False  # it is not news
+            try:
+                if learner is None:
+                    fold(self, self._state, event.data)
+                else:
+                    self.add_learner(learner, bound=_bound_from(event.data["bound"]))
+            finally:
+                listeners.logs = logged
+
+    def give_fallback(self, fallback: object) -> None:
+        """Give a fallback that is a function again, which files and journals cannot keep."""
+        if callable(fallback) and self._state.settings.fallback is None:
+            self._state.adopt(replace(self._state.settings, fallback=fallback))
+
+    def end_id_epoch(self) -> None:
+        """Begin a new epoch of ids: two portfolios recovered from one journal must not give out the same ids."""
+        self._state.tickets.ids.end_epoch()
 
     def on_event(self, callback: Callback) -> None:
         """Call `callback` with every `Event`, after it happened. If it raises an error, that is logged."""
-        self._listeners.add(callback)
+        self._state.events.listeners.add(callback)
 
     def on_elimination(self, callback: Callable[[Any], None]) -> None:
         """Call `callback` with every elimination, after it happened. If it raises an error, that is logged."""
         if not callable(callback):
             raise InvalidArgument(f"callback is {callback!r}, but must be callable with an Elimination")
-        self._on_elimination.append(callback)
+        self._state.events.on_elimination.append(callback)
 
-    def retry_lessons(self) -> int:
-        """Try to teach the failed lessons again, the oldest first; returns how many succeeded."""
+    def certificate(self) -> Certificate:
+        """Return what the rewards prove, with confidence 1 - `delta` - `learners_delta` of the certificate.
+
+        A round that no learner played counts with the width of the reward range, the most it can cost.
+        """
         with self._lock:
-            return self._retry(None)
+            return self._state.reporter.certificate()
+
+    def compare(self, learner: int | str, other: int | str) -> Comparison:
+        """Return how much more regret per play one learner has had than another; they are given by index or name."""
+        with self._lock:
+            return self._state.reporter.compare(learner, other)
+
+    def standing(self) -> list[Standing]:
+        """Return how every learner is doing, one row per learner."""
+        with self._lock:
+            return self._state.selection.selector.standing()
+
+    def statements(self) -> Statements:
+        """Return everything that the portfolio states, as values: certificate, rewards, drift, learners."""
+        with self._lock:
+            return self._state.reporter.statements()
+
+    def describe(self) -> str:
+        """Return certificate and standing in sentences, one line for the certificate and one for each learner.
+
+        The last line says why the portfolio has its selector, if it was given none.
+        """
+        return text.describe(self.statements())
+
+    def explain(self, name: str, *, with_rule: bool = True) -> str:
+        """Return why a learner plays as often as it does, in sentences.
+
+        Parameters
+        ----------
+        name
+            Name of the learner.
+        with_rule
+            Whether the rule of the selector is explained too.
+        """
+        with self._lock:
+            return text.explain(self._state.reporter.explanation(name), with_rule=with_rule)
+
+    def health(self) -> Config:
+        """Return plain data for an operator: open, overdue and blocking decisions, failures, times."""
+        with self._lock:
+            return self._state.reporter.health()
+
+    def to_json(self) -> Config:
+        """Return certificate and standing as plain data."""
+        return self.statements().to_json()
+
+    def records(self, path: str | Path | None = None, *, pairs: Iterable[tuple[str, str]] = ()) -> list[Record]:
+        """Return all eliminations, and comparisons of pairs of learners, as records that anyone can verify.
+
+        Parameters
+        ----------
+        path
+            File to write them to, one JSON object per line, for `equipoise verify`. Default: none.
+        pairs
+            Names of learners to be compared with each other, as `compare` does. Default: none.
+        """
+        with self._lock:
+            records = self._state.reporter.records(pairs)
+        if path is not None:
+            write_atomic(Path(path), "".join(json.dumps(record) + "\n" for record in records).encode())
+        return records
+
+    def plot(self, path: str | Path | None = None) -> Figure | None:
+        """Draw shares of plays, mean rewards and certified regret over time, with marks. Needs `equipoise[lab]`.
+
+        Return the figure if there is no path.
+
+        Parameters
+        ----------
+        path
+            File to write: a page with explanations if it ends in .html, else the figure as .png or .svg.
+        """
+        require_package("portfolio.plot()", "matplotlib")
+        from equipoise.lab.report import portfolio_page
+
+        with self._lock:
+            if path is None:
+                return portfolio_page.draw(self)
+            portfolio_page.write(self, Path(path))
+            return None
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file, including open decisions; if that fails, an old file remains unchanged."""
@@ -360,6 +635,11 @@ class Portfolio(Foldable, Reporting):
             portfolio.reconfigure(**changes)
         return portfolio
 
+    def state(self) -> Config:
+        """Return everything as plain data: settings, learned state, open decisions."""
+        with self._lock:
+            return self._state.to_plain()
+
     @classmethod
     def from_state(
         cls,
@@ -367,10 +647,46 @@ class Portfolio(Foldable, Reporting):
         learners: Sequence[MinimalLearner] | None = None,
         selector: Selector | None = None,
     ) -> Self:
-        """The portfolio that `state` returned; `learners` and `selector` are as in `load`."""
-        return saving.from_state(cls, state, learners, selector)
+        """Return the portfolio that `state` returned; `learners` and `selector` are as in `load`."""
+        portfolio = cls.__new__(cls)
+        portfolio.__setstate__(PortfolioState.from_plain(state, learners, selector))
+        return portfolio
 
-    def state(self) -> Config:
-        """Everything as plain data: settings, learned state, open decisions."""
-        with self._lock:
-            return saving.state(self)
+    def rehearsal(self) -> Self:
+        """Return a copy to try changes on; it announces them to no callback and not to the log."""
+        copy = deepcopy(self)
+        copy._state.events.listeners.logs = False
+        return copy
+
+
+def _bound_from(row: Config | None) -> Bound | None:
+    return None if row is None else from_json(row)
+
+
+def _add_logged(portfolio: Portfolio, state: PortfolioState, data: Mapping[str, Plain]) -> None:
+    (learner,) = rebuild_learners([data["learner"]], None)
+    AdaptedLearner(learner).restore(data["learner"]["state"])
+    portfolio.add_learner(learner, bound=_bound_from(data["bound"]))
+
+
+FOLDS: dict[str, Callable[[Portfolio, PortfolioState, Mapping[str, Plain]], object]] = {
+    "decided": lambda _, state, data: state.fold_decided(data),
+    "rewarded": lambda _, state, data: state.fold_rewarded(data),
+    "expired": lambda _, state, data: state.fold_expired(data),
+    "withdrawn": lambda _, state, data: state.fold_withdrawn(data),
+    "ignored": lambda _, state, data: state.ignore(data["id"]),
+    "updates_retried": lambda _, state, data: state.retry_updates(logged_failures(data)),
+    "learner_added": _add_logged,
+    "learner_removed": lambda portfolio, _, data: portfolio.remove_learner(data["name"]),
+    "learner_renamed": lambda portfolio, _, data: portfolio.rename_learner(data["name"], data["new"]),
+    "learner_suspended": lambda portfolio, _, data: portfolio.suspend(data["name"]),
+    "learner_resumed": lambda portfolio, _, data: portfolio.resume(data["name"]),
+    "learner_warmed": lambda _, state, data: state.fold_warmed(data),
+    "rounds_replayed": lambda _, state, data: state.count_replayed(data["rounds"]),
+    "config": lambda _, state, data: state.reconfigure(data["changes"], declared=data["declared"]),
+}
+
+if Portfolio.__doc__ is not None:  # not with python -OO
+    Portfolio.__doc__ = Portfolio.__doc__.replace(
+        "    {settings}\n", "".join(f"    {line}\n" for line in portfolio_settings.parameter_docs().splitlines())
+    )

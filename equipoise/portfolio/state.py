@@ -1,237 +1,475 @@
-"""The state of a portfolio, and what every change of it has in common: time, announcements, failures."""
+"""The parts of a portfolio, how a round passes through them, and the whole as plain data and back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from datetime import timedelta
-from threading import RLock
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from math import inf, isnan, nan
 from typing import Any
 
 from equipoise.certificates import AnyElimination
-from equipoise.compatibility import check_sharing
-from equipoise.drift import Alarm
-from equipoise.errors import InvalidArgument, UnknownName
-from equipoise.kernels.streams import open_stream
-from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored, unique_names
-from equipoise.portfolio.choosing import Chooser
-from equipoise.portfolio.claims import claim
-from equipoise.portfolio.clock import Clock
-from equipoise.portfolio.contexts import Contexts
-from equipoise.portfolio.counts import Counts
-from equipoise.portfolio.deadlines import check_deadline, check_time, check_window
-from equipoise.portfolio.drifting import RESPONSES, Drift, Drifting
-from equipoise.portfolio.events import Event, Listeners, logger
-from equipoise.portfolio.history import History, reason_of
-from equipoise.portfolio.ids import ID, CallerIds, OwnIds
-from equipoise.portfolio.members import Member
-from equipoise.portfolio.rewards import AGGREGATES, check_clip
-from equipoise.portfolio.snapshots import SavedPolicies
-from equipoise.portfolio.teaching import Lesson, Teaching
-from equipoise.portfolio.tickets import Ticket
-from equipoise.selector import Choice, Selector, traits_of
-from equipoise.settings.checks import boolean, count, fraction, interval, one_of, real
-from equipoise.settings.units import DEFAULT_RANGE
-from equipoise.storage.parts import check_savable
-from equipoise.types import Action, Config, Context
+from equipoise.errors import InvalidArgument
+from equipoise.learner import MinimalLearner, Proposal, can_be_restored
+from equipoise.portfolio import settings as portfolio_settings
+from equipoise.portfolio.drift import DriftMonitor
+from equipoise.portfolio.events import Events, logger
+from equipoise.portfolio.pool import Pool, Selection
+from equipoise.portfolio.rounds import Play, Round, Rounds, check_action
+from equipoise.portfolio.settings import PortfolioSettings
+from equipoise.portfolio.statements import History, Reporter
+from equipoise.portfolio.tickets import Counts, Decision, Ticket, Tickets, check_key, clipped, combine, optional_tuple
+from equipoise.portfolio.updates import FailedUpdate, Failures, LearnerUpdates
+from equipoise.selector import Choice, Reconfigures, Selector, check_credit, replay, require
+from equipoise.settings.checks import real
+from equipoise.storage.parts import describe_part, rebuild_learners, rebuild_selector
+from equipoise.types import Config, Outcome, Plain
 
-DELAYS = ("any", "independent", "exogenous")
-AVAILABILITIES = ("any", "independent")
+REPORTED_EVERY = 1024  # rounds between two checks of what is held up
 
 
-class PortfolioState(Drifting):
-    """Everything that a portfolio remembers, settings included."""
+class PortfolioState:
+    """The collaborators of a portfolio. Callers hold its lock, and have checked what comes from outside."""
 
-    deadline: int | float | None  # in rounds, or in seconds
-
-    def _set_up(
-        self,
-        learners: Sequence[MinimalLearner | None],
-        selector: Selector,
-        *,
-        seed: int,
-        share_data: bool | None,
-        deadline: int | timedelta | str | None,
-        default_reward: float | None,
-        aggregate: str,
-        delays: str,
-        window: int | None,
-        fallback: Action | Callable[[Context], Action] | None,
-        explore: float,
-        availability: str,
-        reward_range: tuple[float, float] | None = None,
-        clip: bool = False,
-        on_drift: str = "warn",
+    def __init__(
+        self, learners: Sequence[MinimalLearner | None], selector: Selector, settings: PortfolioSettings
     ) -> None:
-        """The state before the first round; a learner that is None was removed."""
-        self._selector, self._traits = selector, traits_of(selector)
-        self.on_drift = one_of("on_drift", on_drift, RESPONSES)
-        self._drift = Drift(self.on_drift, selector)
-        stated = None if reward_range is None else interval("reward_range", reward_range)
-        self.reward_range = stated or self._traits.reward_range
-        self.clip = check_clip(clip, self.reward_range, self._traits.noise)
-        adapted = [None if learner is None else AdaptedLearner(learner) for learner in learners]
-        names = unique_names(["" if learner is None else learner.name for learner in adapted])
-        self._members = [Member(learner, name) for learner, name in zip(adapted, names, strict=True)]
-        self.seed = count("seed", seed, minimum=0, maximum=2**64 - 1)
-        self.share_data = False if share_data is None else boolean("share_data", share_data)
-        self.deadline, self.default_reward = self._check_deadline(deadline, default_reward)
-        self.aggregate = one_of("aggregate", aggregate, AGGREGATES)
-        if aggregate != "first" and deadline is None:
-            raise InvalidArgument(f"aggregate is {aggregate!r} without a deadline, but needs one to know the reward")
-        self.delays, self.window = one_of("delays", delays, DELAYS), check_window(delays, window)
-        self.explore = fraction("explore", explore)
-        self.availability = one_of("availability", availability, AVAILABILITIES)
-        in_order = self._traits.observed if self.delays == "any" else ()
-        self._own_propensity: Callable[[Choice], float] | None = getattr(selector, "propensity", None)
-        self._students_of: Callable[[Choice], Sequence[int]] | None = getattr(selector, "taught_by", None)
-        self._teaching = Teaching(self._members, weighted="weight" in selector.needs, in_order=in_order)
+        """Make the parts before the first round; a learner that is None was removed."""
+        self.counts, self.history = Counts(), History()
+        self.tickets = Tickets(settings)
+        self.events = Events(self.tickets, self.history)
+        self.pool = Pool(learners, self.events)
+        self.selection = Selection(selector)
         present = [learner for learner in learners if learner is not None]
-        if self.share_data and len(present) == len(learners):
-            self._teaching.sharing = set(check_sharing(selector, present))
-        self._policies, self._stream = SavedPolicies(), open_stream(self.seed)
-        self._savable = all(can_be_restored(part) for part in (selector, *present))
-        self.fallback = self._check_fallback(fallback)
-        self._contexts = Contexts(self._members)
-        self._chooser = Chooser(selector, self._members, self._stream, self._policies)
-        self._chooser.savable, self._chooser.independent = self._savable, self.availability == "independent"
-        self._timed = isinstance(self.deadline, float)
-        self._begin()
-        self._recommendation = ""  # why it has this selector, if it was given none
-        self._lock = RLock()
-        claim(selector, self)
+        self.savable = all(can_be_restored(part) for part in (selector, *present))
+        self.drift = DriftMonitor(settings.on_drift, self.selection, self.pool, self.tickets)
+        in_order = self.selection.traits.observed if settings.delays == "any" else ()
+        weighted = "weight" in self.selection.needs
+        self.updates = LearnerUpdates(self.pool, weighted=weighted, in_order=in_order)
+        self.rounds = Rounds(self.selection, self.pool, settings, savable=self.savable)
+        self.reporter = Reporter(self)
+        self.recommendation = ""  # why it has this selector, if it was given none
+        self.declared = settings  # as given, in a constructor or a file; changes at run time are not in it
+        if settings.share_data and len(present) == len(learners):
+            self.updates.sharing = self.selection.sharing(self.pool)
+        self.adopt(settings)
 
-    def _begin(self) -> None:
-        self._ids, self._callers = OwnIds(), CallerIds()
-        self._round = 0  # rounds decided, withdrawn ones included
-        self._expired_round = 0  # the last round that expired
-        self._counts = Counts()
-        self._history = History()
-        self._open: dict[ID, Ticket] = {}
-        self._time = 0.0  # of the last call; never goes backwards
-        self._clock = Clock()
-        self._listeners = Listeners()
-        self._on_elimination: list[Callable[[Any], None]] = []
-        self._reported: set[tuple[int, str]] = set()  # rounds that the log says hold up others
+    def adopt(self, settings: PortfolioSettings) -> None:
+        """Use these settings from now on; raise an error before anything changes if the parts do not allow them."""
+        settings = replace(settings, share_data=bool(settings.share_data))
+        limits, noise = self.selection.reward_range(settings.reward_range), self.selection.traits.noise
+        if settings.clip and limits is None:
+            raise InvalidArgument("clip is True, but neither portfolio nor selector has a reward_range to clip to")
+        if settings.clip and noise is not None:
+            raise InvalidArgument(
+                f"clip is True, but the selector states noise = {noise:g}, which is for rewards without limits"
+            )
+        if settings.fallback is not None and not callable(settings.fallback):
+            check_action("fallback", settings.fallback, None, self.savable)
+        if settings.default_reward is not None:
+            self._check_in_range("default_reward", settings.default_reward, limits)
+        self.settings = self.tickets.settings = self.rounds.settings = settings
 
-    def _check_deadline(
-        self, deadline: int | timedelta | str | None, default_reward: float | None
-    ) -> tuple[int | float | None, float | None]:
-        if (deadline is None) != (default_reward is None):
-            given = f"deadline is {deadline!r} and default_reward is {default_reward!r}"
-            raise InvalidArgument(f"{given}, but must be given together")
-        if deadline is None or default_reward is None:
-            return None, None
-        return check_deadline(deadline), self._check_reward(default_reward, "default_reward")
+    def reconfigure(self, changes: Mapping[str, Any], *, declared: bool = False) -> None:
+        """Change settings: all that are given or, after an error, none."""
+        selection = self.selection
+        own = {name: value for name, value in changes.items() if name != "selector"}
+        before, settings = self.settings, self.settings.changed(own)
+        if "share_data" in own:
+            selection.check_can_share()
+            if settings.share_data:
+                selection.check_sharing(self.pool)
+        if not isinstance(changes.get("selector", {}), Mapping):
+            raise InvalidArgument(f"selector is {changes['selector']!r:.80}, but must be a dict of settings")
+        self.adopt(settings)
+        try:
+            if "selector" in changes:
+                changing = require(selection.selector, Reconfigures, "change its settings")
+                changing.reconfigure(**changes["selector"])
+        except BaseException:
+            self.adopt(before)
+            raise
+        selection.refresh()
+        if "share_data" in own:
+            self.updates.sharing = selection.sharing(self.pool) if settings.share_data else set()
+        data = {name: value for name, value in self.settings.to_plain().items() if name in own}
+        if declared:
+            self.declared = replace(self.declared, **data)
+        if "selector" in changes:
+            data["selector"] = dict(changes["selector"])
+        self.events.emit("config", {"changes": data, "declared": declared})
 
-    def _check_fallback(
-        self, fallback: Action | Callable[[Context], Action] | None
-    ) -> Action | Callable[[Context], Action] | None:
-        """The fallback, which must be savable unless it is a function."""
-        if fallback is not None and not callable(fallback) and self._savable:
-            check_savable(fallback, "fallback")
-        return fallback
-
-    def _check_reward(self, reward: float, name: str = "reward") -> float:
-        """The reward as a float; raises an error if it is invalid."""
-        number = real(name, reward)
-        if self.reward_range is not None and self._traits.noise is None:
-            low, high = self.reward_range
-            if not low <= number <= high:
-                raise InvalidArgument(f"{name} is {reward!r}, but must lie in reward_range ({low:g}, {high:g})")
-        return number
-
-    def _admit(self, at: float | None) -> float:
-        """The time of a call, which never goes backwards."""
-        if at is None:
-            if not self._timed and not self._listeners.callbacks:
-                return self._time
-            at = self._clock.now(self._time)
-        self._time = max(self._time, check_time(at))
-        return self._time
-
-    def _is_overdue(self, ticket: Ticket) -> bool:
-        if self.deadline is None:
-            return False
-        if isinstance(self.deadline, float):
-            return ticket.time + self.deadline < self._time
-        return ticket.round + self.deadline < self._round
+    def declare(self, wanted: PortfolioSettings) -> None:
+        """Change the settings in which a file or constructor differs from what it declared before."""
+        declared = self.declared
+        follows = self.recommendation or self.selection.decides_updates
+        if not follows:  # by default no data are shared
+            wanted, declared = (replace(each, share_data=bool(each.share_data)) for each in (wanted, declared))
+        changes = self.settings.changes_to(wanted, declared)
+        if follows and wanted.share_data != declared.share_data:
+            raise InvalidArgument(
+                f"share_data is {wanted.share_data}, but must stay {declared.share_data} for a portfolio that has "
+                "begun: its selector follows from it"
+            )
+        if changes:
+            self.reconfigure(changes, declared=True)
 
     @property
-    def _width(self) -> float:
-        low, high = self.reward_range or DEFAULT_RANGE
-        return high - low
+    def reward_range(self) -> tuple[float, float] | None:
+        return self.selection.reward_range(self.settings.reward_range)
 
-    def _emit(self, kind: str, data: Config, *, derived: bool = False, key: str | None = None) -> None:
-        self._history.mark(self._round, kind, data)
-        self._listeners.announce(Event(kind, data, self._time, derived, key=key))
+    def check_reward(self, reward: float) -> float:
+        """Return the reward as a float; raise an error if it is invalid."""
+        return self._check_in_range("reward", reward, self.reward_range)
 
-    def _answer(self, alarm: Alarm) -> None:
-        """What follows from an alarm: an event, and a new epoch if that is wanted."""
-        data = self._respond(alarm)
-        if data["restart"]:
-            self._teaching.sharing |= self._sharing() if self.share_data else set()
-            self._counts.unplayed = 0
-        self._emit("drift", data, derived=True)
+    def _check_in_range(self, name: str, reward: float, limits: tuple[float, float] | None) -> float:
+        number = real(name, reward)
+        if limits is not None and self.selection.traits.noise is None and not limits[0] <= number <= limits[1]:
+            low, high = limits
+            raise InvalidArgument(f"{name} is {reward!r}, but must lie in reward_range ({low:g}, {high:g})")
+        return number
 
-    def _sharing(self) -> set[int]:
-        """The learners that learn from every round if data are shared."""
-        learners = [None if member.learner is None else member.learner.learner for member in self._members]
-        return set(check_sharing(self._selector, learners))
+    def admit(self, at: float | None) -> float:
+        """Return the time of a call; listeners want the clock's."""
+        return self.tickets.admit(at, timed=bool(self.events.listeners.callbacks))
 
-    def _finish(self, failed: Sequence[Lesson], eliminations: Sequence[AnyElimination]) -> None:
-        """What follows from a settled round: failures of learners, eliminated learners, announcements."""
-        for lesson in failed:
-            self._emit("lesson_failed", {"name": self._members[lesson.learner].name, **lesson._asdict()}, derived=True)
-            self._count_failure(lesson.learner, lesson.error, deciding=False)
-        for elimination in eliminations:
-            self._teaching.retire(elimination.learner.index)
-        for elimination in self._in_rounds(eliminations):
-            self._announce_elimination(elimination)
+    def _events_wanted(self) -> bool:
+        """Whether a callback or the log wants ordinary events, so that their data must be made."""
+        return bool(self.events.listeners.callbacks) or logger.isEnabledFor(logging.DEBUG)
 
-    def _in_rounds(self, eliminations: Iterable[AnyElimination]) -> list[AnyElimination]:
-        """Eliminations with the rounds of the portfolio: a selector counts those of its epoch."""
-        before = self._drift.epoch_since - 1
-        return [replace(each, round=each.round + before) if before else each for each in eliminations]
+    # A round is decided.
 
-    def _announce_elimination(self, elimination: AnyElimination) -> None:
-        learner, witness = elimination.learner.index, elimination.witness.index
-        names = {"name": self._members[learner].name, "witness": self._members[witness].name}
-        reason = reason_of(elimination, names["witness"])
-        self._emit("eliminated", {**names, "round": elimination.round, "reason": reason}, derived=True)
-        for callback in self._on_elimination:
-            try:
-                callback(elimination)
-            except Exception:
-                logger.exception("a callback failed on an elimination")
+    def record(self, decided: Round, decision: Decision, digest: str) -> None:
+        """Record a decided round, announce it, and count the learners that could decide."""
+        ticket, offers = decided.ticket, self.rounds.offers
+        if offers is not None:
+            ticket.offers = offers
+        self.open(ticket)
+        if self._events_wanted():
+            self.events.emit("decided", decided.data(decision, digest), key=decision.id if digest else None)
+        play = decided.play
+        if isinstance(play, Play) and not play.failures:  # fast path
+            for i in play.proposals:
+                self.pool.members[i].succeeded_deciding()
+        elif play is not None:
+            self.counts.fallbacks += decided.fell_back
+            self.pool.count_answers(decided.proposals, decided.failures, ticket.round)
+        if ticket.round % REPORTED_EVERY == 0:
+            self.reporter.report_blocked()
 
-    def _count_failure(self, i: int, error: str, *, deciding: bool) -> None:
-        member = self._members[i]
-        if member.failed(self._round, error, deciding=deciding):
-            self._chooser.any_unavailable = True
-            data = {"name": member.name, "until_round": member.paused_until, "error": error}
-            self._emit("learner_suspended", data, derived=True)
+    def open(self, ticket: Ticket) -> None:
+        """Add a decided round to the ledger."""
+        self.tickets.round = ticket.round
+        if ticket.round >= self.history.next_round:
+            self._sample()
+        if ticket.choice is None:
+            self._count_unplayed(1)
+        self.tickets.open[ticket.id] = ticket
+        if self.updates.in_order:
+            self.updates.open(ticket)
+        self.drift.open_play(ticket, self.reward_range)
+
+    def _sample(self) -> None:
+        history = self.history
+        try:
+            standing = self.selection.selector.standing()
+            history.sample(self.tickets.round, standing, self.reporter.certificate())
+        except Exception:
+            logger.exception("the selector failed to state how it is doing; the history ends here")
+            history.next_round = inf
+        costs = "" if self.reward_range is None else history.oversized(self.reward_range)
+        if costs:
+            logger.warning("%s", costs)
 
     def _count_unplayed(self, rounds: int) -> None:
-        """Count rounds that no learner played; the certificate of a selector that is told of them includes them."""
-        self._counts.unplayed = max(0, self._counts.unplayed + rounds)  # an epoch begins with none
-        tick = getattr(self._selector, "tick", None)
-        if tick is not None:
-            self._finish((), tick(rounds))
+        """Count rounds that no learner played; the certificate of a selector that counts them includes them."""
+        self.counts.unplayed = max(0, self.counts.unplayed + rounds)  # an epoch begins with none
+        if self.selection.can.unplayed is not None:
+            self._finish((), self.selection.can.unplayed.tick(rounds))
 
-    def _indices(self, available: Iterable[str]) -> frozenset[int]:
-        """The learners that a caller names."""
-        if isinstance(available, str) or not isinstance(available, Iterable):
-            raise InvalidArgument(f"available is {available!r}, but must be a list of names of learners")
-        names = list(available)
-        for name in names:
-            if not isinstance(name, str):
-                raise InvalidArgument(f"available has {name!r:.80}, but must have names of learners")
-        return frozenset(map(self._index, names))
+    # Its reward arrives, in one part or several, its deadline passes, or it is withdrawn.
 
-    def _index(self, name: str) -> int:
-        """The learner with this name, which was not removed."""
-        for i, member in enumerate(self._members):
-            if member.name == name and member.learner is not None:
-                return i
-        raise UnknownName("learner", name, [member.name for member in self._members if member.learner is not None])
+    def check_credit(self, ticket: Ticket, reward: float, regret: float | None) -> tuple[float, float]:
+        """Return reward and regret as floats, nan for an unknown regret; raise an error if they are invalid."""
+        if ticket.choice is None or not self.drift.in_epoch(ticket):
+            return self.check_reward(reward), nan
+        if self.selection.traits.reward_range is None:
+            self.check_reward(reward)
+        if self.selection.can.credit is not None:
+            return self.selection.can.credit.check_credit(ticket.choice, reward, regret)
+        return check_credit(self.selection.selector, ticket.choice, reward, regret)
+
+    def counted(self, reward: float) -> float:
+        """Return a reward as it counts; parts of a reward are clipped only when they are combined."""
+        clips = self.settings.clip and self.settings.aggregate == "first" and self.reward_range is not None
+        return clipped(reward, self.reward_range) if clips else reward  # type: ignore[arg-type]  # not None if it clips
+
+    def learn(
+        self, decision: Decision | str, reward: float, outcome: Outcome, regret: float | None, key: str | None
+    ) -> None:
+        """Learn from a reward, or ignore it if it is late."""
+        settings, ticket, given = self.settings, self.tickets.find(decision), reward
+        reward = self.counted(given)
+        if ticket is None:
+            id_ = decision.id if isinstance(decision, Decision) else decision
+            if not self.tickets.has_expired(id_):
+                raise self.tickets.reason_closed(id_)
+            self.check_reward(reward)
+            self.ignore(id_)
+        elif settings.deadline is not None and self.tickets.is_overdue(ticket):
+            self.check_reward(reward)
+            self.expire_ticket(ticket)
+            self.ignore(ticket.id)
+        elif settings.aggregate == "first":
+            number, known = self.check_credit(ticket, reward, regret)
+            self.settle(ticket, "rewarded", number, known, outcome, was_clipped=reward != given)
+        else:
+            self.add_reward(ticket, check_key(ticket, key), real("reward", reward), outcome)
+
+    def regret_of(self, ticket: Ticket, outcome: Outcome) -> float:
+        """Return what a play adds to the observed regret bound, if its learner tells that only now; nan otherwise."""
+        if ticket.learner is None:
+            return nan
+        in_order = self.updates.is_next(ticket)
+        if in_order is None:
+            in_order = len(self.tickets.open) == 1 and ticket.round == self.tickets.round
+        return self.pool.members[ticket.learner].adapted.regret_after(nan, outcome, ticket.plan, in_order)
+
+    def settle(
+        self,
+        ticket: Ticket,
+        kind: str,
+        reward: float,
+        regret: float,
+        outcome: Outcome,
+        failures: Failures | None = None,
+        was_clipped: bool = False,
+    ) -> None:
+        """Update the learners, credit the selector and close the decision; `failures` are those of a log."""
+        ticket.reward, ticket.outcome = reward, outcome
+        eliminations: Sequence[AnyElimination] = ()
+        try:
+            if ticket.choice is not None and self.drift.in_epoch(ticket):  # first: if it raises, nothing has changed
+                known = None if isnan(regret) else regret
+                eliminations = self.selection.selector.credit(ticket.choice, reward, known) or ()
+            failed = self.updates.update(ticket, failures)
+        except BaseException:
+            ticket.reward, ticket.outcome = nan, None
+            raise
+        self.tickets.close(ticket)
+        self.history.see(reward)
+        self.counts.clipped += was_clipped
+        if kind == "expired":
+            self.tickets.expired_round = max(self.tickets.expired_round, ticket.round)
+            self.counts.expired += 1
+        if self._events_wanted():
+            data = {
+                "id": ticket.id,
+                "reward": reward,
+                "regret": regret,
+                "outcome": outcome,
+                "failed": tuple(map(tuple, failed)),
+                "clipped": was_clipped,
+            }
+            self.events.emit(kind, data)
+        if failed or eliminations:
+            self._finish(failed, eliminations)
+        self._monitor(ticket, reward)
+
+    def add_reward(self, ticket: Ticket, key: str, reward: float, outcome: Outcome) -> None:
+        """Add one of several rewards; the decision stays open until its deadline."""
+        ticket.rewards[key] = reward
+        if outcome is not None:
+            ticket.outcome = outcome
+        if self._events_wanted():
+            self.events.emit("rewarded", {"id": ticket.id, "reward": reward, "outcome": outcome, "part": key}, key=key)
+
+    def expire(self, limit: int | None) -> int:
+        """Settle overdue decisions, the oldest first."""
+        expired = 0
+        while self.settings.deadline is not None and (limit is None or expired < limit):
+            oldest = self.tickets.oldest()
+            if oldest is None or not self.tickets.is_overdue(oldest):
+                break
+            self.expire_ticket(oldest)
+            expired += 1
+        return expired
+
+    def expire_ticket(self, ticket: Ticket, failures: Failures | None = None) -> None:
+        settings = self.settings
+        assert settings.default_reward is not None
+        total = combine(settings.aggregate, ticket.rewards, settings.default_reward)
+        limits = self.reward_range if self.selection.traits.noise is None else None
+        reward = total if limits is None else clipped(total, limits)
+        # The regret of a round without an outcome, if unknown, is the width of the reward range.
+        known = ticket.learner not in self.selection.traits.observed or not isnan(ticket.regret)
+        regret = None if known else self.selection.width(settings.reward_range)
+        checked = self.check_credit(ticket, reward, regret)
+        self.settle(ticket, "expired", *checked, ticket.outcome, failures, reward != total)
+
+    def ignore(self, id_: str) -> None:
+        self.counts.ignored += 1
+        self.events.emit("ignored", {"id": id_, "reason": "the reward arrived after its deadline"})
+
+    def withdraw(self, ticket: Ticket, failures: Failures | None = None) -> None:
+        """Take back a round; learners learn what waited for it."""
+        eliminations: Sequence[AnyElimination] = ()
+        if not self.drift.in_epoch(ticket):
+            pass  # the selector has forgotten the round
+        elif ticket.choice is None:
+            self._count_unplayed(-1)
+        else:
+            eliminations = self.selection.selector.withdraw(ticket.choice) or ()
+        self.counts.withdrawn += 1
+        self.tickets.close(ticket)
+        failed = self.updates.withdraw(ticket, failures)
+        if self._events_wanted():
+            self.events.emit("withdrawn", {"id": ticket.id, "failed": tuple(map(tuple, failed))})
+        self._finish(failed, eliminations)
+        self._monitor(ticket, nan)
+
+    def retry_updates(self, failures: Failures | None) -> int:
+        """Try failed updates again; return how many succeeded."""
+        succeeded, failed = self.updates.retry(failures)
+        if self._events_wanted():
+            self.events.emit("updates_retried", {"succeeded": succeeded, "failed": tuple(map(tuple, failed))})
+        self._finish(failed, ())
+        return succeeded
+
+    def _monitor(self, ticket: Ticket, reward: float) -> None:
+        """Pass a resolved play to the monitor of drift, and announce its alarm."""
+        alarm = self.drift.close_play(ticket, reward)
+        if alarm is None:
+            return
+        if alarm["restart"]:
+            self.updates.sharing |= self.selection.sharing(self.pool) if self.settings.share_data else set()
+            self.counts.unplayed = 0
+        self.events.emit("drift", alarm, derived=True)
+
+    def _finish(self, failed: Sequence[FailedUpdate], eliminations: Sequence[AnyElimination]) -> None:
+        """Count failures of learners, retire eliminated ones, and announce both."""
+        names = self.pool.names
+        for update in failed:
+            self.events.emit("update_failed", {"name": names[update.learner], **update._asdict()}, derived=True)
+            self.pool.count_failure(update.learner, update.error, self.tickets.round, deciding=False)
+        for elimination in eliminations:
+            self.updates.retire(elimination.learner.index)
+        for elimination in self.reporter.in_rounds(eliminations):
+            data = {"name": names[elimination.learner.index], "witness": names[elimination.witness.index]}
+            reason = elimination.reason(data["witness"])
+            self.events.announce_elimination(elimination, {**data, "round": elimination.round, "reason": reason})
+
+    # An event of a log is folded.
+
+    def fold_decided(self, data: Mapping[str, Plain]) -> None:
+        choice = None if data["choice"] is None else Choice(*data["choice"])
+        proposals = {int(j): Proposal(*proposal) for j, proposal in data["proposals"].items()}
+        if choice is not None:
+            replay(self.selection.selector, choice, data["available"])
+            self.selection.selector.observe(choice, proposals)
+        learner_probability, action_probability, propensity = data["probabilities"]
+        ticket = Ticket(data["round"], choice, data["context"], data["action"])
+        ticket.id, ticket.time, ticket.regret = data["id"], self.tickets.time, data["regret"]
+        ticket.learners_to_update = optional_tuple(data["learners_to_update"])
+        if not data["fallback"]:
+            ticket.action_probability, ticket.propensity = action_probability, propensity
+        if choice is not None and not choice.greedy:
+            ticket.plan = proposals[choice.learner].plan
+        if self.updates.weighted and choice is not None:
+            ticket.others = {j: proposal.action for j, proposal in proposals.items() if j != choice.learner}
+        if data["digest"]:
+            made = data["id"], data["action"], data["learner"], data["name"]
+            decision = Decision(*made, learner_probability, action_probability, propensity, data["action_id"])
+            self.tickets.callers.remember(data["digest"], decision, ticket.round)
+        else:
+            self.tickets.ids.record(data["id"])
+        self.counts.fallbacks += bool(data["fallback"])
+        self.open(ticket)
+        self.pool.count_answers(proposals, data["failures"], ticket.round)
+
+    def fold_rewarded(self, data: Mapping[str, Plain]) -> None:
+        ticket = self.tickets.open[data["id"]]
+        if "part" in data:
+            self.add_reward(ticket, data["part"], data["reward"], data["outcome"])
+        else:
+            numbers = data["reward"], data["regret"], data["outcome"]
+            self.settle(ticket, "rewarded", *numbers, logged_failures(data), data["clipped"])
+
+    def fold_expired(self, data: Mapping[str, Plain]) -> None:
+        self.expire_ticket(self.tickets.open[data["id"]], logged_failures(data))
+
+    def fold_withdrawn(self, data: Mapping[str, Plain]) -> None:
+        self.withdraw(self.tickets.open[data["id"]], logged_failures(data))
+
+    def fold_warmed(self, data: Mapping[str, Plain]) -> None:
+        i = self.pool.index(data["name"])
+        self.pool.members[i].adapted.restore(data["state"])
+        self.count_warmed(i, data["rounds"], data["source"])
+
+    def count_warmed(self, i: int, rounds: int, source: str) -> None:
+        """Record that a learner has learned logged rounds."""
+        member = self.pool.members[i]
+        member.logged_rounds += rounds
+        state = member.adapted.state()
+        data = {"name": member.name, "rounds": rounds, "source": source, "reason": f"{rounds:,} rounds of {source}"}
+        self.events.emit("learner_warmed", {**data, "state": state})
+
+    def count_replayed(self, rounds: int) -> None:
+        """Count rounds that were played from a log."""
+        if rounds:
+            self.counts.replayed += rounds
+            self.events.emit("rounds_replayed", {"rounds": rounds})
+
+    # The whole as plain data.
+
+    def to_plain(self) -> Config:
+        """Return everything: settings, learned state, open decisions."""
+        learners = [None if learner is None else describe_part(learner) for learner in self.pool.learners]
+        return {
+            "learners": learners,
+            "members": [member.state() for member in self.pool.members],
+            "selector": describe_part(self.selection.selector),
+            "settings": self.settings.to_plain(),
+            "declared": self.declared.to_plain(),
+            "fallback_is_function": callable(self.settings.fallback),
+            "recommendation": self.recommendation,
+            "drift": self.drift.state(),
+            "counts": asdict(self.counts),
+            "history": self.history.state(),
+            "tickets": self.tickets.state(),
+            "updates": self.updates.state(),
+        }
+
+    @classmethod
+    def from_plain(
+        cls,
+        saved: Mapping[str, Plain],
+        learners: Sequence[MinimalLearner] | None = None,
+        selector: Selector | None = None,
+    ) -> PortfolioState:
+        """Return what `to_plain` described."""
+        rows = [row for row in saved["learners"] if row is not None]
+        given = iter(rebuild_learners(rows, learners))
+        rebuilt = [None if row is None else next(given) for row in saved["learners"]]
+        restored = rebuild_selector(saved["selector"], selector)
+        restored.restore(saved["selector"]["state"])
+        state = cls(rebuilt, restored, portfolio_settings.PortfolioSettings(**saved["settings"]))
+        for member, part, row in zip(state.pool.members, saved["learners"], saved["members"], strict=True):
+            if part is not None:
+                member.adapted.restore(part["state"])
+            member.restore(row)
+        state.recommendation, state.counts = saved["recommendation"], Counts(**saved["counts"])
+        state.declared = portfolio_settings.PortfolioSettings(**saved["declared"])
+        state.drift.restore(saved["drift"])
+        state.history.restore(saved["history"])
+        state.tickets.restore(saved["tickets"])
+        state.updates.restore(saved["updates"], state.tickets.open.values())
+        if saved["fallback_is_function"]:
+            logger.warning(
+                "the fallback of the saved portfolio was a function: give it again with reconfigure(fallback=)"
+            )
+        return state
+
+
+def logged_failures(data: Mapping[str, Plain]) -> Failures:
+    return {(learner, round_): error for learner, round_, error in data["failed"]}

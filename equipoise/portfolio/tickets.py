@@ -1,30 +1,82 @@
-"""Tickets: what a portfolio stores about a decision until all learners have learned from it."""
+"""The ledger of open plays: decisions, their ids, the time, and how rewards become the reward of a decision.
+
+A portfolio's own id is "EPOCH-ROUND". The epoch is random and drawn whenever a portfolio was created, loaded or copied
+and then decides, so ids never repeat, even if a portfolio is loaded twice from one file. The portfolio knows the rounds
+of each of its epochs, so it can tell a closed decision from an unknown one without remembering either. A caller may
+give its own id instead. The portfolio then remembers the decision, and after it is closed for as long as it is among
+the last `MAX_CLOSED_IDS` of these, so that a repeated request gets the same answer.
+"""
 
 from __future__ import annotations
 
+import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from copy import deepcopy
-from math import isnan, nan
+from dataclasses import dataclass
+from math import inf, isnan, nan
+from secrets import token_hex
 from types import MappingProxyType
-from typing import Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 
+from equipoise.errors import DuplicateDecision, DuplicateReward, InvalidArgument, UnknownDecision
 from equipoise.features import Offers
-from equipoise.portfolio.ids import ID
+from equipoise.portfolio.settings import PortfolioSettings
 from equipoise.selector import Choice
-from equipoise.storage.parts import context_from_plain, context_to_plain
+from equipoise.settings.checks import real
+from equipoise.storage.codec import digest as context_digest
 from equipoise.types import Action, Config, Context, Outcome, Plain
 
-T = TypeVar("T")
+MAX_CLOSED_IDS = 10_000  # closed decisions with a caller's id
+MAX_EPOCHS = 1_000  # ids of earlier epochs count as unknown
+MAX_ID_LENGTH = 200  # characters of a caller's id or key
+MAX_TIME = 1e11  # seconds, so that a time in milliseconds is refused; later calls could not correct it
+EPOCH_BYTES = 8
 COPIED = (list, tuple, dict)
+T = TypeVar("T")
+
+
+class Decision(NamedTuple):
+    """An action to take, and the id under which its reward is learned.
+
+    Attributes
+    ----------
+    id
+        The id of the decision, unique over restarts, copies and processes.
+    action
+        The action to take.
+    learner
+        Index of the learner that plays; None if no learner does (fallback, exploration floor).
+    learner_name
+        Name of that learner, unique in the portfolio; None if no learner plays.
+    learner_probability
+        Probability with which this learner was chosen, before the context was seen; if no learner plays, the
+        probability of that.
+    action_probability
+        Probability with which the learner then picked this action; nan if it cannot tell.
+    propensity
+        Probability of the action over all learners that might have been chosen; nan if unknown.
+    action_id
+        Id of the action, if the offers have ids.
+    """
+
+    id: str
+    action: Action
+    learner: int | None
+    learner_name: str | None
+    learner_probability: float = 1.0
+    action_probability: float = nan
+    propensity: float = nan
+    action_id: str | None = None
 
 
 class Ticket:
-    """An open decision. `reward` is nan until it is known; `taught` has the learners that have learned from it."""
+    """An open decision. `reward` is nan until it is known; `updated` has the learners that have learned from it."""
 
     # Most tickets have only what `__init__` sets.
-    id: ID = ""
+    id: str = ""
     epoch = 0  # of the selector, which begins a new one after drift
     offers: Offers | None = None  # what the context was turned into for learners with a feature map
     time = 0.0  # at which it was decided, if deadlines are in seconds
@@ -32,12 +84,11 @@ class Ticket:
     plan: Plain = None  # of the proposal
     action_probability = nan
     propensity = nan
-    agreed: tuple[int, ...] = ()  # other learners that proposed the same action
-    students: tuple[int, ...] | None = None  # who learns from it, if the selector decides that
-    others: Mapping[int, Action] = MappingProxyType({})  # what learners that did not play learn with weight 0
+    learners_to_update: tuple[int, ...] | None = None  # if the selector decides which learners learn from it
+    others: Mapping[int, Action] = MappingProxyType({})  # actions that learners which did not play learn with weight 0
     outcome: Outcome = None
     reward = nan
-    taught: tuple[int, ...] = ()
+    updated: tuple[int, ...] = ()
 
     def __init__(self, round_: int, choice: Choice | None, context: Context, action: Action) -> None:
         self.round = round_
@@ -52,18 +103,17 @@ class Ticket:
         return f"Ticket({self.id}, round {self.round}, learner {self.learner}, action {self.action!r:.40}{reward})"
 
     def to_row(self) -> Config:
-        """The ticket as data that an archive can hold."""
+        """Return the ticket as data that an archive can hold."""
         return {
             "id": self.id,
             "round": self.round,
             "epoch": self.epoch,
             "choice": None if self.choice is None else tuple(self.choice),
-            "context": context_to_plain(self.context),
+            "context": self.context,
             "action": None if callable(self.action) else self.action,  # a policy: learners learn from the outcome
             "time": self.time,
             "probabilities": (self.action_probability, self.propensity),
-            "agreed": self.agreed,
-            "students": self.students,
+            "learners_to_update": self.learners_to_update,
             "others": sorted(self.others.items()),
             "regret": self.regret,
             "plan": self.plan,
@@ -71,33 +121,332 @@ class Ticket:
             "outcome": tuple(self.outcome) if isinstance(self.outcome, tuple) else self.outcome,
             "reward": self.reward,
             "rewards": dict(self.rewards),
-            "taught": sorted(self.taught),
+            "updated": sorted(self.updated),
         }
 
     @classmethod
     def from_row(cls, row: Mapping[str, Plain]) -> Self:
-        """The ticket that `to_row` described."""
+        """Return the ticket that `to_row` described."""
         choice = None if row["choice"] is None else Choice(*row["choice"])
-        ticket = cls(row["round"], choice, context_from_plain(row["context"]), row["action"])
-        ticket.id, ticket.time = row["id"], row["time"]
+        ticket = cls(row["round"], choice, row["context"], row["action"])
+        ticket.id, ticket.epoch, ticket.time = row["id"], row["epoch"], row["time"]
         ticket.action_probability, ticket.propensity = row["probabilities"]
-        ticket.agreed, ticket.others = tuple(row["agreed"]), dict(row["others"])
-        ticket.regret, ticket.outcome, ticket.reward = row["regret"], row["outcome"], row["reward"]
-        ticket.rewards, ticket.taught = dict(row["rewards"]), tuple(row["taught"])
-        ticket.epoch = row.get("epoch", 0)  # releases before 0.3 had one epoch
-        ticket.plan = row.get("plan")  # releases before 0.3 did not keep plans
-        ticket.students = students_from(row)
+        ticket.others = dict(row["others"])
+        ticket.learners_to_update = optional_tuple(row["learners_to_update"])
+        ticket.regret, ticket.plan = row["regret"], row["plan"]
+        ticket.outcome, ticket.reward = row["outcome"], row["reward"]
+        ticket.rewards, ticket.updated = dict(row["rewards"]), tuple(row["updated"])
         return ticket
 
 
-def students_from(saved: Mapping[str, Plain]) -> tuple[int, ...] | None:
-    """The students in a saved ticket or an event; None if there are none, as before selectors decided who learns."""
-    students = saved.get("students")
-    return None if students is None else tuple(students)
+def optional_tuple(entries: Plain) -> tuple[int, ...] | None:
+    return None if entries is None else tuple(entries)
 
 
 def copy_if_mutable(value: T) -> T:
-    """A copy, if the caller could change the value before its reward arrives."""
+    """Return a copy, if the caller could change the value before its reward arrives."""
     if isinstance(value, np.ndarray):
         return value.copy()
     return deepcopy(value) if isinstance(value, COPIED) else value
+
+
+class OwnIds:
+    """The ids that a portfolio gives out."""
+
+    def __init__(self) -> None:
+        self._epoch: str | None = None  # drawn with the first decision
+        self._rounds: dict[str, list[int]] = {}  # first and last round of each epoch
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_epoch": None}  # a copy must not give out the ids of the original
+
+    def next(self, round_: int) -> str:
+        """Return the id of the decision of a round."""
+        if self._epoch is None:
+            self._begin(token_hex(EPOCH_BYTES), round_)
+        epoch = self._epoch
+        self._rounds[epoch][1] = round_  # type: ignore[index]  # set by `_begin`
+        return f"{epoch}-{round_}"
+
+    def _begin(self, epoch: str, round_: int) -> None:
+        self._epoch = epoch
+        self._rounds[epoch] = [round_, round_]
+        if len(self._rounds) > MAX_EPOCHS:
+            del self._rounds[next(iter(self._rounds))]
+
+    def end_epoch(self) -> None:
+        """Begin an epoch with the next id."""
+        self._epoch = None
+
+    def record(self, id_: str) -> None:
+        """Note an id that was given out according to a log."""
+        epoch, _, number = id_.rpartition("-")
+        if epoch not in self._rounds:
+            self._begin(epoch, int(number))
+        self._rounds[epoch][1] = int(number)
+
+    def round_of(self, id_: str) -> int | None:
+        """Return the round of an id that this portfolio gave out; None if it did not."""
+        epoch, _, number = id_.rpartition("-")
+        first, last = self._rounds.get(epoch, (1, 0))
+        return int(number) if number.isdecimal() and first <= int(number) <= last else None
+
+    def reserves(self, id_: str) -> bool:
+        """Whether this is an id that this portfolio gave out, or may give out later."""
+        epoch, _, number = id_.rpartition("-")
+        return epoch in self._rounds and number.isdecimal()
+
+    def state(self) -> list[Plain]:
+        return [(epoch, *rounds) for epoch, rounds in self._rounds.items()]
+
+    def restore(self, state: list[Plain]) -> None:
+        self._epoch = None
+        self._rounds = {epoch: [first, last] for epoch, first, last in state}
+
+
+class Remembered(NamedTuple):
+    """A decision under a caller's id, the digest of its context, and its round."""
+
+    digest: str
+    decision: Decision
+    round: int
+
+
+class CallerIds:
+    """Decisions under ids that callers gave: open ones, and the newest of the closed ones."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Remembered] = {}
+        self._closed: OrderedDict[str, Remembered] = OrderedDict()
+
+    def round_of(self, id_: str) -> int | None:
+        """Return the round of a decision that is remembered."""
+        remembered = self._open.get(id_) or self._closed.get(id_)
+        return None if remembered is None else remembered.round
+
+    def find(self, id_: str, digest: str) -> Decision | None:
+        """Return the decision that was made under this id, if any; raise an error if its context was another."""
+        remembered = self._open.get(id_) or self._closed.get(id_)
+        if remembered is None:
+            return None
+        if remembered.digest != digest:
+            raise DuplicateDecision(f"id {id_!r} was used for a decision with another context, but must be unique")
+        return remembered.decision
+
+    def remember(self, digest: str, decision: Decision, round_: int) -> None:
+        self._open[decision.id] = Remembered(digest, decision, round_)
+
+    def close(self, id_: str) -> None:
+        """Move a closed decision to the window, and forget the oldest one if the window is full."""
+        if self._open and id_ in self._open:
+            self._closed[id_] = self._open.pop(id_)
+            if len(self._closed) > MAX_CLOSED_IDS:
+                self._closed.popitem(last=False)
+
+    def state(self) -> list[Plain]:
+        rows = [(True, remembered) for remembered in self._open.values()]
+        rows += [(False, remembered) for remembered in self._closed.values()]
+        return [(is_open, digest, tuple(decision), round_) for is_open, (digest, decision, round_) in rows]
+
+    def restore(self, rows: list[Plain]) -> None:
+        self._open, self._closed = {}, OrderedDict()
+        for is_open, digest, decision, round_ in rows:
+            remembered = Remembered(digest, Decision(*decision), round_)
+            (self._open if is_open else self._closed)[remembered.decision.id] = remembered
+
+
+class Clock:
+    """Seconds since 1970, read once from the system's clock and then measured by a steady one.
+
+    It never shows a time before one that it was given. If the system's clock was ahead in an earlier process, the clock
+    continues from there; otherwise deadlines would wait until the system's clock reached that time again.
+    """
+
+    def __init__(self, at_least: float = -inf) -> None:
+        self._offset = max(time.time(), at_least) - steady()
+
+    def now(self, at_least: float = -inf) -> float:
+        """Return the time, not before `at_least`."""
+        passed = steady()
+        if self._offset + passed < at_least:
+            self._offset = at_least - passed
+        return self._offset + passed
+
+
+_BOOT = getattr(time, "CLOCK_BOOTTIME", None)  # it counts while the machine sleeps, too
+
+
+def steady() -> float:
+    """Return seconds that pass, whatever the system's clock is set to."""
+    return time.monotonic() if _BOOT is None else time.clock_gettime(_BOOT)
+
+
+def check_time(at: float) -> float:
+    """Return the time of a call, in seconds."""
+    if type(at) is float and -MAX_TIME <= at <= MAX_TIME:  # fast path; nan does not pass
+        return at
+    moment = real("at", at)
+    if abs(moment) > MAX_TIME:
+        raise InvalidArgument(f"at is {at!r}, but must be in seconds, of magnitude at most {MAX_TIME:g}")
+    return moment
+
+
+@dataclass(slots=True)
+class Counts:
+    """Numbers of rounds and rewards that took another way than from a learner's play to its reward."""
+
+    unplayed: int = 0  # rounds that no learner played: fallback, exploration floor
+    fallbacks: int = 0  # of these, the ones of the fallback
+    withdrawn: int = 0  # rounds that did not happen
+    expired: int = 0  # decisions that reached their deadline
+    ignored: int = 0  # rewards that arrived after it
+    replayed: int = 0  # rounds that were played from a log, by rejection
+    clipped: int = 0  # rewards that were outside of the range and count as its nearer end
+
+
+class Tickets:
+    """All open decisions, in the order of their rounds, with the time and the ids of a portfolio."""
+
+    def __init__(self, settings: PortfolioSettings) -> None:
+        self.settings = settings
+        self.open: dict[str, Ticket] = {}
+        self.ids, self.callers = OwnIds(), CallerIds()
+        self.round = 0  # rounds decided, withdrawn ones included
+        self.expired_round = 0  # the last round that expired
+        self.time = 0.0  # of the last call; never goes backwards
+        self.timed = False  # whether any call had a time
+        self.clock = Clock()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "clock"}  # of this machine
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self.clock = Clock()
+
+    def stamp(self) -> None:
+        """Let decisions that were made without reading a clock wait from now on, if the deadline is in seconds."""
+        if self.open and not self.timed and isinstance(self.settings.deadline, float):
+            now = self.admit(None, timed=True)
+            for ticket in self.open.values():
+                ticket.time = now
+
+    def admit(self, at: float | None, *, timed: bool) -> float:
+        """Return the time of a call, which never goes backwards; read the clock only if `timed`."""
+        if at is None:
+            if not timed and not isinstance(self.settings.deadline, float):
+                return self.time
+            at = self.clock.now(self.time)
+        self.time, self.timed = max(self.time, check_time(at)), True
+        return self.time
+
+    def is_overdue(self, ticket: Ticket) -> bool:
+        deadline = self.settings.deadline
+        if deadline is None:
+            return False
+        if isinstance(deadline, float):
+            return ticket.time + deadline < self.time
+        return ticket.round + deadline < self.round
+
+    def oldest(self) -> Ticket | None:
+        return next(iter(self.open.values()), None)
+
+    def find(self, decision: Decision | str) -> Ticket | None:
+        """Return the open ticket of a decision; None if there is none. Raise an error if they do not match."""
+        id_ = id_of(decision)
+        ticket = self.open.get(id_)
+        if ticket is not None and isinstance(decision, Decision) and not _matches(decision, ticket):
+            raise InvalidArgument(f"decision {id_} has another learner or action than the one that was made")
+        return ticket
+
+    def find_open(self, decision: Decision | str) -> Ticket:
+        """Return the open ticket of a decision; raise an error if there is none."""
+        ticket = self.find(decision)
+        if ticket is None:
+            raise self.reason_closed(id_of(decision))
+        return ticket
+
+    def remembered(self, id_: object, context: Context) -> tuple[Decision | None, str]:
+        """Return the decision made under a caller's id, if any, and the digest of the context."""
+        if not isinstance(id_, str) or not 0 < len(id_) <= MAX_ID_LENGTH or not id_.isprintable():
+            raise InvalidArgument(
+                f"id is {id_!r:.80}, but must be a printable string of 1 to {MAX_ID_LENGTH} characters"
+            )
+        if self.ids.reserves(id_):
+            raise InvalidArgument(f"id is {id_!r}, but must not be one of the portfolio's own ids")
+        digest = context_digest(context)
+        return self.callers.find(id_, digest), digest
+
+    def round_of(self, id_: str) -> int | None:
+        """Return the round of a decision of this portfolio, open or closed; None if there is no such decision."""
+        round_ = self.ids.round_of(id_)
+        return self.callers.round_of(id_) if round_ is None else round_
+
+    def reason_closed(self, id_: str) -> UnknownDecision:
+        """Return the error that says why a decision has no open ticket."""
+        if self.round_of(id_) is not None:
+            return DuplicateReward(f"decision {id_} already has its reward, was withdrawn or is past its deadline")
+        return UnknownDecision(f"decision {id_} was never made, or was made before this portfolio was saved")
+
+    def has_expired(self, id_: str) -> bool:
+        """Whether a decision without a ticket is past its deadline."""
+        round_ = self.round_of(id_)
+        return round_ is not None and round_ <= self.expired_round
+
+    def close(self, ticket: Ticket) -> None:
+        del self.open[ticket.id]
+        self.callers.close(ticket.id)
+
+    def state(self) -> Config:
+        return {
+            "round": self.round,
+            "expired_round": self.expired_round,
+            "time": self.time,
+            "ids": self.ids.state(),
+            "callers": self.callers.state(),
+            "open": [ticket.to_row() for ticket in self.open.values()],
+        }
+
+    def restore(self, state: Config) -> None:
+        self.round, self.expired_round, self.time = state["round"], state["expired_round"], state["time"]
+        self.timed = self.time != 0.0
+        self.ids.restore(state["ids"])
+        self.callers.restore(state["callers"])
+        self.open = {ticket.id: ticket for ticket in map(Ticket.from_row, state["open"])}
+
+
+def id_of(decision: object) -> str:
+    """Return the id of a decision, or the id itself."""
+    id_ = decision.id if isinstance(decision, Decision) else decision
+    if not isinstance(id_, str):
+        raise InvalidArgument(f"decision is {id_!r:.80}, but must be a Decision or its id")
+    return id_
+
+
+def _matches(decision: Decision, ticket: Ticket) -> bool:
+    given, made = decision.action, ticket.action
+    if type(given) is int and type(made) is int:
+        return given == made and decision.learner == ticket.learner
+    return decision.learner == ticket.learner and (callable(given) or np.array_equal(given, made))
+
+
+def check_key(ticket: Ticket, key: object) -> str:
+    """Return the key of a further reward of a decision; raise an error if a reward with this key has arrived."""
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_ID_LENGTH or not key.isprintable():
+        rule = f"needs a nonempty string of its own, printable and of at most {MAX_ID_LENGTH} characters"
+        raise InvalidArgument(f"key is {key!r:.80}, but every reward of a decision {rule}")
+    if key in ticket.rewards:
+        raise DuplicateReward(f"decision {ticket.id} already has the reward with key {key!r}")
+    return key
+
+
+def combine(aggregate: str, rewards: dict[str, float], default: float) -> float:
+    """Return the reward of a decision from those that arrived, `default` if none did."""
+    if not rewards:
+        return default
+    return sum(rewards.values()) if aggregate == "sum" else list(rewards.values())[-1]
+
+
+def clipped(reward: float, limits: tuple[float, float]) -> float:
+    """Return the reward in the range."""
+    return min(max(real("reward", reward), limits[0]), limits[1])

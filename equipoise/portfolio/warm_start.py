@@ -3,10 +3,10 @@
 A learner that accepts "off_policy" learns every round as it was logged, and the probability of the logged action if it
 accepts that. One that accepts only "weight" learns round t with weight w_t / (K_t p_t), which makes up for the choices
 of the logging policy (w_t: how many rounds it stands for; K_t offered actions; p_t propensity). Any other learner may
-learn from rounds that it plays itself only, and is not taught.
+learn from rounds that it plays itself only, and does not learn the log.
 
-For a selector, a learner that was taught is a learner with another initial state, so what it proves stays valid. The
-logged rounds themselves are no evidence, since another policy chose their actions. They become evidence if the
+For a selector, a learner that has learned a log is a learner with another initial state, so what it proves stays valid.
+The logged rounds themselves are not evidence, since another policy chose their actions. They become evidence if the
 portfolio plays them by rejection: it decides each round, and the round counts if the logged action is the one decided
 and the round survives with probability min(p/w) / (p_t/w_t); otherwise it is withdrawn. If every offered action has a
 positive known probability, a round counts with the same probability whatever its context and the decision. What
@@ -21,32 +21,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from math import isnan, nan
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.learner import can_be_restored
-from equipoise.portfolio.contexts import seen_by
-from equipoise.portfolio.decisions import Decision
-from equipoise.portfolio.ids import ID
-from equipoise.portfolio.members import Member, describe_error
-from equipoise.portfolio.propensities import count_actions
-from equipoise.portfolio.state import PortfolioState
-from equipoise.settings.checks import boolean, count
-from equipoise.types import Action, Array, Context, State
+from equipoise.portfolio.pool import describe_error
+from equipoise.portfolio.rounds import count_actions
+from equipoise.portfolio.tickets import Decision, clipped
+from equipoise.settings.checks import count
+from equipoise.types import Action, Array, Context
+
+if TYPE_CHECKING:
+    from equipoise.portfolio.state import PortfolioState
 
 CHUNK = 1_000  # logged rounds that are played between two events that count them
 T = TypeVar("T", float, Array)
 
 
-class LoggedLesson(NamedTuple):
+class LoggedRound(NamedTuple):
     """A logged round as learners see it.
 
     Parameters
     ----------
     context
-        What was decided on.
+        The context of the decision.
     action
         The logged action.
     reward
@@ -76,39 +76,42 @@ class Log(Protocol):
     min_exposure: float  # smallest p / w of a logged action
     min_offered_exposure: float  # of an offered action; nan if the log does not say all probabilities
 
-    def lessons(self) -> Iterator[LoggedLesson]:
-        """The rounds, in order."""
+    def each_round(self) -> Iterator[LoggedRound]:
+        """Yield the rounds, in order."""
         ...
 
 
-class Taught(NamedTuple):
-    """How many logged rounds a learner was taught, and how, or why none."""
+AnyLog = Log | Sequence[LoggedRound]
+
+
+class Warmed(NamedTuple):
+    """How many logged rounds a learner learned, and how, or why none."""
 
     name: str
-    lessons: int
+    rounds: int
     reason: str
 
 
 class WarmStart(NamedTuple):
-    """What a warm start did."""
+    """The result of a warm start."""
 
     rounds: int  # of the log
-    learners: tuple[Taught, ...]
+    learners: tuple[Warmed, ...]
     evidence: int  # rounds that count as evidence of the selector
     why: str  # as many or none
 
     def describe(self) -> str:
-        """One line for each learner, and one for the selector."""
-        lines = [f"{row.name}: {row.lessons:,} of {self.rounds:,} rounds, {row.reason}" for row in self.learners]
+        """Return one line for each learner, and one for the selector."""
+        lines = [f"{row.name}: {row.rounds:,} of {self.rounds:,} rounds, {row.reason}" for row in self.learners]
         return "\n".join([*lines, f"evidence of the selector: {self.evidence:,} rounds, {self.why}"])
 
 
-def lesson_weights(accepts: frozenset[str], weights: T, n_offered: Any, propensities: T) -> T | None:
-    """The weights, numbers or arrays, with which a learner learns logged rounds of these weights; None if it cannot.
+def update_weights(accepts: frozenset[str], weights: T, n_offered: Any, propensities: T) -> T | None:
+    """Return the weights, numbers or arrays, with which a learner learns logged rounds; None if it cannot.
 
-    >>> lesson_weights(frozenset({"off_policy"}), 2.0, 4, 0.5), lesson_weights(frozenset({"weight"}), 2.0, 4, 0.5)
+    >>> update_weights(frozenset({"off_policy"}), 2.0, 4, 0.5), update_weights(frozenset({"weight"}), 2.0, 4, 0.5)
     (1.0, 1.0)
-    >>> lesson_weights(frozenset({"off_policy", "weight"}), 2.0, 4, 0.5), lesson_weights(frozenset(), 2.0, 4, 0.5)
+    >>> update_weights(frozenset({"off_policy", "weight"}), 2.0, 4, 0.5), update_weights(frozenset(), 2.0, 4, 0.5)
     (2.0, None)
     """
     if "weight" not in accepts:
@@ -132,246 +135,173 @@ class Plays(Protocol):
 
     def decide(self, context: Context, *, at: float | None = None) -> Decision: ...
 
-    def learn(self, decision: Decision | ID, reward: float, *, at: float | None = None) -> None: ...
+    def learn(self, decision: Decision | str, reward: float, *, at: float | None = None) -> None: ...
 
-    def withdraw(self, decision: Decision | ID) -> None: ...
+    def withdraw(self, decision: Decision | str) -> None: ...
 
 
 def by_rejection(
     portfolio: Plays,
-    lessons: Iterable[LoggedLesson],
+    rounds: Iterable[LoggedRound],
     min_exposure: float,
     seed: int,
     now: Callable[[], float | None] = lambda: None,
 ) -> Iterator[Step]:
-    """Play logged rounds one after the other; those that do not count are withdrawn."""
+    """Play logged rounds one after the other; withdraw those that do not count."""
     rng = np.random.default_rng([seed, 2])
-    for lesson in lessons:
-        survives = rng.random() < min_exposure * lesson.weight / lesson.propensity
-        decision = portfolio.decide(lesson.context, at=now())
-        kept = bool(survives and decision.action == lesson.action)
+    for logged in rounds:
+        survives = rng.random() < min_exposure * logged.weight / logged.propensity
+        decision = portfolio.decide(logged.context, at=now())
+        kept = bool(survives and decision.action == logged.action)
         if kept:
-            portfolio.learn(decision, lesson.reward, at=now())
+            portfolio.learn(decision, logged.reward, at=now())
         else:
             portfolio.withdraw(decision)
-        yield Step(decision, lesson.reward, kept)
+        yield Step(decision, logged.reward, kept)
 
 
-class WarmStarting(PortfolioState):
-    """Teaches learners from logs."""
+class LogReplay:
+    """A log that a portfolio plays by rejection before its first decision, some rounds at a time."""
 
-    def decide(self, context: Context, *, at: float | None = None) -> Decision:
-        raise NotImplementedError  # abstract
-
-    def learn(self, decision: Decision | ID, reward: float, *, at: float | None = None) -> None:
-        raise NotImplementedError  # abstract
-
-    def withdraw(self, decision: Decision | ID) -> None:
-        raise NotImplementedError  # abstract
-
-    def warm_start(
-        self,
-        log: Log | Sequence[LoggedLesson],
-        *,
-        learners: Iterable[str] | None = None,
-        evidence: bool = False,
-        seed: int = 0,
-    ) -> WarmStart:
-        """Teach learners the rounds of a log before they play; returns who was taught, who was not, and why.
-
-        All rounds are learned or, after an error, none. The selector starts without evidence, unless `evidence`: then
-        the portfolio plays the log by rejection, and every learner learns the rounds that it plays; if a round cannot
-        be decided, those before it stay played.
-
-        Parameters
-        ----------
-        log
-            `equipoise.logs.open_log(...)`, or a list of `LoggedLesson`. Check its health first.
-        learners
-            Names of the learners to teach, which must not have played. Default: all, before the first decision.
-        evidence
-            Whether rounds that the portfolio would have decided as logged count as played. The log must have the
-            probability of every offered action, and contexts and rewards must be distributed as live ones.
-        seed
-            Seed of the thinning of rounds, with `evidence`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from equipoise import Portfolio
-        >>> from equipoise.learners import OFUL
-        >>> portfolio = Portfolio([OFUL(2), OFUL(1)])
-        >>> log = [LoggedLesson(np.eye(2), action=0, reward=1.0, propensity=0.5)] * 20
-        >>> print(portfolio.warm_start(log).learners[0].reason)
-        as logged
-        """
-        with self._lock:
-            if boolean("evidence", evidence):
-                return self._play_whole(log, learners, seed)
-            return self._teach_log(log, learners)
-
-    def _play_whole(self, log: Log | Sequence[LoggedLesson], learners: Iterable[str] | None, seed: int) -> WarmStart:
-        steps, kept = self._steps(log, learners, seed), 0
-        while (advanced := self._advance(steps)) is not None:
-            kept += advanced
-        return self._played(log, kept)
-
-    def _steps(
-        self,
-        log: Log | Sequence[LoggedLesson],
-        learners: Iterable[str] | None,
-        seed: int,
-        now: Callable[[], float | None] = lambda: None,
-    ) -> Iterator[Step]:
-        """The rounds of a log by rejection, one at each step; raises an error if they would be no evidence."""
-        self._check_not_begun()
-        if learners is not None:
-            raise InvalidArgument("learners is given with evidence, but every learner learns the rounds that it plays")
-        if self.aggregate != "first":
-            raise InvalidArgument(f"evidence is True with aggregate {self.aggregate!r}, but a logged reward is whole")
+    def __init__(
+        self, portfolio: Plays, state: PortfolioState, log: AnyLog, seed: int, now: Callable[[], float | None]
+    ) -> None:
+        _check_not_begun(state)
+        if state.settings.aggregate != "first":
+            raise InvalidArgument(
+                f"evidence is True with aggregate {state.settings.aggregate!r}, but a logged reward is whole"
+            )
         exposure = log.min_offered_exposure if isinstance(log, Log) else nan
         if not exposure > 0.0:
             lacks = "does not say the probability of every offered action" if isnan(exposure) else "has probabilities 0"
             raise InvalidArgument(f"evidence is True, but the log {lacks}: whether a round counts would depend on it")
-        for lesson in _lessons(log):  # before the first is played
-            self._checked(lesson)
-        return by_rejection(self, _lessons(log), exposure, count("seed", seed, minimum=0), now)
+        for logged in _rounds(log):  # before the first is played
+            _checked(state, logged)
+        self._state, self._log, self._kept = state, log, 0
+        self._steps = by_rejection(portfolio, _rounds(log), exposure, count("seed", seed, minimum=0), now)
 
-    def _advance(self, steps: Iterator[Step], limit: int = CHUNK) -> int | None:
-        """Play some rounds; returns how many count, or None at the end."""
-        done = [step.kept for step in islice(steps, limit)]
-        if not done:
-            return None
-        self._count_replayed(sum(done))
-        return sum(done)
+    def advance(self, limit: int = CHUNK) -> bool:
+        """Play some rounds; return whether there were any."""
+        done = [step.kept for step in islice(self._steps, limit)]
+        self._kept += sum(done)
+        self._state.count_replayed(sum(done))
+        return bool(done)
 
-    def _count_replayed(self, rounds: int) -> None:
-        if rounds:
-            self._counts.replayed += rounds
-            self._emit("rounds_replayed", {"rounds": rounds})
-
-    def _played(self, log: Log | Sequence[LoggedLesson], kept: int) -> WarmStart:
-        rows = [(each.plays - each.pending, self._members[each.learner].name) for each in self._selector.standing()]
-        learners = tuple(Taught(name, plays, "those that it played") for plays, name in rows)
+    def result(self) -> WarmStart:
+        names, standing = self._state.pool.names, self._state.selection.selector.standing()
+        learners = [Warmed(names[row.learner], row.plays - row.pending, "those that it played") for row in standing]
         why = "which the portfolio decided as logged, thinned to equal chances"
-        return WarmStart(_length(log), learners, kept, why)
+        length = self._log.n_rounds if isinstance(self._log, Log) else len(self._log)
+        return WarmStart(length, tuple(learners), self._kept, why)
 
-    def _check_not_begun(self) -> None:
-        if self._round:
-            raise InvalidArgument(f"warm_start comes after {self._round:,} decisions, but must come before the first")
 
-    def _teach_log(self, log: Log | Sequence[LoggedLesson], learners: Iterable[str] | None) -> WarmStart:
-        if learners is None:
-            self._check_not_begun()
-            chosen = [i for i, member in enumerate(self._members) if member.learner is not None]
-        else:
-            chosen = [self._index(name) for name in learners]
-            for i in chosen:
-                self._check_has_not_played(i)
-        reasons = {i: self._refusal(i) for i in chosen}
-        students = [i for i in chosen if not reasons[i]]
-        if not students:
-            listed = "; ".join(f"{self._members[i].name}: {reason}" for i, reason in reasons.items())
-            raise InvalidArgument(f"no learner can be taught the log ({listed})")
-        rounds = self._teach_all(students, log)
-        source = getattr(log, "name", "a list")
-        rows = []
+def learn_log(state: PortfolioState, log: AnyLog, learners: Iterable[str] | None) -> WarmStart:
+    """Let learners learn all rounds of a log, or after an error none."""
+    pool = state.pool
+    if learners is None:
+        _check_not_begun(state)
+        chosen = [i for i, _ in pool.present()]
+    else:
+        chosen = [pool.index(name) for name in learners]
         for i in chosen:
-            member = self._members[i]
-            if i in students:
-                self._set_taught(i, member.adapted.state(), rounds, source)
-                how = "as logged" if "off_policy" in member.adapted.accepts else "weighted by 1 / (K p)"
-                rows.append(Taught(member.name, rounds, how))
-            else:
-                rows.append(Taught(member.name, 0, f"not taught: {reasons[i]}"))
-        why = "as another policy chose their actions"
-        return WarmStart(rounds, tuple(rows), 0, why)
+            _check_has_not_played(state, i)
+    reasons = {i: _refusal(state, i) for i in chosen}
+    willing = [i for i in chosen if not reasons[i]]
+    if not willing:
+        listed = "; ".join(f"{pool.names[i]}: {reason}" for i, reason in reasons.items())
+        raise InvalidArgument(f"no learner can learn the log ({listed})")
+    rounds = _learn_all(state, willing, log)
+    source = log.name if isinstance(log, Log) else "a list"
+    rows = []
+    for i in chosen:
+        member = pool.members[i]
+        if i in willing:
+            state.count_warmed(i, rounds, source)
+            how = "as logged" if "off_policy" in member.adapted.accepts else "weighted by 1 / (K p)"
+            rows.append(Warmed(member.name, rounds, how))
+        else:
+            rows.append(Warmed(member.name, 0, f"not learned: {reasons[i]}"))
+    return WarmStart(rounds, tuple(rows), 0, "as another policy chose their actions")
 
-    def _check_has_not_played(self, i: int) -> None:
-        plays = self._selector.standing()[i].plays
-        if plays:
-            name = self._members[i].name
-            raise InvalidArgument(f"learners has {name!r}, which has played {plays:,} rounds, but must not have played")
 
-    def _refusal(self, i: int) -> str:
-        """Why a learner cannot be taught logged rounds; empty if it can."""
-        learner = self._members[i].adapted
-        if not {"off_policy", "weight"} & learner.accepts:
-            return "it learns only from rounds that it plays itself"
-        if "off_policy" not in learner.accepts and (i in self._traits.observed or "lower" in self._selector.needs):
-            return "what it says about itself, which the selector relies on, holds for rounds without weights only"
-        if not can_be_restored(learner.learner):
-            return "it has no state() and restore(), so nothing could be taken back if a lesson failed"
-        return ""
-
-    def _teach_all(self, students: Sequence[int], log: Log | Sequence[LoggedLesson]) -> int:
-        """Teach every round to every student; returns the number of rounds. After an error nobody learned anything."""
-        before = {i: self._members[i].adapted.state() for i in students}
-        rounds = 0
-        try:
-            for lesson in _lessons(log):
-                self._teach_logged(students, self._checked(lesson))
-                rounds += 1
-        except BaseException:
-            for i, state in before.items():
-                self._members[i].adapted.restore(state)
-            raise
-        if not rounds:
-            raise InvalidArgument("log has no rounds, but must have at least one")
-        return rounds
-
-    def _checked(self, lesson: LoggedLesson) -> LoggedLesson:
-        """The lesson with the reward that counts; raises an error if it breaks a rule."""
-        where = f" in row {lesson.row}" if lesson.row else ""
-        if not (0.0 < lesson.propensity <= 1.0 and lesson.weight > 0.0):
-            rule = "propensity must lie in (0, 1] and weight must be positive"
-            raise InvalidArgument(
-                f"propensity is {lesson.propensity!r} and weight {lesson.weight!r}{where}, but {rule}"
-            )
-        reward = lesson.reward
-        if self.clip and self.reward_range is not None:
-            reward = min(max(reward, self.reward_range[0]), self.reward_range[1])
-        try:
-            return lesson._replace(reward=self._check_reward(reward))
-        except InvalidArgument as error:
-            raise InvalidArgument(f"{error}{where} of the log") from None
-
-    def _teach_logged(self, students: Sequence[int], lesson: LoggedLesson) -> None:
-        context, offers = lesson.context, self._contexts.offers(lesson.context)
-        for i in students:
-            member = self._members[i]
-            learner = member.adapted
-            try:
-                n_offered = 1 if "off_policy" in learner.accepts else count_actions(context, self._members)
-                weight = lesson_weights(learner.accepts, lesson.weight, n_offered, lesson.propensity)
-                assert weight is not None
-                learner.learn(
-                    seen_by(learner, context, offers), lesson.action, lesson.reward, weight, lesson.propensity
-                )
-            except Exception as error:
-                where = f"row {lesson.row}" if lesson.row else "a round"
-                raise InvalidArgument(
-                    f"{member.name!r} cannot learn {where} of the log, and nothing was learned: {describe_error(error)}"
-                ) from error
-
-    def _set_taught(self, i: int, state: State, rounds: int, source: str) -> None:
-        """Record that a learner was taught logged rounds, after which it has this state."""
-        member: Member = self._members[i]
-        member.logged_rounds += rounds
-        reason = f"{rounds:,} rounds of {source}"
-        self._emit(
-            "learner_taught",
-            {"name": member.name, "rounds": rounds, "source": source, "reason": reason, "state": state},
+def _check_not_begun(state: PortfolioState) -> None:
+    if state.tickets.round:
+        raise InvalidArgument(
+            f"warm_start comes after {state.tickets.round:,} decisions, but must come before the first"
         )
 
 
-def _lessons(log: object) -> Iterable[LoggedLesson]:
+def _check_has_not_played(state: PortfolioState, i: int) -> None:
+    plays, name = state.selection.selector.standing()[i].plays, state.pool.names[i]
+    if plays:
+        raise InvalidArgument(f"learners has {name!r}, which has played {plays:,} rounds, but must not have played")
+
+
+def _refusal(state: PortfolioState, i: int) -> str:
+    """Return why a learner cannot learn logged rounds; empty if it can."""
+    learner, selection = state.pool.members[i].adapted, state.selection
+    if not {"off_policy", "weight"} & learner.accepts:
+        return "it learns only from rounds that it plays itself"
+    if "off_policy" not in learner.accepts and (i in selection.traits.observed or "lower" in selection.needs):
+        return "what it says about itself, which the selector relies on, holds for rounds without weights only"
+    if not can_be_restored(learner.learner):
+        return "it has no state() and restore(), so nothing could be taken back if an update failed"
+    return ""
+
+
+def _learn_all(state: PortfolioState, willing: Sequence[int], log: AnyLog) -> int:
+    """Let learners learn every round; return the number of rounds. After an error no learner learned anything."""
+    members = state.pool.members
+    before = {i: members[i].adapted.state() for i in willing}
+    rounds = 0
+    try:
+        for logged in _rounds(log):
+            _learn_one(state, willing, _checked(state, logged))
+            rounds += 1
+    except BaseException:
+        for i, saved in before.items():
+            members[i].adapted.restore(saved)
+        raise
+    if not rounds:
+        raise InvalidArgument("log has no rounds, but must have at least one")
+    return rounds
+
+
+def _checked(state: PortfolioState, logged: LoggedRound) -> LoggedRound:
+    """Return the round with the reward that counts; raise an error if it breaks a rule."""
+    where = f" in row {logged.row}" if logged.row else ""
+    if not (0.0 < logged.propensity <= 1.0 and logged.weight > 0.0):
+        rule = "propensity must lie in (0, 1] and weight must be positive"
+        raise InvalidArgument(f"propensity is {logged.propensity!r} and weight {logged.weight!r}{where}, but {rule}")
+    reward, limits = logged.reward, state.reward_range
+    if state.settings.clip and limits is not None:
+        reward = clipped(reward, limits)
+    try:
+        return logged._replace(reward=state.check_reward(reward))
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{error}{where} of the log") from None
+
+
+def _learn_one(state: PortfolioState, willing: Sequence[int], logged: LoggedRound) -> None:
+    context, offers = logged.context, state.rounds.offers_of(logged.context)
+    for i in willing:
+        member = state.pool.members[i]
+        learner = member.adapted
+        try:
+            n_offered = 1 if "off_policy" in learner.accepts else count_actions(context, state.pool.members)
+            weight = update_weights(learner.accepts, logged.weight, n_offered, logged.propensity)
+            assert weight is not None
+            learner.learn(learner.sees(context, offers), logged.action, logged.reward, weight, logged.propensity)
+        except Exception as error:
+            where = f"row {logged.row}" if logged.row else "a round"
+            raise InvalidArgument(
+                f"{member.name!r} cannot learn {where} of the log, and nothing was learned: {describe_error(error)}"
+            ) from error
+
+
+def _rounds(log: object) -> Iterable[LoggedRound]:
     if isinstance(log, Log):
-        return log.lessons()
-    if not isinstance(log, Sequence) or not all(isinstance(lesson, LoggedLesson) for lesson in log):
-        raise InvalidArgument(f"log is {log!r:.80}, but must be LoggedRounds or a list of LoggedLesson")
+        return log.each_round()
+    if not isinstance(log, Sequence) or not all(isinstance(logged, LoggedRound) for logged in log):
+        raise InvalidArgument(f"log is {log!r:.80}, but must be LoggedRounds or a list of LoggedRound")
     return log
-
-
-def _length(log: Log | Sequence[LoggedLesson]) -> int:
-    return log.n_rounds if isinstance(log, Log) else len(log)

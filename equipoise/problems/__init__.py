@@ -18,23 +18,10 @@ from equipoise.problems.river_swim import RiverSwim
 from equipoise.problems.sequence_bandit import SequenceBandit
 from equipoise.problems.table_bandit import TableBandit
 
-PROBLEMS: dict[str, type[Any]] = {
-    cls.__name__: cls
-    for cls in (
-        KArmedBandit,
-        GapBandit,
-        LinearBandit,
-        TableBandit,
-        MisspecifiedLinearBandit,
-        DisjointLinearBandit,
-        AdversarialBandit,
-        SequenceBandit,
-        DriftingBandit,
-        LinearMDP,
-        RiverSwim,
-        CombinationLock,
-    )
-}
+_FIXED = (KArmedBandit, GapBandit, LinearBandit, TableBandit, MisspecifiedLinearBandit, DisjointLinearBandit)
+_CHANGING = (AdversarialBandit, SequenceBandit, DriftingBandit)
+_EPISODIC = (LinearMDP, RiverSwim, CombinationLock)
+PROBLEMS: dict[str, type[Any]] = {cls.__name__: cls for cls in (*_FIXED, *_CHANGING, *_EPISODIC)}
 
 __all__ = [
     "PROBLEMS",

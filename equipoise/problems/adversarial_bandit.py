@@ -56,24 +56,6 @@ class AdversarialBandit(LinearBandit):
 
     Asking for a context changes nothing; `record`, called after every round, tells the adversary which learner played.
 
-    Parameters
-    ----------
-    d_max
-        Number of features of an action, d_max >= 2. Default: 32.
-    d_star
-        Number of features d* that affect rewards, from 2 to `d_max`. Default: 8.
-    n_actions
-        Number of actions K per round, at least 2. Default: 10.
-    adversary
-        How contexts are changed: a `Switching`, `Predicting`, `Punishing` or `Hiding`.
-    noise
-        Distribution of a reward given its expectation: "bernoulli" (default), "uniform", "gaussian" or "pareto".
-    noise_scale
-        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
-        [0, 1]; otherwise unused. Default: 0.1.
-    seed
-        Seed of the instance (theta). Default: 0.
-
     Examples
     --------
     >>> from equipoise.problems.adversaries import Switching
@@ -84,7 +66,11 @@ class AdversarialBandit(LinearBandit):
     (True, False)
     """
 
-    adversary: Adversary = setting(check=lambda _, value: adversaries.from_json(value), encode=adversaries.to_json)
+    adversary: Adversary = setting(
+        "A `Switching`, `Predicting`, `Punishing` or `Hiding`.",
+        lambda _, value: adversaries.from_json(value),
+        encode=adversaries.to_json,
+    )
     # Contexts are fresh, with the full signal, before the adversary changes them.
     contexts: str = field(default="fresh", init=False)
     table_size: int = field(default=0, init=False)

@@ -144,7 +144,6 @@ ADVERSARIES: dict[str, type[Adversary]] = {cls.__name__: cls for cls in (Switchi
 
 
 def to_json(adversary: Adversary) -> Config:
-    """The adversary as plain data."""
     settings = asdict(adversary)
     plain = {key: list(value) if isinstance(value, tuple) else value for key, value in settings.items()}
     return {"adversary": type(adversary).__name__, **plain}

@@ -37,8 +37,6 @@ def skip_completion(params: object, workspace: object, action: int) -> None:
 
 
 class Kernels(NamedTuple):
-    """The functions of a problem."""
-
     draw: Callable[..., tuple[Array, Array]]  # (params, workspace, generator) -> actions, their expected rewards
     reward: Callable[..., float]  # (noise, mean, generator)
     record: Callable[..., None] = skip_record  # (params, learner, action, reward): end of a round
@@ -56,8 +54,6 @@ class Workspace(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """The distribution of a reward given its expectation."""
-
     kind: int
     scale: float
 
@@ -101,6 +97,9 @@ def check_array(name: str, value: ArrayLike, ndim: int) -> Array:
     return array
 
 
+as_vector, as_matrix, as_tensor = (partial(check_array, ndim=ndim) for ndim in (1, 2, 3))
+
+
 def linear_means(name: str, actions: ArrayLike, shape: tuple[int, ...], theta: Array) -> Array:
     """Expected rewards: products of theta with the first features of each action. `name` is for error messages."""
     try:
@@ -117,17 +116,43 @@ def linear_means(name: str, actions: ArrayLike, shape: tuple[int, ...], theta: A
     return means
 
 
+class ColumnReader(Protocol):
+    """The part of a learner that a problem needs in order to draw no more columns than the learner uses."""
+
+    @property
+    def n_columns(self) -> int | None:
+        """Number of leading columns of a context that the learner uses; None if it may use all of them."""
+
+
+class Parts(Generic[ParamsT]):
+    """The attributes that a kernel problem sets in `_set_up` or declares as settings."""
+
+    name: str
+    params: ParamsT  # what `draw` takes first
+    n_actions: int
+    n_columns: int  # of the offered actions
+
+
 @configurable
-class NoisyRewards(Configured):
-    """The distribution of rewards given their expectation: "bernoulli", "uniform", "pareto" (bounded) or "gaussian".
+class KernelProblem(Configured, Parts[ParamsT]):
+    """A problem with finitely many actions per round and expected rewards in [0, 1]."""
 
-    "pareto" has heavy tails, cut off at 1.
+    noise_kind: str = setting(
+        'Distribution of a reward given its expectation: "bernoulli", "uniform", "gaussian" or "pareto".',
+        partial(one_of, options=NOISES),
+        default="bernoulli",
+        alias="noise",
+    )
+    noise_scale: float = setting(
+        "Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps "
+        "rewards in [0, 1]; otherwise unused.",
+        positive,
+        default=0.1,
+    )
 
-    `noise_scale` is the standard deviation if Gaussian, and the fraction of the largest half-width if uniform.
-    """
-
-    noise_kind: str = setting(default="bernoulli", alias="noise", check=partial(one_of, options=NOISES))
-    noise_scale: float = setting(default=0.1, check=positive)
+    kernels: ClassVar[Kernels]
+    reward_range = (0.0, 1.0)
+    iid: ClassVar[bool] = True  # whether contexts are independent and identically distributed
 
     def _set_up(self) -> None:
         super()._set_up()
@@ -135,27 +160,6 @@ class NoisyRewards(Configured):
             raise InvalidArgument(f"noise_scale is {self.noise_scale!r}, but must lie in (0, 1] for uniform noise")
         self.reward_law = Noise(NOISES.index(self.noise_kind), self.noise_scale)
         self.noise = self.noise_scale if self.noise_kind == "gaussian" else None
-
-
-class ColumnReader(Protocol):
-    """The part of a learner that a problem needs in order to draw no more columns than the learner uses."""
-
-    @property
-    def n_columns(self) -> int | None:
-        """Number of leading columns of a context that the learner uses; None if it may use all of them."""
-        ...
-
-
-class KernelProblem(NoisyRewards, Generic[ParamsT]):
-    """A problem with finitely many actions per round and expected rewards in [0, 1]."""
-
-    name: str
-    kernels: ClassVar[Kernels]
-    params: ParamsT  # what `draw` takes first
-    n_actions: int
-    n_columns: int  # of the offered actions
-    reward_range = (0.0, 1.0)
-    iid: ClassVar[bool] = True  # whether contexts are independent and identically distributed
 
     def observe(self, rng: np.random.Generator) -> Context:
         """The offered actions of the next round, one row each."""

@@ -17,7 +17,7 @@ import numpy as np
 from equipoise.kernels.streams import INSTANCE, generator_at
 from equipoise.problems.finite_mdp import FiniteMDP, one_hot
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import count, fraction
+from equipoise.settings.checks import count, fraction, several
 
 
 @configurable
@@ -26,19 +26,6 @@ class CombinationLock(FiniteMDP):
 
     Features are one-hot.
 
-    Parameters
-    ----------
-    horizon
-        Length of the combination, which is the number of steps H of an episode. Default: 6.
-    n_actions
-        Number of actions in each state, at least 2. Default: 3.
-    consolation
-        Expected reward of a wrong action, in [0, 1]. Default: 0.1.
-    slip
-        Probability in [0, 1] that an action is replaced by a random one. Default: 0.
-    seed
-        Seed of the combination. Default: 0.
-
     Examples
     --------
     >>> problem = CombinationLock(horizon=3, n_actions=2)
@@ -46,11 +33,16 @@ class CombinationLock(FiniteMDP):
     1.0
     """
 
-    horizon: int = setting(default=6, check=partial(count, maximum=10_000), kw_only=False)
-    n_actions: int = setting(default=3, check=partial(count, minimum=2, maximum=10_000), kw_only=False)
-    consolation: float = setting(default=0.1, check=fraction)
-    slip: float = setting(default=0.0, check=fraction)
-    seed: int = setting(default=0, check=partial(count, minimum=0))
+    horizon: int = setting(
+        "Length of the combination: the number of steps H of an episode.",
+        partial(count, maximum=10_000),
+        default=6,
+        kw_only=False,
+    )
+    n_actions: int = setting("Number of actions in each state, at least 2.", several, default=3, kw_only=False)
+    consolation: float = setting("Expected reward of a wrong action, in [0, 1].", fraction, default=0.1)
+    slip: float = setting("Probability in [0, 1] that an action is replaced by a random one.", fraction, default=0.0)
+    seed: int = setting("Seed of the combination.", partial(count, minimum=0), default=0)
 
     def _set_up(self) -> None:
         super()._set_up()

@@ -12,7 +12,6 @@ recommendation", section 3.1 (disjoint linear models).
 
 from __future__ import annotations
 
-from functools import partial
 from math import sqrt
 from typing import ClassVar, NamedTuple
 
@@ -26,7 +25,8 @@ from equipoise.problems.base import (
     KernelProblem,
     Kernels,
     Workspace,
-    check_array,
+    as_matrix,
+    as_vector,
     linear_means,
     reward,
 )
@@ -63,18 +63,6 @@ def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tupl
 class DisjointLinearBandit(KernelProblem[Params]):
     """K actions, each with its own linear function of the attributes of a visitor.
 
-    Parameters
-    ----------
-    biases
-        Expected reward of each action for an average visitor, K >= 2 numbers.
-    weights
-        Effect of each attribute on each action, a K x m matrix. All expected rewards must lie in [0, 1].
-    noise
-        Distribution of a reward given its expectation: "bernoulli" (default), "uniform", "gaussian" or "pareto".
-    noise_scale
-        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
-        [0, 1]; otherwise unused. Default: 0.1.
-
     Examples
     --------
     >>> problem = DisjointLinearBandit([0.5, 0.5], [[0.3, 0.0], [-0.3, 0.0]])
@@ -83,8 +71,12 @@ class DisjointLinearBandit(KernelProblem[Params]):
     ((2, 6), [0.0, 0.6])
     """
 
-    biases: Numbers = setting(check=partial(check_array, ndim=1), encode=np.ndarray.tolist, kw_only=False)
-    weights: Numbers = setting(check=partial(check_array, ndim=2), encode=np.ndarray.tolist, kw_only=False)
+    biases: Numbers = setting(
+        "Expected reward of each action for an average visitor, K >= 2 numbers.", as_vector, kw_only=False
+    )
+    weights: Numbers = setting(
+        "Effect of each attribute on each action (K x m); expected rewards lie in [0, 1].", as_matrix, kw_only=False
+    )
 
     kernels: ClassVar[Kernels] = Kernels(draw, reward)
 
@@ -117,7 +109,6 @@ class DisjointLinearBandit(KernelProblem[Params]):
 
     @property
     def norm(self) -> float:
-        """||theta||."""
         return float(np.linalg.norm(self.theta))
 
     def columns_for(self, learner: ColumnReader) -> int:
@@ -127,5 +118,4 @@ class DisjointLinearBandit(KernelProblem[Params]):
         return self.n_actions * min(1 + self.n_attributes, max(needed, 1 + self.n_relevant))
 
     def means(self, context: Context) -> Array:
-        """The expected rewards of the offered actions."""
         return linear_means("context", context, (self.n_actions, self.n_columns), self.theta)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
-from equipoise.problems.base import KernelProblem, Kernels, Workspace, check_array, reward
+from equipoise.problems.base import KernelProblem, Kernels, Workspace, as_matrix, reward
 from equipoise.settings import Numbers, configurable, setting
 from equipoise.settings.checks import count
 from equipoise.types import Action, Array, Context, Integers
@@ -62,18 +61,6 @@ class DriftingBandit(KernelProblem[Params]):
     Before the first of these rounds and after the last they do not change; two rounds next to each other make a jump.
     `record`, called after every round, moves to the next round; asking for a context does not.
 
-    Parameters
-    ----------
-    means
-        Expected rewards of the K >= 2 actions, each in [0, 1], one row for each round of `knots`.
-    knots
-        Rounds, counted from 1, in increasing order.
-    noise
-        Distribution of a reward given its expectation: "bernoulli" (default), "uniform", "gaussian" or "pareto".
-    noise_scale
-        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
-        [0, 1]; otherwise unused. Default: 0.1.
-
     Examples
     --------
     >>> problem = DriftingBandit([[0.9, 0.1], [0.1, 0.9]], knots=[100, 101])
@@ -86,9 +73,9 @@ class DriftingBandit(KernelProblem[Params]):
     """
 
     knot_means: Numbers = setting(
-        alias="means", check=partial(check_array, ndim=2), encode=np.ndarray.tolist, kw_only=False
+        "Expected rewards of K >= 2 actions in [0, 1], one row per knot.", as_matrix, alias="means", kw_only=False
     )
-    knots: tuple[int, ...] = setting(check=check_knots, encode=list)
+    knots: tuple[int, ...] = setting("Rounds, counted from 1, in increasing order.", check_knots, encode=list)
 
     n_columns = 0
     iid: ClassVar[bool] = False
@@ -108,7 +95,6 @@ class DriftingBandit(KernelProblem[Params]):
         self.name = f"DriftingBandit(K={self.n_actions})"
 
     def record(self, learner: int, action: Action, reward: float) -> None:
-        """End a round."""
         self.kernels.record(self.params, learner, action, reward)
 
     def means(self, context: Context) -> Array:

@@ -38,8 +38,6 @@ class Params(NamedTuple):
 
 
 class EpisodeKernels(NamedTuple):
-    """The functions of an episodic problem."""
-
     start: Callable[..., int]  # (params, generator) -> start state
     roll_out: Callable[..., None]  # (params, policy, states, actions, rewards, generator), states[0] being the start
     loss: Callable[..., float]  # (params, policy, state) -> the policy's expected loss from there

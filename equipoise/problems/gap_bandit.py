@@ -41,22 +41,6 @@ def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tupl
 class GapBandit(KernelProblem[Params]):
     """Two actions, of which the second is always worse by the same gap.
 
-    Parameters
-    ----------
-    rich
-        Expected reward of the first action in a rich round, in [0, 1]. Default: 1.
-    poor
-        Expected reward of the first action in a poor round, from `gap` to `rich`. Default: 0.4.
-    share
-        Probability in [0, 1] that a round is rich. Default: 0.5.
-    gap
-        By how much the expected reward of the second action is lower, positive. Default: 0.4.
-    noise
-        Distribution of a reward given its expectation: "bernoulli" (default), "uniform", "gaussian" or "pareto".
-    noise_scale
-        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
-        [0, 1]; otherwise unused. Default: 0.1.
-
     Examples
     --------
     >>> problem = GapBandit(gap=0.3)
@@ -64,10 +48,14 @@ class GapBandit(KernelProblem[Params]):
     0.3
     """
 
-    rich: float = setting(default=1.0, check=fraction)
-    poor: float = setting(default=0.4, check=fraction)
-    share: float = setting(default=0.5, check=fraction)
-    loss: float = setting(default=0.4, alias="gap", check=positive)
+    rich: float = setting("Expected reward of the first action in a rich round, in [0, 1].", fraction, default=1.0)
+    poor: float = setting(
+        "Expected reward of the first action in a poor round, from `gap` to `rich`.", fraction, default=0.4
+    )
+    share: float = setting("Probability in [0, 1] that a round is rich.", fraction, default=0.5)
+    loss: float = setting(
+        "By how much the expected reward of the second action is lower, positive.", positive, default=0.4, alias="gap"
+    )
 
     n_actions, n_columns = 2, 1
     kernels: ClassVar[Kernels] = Kernels(draw, reward)

@@ -40,16 +40,6 @@ class KArmedBandit(KernelProblem[Params]):
 
     A context is a K x 0 matrix.
 
-    Parameters
-    ----------
-    means
-        Expected rewards of the K >= 2 actions, each in [0, 1].
-    noise
-        Distribution of a reward given its expectation: "bernoulli" (default), "uniform", "gaussian" or "pareto".
-    noise_scale
-        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
-        [0, 1]; otherwise unused. Default: 0.1.
-
     Examples
     --------
     >>> problem = KArmedBandit([0.5, 0.6])
@@ -57,7 +47,9 @@ class KArmedBandit(KernelProblem[Params]):
     0.1
     """
 
-    mean_rewards: Numbers = setting(alias="means", check=check_means, encode=np.ndarray.tolist, kw_only=False)
+    mean_rewards: Numbers = setting(
+        "Expected rewards of the K >= 2 actions, each in [0, 1].", check_means, alias="means", kw_only=False
+    )
 
     n_columns = 0
     kernels: ClassVar[Kernels] = Kernels(draw, reward)
@@ -69,5 +61,4 @@ class KArmedBandit(KernelProblem[Params]):
         self.name = f"KArmedBandit(K={self.n_actions})"
 
     def means(self, context: Context) -> Array:
-        """The expected rewards of the actions."""
         return self.mean_rewards

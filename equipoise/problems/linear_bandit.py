@@ -23,17 +23,9 @@ from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel, native
 from equipoise.kernels.normals import fill_row, start_rows
 from equipoise.kernels.streams import INSTANCE, generator_at
-from equipoise.problems.base import (
-    ColumnReader,
-    KernelProblem,
-    Kernels,
-    Workspace,
-    draw_stored,
-    linear_means,
-    reward,
-)
+from equipoise.problems.base import ColumnReader, KernelProblem, Kernels, Workspace, draw_stored, linear_means, reward
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import count, one_of, positive
+from equipoise.settings.checks import at_least_2, count, one_of, positive, several
 from equipoise.types import Array, Context
 
 SIGNAL_NORM, DISTRACTOR_NORM = 0.6, 0.37
@@ -117,29 +109,6 @@ def _shape_actions(params: Params, workspace: Workspace, first: int, last: int, 
 class LinearBandit(KernelProblem[Params]):
     """A linear bandit whose rewards depend on the first `d_star` of `d_max` features.
 
-    Parameters
-    ----------
-    d_max
-        Number of features of an action, d_max >= 2. Default: 32.
-    d_star
-        Number of features d* that affect rewards, from 2 to `d_max`. Default: 8.
-    n_actions
-        Number of actions K per round, at least 2. Default: 10.
-    contexts
-        "fresh" (default): new random actions in every round; "table": one of `table_size` stored action sets, drawn
-        uniformly; "fixed": the same actions in every round.
-    table_size
-        Number of stored action sets if `contexts` is "table". Default: 200.
-    signal
-        Strength of the signal in (0, 1]: expected rewards lie within `signal` / 2 of 1/2. Default: 1.
-    noise
-        Distribution of a reward given its expectation: "bernoulli" (default), "uniform", "gaussian" or "pareto".
-    noise_scale
-        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
-        [0, 1]; otherwise unused. Default: 0.1.
-    seed
-        Seed of the instance (theta and stored action sets). Default: 0.
-
     Examples
     --------
     >>> problem = LinearBandit(d_max=8, d_star=4, n_actions=3)
@@ -148,13 +117,27 @@ class LinearBandit(KernelProblem[Params]):
     ((3, 8), 0.0)
     """
 
-    d_max: int = setting(default=32, check=partial(count, minimum=2, maximum=10_000), kw_only=False)
-    d_star: int = setting(default=8, check=partial(count, minimum=2), kw_only=False)
-    n_actions: int = setting(default=10, check=partial(count, minimum=2, maximum=1_000_000), kw_only=False)
-    contexts: str = setting(default="fresh", check=partial(one_of, options=("fresh", "table", "fixed")))
-    table_size: int = setting(default=200, check=count)
-    signal: float = setting(default=1.0, check=positive)
-    seed: int = setting(default=0, check=partial(count, minimum=0))
+    d_max: int = setting("Number of features of an action, d_max >= 2.", several, default=32, kw_only=False)
+    d_star: int = setting(
+        "Number of features d* that affect rewards, from 2 to `d_max`.", at_least_2, default=8, kw_only=False
+    )
+    n_actions: int = setting(
+        "Number of actions K per round, at least 2.",
+        partial(count, minimum=2, maximum=1_000_000),
+        default=10,
+        kw_only=False,
+    )
+    contexts: str = setting(
+        '"fresh": new random actions in every round; "table": one of `table_size` stored action sets, '
+        'drawn uniformly; "fixed": the same actions in every round.',
+        partial(one_of, options=("fresh", "table", "fixed")),
+        default="fresh",
+    )
+    table_size: int = setting('Number of stored action sets if `contexts` is "table".', count, default=200)
+    signal: float = setting(
+        "Strength of the signal in (0, 1]: expected rewards lie within `signal` / 2 of 1/2.", positive, default=1.0
+    )
+    seed: int = setting("Seed of the instance (theta and stored action sets).", partial(count, minimum=0), default=0)
 
     kernels: ClassVar[Kernels] = Kernels(draw, reward, complete=complete)
 
@@ -187,12 +170,10 @@ class LinearBandit(KernelProblem[Params]):
         return min(self.n_columns, max(used, self.d_star))
 
     def means(self, context: Context) -> Array:
-        """The expected rewards of the offered actions."""
         return linear_means("context", context, (self.n_actions, self.n_columns), self.params.theta[: self.d_star])
 
 
 def draw_theta(d_max: int, d_star: int, rng: np.random.Generator) -> Array:
-    """The parameter of a random instance."""
     direction = rng.standard_normal(d_star - 1)
     direction[: d_star // 2 - 1] *= SHRINKAGE
     theta = np.zeros(d_max)

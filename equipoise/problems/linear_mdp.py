@@ -21,7 +21,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.kernels.streams import INSTANCE, generator_at
 from equipoise.problems.finite_mdp import FiniteMDP
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import count, fraction
+from equipoise.settings.checks import at_least_2, count, fraction, several
 from equipoise.types import Array
 
 FEATURE_CONCENTRATION = 0.1  # Dirichlet parameter of phi: small, so that one or two features have most of the weight
@@ -37,23 +37,6 @@ class LinearMDP(FiniteMDP):
     The attribute `largest_error` is the true zeta of the instance: the largest distance of rewards, and of transitions
     in total variation, to the linear process that it was built from.
 
-    Parameters
-    ----------
-    n_states
-        Number of states S. Default: 20.
-    n_actions
-        Number of actions A in each state, at least 2. Default: 4.
-    horizon
-        Number of steps H of an episode. Default: 5.
-    d_max
-        Number of features. Default: 16.
-    d_star
-        Number of features d* that affect rewards, from 2 to `d_max`. Default: 8.
-    misspecification
-        Weight zeta in [0, 1] of a random nonlinear part of rewards and transitions. Default: 0.
-    seed
-        Seed of the instance. Default: 0.
-
     Examples
     --------
     >>> problem = LinearMDP(n_states=4, n_actions=2, horizon=3, d_max=4, d_star=2)
@@ -63,13 +46,17 @@ class LinearMDP(FiniteMDP):
     0.0
     """
 
-    n_states: int = setting(default=20, check=partial(count, maximum=10_000), kw_only=False)
-    n_actions: int = setting(default=4, check=partial(count, minimum=2, maximum=10_000), kw_only=False)
-    horizon: int = setting(default=5, check=partial(count, maximum=10_000), kw_only=False)
-    d_max: int = setting(default=16, check=partial(count, maximum=10_000), kw_only=False)
-    d_star: int = setting(default=8, check=partial(count, minimum=2), kw_only=False)
-    misspecification: float = setting(default=0.0, check=fraction)
-    seed: int = setting(default=0, check=partial(count, minimum=0))
+    n_states: int = setting("Number of states S.", partial(count, maximum=10_000), default=20, kw_only=False)
+    n_actions: int = setting("Number of actions A in each state, at least 2.", several, default=4, kw_only=False)
+    horizon: int = setting("Number of steps H of an episode.", partial(count, maximum=10_000), default=5, kw_only=False)
+    d_max: int = setting("Number of features.", partial(count, maximum=10_000), default=16, kw_only=False)
+    d_star: int = setting(
+        "Number of features d* that affect rewards, from 2 to `d_max`.", at_least_2, default=8, kw_only=False
+    )
+    misspecification: float = setting(
+        "Weight zeta in [0, 1] of a random nonlinear part of rewards and transitions.", fraction, default=0.0
+    )
+    seed: int = setting("Seed of the instance.", partial(count, minimum=0), default=0)
 
     def _set_up(self) -> None:
         super()._set_up()

@@ -46,20 +46,6 @@ def check_error(name: str, value: object) -> float:
 class MisspecifiedLinearBandit(KernelProblem[Params]):
     """A linear bandit with an error of known size in its expected rewards.
 
-    Parameters
-    ----------
-    dim
-        Number of features d, at least 2; there are 2 (d - 1) actions. Default: 4.
-    misspecification
-        Size eps* of the error, in [0, 0.25]. Default: 0.1.
-    noise
-        Distribution of a reward given its expectation: "bernoulli", "uniform" or "gaussian" (default).
-    noise_scale
-        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
-        [0, 1]; otherwise unused. Default: 0.1.
-    seed
-        Seed of theta. Default: 0.
-
     Examples
     --------
     >>> problem = MisspecifiedLinearBandit(dim=3, misspecification=0.1)
@@ -68,10 +54,20 @@ class MisspecifiedLinearBandit(KernelProblem[Params]):
     0.1
     """
 
-    dim: int = setting(default=4, check=partial(count, minimum=2, maximum=1000), kw_only=False)
-    misspecification: float = setting(default=0.1, check=check_error, kw_only=False)
-    noise_kind: str = setting(default="gaussian", alias="noise", check=partial(one_of, options=NOISES))
-    seed: int = setting(default=0, check=partial(count, minimum=0))
+    dim: int = setting(
+        "Number of features d, at least 2; there are 2 (d - 1) actions.",
+        partial(count, minimum=2, maximum=1000),
+        default=4,
+        kw_only=False,
+    )
+    misspecification: float = setting("Size eps* of the error, in [0, 0.25].", check_error, default=0.1, kw_only=False)
+    noise_kind: str = setting(
+        'Distribution of a reward given its expectation: "bernoulli", "uniform" or "gaussian".',
+        partial(one_of, options=NOISES),
+        default="gaussian",
+        alias="noise",
+    )
+    seed: int = setting("Seed of theta.", partial(count, minimum=0), default=0)
 
     kernels: ClassVar[Kernels] = Kernels(draw, reward, complete=complete)  # on stored contexts: the two menus
 
@@ -91,7 +87,6 @@ class MisspecifiedLinearBandit(KernelProblem[Params]):
         return float(np.linalg.norm(self.theta))
 
     def means(self, context: Context) -> Array:
-        """The expected rewards of the offered actions."""
         for menu, means in zip(self.params.table, self.params.table_means, strict=True):
             if np.array_equal(context, menu):
                 offered: Array = means
@@ -100,7 +95,6 @@ class MisspecifiedLinearBandit(KernelProblem[Params]):
 
 
 def draw_theta(dim: int, rng: np.random.Generator) -> Array:
-    """The linear part of a random instance."""
     slopes = rng.permutation(np.linspace(MIN_SLOPE, MAX_SLOPE, dim - 1))
     signs = np.where(rng.random(dim - 1) < 0.5, -1.0, 1.0)
     return np.concatenate([[sqrt(2.0) / 2], signs * slopes])

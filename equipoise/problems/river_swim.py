@@ -17,7 +17,7 @@ import numpy as np
 
 from equipoise.problems.finite_mdp import FiniteMDP, one_hot
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import count
+from equipoise.settings.checks import count, several
 
 LEFT, RIGHT = 0, 1
 SMALL_REWARD = 0.005
@@ -29,13 +29,6 @@ class RiverSwim(FiniteMDP):
 
     Features are one-hot.
 
-    Parameters
-    ----------
-    n_states
-        Number of states of the chain, at least 2. Default: 6.
-    horizon
-        Number of steps H of an episode. Default: 20.
-
     Examples
     --------
     >>> problem = RiverSwim(n_states=3, horizon=8)
@@ -43,8 +36,10 @@ class RiverSwim(FiniteMDP):
     True
     """
 
-    n_states: int = setting(default=6, check=partial(count, minimum=2, maximum=10_000), kw_only=False)
-    horizon: int = setting(default=20, check=partial(count, maximum=10_000), kw_only=False)
+    n_states: int = setting("Number of states of the chain, at least 2.", several, default=6, kw_only=False)
+    horizon: int = setting(
+        "Number of steps H of an episode.", partial(count, maximum=10_000), default=20, kw_only=False
+    )
 
     def _set_up(self) -> None:
         super()._set_up()

@@ -9,6 +9,7 @@ import numpy as np
 from equipoise.kernels.marks import kernel
 from equipoise.problems.base import Kernels, Workspace, reward
 from equipoise.problems.table_bandit import TableBandit
+from equipoise.settings import configurable, describe
 from equipoise.types import Action, Array, Integers
 
 
@@ -30,22 +31,12 @@ def record(params: Params, learner: int, action: int, reward: float) -> None:
     params.rounds[0] += 1
 
 
+@describe(features="Action sets in the order in which they are offered, an array of shape (n, K, d).")
+@configurable
 class SequenceBandit(TableBandit):
     """A linear bandit on a given sequence of action sets, which starts again after the last one.
 
     `record`, called after every round, moves to the next action set; asking for a context does not.
-
-    Parameters
-    ----------
-    features
-        Action sets in the order in which they are offered, an array of shape (n, K, d).
-    theta
-        Weights of the d features; all expected rewards must lie in [0, 1].
-    noise
-        Distribution of a reward given its expectation: "bernoulli" (default), "uniform", "gaussian" or "pareto".
-    noise_scale
-        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
-        [0, 1]; otherwise unused. Default: 0.1.
 
     Examples
     --------

@@ -6,14 +6,22 @@ suits logged features and benchmarks of learners.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
-from equipoise.problems.base import KernelProblem, Kernels, Workspace, check_array, draw_stored, linear_means, reward
+from equipoise.problems.base import (
+    KernelProblem,
+    Kernels,
+    Workspace,
+    as_tensor,
+    as_vector,
+    draw_stored,
+    linear_means,
+    reward,
+)
 from equipoise.settings import Numbers, configurable, setting
 from equipoise.types import Array, Context
 
@@ -25,25 +33,12 @@ class Params(NamedTuple):
 
 @kernel
 def draw(params: Params, workspace: Workspace, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Draw a stored action set and its expected rewards."""
     return draw_stored(params.table, params.table_means, rng)
 
 
 @configurable
 class TableBandit(KernelProblem[Params]):
     """A linear bandit on a table of given action sets, of which every round offers one, drawn uniformly.
-
-    Parameters
-    ----------
-    features
-        Action sets, an array of shape (n, K, d): n sets of K >= 2 actions with d features each.
-    theta
-        Weights of the d features; all expected rewards must lie in [0, 1].
-    noise
-        Distribution of a reward given its expectation: "bernoulli" (default), "uniform", "gaussian" or "pareto".
-    noise_scale
-        Standard deviation if Gaussian; if uniform, the fraction in (0, 1] of the half-width that keeps rewards in
-        [0, 1]; otherwise unused. Default: 0.1.
 
     Examples
     --------
@@ -52,8 +47,12 @@ class TableBandit(KernelProblem[Params]):
     [0.5, 0.0]
     """
 
-    features: Numbers = setting(check=partial(check_array, ndim=3), encode=np.ndarray.tolist, kw_only=False)
-    theta: Numbers = setting(check=partial(check_array, ndim=1), encode=np.ndarray.tolist, kw_only=False)
+    features: Numbers = setting(
+        "Action sets, an array (n, K, d): n sets of K >= 2 actions with d features.", as_tensor, kw_only=False
+    )
+    theta: Numbers = setting(
+        "Weights of the d features; all expected rewards must lie in [0, 1].", as_vector, kw_only=False
+    )
 
     kernels: ClassVar[Kernels] = Kernels(draw, reward)
 
@@ -74,5 +73,4 @@ class TableBandit(KernelProblem[Params]):
         self.name = f"{type(self).__name__}({n_sets} sets, K={self.n_actions}, d={self.n_columns})"
 
     def means(self, context: Context) -> Array:
-        """The expected rewards of the offered actions."""
         return linear_means("context", context, (self.n_actions, self.n_columns), self.theta)

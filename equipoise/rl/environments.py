@@ -21,6 +21,7 @@ class FiniteEnv(gymnasium.Env[Context, Action], FiniteMDP):
         super()._set_up()
         self.observation_space = gymnasium.spaces.Discrete(self.n_states)
         self.action_space = gymnasium.spaces.Discrete(self.n_actions)
+        self._step = self.horizon  # outside an episode
 
     def reset(self, *, seed: int | None = None, options: Config | None = None) -> tuple[int, Config]:
         """Begin an episode in a random start state."""
@@ -30,7 +31,7 @@ class FiniteEnv(gymnasium.Env[Context, Action], FiniteMDP):
 
     def step(self, action: int) -> tuple[int, float, bool, bool, Config]:
         """Take one step; the episode terminates with the last one."""
-        if getattr(self, "_step", self.horizon) == self.horizon:
+        if self._step == self.horizon:
             raise InvalidArgument("step() was called outside an episode, but must be called after reset()")
         chosen = count("action", action, minimum=0, maximum=self.n_actions - 1)
         row = self._state * self.n_actions + chosen

@@ -19,18 +19,13 @@ from numpy.typing import ArrayLike
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.records import check_shapes
 from equipoise.learner import Proposal
-from equipoise.learners._core.episodic import (
-    NORM_TOLERANCE,
-    Episodes,
-    PlanRecord,
-    check_plan,
-    increase,
-    largest_increase,
-)
+from equipoise.learners._core import episodic
+from equipoise.learners._core.base import name_setting
+from equipoise.learners._core.episodic import PlanRecord
 from equipoise.learners._core.linear import check_dim
 from equipoise.learners._core.trajectory import as_indices, as_step_rewards, check_lengths
 from equipoise.learners.lsvi_ucb import LOG_2, add_row
-from equipoise.settings import configurable, setting
+from equipoise.settings import Configured, configurable, setting
 from equipoise.settings.checks import count, positive, real
 from equipoise.types import Action, Array, Context, Integers, Outcome, State
 
@@ -54,7 +49,7 @@ class FeatureMap:
                     f"but must have {(self.dim,)}"
                 )
             norm = float(np.sqrt(row @ row))
-            if not norm <= NORM_TOLERANCE:
+            if not norm <= episodic.NORM_TOLERANCE:
                 raise InvalidArgument(
                     f"features of action {action} in state {observation!r:.80} have norm {norm:.6g}, "
                     "but norms must be finite and at most 1"
@@ -100,40 +95,29 @@ def qualified_name(function: Callable[..., object]) -> str:
 
 
 @configurable
-class FeatureLSVI(Episodes):
+class FeatureLSVI(Configured):
     """LSVI-UCB on a feature map, for environments whose states cannot be enumerated.
 
     Invalid features raise an error, and nothing is learned from the episode. A function cannot be saved: `config`
     contains its name only, and `Portfolio.load` must be given a new learner with the same function.
-
-    Parameters
-    ----------
-    features
-        Function of observation and action that returns a vector of `dim` entries with norm at most 1.
-    dim
-        Number of features.
-    n_actions
-        Number of actions of the environment.
-    horizon
-        Number of steps H of an episode.
-    episodes
-        Maximum number of episodes; memory for them is allocated at construction.
-    bonus
-        Constant c_b of the exploration bonus, positive. Default: 1.
-    low_switching
-        Whether to compute a new plan only after the determinant of some Lambda_h has doubled. Default: False.
-    delta
-        Probability in (0, 1) that the optimistic values or the observed regret bound fail. Default: 0.01.
-    name
-        Name of the learner in tables and certificates. Default: made from the other settings.
     """
 
-    features: Callable[[Context, int], ArrayLike] = setting(check=check_function, encode=qualified_name, kw_only=False)
-    dim: int = setting(check=check_dim, kw_only=False)
-    n_actions: int = setting(check=count, kw_only=False)
-    episodes: int = setting(check=count)
-    bonus: float = setting(default=1.0, check=positive)
-    low_switching: bool = setting(default=False)
+    features: Callable[[Context, int], ArrayLike] = setting(
+        "Function (observation, action) -> vector of `dim` entries with norm at most 1.",
+        check_function,
+        encode=qualified_name,
+        kw_only=False,
+    )
+    dim: int = setting("Number of features.", check_dim, kw_only=False)
+    n_actions: int = setting("Number of actions of the environment.", count, kw_only=False)
+    episodes: int = setting("Maximum number of episodes; memory for them is allocated at construction.", count)
+    name: str = name_setting()
+    horizon: int = setting(episodic.HORIZON, episodic.check_size)
+    delta: float = episodic.delta_setting()
+    bonus: float = setting("Constant c_b of the exploration bonus, positive.", positive, default=1.0)
+    low_switching: bool = setting(
+        "Whether to compute a new plan only after the determinant of some Lambda_h has doubled.", default=False
+    )
 
     accepts: ClassVar[frozenset[str]] = frozenset()
     provides: ClassVar[frozenset[str]] = frozenset({"regret"})
@@ -224,8 +208,8 @@ class FeatureLSVI(Episodes):
         width = self._width(rows, chosen, plan)
         max_width, alpha, n = self.horizon * (self.horizon + 1) / 2, self.delta / 2, self._n_episodes
         if plan is not None and not in_order:
-            return largest_increase(plan[0], width, max_width, alpha)
-        return increase(n, self._width_sum, width, max_width, alpha)
+            return episodic.largest_increase(plan[0], width, max_width, alpha)
+        return episodic.increase(n, self._width_sum, width, max_width, alpha)
 
     def _check(self, trajectory: Outcome) -> tuple[Array, Integers, Array]:
         states, actions, rewards = check_lengths(trajectory, self.horizon)
@@ -236,7 +220,7 @@ class FeatureLSVI(Episodes):
         """The width of an episode under the bonuses of the plan that played."""
         policy, total = self._policy, 0.0
         if plan is not None:
-            policy = replace(policy, inverses=check_plan(plan, policy.inverses.shape)[1])
+            policy = replace(policy, inverses=episodic.check_plan(plan, policy.inverses.shape)[1])
         for h, action in enumerate(chosen):
             total += min(2 * float(policy.bonuses(h, rows[h, action])), self.horizon - h)
         return total

@@ -13,17 +13,11 @@ from equipoise.selectors.dynamic_balancing import DynamicBalancing
 from equipoise.selectors.ed2rb import ED2RB
 from equipoise.selectors.epoch_balancing import EpochBalancing
 from equipoise.selectors.exp3 import EXP3
-from equipoise.selectors.explore_commit_exploit import ExploreCommitExploit
 from equipoise.selectors.greedy_mean import GreedyMean
 from equipoise.selectors.oracle import Oracle
-from equipoise.selectors.rate_adaptive import RateAdaptive
 from equipoise.selectors.realized_balancing import RealizedBalancing
 from equipoise.selectors.regret_balancing import RegretBalancing
-from equipoise.selectors.stochastic_corral import StochasticCorral
-from equipoise.selectors.stochastic_exp3p import StochasticEXP3P
-from equipoise.selectors.tsallis_corral import TsallisCorral
 from equipoise.selectors.ucb1 import UCB1
-from equipoise.selectors.ucbc import UCBC
 from equipoise.selectors.uniform import Uniform
 
 SELECTORS: dict[str, type[Any]] = {
@@ -38,14 +32,8 @@ SELECTORS: dict[str, type[Any]] = {
         DynamicBalancing,
         D3RB,
         ED2RB,
-        ExploreCommitExploit,
-        RateAdaptive,
         Uniform,
         Corral,
-        StochasticCorral,
-        StochasticEXP3P,
-        TsallisCorral,
-        UCBC,
         GreedyMean,
         UCB1,
         EXP3,
@@ -59,21 +47,15 @@ __all__ = [
     "EXP3",
     "SELECTORS",
     "UCB1",
-    "UCBC",
     "AdversarialElimination",
     "BalancedElimination",
     "Corral",
     "CounterfactualBalancing",
     "DynamicBalancing",
     "EpochBalancing",
-    "ExploreCommitExploit",
     "GreedyMean",
     "Oracle",
-    "RateAdaptive",
     "RealizedBalancing",
     "RegretBalancing",
-    "StochasticCorral",
-    "StochasticEXP3P",
-    "TsallisCorral",
     "Uniform",
 ]

@@ -20,16 +20,44 @@ was chosen before its epoch ended and whose reward came afterwards counts in no 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
+from equipoise.certificates import EpochEnd
+from equipoise.compatibility import check_compatible
+from equipoise.confidence import Confidence
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals
-from equipoise.learners._core.linear_class import well_spaced
+from equipoise.learners._core.linear_class import LinearClass, linear_class, well_spaced
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.epochs import State, add_round, begin_epoch, certify, smallest_active, test
-from equipoise.selectors._core.kernels import Kernels, nested_kernels
-from equipoise.selectors._core.nested import Params
-from equipoise.selectors.epoch_balancing import EpochBalancing, choose
+from equipoise.selectors._core.epochs import (
+    State,
+    add_round,
+    begin_epoch,
+    certify,
+    ended_epochs,
+    open_state,
+    smallest_active,
+    test,
+)
+from equipoise.selectors._core.kernels import Kernels, Params, nested_kernels
+from equipoise.selectors._core.selector import KernelSelector
+from equipoise.selectors._core.settings import fixed, seed_setting
+from equipoise.selectors.epoch_balancing import (
+    CLASSES_DOC,
+    EpochRecords,
+    chances,
+    check_classes,
+    choose,
+    classes_from_json,
+    classes_to_json,
+    describe_epochs,
+    epoch_confidence,
+    rounds_setting,
+    size_setting,
+    sizes_of,
+)
+from equipoise.settings import configurable, setting
 
 
 @kernel
@@ -45,30 +73,13 @@ def close_round(params: Params, state: State, i: int, reward: float, regret: flo
         begin_epoch(params.evidence, state)
 
 
-class AdversarialElimination(EpochBalancing):
+@describe_epochs
+@configurable
+class AdversarialElimination(KernelSelector[Params, State, EpochEnd]):
     """Repeats epochs under adversarial contexts and eliminates the smallest learner after each.
 
     With probability 1 - delta, and if the confidence sets of the learners hold, no learner is eliminated whose class
     contains the true model.
-
-    Parameters
-    ----------
-    classes
-        One `LinearClass` per learner, each containing the one before it; see `for_learners`.
-    seed
-        Seed of the selector's random numbers, used if `choose` gets no generator.
-    delta
-        Failure probability of the selector's statements, in addition to that of the learners.
-    reward_range
-        Lowest and highest (expected) reward; that of the last class if not given.
-    noise
-        Sub-Gaussian factor of the reward noise, for rewards without known limits.
-    size
-        Which of the paper's three forms of z is used: "proof", "text" or "theorem".
-    radius_scale
-        Factor of the radius; below 1 no certificate is valid.
-    rounds
-        Number of rounds, which z depends on if a class has a misspecification; needed only then.
     """
 
     name = "Adversarial elimination"
@@ -76,17 +87,54 @@ class AdversarialElimination(EpochBalancing):
         "An active learner is sampled, the more often the smaller its model class; when the rewards show that "
         "some class is too small, the smallest one is eliminated."
     )
+    needs = frozenset({"actions", "lower", "nested"})
+    units = ()
+    records = EpochRecords
     kernels: ClassVar[Kernels] = nested_kernels(choose, close_round=close_round, certify=certify)
+
+    classes: Sequence[LinearClass] = setting(
+        CLASSES_DOC, check_classes, encode=classes_to_json, decode=classes_from_json, kw_only=False
+    )
+    seed: int = seed_setting()
+    size: str = size_setting()
+    rounds: int | None = rounds_setting()
+
+    # The names that records of eliminations use.
+    contexts: str = fixed("adversarial")
+    radius: str = fixed("stitched")
+
+    @property
+    def sizes(self) -> tuple[float, ...]:
+        """z of every class."""
+        return sizes_of(self.classes, self.size, self.rounds)
+
+    @classmethod
+    def for_learners(cls, learners: Sequence[Any], **settings: Any) -> Self:
+        """Make the selector for these learners; raises what a portfolio of them would raise."""
+        selector = cls([linear_class(learner) for learner in learners], **settings)
+        check_compatible(selector, learners)
+        return selector
+
+    def _make_confidence(self, n_accounts: int, delta: float | None = None) -> Confidence:
+        return epoch_confidence(self, len(self.classes), delta)
+
+    def _make_state(self, accounts: evidence.State) -> State:
+        return open_state(accounts, self.sizes)
+
+    @property
+    def probabilities(self) -> tuple[float, ...]:
+        """The probability of each learner."""
+        return self._chances()
+
+    def _chances(self) -> tuple[float, ...]:
+        return chances(self.kernel_state)
+
+    @property
+    def ended(self) -> EpochEnd | None:
+        """The proof that the first epoch has ended; None while it continues."""
+        return next(iter(self._proofs(ended_epochs(self.kernel_state))), None)
 
     @property
     def excluded(self) -> tuple[int, ...]:
         """Learners that the filter excludes, so that they are never played."""
         return tuple(i for i, kept in enumerate(well_spaced(self.sizes)) if not kept)
-
-    def _n_epochs(self) -> int:
-        return self.n_learners
-
-    def _make_state(self, accounts: evidence.State) -> State:
-        for account, kept in zip(accounts.accounts, well_spaced(self.sizes), strict=True):
-            account.active = kept
-        return super()._make_state(accounts)

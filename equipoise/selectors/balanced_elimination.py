@@ -24,30 +24,36 @@ play. A second test is ours: see `equipoise.selectors._core.same_round`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from math import inf
 from typing import ClassVar
 
 import numpy as np
 
-from equipoise.bounds import Custom
-from equipoise.certificates import Certificate, Elimination, Evidence, LowerEvidence, SameRoundElimination
-from equipoise.certificates.radii import start_share
-from equipoise.confidence import Confidence, Mixture, make_confidence, mixture, noise_variance, radius_sum
+from equipoise.bounds import Bound, Custom
+from equipoise.certificates import (
+    AnyElimination,
+    Certificate,
+    Elimination,
+    Evidence,
+    LowerEvidence,
+    SameRoundElimination,
+)
+from equipoise.certificates.fields import Premises
+from equipoise.confidence import Mixture, mixture, noise_variance, radius_sum
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core import same_round as by_round
-from equipoise.selectors._core.base import KernelSelector
 from equipoise.selectors._core.evidence import Params, State, comes_first
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
-from equipoise.selectors._core.ledger import Entry
 from equipoise.selectors._core.outlook import next_elimination
-from equipoise.selectors._core.settings import CandidateBounds, ConfidenceSettings
-from equipoise.settings import configurable, optional, setting
-from equipoise.settings.checks import boolean, count, positive
+from equipoise.selectors._core.records import Records
+from equipoise.selectors._core.selector import KernelSelector
+from equipoise.selectors._core.settings import check_bounds, decode_bounds, encode_bounds
+from equipoise.settings import configurable, setting
+from equipoise.settings.checks import boolean
 
 
 @kernel
@@ -83,97 +89,69 @@ def credit_inside(
 
 
 PLAIN = Kernels(choose, credit)
-MIN_WEIGHT = 1e-9  # of delta_weights compared with the largest: less makes a radius that proves nothing
-TRUSTING = nested_kernels(choose_inside, credit=credit_inside, certify=by_round.certify)
-SAME_ROUND = TRUSTING._replace(close_round=by_round.close_round)
+SAME_ROUND = nested_kernels(choose_inside, credit=credit_inside, close_round=by_round.close_round)
 
 
-def check_weights(name: str, weights: object) -> tuple[float, ...]:
-    """Check that weights are positive numbers whose sum is finite."""
-    if not isinstance(weights, Iterable):
-        raise InvalidArgument(f"{name} is {weights!r}, but must have one positive number per learner")
-    numbers = tuple(positive(f"every entry of {name}", weight) for weight in weights)
-    if numbers and min(numbers) / max(numbers) < MIN_WEIGHT:
-        raise InvalidArgument(f"{name} is {numbers!r}, but none must be less than {MIN_WEIGHT:g} times another")
-    return numbers
+class EliminationRecords(Records):
+    """The statements of a selector that eliminates learners."""
+
+    def elimination(self, i: int) -> AnyElimination:
+        """Return the proof by which learner i was eliminated."""
+        state, params = self.rounds.state, self.rounds.radii.params
+        if not isinstance(state, by_round.State) or state.own[i].witness < 0:
+            return super().elimination(i)
+        own = state.own[i]
+        radius = radius_sum(params.noise_radius, own.proof_plays)
+        return SameRoundElimination(
+            self.rounds.evidence.accounts[i].eliminated_at,
+            Evidence(i, own.proof_plays, own.proof_rewards, own.proof_bound, radius),
+            LowerEvidence(own.witness, own.proof_plays, own.proof_lower_sum),
+        )
+
+    def certificate(self) -> Certificate:
+        """Return what the rewards prove so far, and when the next elimination would come at the current means."""
+        accounts, radii = self.rounds.evidence.accounts, self.rounds.radii
+        of_learners = [radii.confidence_of(i).radius for i in range(len(accounts))]
+        spreads = [account.spread for account in accounts]
+        outlook = next_elimination(self.standing(), self.rounds.bounds, of_learners, spreads, self.terms.width)
+        return replace(super().certificate(), next_elimination=outlook)
 
 
 @configurable
 class BalancedElimination(
-    CandidateBounds,
-    ConfidenceSettings,
-    KernelSelector[Params | by_round.Params, State | by_round.State, Elimination | SameRoundElimination],
+    KernelSelector[Params | by_round.Params, State | by_round.State, Elimination | SameRoundElimination]
 ):
-    """Balances candidate regret bounds and eliminates learners whose rewards contradict their bound.
-
-    Parameters
-    ----------
-    bounds
-        One candidate regret bound per learner.
-    delta
-        Failure probability of the selector's statements, in addition to that of the learners.
-    reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
-        alone (0, 1).
-    contexts
-        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
-    radius
-        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein" (bounded rewards only).
-    noise
-        Sub-Gaussian factor of the reward noise, for rewards without known limits.
-    radius_scale
-        Factor of the radius; below 1 no certificate is valid.
-    delta_weights
-        One positive weight per learner: the part of `delta` that it spends on its radius, as a share of their sum. A
-        larger weight makes its radius narrower, and all others wider. Default: equal. Runs with it are not compiled.
-    trusted
-        Index of a learner whose bound is taken for true. The certificate then rests on it alone.
-    same_round
-        Whether a learner is also tested against the lower bounds that others report in its own rounds. Its witnesses
-        are the learners after it in a nested pool or, if there is one, the trusted learner alone.
-    """
+    """Balances candidate regret bounds and eliminates learners whose rewards contradict their bound."""
 
     name = "Balanced elimination"
     explanation = (
         "The active learner plays whose candidate bound at its number of plays is smallest, so a learner with a "
         "larger bound plays less; one whose rewards contradict its bound is eliminated."
     )
+    needs = frozenset({"bounds"})
     refuses_learners = ""
+    records = EliminationRecords
+    across_epochs = True  # every round counts in the same-round test, also after an elimination
     kernels: ClassVar[Kernels] = PLAIN
 
-    delta_weights: Sequence[float] | None = setting(default=None, check=optional(check_weights))
-    trusted: int | None = setting(default=None, check=optional(partial(count, minimum=0)))
-    same_round: bool = setting(default=False, check=boolean)
+    bounds: Sequence[Bound] = setting(
+        "One candidate bound per learner.", check_bounds, encode=encode_bounds, decode=decode_bounds, kw_only=False
+    )
+    same_round: bool = setting(
+        "Whether a learner is also tested against the lower bounds that the learners after it in a nested pool "
+        "report in its own rounds.",
+        boolean,
+        default=False,
+    )
 
     def _set_up(self) -> None:
-        n_learners = len(self.learner_bounds)
-        if self.trusted is not None and self.trusted >= n_learners:
-            raise InvalidArgument(f"trusted is {self.trusted}, but must be from 0 to {n_learners - 1}")
-        if self.delta_weights is not None:
-            self._check_weights(n_learners)
         if self.same_round:
             self._check_same_round()
-            nested = frozenset({"nested"} if self.trusted is None else ())
-            self.needs = frozenset({"bounds", "actions", "lower"}) | nested
-        if self._has_params:
-            # Of this object alone: with these settings it has more state.
-            self.kernels = SAME_ROUND if self.same_round else TRUSTING  # type: ignore[misc]
-            self.refuses_learners = "a trusted learner and the same-round test need a fixed pool"  # type: ignore[misc]
+            # Of this object alone: with this setting it has more state.
+            self.needs = frozenset({"bounds", "actions", "lower", "nested"})
+            self.kernels = SAME_ROUND  # type: ignore[misc]
+            self.refuses_learners = "the same-round test needs a fixed pool"  # type: ignore[misc]
         super()._set_up()
-
-    def _check_weights(self, n_learners: int) -> None:
-        weights = self.delta_weights or ()
-        if len(weights) != n_learners:
-            raise InvalidArgument(
-                f"delta_weights is {weights!r}, but must have one entry for each of {n_learners} learners"
-            )
-        refused = {
-            "same_round=True": (self.same_round, "the events of the same-round test have equal shares"),
-            "radius 'paper'": (self.radius == "paper", "its printed form gives every learner the same share"),
-        }
-        for what, (given, reason) in refused.items():
-            if given:
-                raise InvalidArgument(f"delta_weights is {weights!r}, but must be None with {what}: {reason}")
 
     def _check_same_round(self) -> None:
         custom = [bound.name for bound in self.learner_bounds if isinstance(bound, Custom)]
@@ -187,17 +165,13 @@ class BalancedElimination(
             )
 
     @property
-    def _has_params(self) -> bool:
-        return self.same_round or self.trusted is not None
-
-    def _make_confidence(self, n_learners: int, delta: float | None = None) -> Confidence:
-        settings = self._radius_settings(n_learners, delta, self.noise, self.radius_scale)
-        return make_confidence(self.radius, extra_events=int(self.same_round), **settings)
+    def _extra_events(self) -> int:
+        return int(self.same_round)
 
     @property
-    def _start_shares(self) -> tuple[float, ...]:
-        weights = self.delta_weights or ()
-        return tuple(start_share(self.delta, weights, i) for i in range(len(weights)))
+    def premises(self) -> Premises:
+        """The settings that proofs of its statements rest on."""
+        return replace(super().premises, same_round=self.same_round)
 
     @property
     def _noise_radius(self) -> Mixture:
@@ -206,33 +180,7 @@ class BalancedElimination(
         return mixture(noise_variance(high - low, self.noise), self.alpha, self.radius_scale)
 
     def _make_params(self, limits: Params) -> Params | by_round.Params:
-        if not self._has_params:
-            return limits
-        return by_round.Params(limits, self._noise_radius, -1 if self.trusted is None else self.trusted)
+        return by_round.Params(limits, self._noise_radius) if self.same_round else limits
 
     def _make_state(self, accounts: State) -> State | by_round.State:
-        return by_round.open_state(accounts) if self._has_params else accounts
-
-    def _in_epoch(self, entry: Entry) -> bool:
-        """Every round counts in the same-round test, also if a learner was eliminated since it was chosen."""
-        return True
-
-    def _elimination(self, i: int) -> Elimination | SameRoundElimination:
-        state = self.kernel_state
-        if not isinstance(state, by_round.State) or state.own[i].witness < 0:
-            return self._elimination_by_plays(i)
-        own = state.own[i]
-        radius = radius_sum(self._noise_radius, own.proof_plays)
-        return SameRoundElimination(
-            self.evidence.accounts[i].eliminated_at,
-            Evidence(i, own.proof_plays, own.proof_rewards, own.proof_bound, radius),
-            LowerEvidence(own.witness, own.proof_plays, own.proof_lower_sum),
-        )
-
-    def certificate(self) -> Certificate:
-        """What the rewards prove so far, and when the next elimination would come at the current means."""
-        low, high = self.reward_range
-        radii = [self.confidence_of(i).radius for i in range(self.pool_size)]
-        spreads = [account.spread for account in self.evidence.accounts]
-        outlook = next_elimination(self.standing(), self._bounds, radii, spreads, high - low)
-        return replace(super().certificate(), next_elimination=outlook, presumed=self.trusted)
+        return by_round.open_state(accounts) if self.same_round else accounts

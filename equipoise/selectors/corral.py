@@ -6,12 +6,24 @@ the sampled one with weight 1/probability, the others with weight 0, so that eac
 would face alone. The regret is then of the order of the best learner's under such feedback, which is why learners must
 accept importance weights.
 
+A step replaces the weights p by the minimizer p' of <loss, p'> plus the Bregman divergence of sum_i -ln(p_i) / eta_i:
+1/p'_i = 1/p_i + eta_i (loss_i - lam), with lam such that the new weights add up to 1. A learner is sampled with
+probability pbar, a mixture of the weights and, with share gamma, uniform probabilities. When 1/pbar_i exceeds its
+ceiling rho_i, the ceiling is set to 2/pbar_i and the rate of i is multiplied by beta = exp(1/ln T), which compensates
+for the larger regret of a learner that is rarely played.
+
 Reference: Agarwal, Luo, Neyshabur and Schapire (2017), "Corralling a band of bandit algorithms", algorithm 1 and
-theorem 4. Symbols and the algorithm's second half are in `log_barrier`.
+theorem 4; algorithm 2 (Log-Barrier-OMD) is `descend`.
 Departures: learners get the reward and the weight separately, not their product, so that a regression can weight its
 squared error; the default of `eta` is sqrt(M / T), the theorem's choice without its term 1 / (40 R ln T), because the
 regret bound R of the best learner is unknown. A late reward is divided by the probability of its own choice and updates
 the probabilities that hold when it is credited.
+Symbols: p weight, pbar probability, eta rate, rho ceiling, gamma mixing, beta growth.
+The ceiling at least doubles with each increase and pbar_i >= gamma / M = 1 / (T M), so a rate increases at most log2(T)
+times, in total at most by the factor exp(1 / ln 2) < 4.24.
+The equation for lam: the sum of new weights is increasing and convex in lam. At the smallest lam for which some new
+weight is 1, or at the largest loss if that is smaller, the sum is at least 1; Newton's method started there decreases
+monotonically to the root for any losses. A final normalization removes the rounding error.
 
 >>> selector = Corral(2, rounds=1000)
 >>> for _ in range(100):
@@ -23,46 +35,175 @@ True
 
 from __future__ import annotations
 
-from math import sqrt
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import exp, log, sqrt
+from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
+import numpy as np
+
+from equipoise.certificates import Elimination
 from equipoise.kernels.marks import kernel
-from equipoise.selectors._core import evidence, log_barrier
+from equipoise.selectors._core import evidence
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
-from equipoise.selectors._core.log_barrier import Odds, Params
-from equipoise.selectors._core.sampling import SamplingSelector, State, choose, loss_of
-from equipoise.settings import configurable, optional, setting
-from equipoise.settings.checks import positive
+from equipoise.selectors._core.selector import KernelSelector
+from equipoise.selectors._core.settings import at_least_two, fixed, seed_setting
+from equipoise.settings import configurable, describe, optional, setting
+from equipoise.settings.checks import count, positive
+
+MAX_STEPS = 200
+TOLERANCE = 1e-15
+
+
+class HasProbability(Protocol):
+    """A row with the probability of its learner."""
+
+    probability: float
+
+
+Row = TypeVar("Row", bound=HasProbability)
+
+
+class State(NamedTuple, Generic[Row]):
+    """Evidence and one row of sampling weights per learner, of a type that the selector defines."""
+
+    evidence: evidence.State
+    odds: list[Row]
+
+
+@kernel
+def sample(accounts: evidence.State, odds: list[Row], rng: np.random.Generator) -> tuple[int, float]:
+    """An active learner, sampled by the probabilities in the rows, and its probability among the active ones."""
+    total = active_total(accounts, odds)
+    left, chosen = rng.random() * total, -1
+    for i in range(len(odds)):
+        if accounts.accounts[i].active:
+            chosen = i  # rounding may leave a remainder beyond the last learner
+            left -= odds[i].probability
+            if left < 0.0:
+                break
+    return chosen, odds[chosen].probability / total
+
+
+@kernel
+def active_total(accounts: evidence.State, odds: list[Row]) -> float:
+    """The sum of the probabilities of the active learners: exactly 1, without rounding error, if all are."""
+    total, complete = 0.0, True
+    for i in range(len(odds)):
+        if accounts.accounts[i].active:
+            total += odds[i].probability
+        else:
+            complete = False
+    return 1.0 if complete else total
+
+
+def chances(accounts: evidence.State, odds: Sequence[HasProbability]) -> tuple[float, ...]:
+    """The probability of each learner among the active ones."""
+    total = active_total(accounts, list(odds))
+    return tuple(row.probability / total if a.active else 0.0 for row, a in zip(odds, accounts.accounts, strict=True))
+
+
+@kernel
+def choose(params: object, state: State[Row], rng: np.random.Generator) -> tuple[int, float]:
+    return sample(state.evidence, state.odds, rng)
+
+
+@kernel
+def loss_of(limits: evidence.Params, reward: float) -> float:
+    """The reward as a loss in [0, 1]."""
+    return (limits.high - reward) / limits.width
+
+
+@dataclass(slots=True)
+class Odds:
+    """Sampling weight of one learner."""
+
+    weight: float
+    probability: float
+    rate: float
+    ceiling: float
+    loss: float = 0.0  # importance-weighted, in the last credited round
+
+
+class Params(NamedTuple):
+    evidence: evidence.Params
+    mixing: float
+    growth: float
+
+
+def make_params(limits: evidence.Params, rounds: int) -> Params:
+    return Params(limits, mixing=1.0 / rounds, growth=exp(1.0 / log(rounds)))
+
+
+def open_odds(n_learners: int, rate: float) -> list[Odds]:
+    uniform = 1.0 / n_learners
+    return [Odds(uniform, uniform, rate, 2.0 * n_learners) for _ in range(n_learners)]
+
+
+@kernel
+def update_weights(params: Params, odds: list[Odds], i: int, loss: float, probability: float) -> None:
+    """Update the probabilities after a loss of learner i, which was sampled with `probability`."""
+    n_learners = len(odds)
+    for j in range(n_learners):
+        odds[j].loss = 0.0
+    odds[i].loss = loss / probability
+    descend(odds)
+    for j in range(n_learners):
+        row = odds[j]
+        row.probability = (1.0 - params.mixing) * row.weight + params.mixing / n_learners
+        if row.probability * row.ceiling < 1.0:
+            row.ceiling = 2.0 / row.probability
+            row.rate *= params.growth
+
+
+@kernel
+def descend(odds: list[Odds]) -> float:
+    """One step of mirror descent with the losses in the rows; returns lam."""
+    shift = multiplier(odds)
+    total = 0.0
+    for j in range(len(odds)):
+        row = odds[j]
+        row.weight = 1.0 / (1.0 / row.weight + row.rate * (row.loss - shift))
+        total += row.weight
+    for j in range(len(odds)):
+        odds[j].weight /= total
+    return shift
+
+
+@kernel
+def multiplier(odds: list[Odds]) -> float:
+    """The lam for which the new weights add up to 1."""
+    start = least = odds[0].loss
+    for j in range(1, len(odds)):
+        start, least = max(start, odds[j].loss), min(least, odds[j].loss)
+    for j in range(len(odds)):
+        row = odds[j]
+        start = min(start, row.loss + (1.0 / row.weight - 1.0) / row.rate)
+    shift = max(start, least)
+    for _ in range(MAX_STEPS):
+        excess, slope = -1.0, 0.0
+        for j in range(len(odds)):
+            row = odds[j]
+            weight = 1.0 / (1.0 / row.weight + row.rate * (row.loss - shift))
+            excess += weight
+            slope += row.rate * weight * weight
+        lower = max(shift - excess / slope, least)
+        if excess <= TOLERANCE or lower == shift:
+            break
+        shift = lower
+    return shift
 
 
 @kernel
 def arrive(params: Params, state: State[Odds], i: int, reward: float, probability: float) -> None:
-    log_barrier.update_weights(params, state.odds, i, loss_of(params.evidence, reward), probability)
+    update_weights(params, state.odds, i, loss_of(params.evidence, reward), probability)
 
 
+@describe(reward_range="Lowest and highest reward. Default: the portfolio's, or (0, 1).")
 @configurable
-class Corral(SamplingSelector[Params, Odds]):
-    """CORRAL over learners that accept importance weights.
-
-    Parameters
-    ----------
-    n_learners
-        Number of learners, at least 2.
-    delta
-        Failure probability of the certificate; it does not affect choices.
-    reward_range
-        Lowest and highest reward. Default: as the portfolio says; alone (0, 1).
-    contexts
-        "fixed" if contexts and action sets never change, else "random"; only for the certificate.
-    radius
-        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein"; only for the certificate.
-    seed
-        Seed of the selector's random numbers, used if `choose` gets no generator.
-    rounds
-        Number of rounds T.
-    eta
-        Initial learning rate; sqrt(n_learners / rounds) if not given.
-    """
+class Corral(KernelSelector[Params, State[Odds], Elimination]):
+    """CORRAL over learners that accept importance weights."""
 
     name = "Corral"
     explanation = (
@@ -72,15 +213,28 @@ class Corral(SamplingSelector[Params, Odds]):
     needs = frozenset({"weight"})
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 
-    eta: float = setting(default=None, check=optional(positive))
+    n_learners: int = setting("Number of learners M, at least 2.", at_least_two, kw_only=False)
+    noise: float | None = fixed(None)
+    radius_scale: float = fixed(1.0)
+    seed: int = seed_setting()
+    rounds: int = setting("Number of rounds T, at least 2.", partial(count, minimum=2))
+    eta: float = setting("Initial learning rate. Default: sqrt(M / T).", optional(positive), default=None)
 
     def _set_up(self) -> None:
         if self.eta is None:
             self.eta = sqrt(self.n_learners / self.rounds)
         super()._set_up()
 
+    @property
+    def probabilities(self) -> tuple[float, ...]:
+        """The probability of each learner."""
+        return tuple(row.probability for row in self.kernel_state.odds)
+
+    def _chances(self) -> tuple[float, ...]:
+        return chances(self.evidence, self.kernel_state.odds)
+
     def _make_params(self, limits: evidence.Params) -> Params:
-        return log_barrier.make_params(limits, self.rounds)
+        return make_params(limits, self.rounds)
 
     def _make_state(self, accounts: evidence.State) -> State[Odds]:
-        return State(accounts, log_barrier.open_odds(self.n_learners, self.eta))
+        return State(accounts, open_odds(self.n_learners, self.eta))

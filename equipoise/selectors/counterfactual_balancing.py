@@ -1,7 +1,7 @@
 """Counterfactual balancing: every learner proposes, and a reward counts for all experts that proposed its action.
 
-Experts are the learners and their greedy twins: the same learner, playing the action that it estimates to be best. The
-expert of a round is drawn with probabilities p that depend on the past only. From the rounds in which two experts
+Experts are the learners and their greedy experts: the same learner, playing the action that it estimates to be best.
+The expert of a round is drawn with probabilities p that depend on the past only. From the rounds in which two experts
 disagree follows, for each of them, z: by how many standard errors its present proposals are worse than those of another
 (`equipoise.selectors._core.pairs`); rounds in which learners agree tell who predicts better. An admitted expert has
 probability proportional to exp(-z^2), mixed with 1/t, or with 1/(4 t) if it learns from all rounds; the guard that
@@ -12,11 +12,11 @@ the one they proposed.
 Reference: docs/counterfactual-balancing.md, with proofs. exp(-z^2) follows Maillard (2013), "Apprentissage sequentiel:
 bandits, statistique et renforcement", and Bian and Jun (2022), "Maillard sampling: Boltzmann exploration done
 optimally".
-Symbols: E n_accounts, p probability, q propensity, z^2 against (`pairs.compare`), m_e taught, n_e plays, U_e
+Symbols: E n_accounts, p probability, q propensity, z^2 against (`pairs.compare`), m_e updates, n_e plays, U_e
 rewards, LB best_lower, phi `realized_regrets`, rho floor, kappa slack, B MARGIN.
 
 >>> from equipoise import Proposal
->>> selector = CounterfactualBalancing(2, twins=[1], teaching=["all", "all"], seed=1)
+>>> selector = CounterfactualBalancing(2, greedy_experts=[1], learning=["all", "all"], seed=1)
 >>> for _ in range(100):
 ...     choice = selector.choose()
 ...     selector.observe(choice, {0: Proposal(0), 1: Proposal(0, greedy=1)})
@@ -34,16 +34,20 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from equipoise.bounds import Bound
+from equipoise.certificates import Elimination
+from equipoise.certificates.comparisons import ExpertName, LatePair, PairedCertificate
 from equipoise.compatibility import check_compatible
+from equipoise.drift_order import PairSums
 from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals, part_name, provides
-from equipoise.selectors._core import evidence, pairs, ways
-from equipoise.selectors._core.experts import ExpertSelector
+from equipoise.selector import Choice
+from equipoise.selectors._core import evidence, experts, pairs
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
-from equipoise.selectors._core.ledger import Entry
 from equipoise.selectors._core.pairs import ALL, Expert
-from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount, Seeded
+from equipoise.selectors._core.rounds import Accounts
+from equipoise.selectors._core.selector import KernelSelector
+from equipoise.selectors._core.settings import seed_setting
 from equipoise.selectors.realized_balancing import (
     EARLY_PLAYS,
     HEAD_START,
@@ -53,17 +57,18 @@ from equipoise.selectors.realized_balancing import (
     arrive,
     check_slack,
     fallen,
+    floor_setting,
     is_neglected,
     lower_bound,
     realized_regrets,
 )
-from equipoise.settings import configurable, optional, setting
-from equipoise.settings.checks import boolean, positive
+from equipoise.settings import configurable, describe, optional, setting
+from equipoise.settings.checks import boolean, count, positive
 
 MARGIN = 200.0  # B: by how much, times w / sqrt(plays of the most played expert), a neglected learner may exceed LB
-TWIN_HEAD_START = 60.0  # replaces HEAD_START for learners with a twin
+GREEDY_HEAD_START = 60.0  # replaces HEAD_START for learners with a greedy expert
 SHARED_MIXING = 0.25  # mixed in, over t, for experts that learn from all rounds, as 1 for others
-MANY = 20  # above this number of experts each is compared with the leading one only
+MAX_COMPARED = 20  # above this number of experts each is compared with the leading one only
 
 
 class Params(NamedTuple):
@@ -71,7 +76,6 @@ class Params(NamedTuple):
     floor: float
     slack: float
     optimism: float
-    rule: int
     min_unit: float
     tolerance: float
     neglect: float
@@ -108,7 +112,7 @@ def only_expert(params: Params, state: State) -> int:
         plays = account.plays
         if account.active:
             n_active += 1
-            mixing += SHARED_MIXING if experts[e].teaching == ALL else 1.0
+            mixing += SHARED_MIXING if experts[e].learning == ALL else 1.0
             if plays == 0:
                 return e
         n_rounds += plays
@@ -125,7 +129,7 @@ def only_expert(params: Params, state: State) -> int:
     shared_chance = SHARED_MIXING * own_chance
     for account, expert, regret in zip(accounts, experts, regrets):  # noqa: B905  compiled code knows no `strict`
         if regret <= limit:
-            chance = shared_chance if expert.teaching == ALL else own_chance
+            chance = shared_chance if expert.learning == ALL else own_chance
             expert.probability = probability = drawn * expert.weight / total + chance
             admitted += probability
             if account.plays > most_plays:
@@ -142,7 +146,7 @@ def only_expert(params: Params, state: State) -> int:
 
 @kernel
 def unchanged_rounds(state: State, deviation: float) -> float:
-    """The rounds of experts whose rewards have not become less: what speaks for the others they no longer earn."""
+    """The rounds of experts whose rewards have not become less; evidence in favor of the others is out of date."""
     total = 0.0
     for account, trend in zip(state.evidence.accounts, state.trends):  # noqa: B905  compiled code knows no `strict`
         total += account.plays * (1.0 - fallen(trend, account, deviation))
@@ -153,16 +157,16 @@ def unchanged_rounds(state: State, deviation: float) -> float:
 def neglected_learner(params: Params, state: State, most_plays: int, best_lower: float) -> int:
     """The neglected learner with the fewest plays, -1 if there is none; an admitted expert has `most_plays`.
 
-    A learner that learns from all rounds needs no head start, and one with a twin a shorter one: what it has learned
-    shows in the twin. A twin has no regret bound that it could rest on, and is never neglected.
+    A learner that learns from all rounds needs no head start, and one with a greedy expert a shorter one: what it has
+    learned shows in the greedy expert, which has no regret bound to rest on and is never neglected.
     """
     accounts, experts, chosen, fewest_plays = state.evidence.accounts, state.credit.experts, -1, most_plays
     for e, (account, expert) in enumerate(zip(accounts, experts)):  # noqa: B905  compiled code knows no `strict`
         if account.plays < fewest_plays and not expert.greedy and account.active:
-            head_start = 0.0 if expert.teaching == ALL else params.head_start
+            head_start = 0.0 if expert.learning == ALL else params.head_start
             neglected = is_neglected(params, account, most_plays, best_lower, head_start)
-            if neglected and head_start > TWIN_HEAD_START and expert.has_twin:
-                neglected = is_neglected(params, account, most_plays, best_lower, TWIN_HEAD_START)
+            if neglected and head_start > GREEDY_HEAD_START and expert.has_greedy:
+                neglected = is_neglected(params, account, most_plays, best_lower, GREEDY_HEAD_START)
             if neglected:
                 chosen, fewest_plays = e, account.plays
     return chosen
@@ -173,7 +177,7 @@ def weigh(params: Params, state: State, n_rounds: int, n_active: int) -> float:
     """The sum of the weights exp(-z^2) of all experts, which are computed unless they are known."""
     experts, accounts, spread, total = state.credit.experts, state.evidence.accounts, state.credit.spread[0], 0.0
     # Bonuses, and who leads, depend on plays too.
-    known = params.all_shared and n_active <= MANY and spread.weighed == spread.matched
+    known = params.all_shared and n_active <= MAX_COMPARED and spread.weighed == spread.matched
     for account, expert in zip(accounts, experts):  # noqa: B905  compiled code knows no `strict`
         if expert.weighed != account.active:
             expert.weighed, known = account.active, False
@@ -199,7 +203,7 @@ def compare(params: Params, state: State, n_rounds: int, n_active: int) -> None:
     if bonuses:
         for e, expert in enumerate(credit.experts):
             expert.bonus = bonus(params, state, e, n_rounds, sqrt(squared_scale))
-    if n_active > MANY:
+    if n_active > MAX_COMPARED:
         for e, account in enumerate(state.evidence.accounts):
             if account.active and account.plays > most_plays:
                 leader, most_plays = e, account.plays
@@ -210,15 +214,15 @@ def compare(params: Params, state: State, n_rounds: int, n_active: int) -> None:
 
 @kernel
 def bonus(params: Params, state: State, e: int, n_rounds: int, s: float) -> float:
-    """What a learner may still gain by its own plays: 0 if it learns from every round. A twin learns by those too."""
+    """What a learner may still gain by its own plays: 0 if it learns from every round, or is greedy."""
     expert, trend = state.credit.experts[e], state.trends[e]
-    taught = expert.taught
-    if expert.greedy or expert.teaching == ALL or taught >= n_rounds or taught == 0 or trend.plays == 0:
+    updates = expert.updates
+    if expert.greedy or expert.learning == ALL or updates >= n_rounds or updates == 0 or trend.plays == 0:
         return 0.0
-    log_share, mean_reward = log(n_rounds / taught), trend.rewards / trend.plays
-    fading = min(1.0, sqrt(sqrt(EARLY_PLAYS / taught)))
+    log_share, mean_reward = log(n_rounds / updates), trend.rewards / trend.plays
+    fading = min(1.0, sqrt(sqrt(EARLY_PLAYS / updates)))
     growth = max(0.0, trend.late_mean - mean_reward) * log_share
-    return params.optimism * s * fading * sqrt(2.0 * log_share / taught) + growth
+    return params.optimism * s * fading * sqrt(2.0 * log_share / updates) + growth
 
 
 @kernel
@@ -251,50 +255,24 @@ def arrive_at_experts(params: Params, state: State, e: int, reward: float, value
     if not params.all_shared:
         pairs.add_overlap(state.credit)
     pairs.score(params.evidence, state.credit, e, reward, values)
-    pairs.teach(state.credit, e)
+    pairs.count_updates(state.credit, e)
 
 
 @kernel
 def learner_of(params: Params, state: State, e: int) -> tuple[int, bool]:
-    """The learner of an expert, and whether the expert is its twin."""
+    """The learner of an expert, and whether the expert is greedy."""
     return state.credit.experts[e].learner, state.credit.experts[e].greedy
 
 
+DRAW_RULE = experts.DrawRule(only_expert, arrive_at_experts)
+
+
+@describe(delta="Failure probability of the certificate of the regret.")
 @configurable
-class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSelector):
-    """Credits a reward to all experts that proposed its action; experts are learners and their greedy twins.
+class CounterfactualBalancing(KernelSelector[Params, State, Elimination]):
+    """Credits a reward to all experts that proposed its action; experts are learners and their greedy actions.
 
     Recommended if every learner accepts "off_policy" or "agreed" and provides "greedy"; make it with `for_learners`.
-
-    Parameters
-    ----------
-    n_learners
-        Number of learners.
-    delta
-        Failure probability of the certificate of the regret.
-    reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward.
-    contexts
-        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
-    radius
-        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein" (bounded rewards only).
-    noise
-        Sub-Gaussian factor of the reward noise, for rewards without known limits.
-    radius_scale
-        Factor of the radius; below 1 no certificate is valid.
-    seed
-        Seed of the selector's random numbers, used if `choose` gets no generator.
-    teaching
-        For each learner, from which rounds it learns: "all", "agreed" (its own, and those in which the action is the
-        one it proposed) or "own". By default all have "own"; see `for_learners`.
-    twins
-        The learners whose greedy action is a second expert, by default none; see `for_learners`.
-    floor
-        Regret per square root of plays (rho) below which experts count as equal, in units of reward variation.
-    slack
-        How many times the smallest realized regret an expert may have and still be drawn (kappa), at least 1.
-    optimism
-        Width of the bonus of learners that do not learn from all rounds, in standard deviations of the rewards.
     """
 
     name = "Counterfactual balancing"
@@ -304,35 +282,69 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
     )
     needs = frozenset({"actions"})
     separate_lower = True
+    balances = False
+    refuses_learners = ""
+    per_learner = ("learning", "greedy_experts")
+    reconfigurable = ("floor", "slack", "optimism")
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive, close_round=close_round, learner_of=learner_of)
 
-    teaching: Sequence[str] | None = setting(default=None, check=optional(ways.check_teaching))
-    twins: Sequence[int] = setting(default=(), check=ways.check_twins)
-    floor: float = setting(default=0.25, check=positive)
-    slack: float = setting(default=32.0, check=check_slack)
-    optimism: float = setting(default=2.0, check=positive)
+    n_learners: int = setting("Number of learners.", count, kw_only=False)
+    seed: int = seed_setting()
+    learning: Sequence[str] | None = setting(
+        'For each learner, the rounds it learns from: "all", "agreed" (its own, and those in which the action '
+        'is the one it proposed) or "own"; see `for_learners`. Default: "own" for all.',
+        optional(experts.check_learning),
+        default=None,
+    )
+    greedy_experts: Sequence[int] = setting(
+        "Learners whose greedy action is a second expert. Default: none.", experts.check_greedy, default=()
+    )
+    floor: float = floor_setting()
+    slack: float = setting(
+        "Multiple of the smallest realized regret at which an expert is drawn (kappa), at least 1.",
+        check_slack,
+        default=32.0,
+    )
+    optimism: float = setting(
+        "Bonus of learners that do not learn from all rounds, in standard deviations.", positive, default=2.0
+    )
 
-    per_learner = ("teaching",)
-    reconfigurable = ("floor", "slack", "optimism")
-
-    def _set_up(self) -> None:
-        n, teaching = self.n_learners, self.teaching
-        if teaching is not None and len(teaching) != n:
-            raise InvalidArgument(f"teaching has {len(teaching)} entries, but n_learners is {n}")
-        if any(i >= n for i in self.twins):
-            raise InvalidArgument(f"twins is {self.twins!r}, but must have learners from 0 to {n - 1}")
-        codes = [ways.TEACHING[word] for word in teaching or ("own",) * n]
-        self.experts = (*((i, False) for i in range(n)), *((i, True) for i in self.twins))
-        self._rows = [Expert(i, greedy, codes[i], i, not greedy and i in self.twins) for i, greedy in self.experts]
-        super()._set_up()
+    def _make_accounts(self) -> Accounts:
+        n, learning, greedy = self.n_learners, self.learning, self.greedy_experts
+        if learning is not None and len(learning) != n:
+            raise InvalidArgument(f"learning has {len(learning)} entries, but n_learners is {n}")
+        if any(i >= n for i in greedy):
+            raise InvalidArgument(f"greedy_experts is {greedy!r}, but must have learners from 0 to {n - 1}")
+        codes = [experts.LEARNING[word] for word in learning or ("own",) * n]
+        rows = [Expert(i, False, codes[i], i, i in greedy) for i in range(n)]
+        rows += [Expert(i, True, codes[i], i, False) for i in greedy]
+        self._experts = experts.Experts(rows, DRAW_RULE, self._changes.removed)
+        return self._experts
 
     def _make_params(self, limits: evidence.Params) -> Params:
-        guard = MIN_UNIT[2], TOLERANCE, MARGIN, HEAD_START
-        shared = all(row.teaching == ALL for row in self._rows)
-        return Params(limits, self.floor, self.slack, self.optimism, 2, *guard, shared)
+        guard = MIN_UNIT, TOLERANCE, MARGIN, HEAD_START
+        return Params(limits, self.floor, self.slack, self.optimism, *guard, self._experts.all_shared)
 
     def _make_state(self, accounts: evidence.State) -> State:
-        return State(accounts, [Trend() for _ in self._rows], pairs.open_state(self._rows))
+        rows = self._experts.rows
+        return State(accounts, [Trend() for _ in rows], pairs.open_state(rows))
+
+    def _grow(self) -> None:
+        trends = self.kernel_state.trends
+        trends.extend(Trend() for _ in self._experts.rows[len(trends) :])
+
+    def _chances(self) -> tuple[float, ...]:
+        return self._experts.chances()
+
+    @property
+    def experts(self) -> tuple[tuple[int, bool], ...]:
+        """The learners and, with True, the learners whose greedy action is an expert."""
+        return self._experts.experts
+
+    @property
+    def probabilities(self) -> dict[tuple[int, bool], float]:
+        """The probability of each expert, a learner or (with True) its greedy action, in the next round."""
+        return dict(zip(self.experts, self._experts.odds(), strict=True))
 
     @classmethod
     def for_learners(cls, learners: Sequence[Any], *, share_data: bool = False, **settings: Any) -> Self:
@@ -340,55 +352,85 @@ class CounterfactualBalancing(LearnerCount, Seeded, ConfidenceSettings, ExpertSe
 
         With `share_data`, learners that accept "off_policy" learn from all rounds. Others learn from the rounds in
         which the action is the one they proposed, if they accept "agreed" and, if they ignore contexts, `contexts` is
-        "fixed". Learners that provide "greedy" and learn have a twin.
+        "fixed". The greedy actions of learners that provide "greedy" and learn are experts.
         """
         shared, contexts = boolean("share_data", share_data), settings.get("contexts", "random")
-        teaching = [ways.teaching_of(learner, shared, contexts) for learner in learners]
-        twins = [i for i, learner in enumerate(learners) if ways.has_twin(learner)]
-        selector = cls(len(learners), teaching=teaching, twins=twins, **settings)
+        learning = [experts.learning_of(learner, shared, contexts) for learner in learners]
+        greedy = [i for i, learner in enumerate(learners) if experts.has_greedy_expert(learner)]
+        selector = cls(len(learners), learning=learning, greedy_experts=greedy, **settings)
         check_compatible(selector, learners)
         return selector
 
     def check_learners(self, learners: Sequence[Any]) -> None:
         """Raise an error if a learner cannot learn, or play, as the settings say."""
-        words = self.teaching or ("own",) * self.n_learners
+        words = self.learning or ("own",) * self.n_learners
         for i, (learner, word) in enumerate(zip(learners, words, strict=True)):
-            ways.check_way(learner, word, self.contexts)
-            if (i, True) in self._expert_of and "greedy" not in provides(learner):
-                raise IncompatibleLearner(f"twins has learner {i}, but {part_name(learner)!r} provides no 'greedy'")
+            experts.check_mode(learner, word, self.contexts)
+            if (i, True) in self.experts and "greedy" not in provides(learner):
+                raise IncompatibleLearner(
+                    f"greedy_experts has learner {i}, but {part_name(learner)!r} provides no 'greedy'"
+                )
 
     def joining(self, learner: Any) -> dict[str, Any]:
-        """How a learner that joins a running pool will learn and play: further arguments of `add_learner`.
+        """Return how a learner that joins a running pool will learn and play: further arguments of `add_learner`.
 
-        It learns from all rounds if it can and another learner with a twin does.
+        It learns from all rounds if it can and another learner with a greedy expert does.
         """
-        obstacle = ways.misfit(learner)
+        obstacle = experts.incompatibility(learner)
         if obstacle:
             raise IncompatibleLearner(
                 f"learner {part_name(learner)!r} cannot join: it {obstacle}; "
                 "a portfolio with RealizedBalancing takes any learner"
             )
-        shared = any(row.greedy and row.teaching == ALL for row in self._rows)
-        return {"teaching": ways.teaching_of(learner, shared, self.contexts), "twin": ways.has_twin(learner)}
+        shared = any(row.greedy and row.learning == ALL for row in self._experts.rows)
+        learning = experts.learning_of(learner, shared, self.contexts)
+        return {"learning": learning, "greedy": experts.has_greedy_expert(learner)}
 
-    def add_learner(self, bound: Bound | None = None, *, teaching: str = "own", twin: bool = False) -> int:
-        """Add a learner to the pool; returns its index. See the settings `teaching` and `twins`."""
-        (word,) = ways.check_teaching("teaching", [teaching])
-        return self._add_learner(bound, ways.Way(ways.TEACHING[word], boolean("twin", twin), self._n_new_pairs(twin)))
+    def add_learner(self, bound: Bound | None = None, *, learning: str = "own", greedy: bool = False) -> int:
+        """Add a learner to the pool; returns its index. See the settings `learning` and `greedy_experts`."""
+        (word,) = experts.check_learning("learning", [learning])
+        mode = self._experts.mode(experts.LEARNING[word], boolean("greedy", greedy))
+        return self._add_learner(bound, mode)
 
-    def _grow(self) -> None:
-        trends = self.kernel_state.trends
-        trends.extend(Trend() for _ in self._rows[len(trends) :])
+    def propensity(self, choice: Choice) -> float:
+        """The probability, given context and proposals, with which the action of an open play was played."""
+        return self._experts.propensity(choice)
 
-    def _match(self, entry: Entry, reward: float, certifying: bool) -> None:
-        params, state = self.params, self.kernel_state
-        assert entry.proposals is not None
-        pairs.add_round(params.evidence, state.credit, entry.learner, reward, True, certifying)
-        arrive_at_experts(params, state, entry.learner, reward, entry.proposals.values)
+    def learners_updated_by(self, choice: Choice) -> tuple[int, ...]:
+        """The learners that learn from an open play."""
+        return self._experts.learners_updated_by(choice)
 
-    def _odds(self) -> tuple[float, ...]:
-        """The probabilities of the next round; leaves them in the rows."""
-        forced = only_expert(self.params, self.kernel_state)
-        if forced >= 0:
-            return tuple(float(e == forced) for e in range(self.n_accounts))
-        return tuple([row.probability for row in self._rows])
+    def pair_rounds(self) -> int:
+        """Return the number of rounds in which pairs of experts were compared."""
+        return self.kernel_state.credit.spread[0].closed
+
+    def pair_sums(self) -> PairSums:
+        """Return the sums over these rounds, for all pairs of experts."""
+        return pairs.pair_sums(self.kernel_state.credit)
+
+    def paired_certificate(self, better: tuple[int, bool], worse: tuple[int, bool]) -> PairedCertificate:
+        """What is proved about two experts, learners or (with True) greedy actions, with a delta of its own.
+
+        It certifies past proposals, and no learner is eliminated by it: one that still learns may overtake.
+        """
+        if self.confidence.noise is not None:
+            raise InvalidArgument(f"noise is {self.confidence.noise!r}, but must be None: rewards need known limits")
+        j, k = map(self._experts.index_of, (better, worse))
+        if j == k:
+            raise InvalidArgument(f"worse is {worse!r}, but must be another expert than better")
+        tables, n, late = self.kernel_state.credit, len(self.experts), self._changes.late
+        forth, back, newest = tables.pairs[j * n + k], tables.pairs[k * n + j], max(better[0], worse[0])
+        return PairedCertificate(
+            rounds=tables.spread[0].closed,
+            better=ExpertName(*better),
+            worse=ExpertName(*worse),
+            gain=forth.gain - back.gain,
+            gain_squares=forth.gain_squares + back.gain_squares,
+            n_experts=sum(i < self.n_learners for i, _ in self.experts),
+            reward_range=self.reward_range,
+            delta=self.delta,
+            n_late=len(late),
+            late=LatePair(newest - self.n_learners, late[newest].mode.n_pairs, late[newest].round)
+            if newest in late
+            else None,
+        )

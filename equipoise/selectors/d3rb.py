@@ -28,20 +28,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, sqrt
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from equipoise.certificates import Elimination
 from equipoise.confidence import radius_sum
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.base import NestedSelector
 from equipoise.selectors._core.evidence import best_mean_lower, comes_first
-from equipoise.selectors._core.kernels import Kernels, nested_kernels
-from equipoise.selectors._core.nested import Params
-from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount
+from equipoise.selectors._core.kernels import Kernels, Params, nested_kernels
+from equipoise.selectors._core.selector import KernelSelector
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import positive
+from equipoise.settings.checks import count, positive
 
 
 @dataclass(slots=True)
@@ -81,30 +80,13 @@ def credit(params: Params, state: State, i: int, reward: float, regret: float, p
         presumption.coefficient *= 2.0
 
 
-@configurable
-class D3RB(LearnerCount, ConfidenceSettings, NestedSelector[State]):
-    """Balances regret coefficients that are doubled when the rewards contradict them.
+def d_min_setting() -> Any:
+    return setting("Smallest regret coefficient, in units of the width of the reward range.", positive, default=1.0)
 
-    Parameters
-    ----------
-    n_learners
-        Number of learners.
-    delta
-        Failure probability of the selector's statements, in addition to that of the learners.
-    reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
-        alone (0, 1).
-    contexts
-        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
-    radius
-        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein" (bounded rewards only).
-    noise
-        Sub-Gaussian factor of the reward noise, for rewards without known limits.
-    radius_scale
-        Factor of the radius; below 1 no certificate is valid.
-    d_min
-        Smallest regret coefficient, in units of the width of the reward range.
-    """
+
+@configurable
+class D3RB(KernelSelector[Params, State, Elimination]):
+    """Balances regret coefficients that are doubled when the rewards contradict them."""
 
     name = "D3RB"
     explanation = (
@@ -114,7 +96,8 @@ class D3RB(LearnerCount, ConfidenceSettings, NestedSelector[State]):
     refuses_learners = ""
     kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
-    d_min: float = setting(default=1.0, check=positive)
+    n_learners: int = setting("Number of learners.", count, kw_only=False)
+    d_min: float = d_min_setting()
 
     @property
     def coefficients(self) -> tuple[float, ...]:

@@ -31,14 +31,15 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from equipoise.bounds import Bound
+from equipoise.certificates import Elimination
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.base import NestedSelector
 from equipoise.selectors._core.evidence import comes_first
-from equipoise.selectors._core.kernels import Kernels, nested_kernels
-from equipoise.selectors._core.nested import Params
-from equipoise.selectors._core.settings import CandidateBounds, ConfidenceSettings
+from equipoise.selectors._core.kernels import Kernels, Params, nested_kernels
+from equipoise.selectors._core.selector import KernelSelector
+from equipoise.selectors._core.settings import check_bounds, decode_bounds, encode_bounds
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import positive, real
 
@@ -87,32 +88,10 @@ def is_active(params: Params, state: State, i: int) -> bool:
 
 
 @configurable
-class DynamicBalancing(CandidateBounds, ConfidenceSettings, NestedSelector[State]):
+class DynamicBalancing(KernelSelector[Params, State, Elimination]):
     """Balances candidate bounds over an active set that learners can leave and enter again.
 
     A learner that is not active has not been eliminated, so `eliminations` stays empty.
-
-    Parameters
-    ----------
-    bounds
-        One candidate regret bound per learner.
-    delta
-        Failure probability of the selector's statements, in addition to that of the learners.
-    reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
-        alone (0, 1).
-    contexts
-        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
-    radius
-        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein" (bounded rewards only).
-    noise
-        Sub-Gaussian factor of the reward noise, for rewards without known limits.
-    radius_scale
-        Factor of the radius; below 1 no certificate is valid.
-    scales
-        Factor of each bound; 1 if not given.
-    biases
-        What is subtracted from the mean reward of each learner; 0 if not given.
     """
 
     name = "Dynamic balancing"
@@ -120,12 +99,18 @@ class DynamicBalancing(CandidateBounds, ConfidenceSettings, NestedSelector[State
         "The active learner plays whose candidate bound at its number of plays is smallest; a learner is inactive "
         "while its rewards plus its bound are below what another one has proved possible."
     )
+    needs = frozenset({"bounds"})
     readmits = True
     per_learner = ("bounds", "scales", "biases")
     kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit, is_active=is_active)
 
-    scales: Sequence[float] = setting(default=None)
-    biases: Sequence[float] = setting(default=None)
+    bounds: Sequence[Bound] = setting(
+        "One candidate bound per learner.", check_bounds, encode=encode_bounds, decode=decode_bounds, kw_only=False
+    )
+    scales: Sequence[float] = setting("Factor of each bound. Default: 1 for all.", default=None)
+    biases: Sequence[float] = setting(
+        "Number subtracted from the mean reward of each learner. Default: 0 for all.", default=None
+    )
 
     def _set_up(self) -> None:
         n_learners = len(self.bounds)

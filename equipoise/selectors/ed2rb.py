@@ -28,15 +28,16 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from equipoise.certificates import Elimination
 from equipoise.confidence import radius_sum
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.base import EvidenceSelector
 from equipoise.selectors._core.evidence import best_mean_lower, comes_first
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
-from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount
+from equipoise.selectors._core.selector import KernelSelector
+from equipoise.selectors.d3rb import d_min_setting
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import positive
+from equipoise.settings.checks import count
 
 
 class Params(NamedTuple):
@@ -83,29 +84,8 @@ def credit(params: Params, state: State, i: int, reward: float, regret: float, p
 
 
 @configurable
-class ED2RB(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
-    """Balances regret coefficients that are estimated from the rewards.
-
-    Parameters
-    ----------
-    n_learners
-        Number of learners.
-    delta
-        Failure probability of the selector's statements, in addition to that of the learners.
-    reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
-        alone (0, 1).
-    contexts
-        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
-    radius
-        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein" (bounded rewards only).
-    noise
-        Sub-Gaussian factor of the reward noise, for rewards without known limits.
-    radius_scale
-        Factor of the radius; below 1 no certificate is valid.
-    d_min
-        Smallest regret coefficient, in units of the width of the reward range.
-    """
+class ED2RB(KernelSelector[Params, State, Elimination]):
+    """Balances regret coefficients that are estimated from the rewards."""
 
     name = "ED2RB"
     explanation = (
@@ -115,7 +95,8 @@ class ED2RB(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
     refuses_learners = ""
     kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
-    d_min: float = setting(default=1.0, check=positive)
+    n_learners: int = setting("Number of learners.", count, kw_only=False)
+    d_min: float = d_min_setting()
 
     @property
     def coefficients(self) -> tuple[float, ...]:

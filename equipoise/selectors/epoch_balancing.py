@@ -31,7 +31,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from equipoise.bounds import Bound, Observed
 from equipoise.certificates import Certificate, Comparison, EpochEnd, EpochEvidence, LowerEvidence, Standing
 from equipoise.compatibility import check_compatible
 from equipoise.confidence import Confidence, epoch_alpha, noise_radius, radius_sum
@@ -39,15 +38,14 @@ from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals
 from equipoise.learners._core.linear_class import SIZES, LinearClass, check_class, check_nested, linear_class
-from equipoise.selector import SelectorTraits
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.base import KernelSelector
-from equipoise.selectors._core.epochs import Claim, End, Epoch, State, add_round, certify, smallest_active, test
-from equipoise.selectors._core.kernels import Kernels, nested_kernels
-from equipoise.selectors._core.nested import Params
-from equipoise.selectors._core.settings import Seeded
-from equipoise.settings import configurable, optional, setting
-from equipoise.settings.checks import count, interval, one_of, positive, probability
+from equipoise.selectors._core.epochs import State, add_round, certify, ended_epochs, open_state, smallest_active, test
+from equipoise.selectors._core.kernels import Kernels, Params, nested_kernels
+from equipoise.selectors._core.records import Records
+from equipoise.selectors._core.selector import KernelSelector
+from equipoise.selectors._core.settings import fixed, seed_setting
+from equipoise.settings import configurable, describe, optional, setting
+from equipoise.settings.checks import count, one_of
 from equipoise.types import Config
 
 
@@ -100,55 +98,105 @@ def classes_from_json(rows: Iterable[Config]) -> list[LinearClass]:
     return [LinearClass(**{**row, **{name: tuple(row[name]) for name in sequences if name in row}}) for row in rows]
 
 
-@configurable
-class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
-    """One epoch of selection under adversarial contexts; `ended` is the proof that it has ended, once it has.
+CLASSES_DOC = "One `LinearClass` per learner, each containing the one before it; see `for_learners`."
+describe_epochs = describe(
+    delta="Failure probability of the selector's statements, besides the learners'.",
+    reward_range="Lowest and highest (expected) reward. Default: the range of the last class.",
+    noise="Sub-Gaussian factor of rewards without known limits. Default: none.",
+)
 
-    Parameters
-    ----------
-    classes
-        One `LinearClass` per learner, each containing the one before it; see `for_learners`.
-    seed
-        Seed of the selector's random numbers, used if `choose` gets no generator.
-    delta
-        Failure probability of the selector's statements, in addition to that of the learners.
-    reward_range
-        Lowest and highest (expected) reward; that of the last class if not given.
-    noise
-        Sub-Gaussian factor of the reward noise, for rewards without known limits.
-    size
-        Which of the paper's three forms of z is used: "proof", "text" or "theorem".
-    radius_scale
-        Factor of the radius; below 1 no certificate is valid.
-    rounds
-        Number of rounds, which z depends on if a class has a misspecification; needed only then.
-    """
+
+def size_setting() -> Any:
+    doc = 'Which of the paper\'s three forms of z is used: "proof", "text" or "theorem".'
+    return setting(doc, partial(one_of, options=tuple(SIZES)), default="proof")
+
+
+def rounds_setting() -> Any:
+    doc = "Number of rounds, needed if a class has a misspecification. Default: none."
+    return setting(doc, optional(count), default=None)
+
+
+def epoch_confidence(selector: KernelSelector[Any, Any, Any], n_epochs: int, delta: float | None) -> Confidence:
+    """Return the confidence of statements about all epochs; delta is by default that of the settings."""
+    low, high = selector.reward_range
+    alpha, scale = epoch_alpha(n_epochs, selector.delta if delta is None else delta), selector.radius_scale
+    radius = noise_radius(alpha=alpha, width=high - low, noise=selector.noise, scale=scale)
+    return Confidence(selector.radius, radius, alpha, 2, selector.noise, scale >= 1.0)
+
+
+def sizes_of(classes: Sequence[LinearClass], size: str, rounds: int | None) -> tuple[float, ...]:
+    """Return z of every class, in one of the forms of the paper."""
+    return tuple(SIZES[size](claimed, rounds) for claimed in classes)
+
+
+def chances(state: State) -> tuple[float, ...]:
+    """Return the probability of each learner in the next round."""
+    accounts = state.evidence.accounts
+    weights = [claim.weight if accounts[i].active else 0.0 for i, claim in enumerate(state.claims)]
+    return tuple(weight / sum(weights) for weight in weights)
+
+
+class EpochRecords(Records):
+    """The statements of a selector under adversarial contexts, in which learners play rounds with different optima."""
+
+    def standing(self) -> list[Standing]:
+        """Return the standing of each learner, whose means do not bound a common optimum."""
+        return [row._replace(mean_radius=nan, mean_lower=nan, mean_upper=nan) for row in super().standing()]
+
+    def certificate(self) -> Certificate:
+        """Return what the rewards prove if the class of the last learner contains the true model.
+
+        It contains all other classes; the module `epochs` has the proof.
+        """
+        n_learners = self.rounds.accounts.n_learners
+        nothing, last = (0.0,) * n_learners, n_learners - 1
+        return replace(super().certificate(), learner_regret_lowers=nothing, adversarial=True, presumed=last)
+
+    def compare(self, learner: int, other: int) -> Comparison:
+        """Refuse: a comparison presumes that both learners met contexts of one distribution."""
+        raise InvalidArgument(
+            f"learner is {learner} and other is {other}, but this selector compares no learners: under adversarial "
+            "contexts each learner plays in rounds of its own, whose optima may differ"
+        )
+
+    def elimination(self, i: int) -> EpochEnd:
+        """Return the proof that ended the epoch in which learner i was the smallest."""
+        end = self.rounds.state.ends[i]
+        radius = radius_sum(self.rounds.radii.confidence.radius, end.rounds)
+        return EpochEnd(
+            self.rounds.evidence.accounts[i].eliminated_at or end.ended_at,
+            EpochEvidence(i, end.rounds, end.rewards, end.regrets, radius),
+            LowerEvidence(end.witness, end.rounds, end.lower_sum),
+        )
+
+
+@describe_epochs
+@configurable
+class EpochBalancing(KernelSelector[Params, State, EpochEnd]):
+    """One epoch of selection under adversarial contexts; `ended` is the proof that it has ended, once it has."""
 
     name = "Epoch balancing"
     explanation = "A learner is sampled, the more often the smaller its model class, whatever the rewards."
     needs = frozenset({"actions", "lower", "nested"})
+    units = ()
+    records = EpochRecords
     kernels: ClassVar[Kernels] = nested_kernels(choose, close_round=close_round, certify=certify)
 
     classes: Sequence[LinearClass] = setting(
-        check=check_classes, encode=classes_to_json, decode=classes_from_json, kw_only=False
+        CLASSES_DOC, check_classes, encode=classes_to_json, decode=classes_from_json, kw_only=False
     )
-    delta: float = setting(default=0.05, check=probability)
-    reward_range: tuple[float, float] = setting(default=None, check=optional(interval))
-    noise: float | None = setting(default=None, check=optional(positive))
-    size: str = setting(default="proof", check=partial(one_of, options=tuple(SIZES)))
-    radius_scale: float = setting(default=1.0, check=positive)
-    rounds: int | None = setting(default=None, check=optional(count))
+    seed: int = seed_setting()
+    size: str = size_setting()
+    rounds: int | None = rounds_setting()
 
     # The names that records of eliminations use.
-    contexts: ClassVar[str] = "adversarial"
-    radius: ClassVar[str] = "stitched"
+    contexts: str = fixed("adversarial")
+    radius: str = fixed("stitched")
 
-    def _set_up(self) -> None:
-        if self.reward_range is None:
-            self.reward_range = self.classes[-1].reward_range
-        self.n_learners = len(self.classes)
-        self.sizes = tuple(SIZES[self.size](claimed, self.rounds) for claimed in self.classes)
-        super()._set_up()
+    @property
+    def sizes(self) -> tuple[float, ...]:
+        """z of every class."""
+        return sizes_of(self.classes, self.size, self.rounds)
 
     @classmethod
     def for_learners(cls, learners: Sequence[Any], **settings: Any) -> Self:
@@ -157,29 +205,11 @@ class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
         check_compatible(selector, learners)
         return selector
 
-    @property
-    def learner_bounds(self) -> tuple[Bound, ...]:
-        """For each learner the regret that it reports."""
-        return (Observed(),) * self.n_learners
-
-    @property
-    def traits(self) -> SelectorTraits:
-        return replace(super().traits, classes=tuple(self.classes))
-
-    def _n_epochs(self) -> int:
-        return 1
-
-    def _make_confidence(self, n_learners: int, delta: float | None = None) -> Confidence:
-        low, high = self.reward_range
-        alpha, scale = epoch_alpha(self._n_epochs(), self.delta if delta is None else delta), self.radius_scale
-        radius = noise_radius(alpha=alpha, width=high - low, noise=self.noise, scale=scale)
-        return Confidence(self.radius, radius, alpha, 2, self.noise, scale >= 1.0)
-
-    def _make_params(self, limits: evidence.Params) -> Params:
-        return Params(limits)
+    def _make_confidence(self, n_accounts: int, delta: float | None = None) -> Confidence:
+        return epoch_confidence(self, 1, delta)
 
     def _make_state(self, accounts: evidence.State) -> State:
-        return State(accounts, [Claim(1 / size) for size in self.sizes], [Epoch()], [End() for _ in self.sizes])
+        return open_state(accounts, self.sizes)
 
     @property
     def probabilities(self) -> tuple[float, ...]:
@@ -187,37 +217,9 @@ class EpochBalancing(Seeded, KernelSelector[Params, State, EpochEnd]):
         return self._chances()
 
     def _chances(self) -> tuple[float, ...]:
-        weights = [claim.weight if i in self.active else 0.0 for i, claim in enumerate(self.kernel_state.claims)]
-        return tuple(weight / sum(weights) for weight in weights)
+        return chances(self.kernel_state)
 
     @property
     def ended(self) -> EpochEnd | None:
         """The proof that the first epoch has ended; None while it continues."""
-        smallest = [i for i, end in enumerate(self.kernel_state.ends) if end.ended_at > 0]
-        return self._elimination(smallest[0]) if smallest else None
-
-    def standing(self) -> list[Standing]:
-        """The standing of each learner. Learners play in different rounds, so their means bound no common optimum."""
-        return [row._replace(mean_radius=nan, mean_lower=nan, mean_upper=nan) for row in super().standing()]
-
-    def certificate(self) -> Certificate:
-        """What the rewards prove if the class of the last learner, which contains all others, contains the true model;
-        the module `epochs` has the proof."""
-        nothing, last = (0.0,) * self.n_learners, self.n_learners - 1
-        return replace(super().certificate(), learner_regret_lowers=nothing, adversarial=True, presumed=last)
-
-    def compare(self, learner: int, other: int) -> Comparison:
-        """Refused: a comparison presumes that both learners met contexts of one distribution."""
-        raise InvalidArgument(
-            f"learner is {learner} and other is {other}, but {self.name} compares no learners: under adversarial "
-            "contexts each learner plays in rounds of its own, whose optima may differ"
-        )
-
-    def _elimination(self, i: int) -> EpochEnd:
-        end = self.kernel_state.ends[i]
-        radius = radius_sum(self.confidence.radius, end.rounds)
-        return EpochEnd(
-            self.evidence.accounts[i].eliminated_at or end.ended_at,
-            EpochEvidence(i, end.rounds, end.rewards, end.regrets, radius),
-            LowerEvidence(end.witness, end.rounds, end.lower_sum),
-        )
+        return next(iter(self._proofs(ended_epochs(self.kernel_state))), None)

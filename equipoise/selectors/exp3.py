@@ -28,12 +28,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from equipoise.certificates import Elimination
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.base import EvidenceSelector
 from equipoise.selectors._core.evidence import add, count_active, rounds_made
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
-from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount, Seeded
+from equipoise.selectors._core.selector import KernelSelector
+from equipoise.selectors._core.settings import seed_setting
 from equipoise.settings import configurable, optional, setting
 from equipoise.settings.checks import count
 
@@ -108,31 +109,8 @@ def arrive(params: Params, state: State, i: int, reward: float, probability: flo
 
 
 @configurable
-class EXP3(LearnerCount, Seeded, ConfidenceSettings, EvidenceSelector[Params, State]):
-    """Samples learners by exponential weights.
-
-    Parameters
-    ----------
-    n_learners
-        Number of learners.
-    delta
-        Failure probability of the certificate; it does not affect choices.
-    reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
-        alone (0, 1).
-    contexts
-        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
-    radius
-        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein" (bounded rewards only).
-    noise
-        Sub-Gaussian factor of the reward noise, for rewards without known limits.
-    radius_scale
-        Factor of the radius; below 1 no certificate is valid.
-    seed
-        Seed of the selector's random numbers, used if `choose` gets no generator.
-    rounds
-        Number of rounds T; if not given, the rate decreases with the rounds played.
-    """
+class EXP3(KernelSelector[Params, State, Elimination]):
+    """Samples learners by exponential weights."""
 
     name = "EXP3"
     explanation = (
@@ -141,7 +119,11 @@ class EXP3(LearnerCount, Seeded, ConfidenceSettings, EvidenceSelector[Params, St
     )
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 
-    rounds: int | None = setting(default=None, check=optional(count), deprecated="horizon")
+    n_learners: int = setting("Number of learners.", count, kw_only=False)
+    seed: int = seed_setting()
+    rounds: int | None = setting(
+        "Number of rounds T. Default: unknown, so the rate decreases with t.", optional(count), default=None
+    )
 
     @property
     def refuses_learners(self) -> str:  # type: ignore[override]

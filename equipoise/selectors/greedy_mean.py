@@ -21,18 +21,17 @@ from typing import ClassVar
 
 import numpy as np
 
+from equipoise.certificates import Elimination
 from equipoise.kernels.marks import kernel
-from equipoise.selectors._core import evidence
-from equipoise.selectors._core.arrivals import Arrivals, ArrivalSelector, State, arrive
 from equipoise.selectors._core.evidence import comes_first
-from equipoise.selectors._core.kernels import Kernels, nested_kernels
-from equipoise.selectors._core.nested import Params
-from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount
-from equipoise.settings import configurable
+from equipoise.selectors._core.kernels import Arrivals, ArrivalState, Kernels, Params, arrive, nested_kernels
+from equipoise.selectors._core.selector import KernelSelector
+from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count
 
 
 @kernel
-def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
+def choose(params: Params, state: ArrivalState, rng: np.random.Generator) -> tuple[int, float]:
     """An unplayed learner if there is one, otherwise the learner with the highest mean reward."""
     chosen, least, fewest = -1, inf, 0
     for i in range(len(state.arrivals)):
@@ -51,32 +50,12 @@ def mean_reward(low: float, row: Arrivals) -> float:
 
 
 @configurable
-class GreedyMean(LearnerCount, ConfidenceSettings, ArrivalSelector[Params]):
-    """Plays the learner with the highest mean reward.
-
-    Parameters
-    ----------
-    n_learners
-        Number of learners.
-    delta
-        Failure probability of the certificate; it does not affect choices.
-    reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
-        alone (0, 1).
-    contexts
-        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
-    radius
-        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein" (bounded rewards only).
-    noise
-        Sub-Gaussian factor of the reward noise, for rewards without known limits.
-    radius_scale
-        Factor of the radius; below 1 no certificate is valid.
-    """
+class GreedyMean(KernelSelector[Params, ArrivalState, Elimination]):
+    """Plays the learner with the highest mean reward."""
 
     name = "Greedy mean"
     explanation = "The learner with the highest mean reward plays; one with a lower mean is not tried again."
     refuses_learners = ""
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 
-    def _make_params(self, limits: evidence.Params) -> Params:
-        return Params(limits)
+    n_learners: int = setting("Number of learners.", count, kw_only=False)

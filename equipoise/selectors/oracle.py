@@ -13,12 +13,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from equipoise.certificates import Elimination
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.base import PlainSelector
 from equipoise.selectors._core.evidence import Params, State
 from equipoise.selectors._core.kernels import Kernels
-from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount
+from equipoise.selectors._core.selector import KernelSelector
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
 
@@ -33,35 +33,15 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 
 @configurable
-class Oracle(LearnerCount, ConfidenceSettings, PlainSelector):
-    """Plays the learner with index `best` in every round.
-
-    Parameters
-    ----------
-    n_learners
-        Number of learners.
-    delta
-        Failure probability of the certificate; it does not affect choices.
-    reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
-        alone (0, 1).
-    contexts
-        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
-    radius
-        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein" (bounded rewards only).
-    noise
-        Sub-Gaussian factor of the reward noise, for rewards without known limits.
-    radius_scale
-        Factor of the radius; below 1 no certificate is valid.
-    best
-        Index of the best learner.
-    """
+class Oracle(KernelSelector[Params, State, Elimination]):
+    """Plays the learner with index `best` in every round."""
 
     name = "Oracle"
     explanation = "The learner that was named as the best one always plays."
     kernels: ClassVar[Kernels] = Kernels(choose, evidence.credit_only)
 
-    best: int = setting()
+    n_learners: int = setting("Number of learners.", count, kw_only=False)
+    best: int = setting("Index of the best learner.")
 
     def _set_up(self) -> None:
         self.best = count("best", self.best, minimum=0, maximum=self.n_learners - 1)
@@ -71,8 +51,3 @@ class Oracle(LearnerCount, ConfidenceSettings, PlainSelector):
     def excluded(self) -> tuple[int, ...]:
         """Learners that are never played."""
         return tuple(i for i in range(self.n_learners) if i != self.best)
-
-    def _make_state(self, accounts: State) -> State:
-        for i in self.excluded:
-            accounts.accounts[i].active = False
-        return accounts

@@ -29,39 +29,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, log, sqrt
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from equipoise.bounds import Bound
+from equipoise.certificates import Elimination
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.boundaries import add_spread
 from equipoise.kernels.marks import kernel
 from equipoise.selectors import balanced_elimination
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.arrivals import Arrivals, add_arrival, adopt
-from equipoise.selectors._core.base import EvidenceSelector
 from equipoise.selectors._core.evidence import Account, best_mean_lower
-from equipoise.selectors._core.kernels import Kernels, nested_kernels
-from equipoise.selectors._core.nested import HasState
-from equipoise.selectors._core.settings import (
-    ConfidenceSettings,
-    LearnerCount,
-    check_bounds,
-    decode_bounds,
-    encode_bounds,
-)
+from equipoise.selectors._core.kernels import Arrivals, HasState, Kernels, add_arrival, nested_kernels
+from equipoise.selectors._core.selector import KernelSelector
+from equipoise.selectors._core.settings import check_bounds, decode_bounds, encode_bounds
 from equipoise.settings import configurable, optional, setting
 from equipoise.settings.checks import count, non_negative, positive, real
 from equipoise.types import Config
 
-RULES = (1, 2)  # rule 1, of files saved before rule 2 existed, has no neglected learners and an LB that never falls
-MIN_UNIT = {1: 0.05, 2: 0.2}  # as a fraction of the reward width: the proof needs u > 0
+MIN_UNIT = 0.2  # as a fraction of the reward width: the proof needs u > 0
 TOLERANCE = 4.5  # a learner may show this much regret, times w sqrt(n), and still be neglected
 NEGLECT = 80.0  # by how much, times w / sqrt(plays of the learner that is due), it could be better than LB
 HEAD_START = 150.0  # by default: up to this number of plays that margin is 0 ...
 HEAD_START_SHARE = 0.25  # ... for learners with less than this share of the plays of the one that is due
-FALL = 4.0  # standard errors by which the late mean must be below the mean to count as a fall
+MIN_DROP = 4.0  # standard errors by which the late mean must be below the mean to count as a drop in reward
 EARLY_PLAYS = 100.0  # number of plays of a learner after which its exploration term decreases faster
 
 
@@ -70,7 +62,6 @@ class Params(NamedTuple):
     floor: float
     slack: float
     optimism: float
-    rule: int
     min_unit: float
     tolerance: float
     neglect: float
@@ -85,9 +76,6 @@ class Guard(Protocol):
 
     @property
     def floor(self) -> float: ...
-
-    @property
-    def rule(self) -> int: ...
 
     @property
     def tolerance(self) -> float: ...
@@ -136,7 +124,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
         unit = limits.width
     if unit < least_unit:
         unit = least_unit
-    best_lower, rewards_wait = lower_bound(params, state), params.rule != 1 and n_arrived > n_counted
+    best_lower, rewards_wait = lower_bound(params, state), n_arrived > n_counted
     regrets, least = realized_regrets(accounts, best_lower, params.floor * unit)
     limit, scale = params.slack * regrets[least], params.optimism * deviation
     due, highest, fewest_plays = least, -inf, 0
@@ -153,7 +141,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
                 growth = trend.late_mean - index
                 if growth > 0.0:
                     index += growth * log_share
-                elif params.rule != 1:
+                else:
                     index -= deviation * fallen(trend, account, deviation)
             # While a learner still improves, its mean underestimates its future rewards by more than chance.
             fading = sqrt(sqrt(EARLY_PLAYS / plays)) if plays > EARLY_PLAYS else 1.0
@@ -162,14 +150,14 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
                 due, highest, fewest_plays = i, index, plays
     if regrets[due] > limit:
         due = least
-    return (due if params.rule == 1 else most_neglected(params, accounts, due, best_lower)), 1.0
+    return most_neglected(params, accounts, due, best_lower), 1.0
 
 
 @kernel
 def fallen(trend: Trend, account: Account, deviation: float) -> float:
-    """How clearly the rewards of a learner have become less, from 0 to 1: standard errors of the late mean beyond FALL.
+    """How clearly the rewards of a learner have dropped, from 0 to 1: standard errors of the late mean beyond MIN_DROP.
 
-    That mean less the plain one has, while nothing changes, the variance s^2/(3 n). It shows a fall after about
+    That mean less the plain one has, while nothing changes, the variance s^2/(3 n). It shows a drop after about
     s sqrt(n) plays, when the plain mean of many good plays has hardly moved. It says nothing unless rewards came in the
     order of plays: the last to arrive may be the poor ones, such as visits without a purchase at their deadline.
     """
@@ -179,11 +167,11 @@ def fallen(trend: Trend, account: Account, deviation: float) -> float:
     below = trend.rewards / plays - trend.late_mean
     if below <= 0.0:
         return 0.0
-    fall = below * sqrt(3.0 * plays) / deviation - FALL
+    drop = below * sqrt(3.0 * plays) / deviation - MIN_DROP
     # Spreads are around running means, so they differ by more than rounding where the orders do.
-    if fall <= 0.0 or abs(trend.spread - account.spread) > 1e-9 * account.spread:
+    if drop <= 0.0 or abs(trend.spread - account.spread) > 1e-9 * account.spread:
         return 0.0
-    return min(1.0, fall)
+    return min(1.0, drop)
 
 
 @kernel
@@ -196,8 +184,7 @@ def is_held_up(account: Account, trend: Trend, best_lower: float, limit: float) 
 @kernel
 def lower_bound(params: Guard, state: HasState) -> float:
     """LB. It may fall with the means of all learners, so that the learner that attains it has realized regret 0."""
-    highest = state.evidence.pool[0].best_lower if params.rule == 1 else best_mean_lower(state.evidence)
-    return max(params.evidence.low, highest)
+    return max(params.evidence.low, best_mean_lower(state.evidence))
 
 
 @kernel
@@ -257,10 +244,6 @@ def arrive(params: Params, state: State, i: int, reward: float, probability: flo
     trend.late_mean += (reward - trend.late_mean) * 2.0 / (trend.plays + 1.0)
 
 
-def check_rule(name: str, rule: int) -> int:
-    return count(name, rule, maximum=max(RULES))
-
-
 def check_slack(name: str, slack: float) -> float:
     number = real(name, slack)
     if number < 1.0:
@@ -268,41 +251,14 @@ def check_slack(name: str, slack: float) -> float:
     return number
 
 
-@configurable
-class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Params, State]):
-    """Balances the regret that the rewards of each learner show; recommended for learners that learn from own plays.
+def floor_setting() -> Any:
+    doc = "Regret per square root of plays (rho), in reward variations, that counts as equal."
+    return setting(doc, positive, default=0.25)
 
-    Parameters
-    ----------
-    n_learners
-        Number of learners.
-    delta
-        Failure probability of the selector's statements, in addition to that of the learners.
-    reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
-        alone (0, 1).
-    contexts
-        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
-    radius
-        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein" (bounded rewards only).
-    noise
-        Sub-Gaussian factor of the reward noise, for rewards without known limits.
-    radius_scale
-        Factor of the radius; below 1 no certificate is valid.
-    bounds
-        Optional candidate bound per learner; a learner that violates its own is eliminated.
-    floor
-        Regret per square root of plays (rho) below which learners count as equal, in units of reward variation.
-    slack
-        How many times the smallest realized regret a learner may have and still be chosen (kappa), at least 1.
-    optimism
-        Width of the exploration term, in standard deviations of the rewards.
-    rule
-        2, or 1 for the rule of files saved by earlier releases, which may neglect a learner when rewards vary little.
-    head_start
-        Plays of a learner up to which it is chosen however poor it looks, as long as it may still be the best; 0 after
-        a restart, since learners keep what they have learned.
-    """
+
+@configurable
+class RealizedBalancing(KernelSelector[Params, State, Elimination]):
+    """Balances the regret that the rewards of each learner show; recommended for learners that learn from own plays."""
 
     name = "Realized balancing"
     explanation = (
@@ -315,35 +271,41 @@ class RealizedBalancing(LearnerCount, ConfidenceSettings, EvidenceSelector[Param
     restart_settings: ClassVar[Config] = {"head_start": 0.0}
     kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit, arrive=arrive)
 
+    n_learners: int = setting("Number of learners.", count, kw_only=False)
     bounds: Sequence[Bound] | None = setting(
-        default=None, check=optional(check_bounds), encode=encode_bounds, decode=decode_bounds
+        "Candidate bound per learner; a learner that violates its own is eliminated. Default: none.",
+        optional(check_bounds),
+        default=None,
+        encode=encode_bounds,
+        decode=decode_bounds,
     )
-    floor: float = setting(default=0.25, check=positive)
-    slack: float = setting(default=8.0, check=check_slack)
-    optimism: float = setting(default=3.5, check=positive)
-    rule: int = setting(default=2, check=check_rule)
-    head_start: float = setting(default=HEAD_START, check=non_negative)
+    floor: float = floor_setting()
+    slack: float = setting(
+        "Multiple of the smallest realized regret at which a learner is chosen (kappa), at least 1.",
+        check_slack,
+        default=8.0,
+    )
+    optimism: float = setting(
+        "Width of the exploration term, in standard deviations of the rewards.", positive, default=3.5
+    )
+    head_start: float = setting(
+        "Plays of a learner up to which it is chosen however poor it looks, as long as it may still be the "
+        "best; 0 after a restart, since learners keep what they have learned.",
+        non_negative,
+        default=HEAD_START,
+    )
 
     def _set_up(self) -> None:
         if self.bounds is not None and len(self.bounds) != self.n_learners:
             raise InvalidArgument(f"bounds has {len(self.bounds)} entries, but n_learners is {self.n_learners}")
         super()._set_up()
 
-    @property
-    def learner_bounds(self) -> tuple[Bound, ...]:
-        return tuple(self.bounds or ())
-
     def _make_params(self, limits: evidence.Params) -> Params:
-        guard = MIN_UNIT[self.rule], TOLERANCE, NEGLECT, self.head_start
-        return Params(limits, self.floor, self.slack, self.optimism, self.rule, *guard)
+        guard = MIN_UNIT, TOLERANCE, NEGLECT, self.head_start
+        return Params(limits, self.floor, self.slack, self.optimism, *guard)
 
     def _make_state(self, accounts: evidence.State) -> State:
         return State(accounts, [Trend() for _ in accounts.accounts])
 
     def _grow(self) -> None:
         self.kernel_state.trends.append(Trend())
-
-    def _adopt_evidence(self) -> None:
-        adopt(self.kernel_state.trends, self.evidence.accounts)
-        for trend, account in zip(self.kernel_state.trends, self.evidence.accounts, strict=True):
-            trend.spread = account.spread

@@ -25,18 +25,21 @@ pending play counts the full width as empirical regret. Ties go to fewer plays, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from typing import ClassVar
 
 import numpy as np
 
+from equipoise.bounds import Bound
+from equipoise.certificates import Elimination
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.base import PlainSelector
 from equipoise.selectors._core.evidence import Params, State, comes_first
 from equipoise.selectors._core.kernels import Kernels
-from equipoise.selectors._core.settings import CandidateBounds, ConfidenceSettings
-from equipoise.settings import configurable
+from equipoise.selectors._core.selector import KernelSelector
+from equipoise.selectors._core.settings import check_bounds, decode_bounds, encode_bounds
+from equipoise.settings import configurable, setting
 
 
 @kernel
@@ -73,34 +76,20 @@ def empirical_regret(params: Params, state: State, i: int, optimistic: float) ->
 
 
 @configurable
-class RegretBalancing(CandidateBounds, ConfidenceSettings, PlainSelector):
-    """Balances empirical regrets against an optimistic value, without eliminations.
-
-    Parameters
-    ----------
-    bounds
-        One candidate regret bound per learner.
-    delta
-        Failure probability of the certificate; it does not affect choices.
-    reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
-        alone (0, 1).
-    contexts
-        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
-    radius
-        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein" (bounded rewards only).
-    noise
-        Sub-Gaussian factor of the reward noise, for rewards without known limits.
-    radius_scale
-        Factor of the radius; below 1 no certificate is valid.
-    """
+class RegretBalancing(KernelSelector[Params, State, Elimination]):
+    """Balances empirical regrets against an optimistic value, without eliminations."""
 
     name = "Regret balancing"
     explanation = (
         "The learner plays whose rewards are least behind an optimistic value, the largest mean reward plus bound "
         "per play of any learner."
     )
+    needs = frozenset({"bounds"})
     kernels: ClassVar[Kernels] = Kernels(choose, evidence.credit_only)
+
+    bounds: Sequence[Bound] = setting(
+        "One candidate bound per learner.", check_bounds, encode=encode_bounds, decode=decode_bounds, kw_only=False
+    )
 
     @property
     def empirical_regrets(self) -> tuple[float, ...]:

@@ -27,15 +27,15 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from equipoise.certificates import Elimination
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.arrivals import ArrivalSelector, State, arrive
 from equipoise.selectors._core.evidence import comes_first, rounds_made
-from equipoise.selectors._core.kernels import Kernels, nested_kernels
-from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount
+from equipoise.selectors._core.kernels import ArrivalState, Kernels, arrive, nested_kernels
+from equipoise.selectors._core.selector import KernelSelector
 from equipoise.selectors.greedy_mean import mean_reward
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import positive
+from equipoise.settings.checks import count, positive
 
 
 class Params(NamedTuple):
@@ -44,7 +44,7 @@ class Params(NamedTuple):
 
 
 @kernel
-def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
+def choose(params: Params, state: ArrivalState, rng: np.random.Generator) -> tuple[int, float]:
     """The learner with the highest index."""
     t = rounds_made(state.evidence) + 1
     chosen, least, fewest = -1, inf, 0
@@ -56,7 +56,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 
 @kernel
-def index(params: Params, state: State, i: int, t: int) -> float:
+def index(params: Params, state: ArrivalState, i: int, t: int) -> float:
     """Mean reward plus exploration term; inf for an unplayed learner."""
     n = state.evidence.accounts[i].plays
     if n == 0:
@@ -66,29 +66,8 @@ def index(params: Params, state: State, i: int, t: int) -> float:
 
 
 @configurable
-class UCB1(LearnerCount, ConfidenceSettings, ArrivalSelector[Params]):
-    """Plays the learner with the highest upper confidence bound on its mean reward.
-
-    Parameters
-    ----------
-    n_learners
-        Number of learners.
-    delta
-        Failure probability of the certificate; it does not affect choices.
-    reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
-        alone (0, 1).
-    contexts
-        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
-    radius
-        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein" (bounded rewards only).
-    noise
-        Sub-Gaussian factor of the reward noise, for rewards without known limits.
-    radius_scale
-        Factor of the radius; below 1 no certificate is valid.
-    exploration
-        Factor of ln t in the bound; 4 in the original algorithm.
-    """
+class UCB1(KernelSelector[Params, ArrivalState, Elimination]):
+    """Plays the learner with the highest upper confidence bound on its mean reward."""
 
     name = "UCB1"
     explanation = (
@@ -98,7 +77,8 @@ class UCB1(LearnerCount, ConfidenceSettings, ArrivalSelector[Params]):
     reconfigurable = ("exploration",)
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 
-    exploration: float = setting(default=1.0, check=positive)
+    n_learners: int = setting("Number of learners.", count, kw_only=False)
+    exploration: float = setting("Factor of ln t in the bound; 4 in the original algorithm.", positive, default=1.0)
 
     def _make_params(self, limits: evidence.Params) -> Params:
         return Params(limits, self.exploration)

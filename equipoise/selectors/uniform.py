@@ -14,13 +14,15 @@ from typing import ClassVar
 
 import numpy as np
 
+from equipoise.certificates import Elimination
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.base import PlainSelector
 from equipoise.selectors._core.evidence import Params, State, count_active, nth_active
 from equipoise.selectors._core.kernels import Kernels
-from equipoise.selectors._core.settings import ConfidenceSettings, LearnerCount, Seeded
-from equipoise.settings import configurable
+from equipoise.selectors._core.selector import KernelSelector
+from equipoise.selectors._core.settings import seed_setting
+from equipoise.settings import configurable, setting
+from equipoise.settings.checks import count
 
 
 @kernel
@@ -31,34 +33,16 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 
 @configurable
-class Uniform(LearnerCount, Seeded, ConfidenceSettings, PlainSelector):
-    """Chooses every learner with the same probability.
-
-    Parameters
-    ----------
-    n_learners
-        Number of learners.
-    delta
-        Failure probability of the certificate; it does not affect choices.
-    reward_range
-        Lowest and highest reward; with `noise`, lowest and highest expected reward. Default: as the portfolio says;
-        alone (0, 1).
-    contexts
-        "fixed" if contexts and action sets never change, which narrows the radius; else "random".
-    radius
-        Form of the confidence radius: "mixture", "stitched", "paper" or "bernstein" (bounded rewards only).
-    noise
-        Sub-Gaussian factor of the reward noise, for rewards without known limits.
-    radius_scale
-        Factor of the radius; below 1 no certificate is valid.
-    seed
-        Seed of the selector's random numbers, used if `choose` gets no generator.
-    """
+class Uniform(KernelSelector[Params, State, Elimination]):
+    """Chooses every learner with the same probability."""
 
     name = "Uniform"
     explanation = "A learner is sampled uniformly, whatever the rewards."
     refuses_learners = ""
     kernels: ClassVar[Kernels] = Kernels(choose, evidence.credit_only)
+
+    n_learners: int = setting("Number of learners.", count, kw_only=False)
+    seed: int = seed_setting()
 
     def _chances(self) -> tuple[float, ...]:
         n_active = count_active(self.evidence)

@@ -1,4 +1,4 @@
-"""The application: routes, guard and lifetime."""
+"""The application: from a request to its handler, and the lifetime of the service."""
 
 from __future__ import annotations
 
@@ -10,22 +10,25 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route, Router
 
 from equipoise.config import PortfolioConfig
 from equipoise.errors import EquipoiseError
 from equipoise.serve.dashboard.sampler import watch
-from equipoise.serve.failures import Refused
+from equipoise.serve.failures import MEDIA_TYPE, Refused, headers_of, kind_of, problem_of
 from equipoise.serve.guard import Guard, logger
-from equipoise.serve.hosted import EXPIRED_AT_ONCE
+from equipoise.serve.handlers import NDJSON, Call
+from equipoise.serve.hosted import MAX_EXPIRED, Hosted
 from equipoise.serve.openapi import description
-from equipoise.serve.paths import Paths
-from equipoise.serve.routes import OPERATIONS, STATIC, endpoint, problem_response
+from equipoise.serve.routes import JSON, OPERATIONS, STATIC, Operation
+from equipoise.serve.schemas import EvaluationFailure
 from equipoise.serve.service import Opener, Service, Settings, open_in_memory
-from equipoise.serve.tokens import Tokens
+from equipoise.serve.tokens import Token, Tokens
 
 Respond = Callable[[Request], Awaitable[Response]]
 EXPIRY_SECONDS = 1.0
+MAX_PATHS = 1_024  # that are remembered: paths have names that a client chooses
+BATCH_TYPES = frozenset({NDJSON, "application/ndjson", "application/jsonl"})
 
 
 def create_app(
@@ -59,7 +62,6 @@ def create_app(
 
 
 def application(service: Service) -> Guard:
-    """The application of a service."""
     document = msgspec.json.encode(description())
 
     async def openapi(request: Request) -> Response:
@@ -78,9 +80,39 @@ def application(service: Service) -> Guard:
 
     by_path: dict[str, dict[str, Respond]] = {"/openapi.json": {"GET": openapi}}
     for operation in (*OPERATIONS, STATIC):
-        by_path.setdefault(operation.path, {})[operation.method] = endpoint(service, operation)
+        by_path.setdefault(operation.path, {})[operation.method] = Endpoint(service, operation)
     routes = [Route(path.replace("{id}", "{id:path}"), _Path(methods)) for path, methods in by_path.items()]
     return Guard(Paths(routes, redirect_slashes=False, default=_unknown_path, lifespan=lifespan), service)
+
+
+class Paths(Router):
+    """A router whose routes take every method of their paths, and that remembers where a path leads.
+
+    Reading a dict is quicker than matching patterns one after the other.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._known: dict[str, tuple[Any, dict[str, Any]]] = {}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        path = scope["path"]
+        endpoint, parameters = self._known.get(path) or self._find(path, scope)
+        scope["path_params"] = parameters
+        await endpoint(scope, receive, send)
+
+    def _find(self, path: str, scope: Any) -> tuple[Any, dict[str, Any]]:
+        for route in self.routes:
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                if len(self._known) >= MAX_PATHS:
+                    self._known.clear()
+                known = self._known[path] = found["endpoint"], found["path_params"]
+                return known
+        return self.default, {}
 
 
 class _Path:
@@ -100,17 +132,94 @@ class _Path:
         await response(scope, receive, send)
 
 
+class Endpoint:
+    """Answers the requests to one operation."""
+
+    def __init__(self, service: Service, operation: Operation) -> None:
+        self._service, self._operation = service, operation
+        self._decode = None if operation.request is None else msgspec.json.Decoder(operation.request).decode
+        self._fail = evaluation_failure if operation.id == "evaluate" else problem_response
+
+    async def __call__(self, request: Request) -> Response:
+        scope, operation = request.scope, self._operation
+        scope["operation"] = operation.id
+        call = Call(self._service, request, NO_TOKEN)
+        try:
+            if operation.scope is not None:
+                call.authorize(operation.scope, scope["path_params"].get("name"))
+            if self._decode is not None:
+                await self._read(call, self._decode)
+            return await operation.handler(call)
+        except Exception as error:
+            if kind_of(error) is None:
+                logger.exception("unexpected error", extra={"facts": {"request_id": scope["request_id"]}})
+            return self._fail(error, request)
+
+    async def _read(self, call: Call, decode: Callable[[bytes], Any]) -> None:
+        operation, settings = self._operation, self._service.settings
+        given = call.request.scope["checked_headers"].get(b"content-type", b"")
+        kind = given.partition(b";")[0].strip().lower().decode("latin-1")
+        is_batch = operation.batch and kind in BATCH_TYPES
+        if kind != JSON and not is_batch:
+            allowed = f"{JSON} or {NDJSON}" if operation.batch else JSON
+            raise Refused(415, "unsupported-media-type", f"Content-Type must be {allowed}")
+        body = await _body(call.request, settings.max_batch_bytes if is_batch else settings.max_body_bytes)
+        if not is_batch:
+            call.body = decode(body)
+            return
+        call.lines = [line for line in body.split(b"\n") if line.strip()]
+        if not 0 < len(call.lines) <= settings.max_lines:
+            detail = f"the batch has {len(call.lines)} lines, but must have 1 to {settings.max_lines}"
+            raise Refused(413 if call.lines else 400, "too-large" if call.lines else "malformed-json", detail)
+
+
+NO_TOKEN = Token("none", "", (), ())  # where no token is needed
+
+
+async def _body(request: Request, max_bytes: int) -> bytes:
+    chunks, size, more = [], 0, True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise Refused(400, "cut-request", "the connection ended before the body did")
+        chunk, more = message.get("body", b""), message.get("more_body", False)
+        size += len(chunk)
+        if size > max_bytes:
+            raise Refused(413, "too-large", f"the body must have at most {max_bytes} bytes")
+        chunks.append(chunk)
+    return b"".join(chunks) if len(chunks) > 1 else chunks[0]
+
+
+def problem_response(error: BaseException, request: Request) -> Response:
+    document = problem_of(error, request.scope.get("request_id", ""))
+    return Response(msgspec.json.encode(document), document.status, headers_of(error), MEDIA_TYPE)
+
+
+OFREP_CODES = {400: "PARSE_ERROR", 404: "FLAG_NOT_FOUND", 413: "INVALID_CONTEXT", 422: "INVALID_CONTEXT"}
+
+
+def evaluation_failure(error: BaseException, request: Request) -> Response:
+    """A failure in the form of OFREP, which knows the status 400 and not 422."""
+    document = problem_of(error)
+    code = OFREP_CODES.get(document.status, "GENERAL")
+    if isinstance(error, Refused) and error.slug.isupper():
+        code = error.slug
+    status = 400 if document.status == 422 else document.status
+    body = EvaluationFailure(request.path_params.get("name", ""), code, document.detail)
+    return Response(msgspec.json.encode(body), status, headers_of(error), JSON)
+
+
 async def _unknown_path(scope: Any, receive: Any, send: Any) -> None:
     response = problem_response(Refused(404, "unknown-path", "there is no such path"), Request(scope, receive))
     await response(scope, receive, send)
 
 
 async def _expire(service: Service) -> None:
-    """Give overdue decisions their default reward, also while nobody asks for decisions."""
+    """Give overdue decisions their default reward, also while there are no requests."""
     while True:
         await asyncio.sleep(EXPIRY_SECONDS)
         for served in list(service.portfolios.values()):
             try:
-                await served.engine.run(lambda hosted: hosted.expire(EXPIRED_AT_ONCE))
+                await served.engine.run(Hosted.expire, MAX_EXPIRED)
             except EquipoiseError as error:
                 logger.warning("overdue decisions of %s could not be closed: %s", served.name, error)

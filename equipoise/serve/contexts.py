@@ -26,8 +26,6 @@ from equipoise.types import Array, Context
 
 
 class ContextReader:
-    """Reads the contexts of one portfolio."""
-
     def __init__(self, config: PortfolioConfig) -> None:
         self._action_names = config.action_names
         self._shared = None if config.context_features is None else Vectorizer(config.context_features)
@@ -79,7 +77,6 @@ class ContextReader:
         return self._features.vector(features)
 
     def _vector(self, context: Any) -> Array | None:
-        """What all offers share, as a vector."""
         if context is None:
             return None
         if isinstance(context, Mapping):

@@ -8,17 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from equipoise.errors import (
-    DuplicateDecision,
-    DuplicateReward,
-    EquipoiseError,
-    JournalBusy,
-    JournalFailed,
-    MissingExtra,
-    NoLearnerAvailable,
-    UnknownDecision,
-    UnknownName,
-)
+from equipoise import errors
+from equipoise.errors import EquipoiseError, JournalBusy
 from equipoise.serve.schemas import Problem
 
 MEDIA_TYPE = "application/problem+json"
@@ -42,8 +33,6 @@ class TooManyOpen(EquipoiseError):  # noqa: N818
 
 
 class Kind(NamedTuple):
-    """Status and type of the problem that an error is."""
-
     status: int
     slug: str
 
@@ -51,15 +40,15 @@ class Kind(NamedTuple):
 # The first class that fits is used, so narrower ones come first.
 KINDS: tuple[tuple[type[Exception], Kind], ...] = (
     (LateReward, Kind(409, "late-reward")),
-    (DuplicateReward, Kind(409, "duplicate-reward")),
-    (DuplicateDecision, Kind(409, "duplicate-decision")),
-    (UnknownDecision, Kind(404, "unknown-decision")),
-    (NoLearnerAvailable, Kind(503, "no-learner-available")),
+    (errors.DuplicateReward, Kind(409, "duplicate-reward")),
+    (errors.DuplicateDecision, Kind(409, "duplicate-decision")),
+    (errors.UnknownDecision, Kind(404, "unknown-decision")),
+    (errors.NoLearnerAvailable, Kind(503, "no-learner-available")),
     (JournalBusy, Kind(503, "overloaded")),
     (TooManyOpen, Kind(503, "too-many-open")),
-    (JournalFailed, Kind(503, "read-only")),
-    (MissingExtra, Kind(422, "missing-extra")),
-    (UnknownName, Kind(422, "unknown-name")),
+    (errors.JournalFailed, Kind(503, "read-only")),
+    (errors.MissingExtra, Kind(422, "missing-extra")),
+    (errors.UnknownName, Kind(422, "unknown-name")),
     (EquipoiseError, Kind(422, "invalid-argument")),
     (msgspec.ValidationError, Kind(422, "invalid-argument")),
     (msgspec.DecodeError, Kind(400, "malformed-json")),

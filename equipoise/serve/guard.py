@@ -1,10 +1,12 @@
 """The outermost layer: checks that every request passes, headers that every answer has, counting and logging.
 
-- Without tokens, only clients on this machine are served, and nothing that came through a proxy: behind one, everybody
-  would look like this machine.
+- Without tokens, only clients on this machine are served, and nothing that came through a proxy: behind one, every
+  client would look like this machine.
 - `Host` must be a known name, so that a page of another site cannot reach the service by a name of its own (DNS
   rebinding), and `Origin`, if a browser sends it, must be the service itself. A request without `Origin` that a browser
   sends for a page of another site (an image, say) is refused, unless it opens a page of its own.
+- A server of ASGI sends the head of an answer and its body in two system calls, each of which may wake up the client.
+  An answer that is there as a whole is sent in one (`write_whole`).
 - Every request has an id: the caller's `X-Request-Id` if it is short and plain, else a new one. Log lines have it, and
   the ids of a W3C trace context.
 """
@@ -12,7 +14,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import logging
 import re
 from collections.abc import Iterable
@@ -23,13 +24,14 @@ from time import perf_counter
 from typing import Any
 
 import msgspec
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from equipoise.serve.connections import WHOLE, write_whole
 from equipoise.serve.failures import MEDIA_TYPE, Refused, problem_of
 from equipoise.serve.service import Service
 
 logger = logging.getLogger("equipoise.serve")
 
+WHOLE = "equipoise.response"  # type of a message with all of an answer
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 SECURITY_HEADERS = [
@@ -52,19 +54,17 @@ HEADERS = b"".join(  # the same as lines
         b"x-request-id: %b\r\n",
     )
 )
-ONCE = frozenset({b"host", b"origin", b"authorization", b"content-type", b"content-length"})  # never twice
-OF_PROXIES = frozenset(
+UNIQUE = frozenset({b"host", b"origin", b"authorization", b"content-type", b"content-length"})  # never twice
+PROXY_HEADERS = frozenset(
     {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"}
 )
-CHECKED = ONCE | OF_PROXIES | {b"x-request-id", b"traceparent", b"sec-fetch-site", b"sec-fetch-mode"}
+CHECKED = UNIQUE | PROXY_HEADERS | {b"x-request-id", b"traceparent", b"sec-fetch-site", b"sec-fetch-mode"}
 OTHER_SITES = frozenset({b"cross-site", b"same-site"})
 PROCESS, NUMBERS = token_hex(6).encode(), count(1)  # ids of requests: unique, and cheap as no system call is made
-QUIET = frozenset({"decide", "rewards", "evaluate", "health", "ready"})  # logged at DEBUG if all went well
+QUIET_OPERATIONS = frozenset({"decide", "rewards", "evaluate", "health", "ready"})  # logged at DEBUG if all went well
 
 
 class Guard:
-    """An ASGI application around another one."""
-
     def __init__(self, app: Any, service: Service) -> None:
         self._app, self.service = app, service
 
@@ -96,17 +96,19 @@ class Guard:
         try:
             try:
                 if len(headers) < len(pairs):
-                    _check_once(pairs)
+                    _check_unique(pairs)
                 self._check(scope, headers)
             except Refused as refusal:
-                await _send_problem(refusal, scope["request_id"], send_with_headers)
+                body = msgspec.json.encode(problem_of(refusal, scope["request_id"]))
+                whole = {"type": WHOLE, "status": refusal.status, "media_type": MEDIA_TYPE.encode(), "body": body}
+                await send_with_headers(whole)
             else:
                 await self._app(scope, receive, send_with_headers)
         finally:
             seconds = perf_counter() - since
             operation = scope.get("operation", "none")
             self.service.metrics.count(operation, status, seconds)
-            level = logging.INFO if status >= 400 or operation not in QUIET else logging.DEBUG
+            level = logging.INFO if status >= 400 or operation not in QUIET_OPERATIONS else logging.DEBUG
             if logger.isEnabledFor(level):
                 logger.log(level, "request", extra={"facts": _facts(scope, headers, status, seconds)})
 
@@ -116,7 +118,7 @@ class Guard:
             client = scope.get("client")
             if client is not None and not _is_loopback(client[0]):
                 raise Refused(403, "loopback-only", "without tokens only clients on the same machine are served")
-            if not OF_PROXIES.isdisjoint(headers):
+            if not PROXY_HEADERS.isdisjoint(headers):
                 raise Refused(403, "loopback-only", "without tokens nothing is served through a proxy")
         host = headers.get(b"host", b"").decode("latin-1").lower()
         hosts = service.settings.hosts
@@ -129,11 +131,11 @@ class Guard:
             raise Refused(403, "foreign-origin", "the request comes from a page of another site")
 
 
-def _check_once(pairs: Iterable[tuple[bytes, bytes]]) -> None:
-    """What two readers of a request might read differently must not stand in it twice."""
-    names = [name for name, _ in pairs if name in ONCE]
+def _check_unique(pairs: Iterable[tuple[bytes, bytes]]) -> None:
+    """Raise an error if a header is repeated that two readers of the request might read differently."""
+    names = [name for name, _ in pairs if name in UNIQUE]
     if len(set(names)) < len(names):
-        raise Refused(400, "repeated-header", "a header stands there twice that must stand there once")
+        raise Refused(400, "repeated-header", "duplicate header")
 
 
 @lru_cache(64)
@@ -166,15 +168,8 @@ async def _send_whole(message: Any, request_id: bytes, send: Any) -> None:
         await send({"type": "http.response.body", "body": body})
 
 
-async def _send_problem(refusal: Refused, request_id: str, send: Any) -> None:
-    body = msgspec.json.encode(problem_of(refusal, request_id))
-    headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
 def _facts(scope: Any, headers: dict[bytes, bytes], status: int, seconds: float) -> dict[str, Any]:
-    """What a log line says; never the query, tokens or bodies."""
+    """Return the facts of a log line; never the query, tokens or bodies."""
     facts = {
         "request_id": scope["request_id"],
         "method": scope["method"],
@@ -191,23 +186,19 @@ def _facts(scope: Any, headers: dict[bytes, bytes], status: int, seconds: float)
     return facts
 
 
-class JsonFormatter(logging.Formatter):
-    """Log records as JSON, one line each."""
+def write_whole(send: Any, status: int, headers: bytes, body: bytes) -> bool:
+    """Send an answer in one piece; False, and nothing was sent, if it has to go the usual way.
 
-    def format(self, record: logging.LogRecord) -> str:
-        row: dict[str, Any] = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            **getattr(record, "facts", {}),
-        }
-        if record.exc_info:
-            row["error"] = self.formatException(record.exc_info)
-        return json.dumps(row, ensure_ascii=True, default=str)
-
-
-def hosts_for(host: str, extra: Iterable[str], loopback: Iterable[str]) -> tuple[str, ...]:
-    """The names under which a service that listens on `host` may be addressed."""
-    own = () if host in ("0.0.0.0", "::", "") else (host.lower(),)
-    return tuple(dict.fromkeys((*loopback, *own, *(name.lower() for name in extra))))
+    `headers` are lines, one of which has the length, and nothing in them is unchecked.
+    """
+    cycle = getattr(send, "__self__", None)
+    if not isinstance(cycle, RequestResponseCycle):  # another server, or something in between
+        return False
+    is_usual = cycle.keep_alive and not cycle.default_headers and cycle.scope["method"] != "HEAD"
+    if not is_usual or cycle.response_started or cycle.disconnected or cycle.flow.write_paused:
+        return False
+    cycle.waiting_for_100_continue, cycle.response_started, cycle.response_complete = False, True, True
+    cycle.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[status], headers, body))
+    cycle.message_event.set()
+    cycle.on_response()
+    return True

@@ -1,8 +1,7 @@
-"""What each route does. A handler gets a `Call`, whose token and body were checked, and returns an answer."""
+"""The handlers of the routes. A handler gets a `Call`, whose token and body were checked, and returns an answer."""
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -14,33 +13,31 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
+from equipoise.learner import MinimalLearner
 from equipoise.portfolio import Decision
 from equipoise.serve import metrics, schemas
-from equipoise.serve.connections import WHOLE
-from equipoise.serve.encoding import known, plain
 from equipoise.serve.failures import Refused, kind_of, problem_of
+from equipoise.serve.guard import WHOLE, logger
 from equipoise.serve.hosted import Hosted
-from equipoise.serve.service import Served, Service
+from equipoise.serve.schemas import plain
+from equipoise.serve.service import ANYONE, Served, Service
 from equipoise.serve.streams import EventStream
 from equipoise.serve.tokens import Token
 from equipoise.types import Context
-
-logger = logging.getLogger("equipoise.serve")
 
 NDJSON = "application/x-ndjson"
 LEARNER = re.compile(schemas.LEARNER_PATTERN)
 encode, encode_lines = msgspec.json.Encoder().encode, msgspec.json.Encoder().encode_lines
 decode_reward = msgspec.json.Decoder(schemas.Reward).decode
+BEARER = {"WWW-Authenticate": 'Bearer realm="equipoise"'}
 
 
 @dataclass(slots=True)
 class Call:
-    """A request that may be answered."""
-
     service: Service
     request: Request
     token: Token
-    portfolio: Served | None
+    portfolio: Served | None = None
     body: Any = None
     lines: list[bytes] | None = None  # of a batch
 
@@ -49,11 +46,31 @@ class Call:
         assert self.portfolio is not None
         return self.portfolio
 
+    def authorize(self, scope: str, name: str | None) -> None:
+        """Find the token of the request and the portfolio; raise an error if the token does not allow this."""
+        service = self.service
+        if not len(service.tokens):
+            self.token = ANYONE
+        else:
+            authorization = self.request.scope["checked_headers"].get(b"authorization", b"").decode("latin-1")
+            kind, _, secret = authorization.partition(" ")
+            token = service.tokens.find(secret.strip()) if kind.lower() == "bearer" else None
+            if token is None:
+                detail = "the request needs a valid token: Authorization: Bearer ..."
+                raise Refused(401, "unauthenticated", detail, BEARER)
+            self.token = token
+        self.request.scope["token"] = self.token.name
+        if not self.token.allows(scope, name):
+            raise Refused(403, "forbidden", f"the token does not have the scope {scope!r} for this portfolio")
+        if name is not None:
+            self.portfolio = service.portfolios.get(name)
+            if self.portfolio is None:
+                raise Refused(404, "unknown-portfolio", "there is no portfolio of this name")
+            self.request.scope["portfolio"] = name
+
     def check_reader(self) -> None:
         """Raise an error if the token was removed since, or may not read any more; a stream outlives its check."""
-        authorization = self.request.scope["checked_headers"].get(b"authorization", b"").decode("latin-1")
-        self.token = self.service.authenticate(authorization)
-        self.service.authorize(self.token, "read", None if self.portfolio is None else self.portfolio.name)
+        self.authorize("read", None if self.portfolio is None else self.portfolio.name)
 
 
 class Answer(Response):
@@ -77,15 +94,14 @@ def to_answer(decision: Decision) -> schemas.Decided:
         action if type(action) is int else plain(action),
         decision.action_id,
         decision.learner_name,
-        known(decision.learner_probability),
-        known(decision.action_probability),
-        known(decision.propensity),
+        decision.learner_probability,  # JSON has null for one that is unknown (nan)
+        decision.action_probability,
+        decision.propensity,
     )
 
 
 async def make_decision(call: Call, context: Context, id_: str | None) -> Decision:
-    max_open = call.service.settings.max_open
-    return await call.served.engine.run(lambda hosted: hosted.decide(context, id_, max_open))
+    return await call.served.engine.run(Hosted.decide, context, id_, call.service.settings.max_open)
 
 
 async def decide(call: Call) -> Response:
@@ -98,18 +114,14 @@ async def reward(call: Call) -> Response:
     if call.lines is not None:
         return await _reward_batch(call, call.lines)
     body = call.body
-    await call.served.engine.run(lambda hosted: hosted.reward(body.id, body.reward, body.key))
+    await call.served.engine.run(Hosted.reward, body.id, body.reward, body.key)
     return answer(schemas.Rewarded(body.id))
 
 
 async def _reward_batch(call: Call, lines: list[bytes]) -> Response:
     """Every line is a reward of its own; one that is wrong does not disturb the others."""
     parsed = [_parse(line, call.service.settings.max_body_bytes) for line in lines]
-
-    def learn_all(hosted: Hosted) -> list[schemas.Line]:
-        return [_learn_line(hosted, number, entry) for number, entry in enumerate(parsed, start=1)]
-
-    results = await call.served.engine.run(learn_all)
+    results = await call.served.engine.run(_learn_lines, parsed)
     return Answer(encode_lines(results), media_type=NDJSON.encode())
 
 
@@ -120,6 +132,10 @@ def _parse(line: bytes, max_bytes: int) -> schemas.Reward | Exception:
         return decode_reward(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return error
+
+
+def _learn_lines(hosted: Hosted, entries: list[schemas.Reward | Exception]) -> list[schemas.Line]:
+    return [_learn_line(hosted, number, entry) for number, entry in enumerate(entries, start=1)]
 
 
 def _learn_line(hosted: Hosted, number: int, entry: schemas.Reward | Exception) -> schemas.Line:
@@ -138,7 +154,7 @@ def _learn_line(hosted: Hosted, number: int, entry: schemas.Reward | Exception) 
 
 async def withdraw(call: Call) -> Response:
     id_ = call.body.id
-    await call.served.engine.run(lambda hosted: hosted.withdraw(id_))
+    await call.served.engine.run(Hosted.withdraw, id_)
     return answer(schemas.Withdrawn(id_))
 
 
@@ -152,7 +168,7 @@ async def show_portfolio(call: Call) -> Response:
 
 
 async def list_eliminations(call: Call) -> Response:
-    records = await call.served.engine.run(Hosted.eliminations)
+    records = await call.served.engine.run(lambda hosted: hosted.portfolio.records())
     return answer(schemas.EliminationList(plain(records)))
 
 
@@ -196,34 +212,30 @@ async def add_learner(call: Call) -> Response:
         raise InvalidArgument(f"settings has {min(reserved)!r}, which must stand outside of settings")
     table = {"use": body.use, **body.settings, "name": name, **({} if body.bound is None else {"bound": body.bound})}
     learner, bound = served.config.learner(table)
+    return answer(schemas.LearnerStatus(await served.engine.run(_add, name, learner, bound), "active"), 201)
 
-    def add(hosted: Hosted) -> str:
-        if name in hosted.portfolio.learner_names:
-            raise Refused(409, "duplicate-learner", f"learner {name!r} exists, or did and was removed")
-        return hosted.portfolio.add_learner(learner, bound=bound)
 
-    return answer(schemas.LearnerStatus(await served.engine.run(add), "active"), 201)
+def _add(hosted: Hosted, name: str, learner: MinimalLearner, bound: Any) -> str:
+    if name in hosted.portfolio.learner_names:
+        raise Refused(409, "duplicate-learner", f"learner {name!r} exists, or did and was removed")
+    return hosted.portfolio.add_learner(learner, bound=bound)
 
 
 async def change_learner(call: Call) -> Response:
     name, state = call.request.path_params["learner"], call.body.state
-
-    def change(hosted: Hosted) -> None:
-        _of_learner(hosted.portfolio.suspend if state == "suspended" else hosted.portfolio.resume, name)
-
-    await call.served.engine.run(change)
+    await call.served.engine.run(_change, "suspend" if state == "suspended" else "resume", name)
     return answer(schemas.LearnerStatus(name, state))
 
 
 async def remove_learner(call: Call) -> Response:
     name = call.request.path_params["learner"]
-    await call.served.engine.run(lambda hosted: _of_learner(hosted.portfolio.remove_learner, name))
+    await call.served.engine.run(_change, "remove_learner", name)
     return answer(schemas.LearnerStatus(name, "removed"))
 
 
-def _of_learner(change: Any, name: str) -> None:
+def _change(hosted: Hosted, method: str, name: str) -> None:
     try:
-        change(name)
+        getattr(hosted.portfolio, method)(name)
     except UnknownName as error:
         raise Refused(404, "unknown-learner", str(error)) from error
 

@@ -1,97 +1,182 @@
-"""A portfolio with what the service remembers beside it, used by one operation at a time.
+"""A portfolio in the service, with the memory that repeated requests and the dashboard need.
 
 A portfolio refuses a second reward for a decision, and forgets closed decisions of callers after a while. Over a
 network the second request may be the first one repeated, however late: the same request then gets the same answer, and
-another one under the same id is an error. What happened lately is remembered here; the rest is looked up in the
-journal, if there is one.
+another one under the same id is an error. Recent rewards and withdrawals are remembered here; older ones are looked up
+in the journal, if there is one. Operations use a `Hosted` one at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
 
 from equipoise.errors import DuplicateDecision, DuplicateReward, UnknownDecision
 from equipoise.portfolio import Decision, Event, Portfolio
-from equipoise.portfolio.ids import context_digest
-from equipoise.serve.dashboard.arrivals import Arrivals
 from equipoise.serve.failures import LateReward, TooManyOpen
-from equipoise.serve.recent import Recent
+from equipoise.storage.codec import digest as context_digest
 from equipoise.types import Config, Context
 
-REMEMBERED = 50_000  # rewards and withdrawals, at least; at most twice as many
-EXPIRED_AT_ONCE = 1_000
+MAX_SETTLED = 50_000  # rewards and withdrawals that are remembered, at least; at most twice as many
+MAX_EXPIRED = 1_000  # decisions that one call closes
+FIRST_DECISIONS, LOST_AFTER = 100, 1_000
 MAX_OPEN = 100_000  # decisions that wait for their rewards
 Find = Callable[[str], Sequence[Event]]  # the durable events of a decision
 Latest = Callable[[str], Sequence[Event]]  # the newest durable events of a kind
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """The newest entries of a dict: at least `size` of them, at most twice as many.
+
+    Two dicts take turns. An ordered dict whose oldest entry makes room for each new one is rebuilt again and again; its
+    memory went from 29 to 52 MB over a million entries of which 100,000 were kept.
+
+    >>> recent = Recent(2)
+    >>> for k in range(5):
+    ...     recent[k] = str(k)
+    >>> [recent.get(k) for k in range(5)], len(recent)
+    ([None, None, '2', '3', '4'], 3)
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._new: dict[K, V] = {}
+        self._old: dict[K, V] = {}
+
+    def __len__(self) -> int:
+        return len(self._new) + len(self._old)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._new or key in self._old
+
+    def __setitem__(self, key: K, value: V) -> None:
+        if len(self._new) >= self._size:
+            self._old, self._new = self._new, {}
+        self._new[key] = value
+
+    def get(self, key: K) -> V | None:
+        return self._new[key] if key in self._new else self._old.get(key)
+
+
+class Arrivals:
+    """The open decisions of a portfolio, and number and sum of the rewards of each learner, from the events.
+
+    Statements use rewards in the order of the plays, so a missing one holds up those after it. These numbers count all
+    rewards that arrived. An event of a reward does not name the learner, so the learners of open decisions are kept.
+
+    The reward at the start is the mean over the first decisions. It is known when all of them have their reward, or
+    when so many later ones were made that the missing rewards are lost: good rewards often come sooner than bad ones.
+    """
+
+    def __init__(self, portfolio: Portfolio) -> None:
+        tickets = portfolio.state()["tickets"]["open"] if portfolio.pending else ()
+        self._learners: dict[object, int | None] = {row["id"]: (row["choice"] or (None,))[0] for row in tickets}
+        self._totals: dict[int, list[float]] = {}
+        self._decisions = 0
+        self._first: set[object] = set()  # first decisions that have no reward yet
+        self._first_totals = [0.0, 0.0]
+        portfolio.on_event(self._see)
+
+    def _see(self, event: Event) -> None:
+        kind, data = event.kind, event.data
+        if kind == "decided":
+            self._learners[data["id"]] = data["learner"]
+            self._decisions += 1
+            if self._decisions <= FIRST_DECISIONS:
+                self._first.add(data["id"])
+        elif (kind == "rewarded" and data.get("part") is None) or kind == "expired":
+            learner = self._learners.pop(data["id"], None)
+            if learner is not None:
+                _add(self._totals.setdefault(learner, [0.0, 0.0]), 1.0, data["reward"])
+            if data["id"] in self._first:
+                self._first.discard(data["id"])
+                _add(self._first_totals, 1.0, data["reward"])
+        elif kind == "withdrawn":
+            self._learners.pop(data["id"], None)
+            self._first.discard(data["id"])
+
+    def __len__(self) -> int:
+        return len(self._learners)
+
+    def __contains__(self, id_: object) -> bool:
+        return id_ in self._learners
+
+    def of(self, learner: int) -> tuple[float, float]:
+        """Number and sum of the rewards that arrived."""
+        n, total = self._totals.get(learner, (0.0, 0.0))
+        return n, total
+
+    @property
+    def start(self) -> tuple[float, float] | None:
+        """Number and sum of the rewards of the first decisions; None as long as it is too early to tell."""
+        is_known = self._decisions >= FIRST_DECISIONS and (not self._first or self._decisions >= LOST_AFTER)
+        n, total = self._first_totals
+        return (n, total) if is_known and n else None
+
+    def resume(self, totals: Iterable[tuple[float, float]]) -> None:
+        """Continue from the totals of an earlier run, by learner."""
+        for learner, (n, total) in enumerate(totals):
+            _add(self._totals.setdefault(learner, [0.0, 0.0]), n, total)
+
+
+def _add(totals: list[float], n: float, total: float) -> None:
+    totals[0] += n
+    totals[1] += total
 
 
 class Hosted:
-    """A portfolio in the service.
-
-    Parameters
-    ----------
-    portfolio
-        The portfolio.
-    find
-        Looks up the durable events of a decision. Default: there are none.
-    latest
-        Looks up the newest durable events of a kind. Default: there are none.
-    """
+    """A portfolio in the service; `find` and `latest` look up durable events. By default there are none."""
 
     def __init__(self, portfolio: Portfolio, find: Find = lambda id_: (), latest: Latest = lambda kind: ()) -> None:
-        self.portfolio, self._find, self.latest = portfolio, find, latest
+        self.portfolio, self.find, self.latest = portfolio, find, latest
         self.time = 0.0  # of the operation, in seconds
         self._late = False  # whether the last reward came after its deadline
-        self._settled: Recent[str | tuple[str, str], float | None] = Recent(REMEMBERED)  # None: withdrawn
+        self._settled: Recent[str | tuple[str, str], float | None] = Recent(MAX_SETTLED)  # None: withdrawn
         portfolio.on_event(self._on_event)
         self.arrivals = Arrivals(portfolio)
 
     def _on_event(self, event: Event) -> None:
-        if event.kind == "rewarded":
-            self._remember(event)
-        elif event.kind == "ignored":
+        if event.kind == "ignored":
             self._late = True
-        elif event.kind == "withdrawn":
-            self._remember(event)
-
-    def _remember(self, event: Event) -> None:
-        data = event.data
-        self._settled[_key(data["id"], data.get("part"))] = data.get("reward")
+        elif event.kind in ("rewarded", "withdrawn"):
+            data = event.data
+            self._settled[_key(data["id"], data.get("part"))] = data.get("reward")
 
     def decide(self, context: Context, id_: str | None, max_open: int = MAX_OPEN) -> Decision:
         """Decide a round, once if it has a caller's id, and unless so many decisions wait for their rewards."""
         if id_ is not None:
-            for event in self._find(id_):
+            for event in self.find(id_):
                 if event.kind == "decided":
                     return _repeated(event, context)
-        if len(self.portfolio._open) >= max_open:
+        if len(self.arrivals) >= max_open:
             self._make_room(id_, max_open)
         return self.portfolio.decide(context, id=id_, at=self.time)
 
     def _make_room(self, id_: str | None, max_open: int) -> None:
         """Close overdue decisions; raise an error if that is not enough and the request is not a repeated one."""
-        portfolio = self.portfolio
-        portfolio.expire(EXPIRED_AT_ONCE, at=self.time)
-        is_repeated = id_ is not None and portfolio._callers.round_of(id_) is not None
-        if len(portfolio._open) >= max_open and not is_repeated:
+        self.expire(MAX_EXPIRED)
+        is_repeated = id_ is not None and (id_ in self.arrivals or id_ in self._settled)
+        if len(self.arrivals) >= max_open and not is_repeated:
             raise TooManyOpen(TOO_MANY.format(max_open))
 
     def reward(self, id_: str, reward: float, key: str | None) -> None:
         """Learn a reward, once."""
         if (known := _key(id_, key)) in self._settled:
-            _check_same(id_, self._settled.get(known), reward)
+            _check_same(id_, self._settled.get(known), self.portfolio.counted(reward))
             return
         self._late = False
         try:
             self.portfolio.learn(id_, reward, key=key, at=self.time)
         except UnknownDecision:
-            earlier = [event for event in self._find(id_) if event.kind in ("rewarded", "withdrawn", "expired")]
+            earlier = [event for event in self.find(id_) if event.kind in ("rewarded", "withdrawn", "expired")]
             matching = [event for event in earlier if event.data.get("part") == key]
             if not matching:
                 raise
             if matching[0].kind == "expired":
                 raise LateReward(LATE.format(id_)) from None
-            _check_same(id_, matching[0].data.get("reward"), reward)
+            _check_same(id_, matching[0].data.get("reward"), self.portfolio.counted(reward))
             return
         if self._late:
             raise LateReward(LATE.format(id_))
@@ -104,25 +189,16 @@ class Hosted:
             if id_ in self._settled:
                 withdrawn = self._settled.get(id_) is None
             else:
-                withdrawn = any(event.kind == "withdrawn" for event in self._find(id_))
+                withdrawn = any(event.kind == "withdrawn" for event in self.find(id_))
             if not withdrawn:
                 raise
 
-    def trail(self, id_: str) -> Sequence[Event]:
-        """The durable events of a decision."""
-        return self._find(id_)
-
     def expire(self, limit: int) -> int:
-        """Give overdue decisions their default reward."""
         return self.portfolio.expire(limit, at=self.time)
 
     def status(self) -> Config:
         portfolio = self.portfolio
         return {**portfolio.to_json(), "health": portfolio.health(), "description": portfolio.describe()}
-
-    def eliminations(self) -> list[Config]:
-        """The proofs of all eliminations so far; none if the selector keeps none."""
-        return self.portfolio.records()
 
 
 TOO_MANY = "{} decisions wait for their rewards, which is the maximum: reward or withdraw some, or set a deadline"
@@ -130,7 +206,7 @@ LATE = "decision {} was past its deadline when the reward arrived, so it was not
 
 
 def _key(id_: str, part: str | None) -> str | tuple[str, str]:
-    """Under what a reward is remembered; most are not one of several."""
+    """Return the key under which a reward is remembered; most are not one of several."""
     return id_ if part is None else (id_, part)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from math import inf, isfinite
+from math import inf, isfinite, nan
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -16,6 +16,7 @@ from prometheus_client.utils import floatToGoString
 from equipoise.types import Config
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+N_BUCKETS = len(SECONDS) + 1
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 
 # Names and meaning of what is read from `Portfolio.health()`.
@@ -29,7 +30,7 @@ COUNTS = {
 LEVELS = {
     "open": ("open_decisions", "Decisions that wait for their reward"),
     "overdue": ("overdue_decisions", "Decisions past their deadline that are not closed yet"),
-    "failed_lessons": ("failed_lessons", "Lessons that learners failed to learn"),
+    "failed_updates": ("failed_updates", "Updates that learners failed to make"),
 }
 CERTIFIED = {
     "regret_upper": ("regret_upper", "Certified upper bound on the total regret"),
@@ -39,12 +40,10 @@ CERTIFIED = {
 
 
 class Times:
-    """How long the requests of an operation took."""
-
     __slots__ = ("counts", "seconds")
 
     def __init__(self) -> None:
-        self.counts = [0] * (len(SECONDS) + 1)  # by the first limit that is not exceeded
+        self.counts = [0] * N_BUCKETS  # by the first limit that is not exceeded
         self.seconds = 0.0
 
 
@@ -56,7 +55,6 @@ class Metrics(Collector):
         self._times: dict[str, Times] = {}
 
     def count(self, operation: str, status: int, seconds: float) -> None:
-        """Count an answered request."""
         self._requests[operation, status] = self._requests.get((operation, status), 0) + 1
         times = self._times.get(operation)
         if times is None:
@@ -67,7 +65,7 @@ class Metrics(Collector):
     def counts_of(self, operation: str) -> list[int]:
         """Numbers of the requests of an operation, by the first limit of `SECONDS` that they did not exceed."""
         times = self._times.get(operation)
-        return [0] * (len(SECONDS) + 1) if times is None else list(times.counts)
+        return [0] * N_BUCKETS if times is None else list(times.counts)
 
     def collect(self) -> Iterable[Metric]:
         labels = ["operation", "status"]
@@ -138,3 +136,20 @@ def _levels(name: str, text: str, values: Mapping[str, float | None]) -> GaugeMe
         if value is not None and isfinite(value):
             family.add_metric([portfolio], value)
     return family
+
+
+def quantile(q: float, counts: Sequence[float]) -> float:
+    """Return the time in seconds that a share q of the requests did not exceed, interpolated within its bucket.
+
+    >>> quantile(0.5, [0.0] * 4 + [10.0] + [0.0] * 7)
+    0.0075
+    """
+    rank, below = q * sum(counts), 0.0
+    if not rank:
+        return nan
+    for k, count in enumerate(counts[:-1]):
+        if below + count >= rank:
+            low = SECONDS[k - 1] if k else 0.0
+            return low + (SECONDS[k] - low) * (rank - below) / count
+        below += count
+    return SECONDS[-1]

@@ -11,7 +11,6 @@ import msgspec
 
 from equipoise import __version__
 from equipoise.serve import failures, schemas
-from equipoise.serve.dashboard import schemas as dashboard
 from equipoise.serve.handlers import NDJSON
 from equipoise.serve.routes import OPERATIONS, Operation
 
@@ -22,13 +21,12 @@ WITH_BODY = (400, 413, 415, 422)
 PATTERNS = {
     "name": schemas.NAME_PATTERN,
     "learner": schemas.LEARNER_PATTERN,
-    "span": dashboard.SPAN_PATTERN,
-    "id": dashboard.ID_PATTERN,
+    "span": schemas.SPAN_PATTERN,
+    "id": schemas.ID_PATTERN,
 }
 
 
 def description() -> dict[str, Any]:
-    """The whole document."""
     types = [each for operation in OPERATIONS for each in (operation.request, operation.response) if _is_struct(each)]
     types += [schemas.Problem, schemas.EvaluationFailure, schemas.Line]
     _, components = msgspec.json.schema_components(types, ref_template=REF)
@@ -39,10 +37,7 @@ def description() -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "equipoise", "version": __version__, "summary": "Decisions by a portfolio of learners"},
         "paths": paths,
-        "components": {
-            "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
+        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
 
 

@@ -1,27 +1,31 @@
-"""What goes over the wire, as types: they validate requests, encode answers and describe both in OpenAPI.
+"""Requests and answers as types: they validate requests, encode answers and describe both in OpenAPI.
 
 Limits stand here, once: of numbers (squares of larger ones overflow), of texts and of lists.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import isfinite
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from equipoise.config import SERVED_NAME
-from equipoise.portfolio.ids import MAX_LENGTH
+from equipoise.portfolio.tickets import MAX_ID_LENGTH
 from equipoise.settings.checks import LARGEST
 
 MAX_OFFERS = 1_000
 MAX_FEATURES = 4_000  # of a list: more would not fit into a body anyway
 MAX_NAMES = 1_000  # of an object: as many as fit into a body with names of some length
 NAME_PATTERN = f"^{SERVED_NAME.pattern}$"
+SPAN_PATTERN = "^(15m|2h|1d|1w|90d|all)$"
+ID_PATTERN = "^[ -~]{1,200}$"
 LEARNER_PATTERN = "^[^/\\x00-\\x1f\\x7f]{1,200}$"
 
-Name = Annotated[str, Meta(pattern=NAME_PATTERN)]
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
-Id = Annotated[str, Meta(min_length=1, max_length=MAX_LENGTH, pattern="^[ -~]+$")]
+Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID_LENGTH, pattern="^[ -~]+$")]
 Label = Annotated[str, Meta(min_length=1, max_length=200)]
 Vector = Annotated[list[Number], Meta(max_length=MAX_FEATURES)]
 Named = Annotated[dict[str, Number | bool], Meta(max_length=MAX_NAMES)]
@@ -173,3 +177,66 @@ class EvaluationFailure(Struct):
     key: str
     errorCode: str  # noqa: N815 - as OFREP spells it
     errorDetails: str  # noqa: N815
+
+
+class Overview(Struct):
+    """The portfolios that the token may read, at a glance, and what the token allows."""
+
+    version: str
+    time: float
+    token: str
+    scopes: list[str]
+    admin: list[str]  # names of the portfolios that it may change
+    portfolios: list[dict[str, Any]]
+
+
+class View(Struct):
+    """Everything about a portfolio that its page shows next to the charts."""
+
+    view: dict[str, Any]
+
+
+class Columns(Struct):
+    """Samples over a span of time, or over all rounds, as columns."""
+
+    span: str
+    names: list[str]
+    columns: dict[str, Any]
+
+
+class LearnerView(Struct):
+    """Why a learner plays as often as it does, what is proved about it, and its newest decisions."""
+
+    learner: dict[str, Any]
+    decisions: list[dict[str, Any]]
+
+
+class DecisionView(Struct):
+    """Who proposed what, why this learner played, the reward and the trail of events; without the context."""
+
+    decision: dict[str, Any]
+
+
+class DecisionList(Struct):
+    """The newest decisions."""
+
+    decisions: list[dict[str, Any]]
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: arrays and tuples as lists, nan and infinities as None."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, str):  # half of a surrogate pair, which messages of errors may have, is not text
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    return plain(str(value))

@@ -1,26 +1,31 @@
-"""The process: files, journals, signals and the HTTP server."""
+"""The process: files, journals, signals and the HTTP server.
+
+Connections cost little, whatever a client does. A parser of HTTP accepts headers of any length, and a server waits for
+a request as long as the client pleases; both would let a few clients use up memory, time and connections, so both are
+limited here. Bodies are limited where they are read (`app`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import ipaddress
+import json
 import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from equipoise.config import PortfolioConfig, check_served, config_files, read
 from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.serve.app import application
-from equipoise.serve.connections import MAX_CONNECTIONS, TICKS, Connection, drop_slow
-from equipoise.serve.guard import JsonFormatter, hosts_for
 from equipoise.serve.reloading import apply_file
 from equipoise.serve.service import LOOPBACK_HOSTS, Opener, Service, Settings
 from equipoise.serve.tokens import Tokens, read_tokens
@@ -28,6 +33,10 @@ from equipoise.serve.tokens import Tokens, read_tokens
 logger = logging.getLogger("equipoise.serve")
 DRAIN_SECONDS = 30
 NEW_OBJECTS = 50_000  # between two searches for cycles; tens of megabytes at most
+MAX_HEADER_BYTES = 1 << 16
+MAX_CONNECTIONS = 1_000  # one more gets 503
+WAIT_SECONDS = 30.0  # for a whole request, or for a client that does not read
+TICKS = 10  # of the server, which are tenths of a second, between two checks
 
 
 def check_address(host: str, tokens: Tokens) -> None:
@@ -40,6 +49,42 @@ def check_address(host: str, tokens: Tokens) -> None:
         raise InvalidArgument(
             f"--host is {host!r}, but without tokens only this machine is served: add one with `equipoise token add`"
         )
+
+
+class Connection(HttpToolsProtocol):
+    """A connection with limits on headers, and on how long a client may keep it waiting."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._header_bytes = 0
+        self._waits: tuple[Any, int] | None = None  # the last request, and bytes that the client did not read
+        self._since = 0.0
+
+    def data_received(self, data: bytes) -> None:
+        before = self.cycle
+        super().data_received(data)
+        if self.cycle is not before:  # the headers of a request are complete
+            self._header_bytes = 0
+        elif before is None or before.response_complete:
+            self._header_bytes += len(data)
+            if self._header_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
+                self.send_400_response("The headers are too large.")
+
+    def drop_if_slow(self, now: float) -> None:
+        """End the connection if the client has kept us waiting for too long."""
+        cycle, unread = self.cycle, self.transport.get_write_buffer_size()
+        is_answering = cycle is not None and not cycle.response_complete and not cycle.more_body
+        waits = None if is_answering and not unread else (cycle, unread)
+        if waits is None or waits != self._waits:
+            self._waits, self._since = waits, now
+        elif now - self._since > WAIT_SECONDS:
+            self.transport.abort()
+
+
+def drop_slow(server: uvicorn.Server, now: float) -> None:
+    for connection in list(server.server_state.connections):
+        if isinstance(connection, Connection):
+            connection.drop_if_slow(now)
 
 
 class Server(uvicorn.Server):
@@ -72,22 +117,8 @@ def serve(
 ) -> None:
     """Serve until a signal ends it; then answer what came in, and close the journals.
 
-    Parameters
-    ----------
-    path
-        A file `portfolio.toml`, or a folder of such files.
-    open_portfolio
-        How portfolios are opened.
-    host, port
-        Where to listen.
-    token_file
-        The file of tokens; it need not exist.
-    extra_hosts
-        More names under which the service is addressed, such as that of a reverse proxy.
-    max_open
-        Most decisions of a portfolio that wait for their rewards.
-    debug
-        Whether to log every request.
+    `path` is a file `portfolio.toml` or a folder of such files. `token_file` need not exist. The service is also
+    addressed by the names in `extra_hosts`, such as the name of a reverse proxy. With `debug`, every request is logged.
     """
     os.umask(0o077)  # journals hold contexts of users
     tokens = read_tokens(token_file)
@@ -103,7 +134,7 @@ def serve(
             service.add(config)
             if not config.has_deadline:
                 logger.warning("%s has no deadline: a reward that never comes keeps its decision open", config.name)
-        _search_cycles_rarely()
+        tune_garbage_collector()
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_serve(service, path, listener, token_file))
     finally:
@@ -111,14 +142,14 @@ def serve(
         service.close()
 
 
-def _search_cycles_rarely() -> None:
+def tune_garbage_collector() -> None:
     """Set up the garbage collector for a process that only answers requests from now on.
 
-    Requests make no reference cycles (a test sees to that), so what they used is freed when they are over, and the
-    collector finds nothing. By default it looks after every 700 new objects, which a few requests at a time have, and
-    now and then at all objects, which stops everything for tens of milliseconds. What there is now stays until the end,
-    so it is never looked at again; what comes is looked at when there are many more objects than before, which bounds
-    what cycles of rare events, such as errors, may hold.
+    Requests make no reference cycles (a test checks that), so their objects are freed when they are over, and the
+    collector finds nothing. By default it runs after every 700 new objects, which a few requests at a time have, and
+    sometimes it visits all objects, which stops everything for tens of milliseconds. The present objects stay until the
+    end, so it never visits them again. It visits new ones when there are many, which bounds the memory in cycles of
+    rare events, such as errors.
     """
     gc.collect()
     gc.freeze()
@@ -171,7 +202,7 @@ async def _serve(service: Service, path: Path, listener: socket.socket, token_fi
 
 
 async def reload_files(service: Service, path: Path, token_file: Path) -> None:
-    """Read all files again; what cannot be taken in is logged and changes nothing."""
+    """Read all files again; a file that is rejected is logged and changes nothing."""
     try:
         tokens = read_tokens(token_file)
         if len(service.tokens) and not len(tokens):
@@ -188,9 +219,9 @@ async def reload_files(service: Service, path: Path, token_file: Path) -> None:
             check_served(config, names)  # a second file of a name would change what the first one says
             names.append(config.name)
             if await apply_file(service, config):
-                logger.info("%s was taken in", file)
+                logger.info("%s: reload applied", file)
         except EquipoiseError as error:
-            logger.error("%s was not taken in: %s", file, error)
+            logger.error("%s: reload rejected: %s", file, error)
 
 
 def _loop_factory() -> Any:
@@ -199,6 +230,26 @@ def _loop_factory() -> Any:
     except ModuleNotFoundError:  # not on every system
         return None
     return uvloop.new_event_loop
+
+
+def hosts_for(host: str, extra: Iterable[str], loopback: Iterable[str]) -> tuple[str, ...]:
+    """The names under which a service that listens on `host` may be addressed."""
+    own = () if host in ("0.0.0.0", "::", "") else (host.lower(),)
+    return tuple(dict.fromkeys((*loopback, *own, *(name.lower() for name in extra))))
+
+
+class JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        row: dict[str, Any] = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "facts", {}),
+        }
+        if record.exc_info:
+            row["error"] = self.formatException(record.exc_info)
+        return json.dumps(row, ensure_ascii=True, default=str)
 
 
 def _log_as_json(debug: bool) -> None:

@@ -1,48 +1,34 @@
-"""The portfolios of a process, who may use them, and what is measured."""
+"""The portfolios of a process, their tokens, limits and measurements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from equipoise.config import PortfolioConfig, check_served
+from equipoise.journal import open as open_journal
 from equipoise.serve.contexts import ContextReader
 from equipoise.serve.dashboard.board import Board
-from equipoise.serve.engine import Engine, MemoryEngine
-from equipoise.serve.failures import Refused
+from equipoise.serve.engine import Engine, JournalEngine, MemoryEngine
 from equipoise.serve.hosted import MAX_OPEN
 from equipoise.serve.metrics import Metrics
 from equipoise.serve.streams import Readers, Subscribers
-from equipoise.serve.tokens import ALL, SCOPES, Token, Tokens
+from equipoise.serve.tokens import ALL, SCOPES, Token, Tokens, make_data_folder
 
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 ANYONE = Token("anyone", "", SCOPES, (ALL,))  # on this machine, where there are no tokens
-BEARER = {"WWW-Authenticate": 'Bearer realm="equipoise"'}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Limits of a service.
+    """Limits of a service."""
 
-    Parameters
-    ----------
-    hosts
-        Names under which it may be addressed, without ports; "*" is any.
-    max_body_bytes
-        Largest body of a request, and longest line of a batch.
-    max_batch_bytes
-        Largest body of a batch.
-    max_lines
-        Most lines of a batch.
-    max_open
-        Most decisions of a portfolio that wait for their rewards; without a limit they would fill the memory.
-    """
-
-    hosts: tuple[str, ...] = LOOPBACK_HOSTS
-    max_body_bytes: int = 1 << 16
+    hosts: tuple[str, ...] = LOOPBACK_HOSTS  # names under which it may be addressed, without ports; "*" is any
+    max_body_bytes: int = 1 << 16  # of a request, and of a line of a batch
     max_batch_bytes: int = 1 << 20
-    max_lines: int = 1_000
-    max_open: int = MAX_OPEN
+    max_lines: int = 1_000  # of a batch
+    max_open: int = MAX_OPEN  # decisions of a portfolio that wait for their rewards; more would fill the memory
 
 
 Opener = Callable[[PortfolioConfig], Engine]
@@ -53,10 +39,19 @@ def open_in_memory(config: PortfolioConfig) -> Engine:
     return MemoryEngine(config.portfolio())
 
 
+def open_in(folder: Path) -> Opener:
+    """Opens every portfolio in a journal of its own in a folder."""
+
+    def open_(config: PortfolioConfig) -> Engine:
+        make_data_folder(folder)
+        path = folder / f"{config.name}.db"  # a name of the configuration, which was checked; never one of a request
+        return JournalEngine(open_journal(path, config.portfolio, name=config.name))
+
+    return open_
+
+
 @dataclass
 class Served:
-    """A portfolio in the service."""
-
     name: str
     config: PortfolioConfig
     reader: ContextReader
@@ -67,19 +62,9 @@ class Served:
 
 @dataclass
 class Service:
-    """Everything that handlers of requests need.
+    """Everything that handlers of requests need."""
 
-    Parameters
-    ----------
-    tokens
-        Who may do what; without any, requests of this machine may do everything, and others nothing.
-    settings
-        Limits.
-    open
-        How portfolios are opened.
-    """
-
-    tokens: Tokens
+    tokens: Tokens  # without any, requests of this machine may do everything, and others nothing
     settings: Settings
     open: Opener
     metrics: Metrics = field(default_factory=Metrics)
@@ -88,7 +73,6 @@ class Service:
     stopping: bool = False
 
     def add(self, config: PortfolioConfig) -> None:
-        """Open a portfolio and serve it."""
         check_served(config, self.portfolios)
         engine = self.open(config)
         parts = ContextReader(config), engine, Subscribers(engine), Board(getattr(engine, "timeline_path", None))
@@ -111,24 +95,3 @@ class Service:
     @property
     def ready(self) -> bool:
         return not self.stopping and all(served.engine.failure is None for served in self.portfolios.values())
-
-    def authenticate(self, authorization: str) -> Token:
-        """The token of a request."""
-        if not len(self.tokens):
-            return ANYONE
-        kind, _, secret = authorization.partition(" ")
-        token = self.tokens.find(secret.strip()) if kind.lower() == "bearer" else None
-        if token is None:
-            raise Refused(401, "unauthenticated", "the request needs a valid token: Authorization: Bearer ...", BEARER)
-        return token
-
-    def authorize(self, token: Token, scope: str, portfolio: str | None) -> None:
-        """Raise an error if the token does not allow this."""
-        if not token.allows(scope, portfolio):
-            raise Refused(403, "forbidden", f"the token does not have the scope {scope!r} for this portfolio")
-
-    def find(self, name: str) -> Served:
-        served = self.portfolios.get(name)
-        if served is None:
-            raise Refused(404, "unknown-portfolio", "there is no portfolio of this name")
-        return served

@@ -17,9 +17,9 @@ from starlette.responses import StreamingResponse
 
 from equipoise.portfolio import Event
 from equipoise.portfolio.events import BULKY
-from equipoise.serve.encoding import plain
 from equipoise.serve.engine import Engine
 from equipoise.serve.failures import Refused
+from equipoise.serve.schemas import plain
 
 MAX_READERS = 100  # of a portfolio, and of the overview
 MAX_STREAMS = 300  # in all; connections are 1,000
@@ -50,7 +50,7 @@ class Readers:
 
 
 class EventStream(StreamingResponse):
-    """An answer that goes on; refused if too many do. It counts from now on until it is over, begun or not."""
+    """An answer without end; refused if too many are open. It counts until it is over, begun or not."""
 
     def __init__(self, messages: AsyncIterator[bytes], readers: Readers, portfolio: str) -> None:
         super().__init__(messages, media_type="text/event-stream")
@@ -65,8 +65,6 @@ class EventStream(StreamingResponse):
 
 
 class Subscribers:
-    """Those who read the events of a portfolio."""
-
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._listens = False
@@ -80,13 +78,12 @@ class Subscribers:
             loop.call_soon_threadsafe(self._put, queue, message)
 
     def close(self) -> None:
-        """End all streams."""
         for queue in list(self._queues):
             self._end(queue)
 
     async def stream(self) -> AsyncGenerator[bytes]:
         """The events from now on."""
-        if not self._listens:  # as long as nobody reads, events cost nothing
+        if not self._listens:  # without readers, events cost nothing
             self._engine.on_event(self._publish)
             self._listens = True
         queue: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING + 1)
@@ -120,7 +117,6 @@ class Subscribers:
 
 
 def encode(event: Event) -> bytes:
-    """An event in the form of the stream."""
     data = {key: value for key, value in event.data.items() if key not in BULKY}
     body = msgspec.json.encode(plain({"kind": event.kind, "time": event.time, "seq": event.seq, "data": data}))
     return b"event: " + event.kind.encode() + b"\ndata: " + body + b"\n\n"

@@ -32,22 +32,10 @@ NAME = re.compile(r"[a-z0-9_-]{1,64}")
 
 @dataclass(frozen=True)
 class Token:
-    """A token without its secret.
+    """A token without its secret."""
 
-    Parameters
-    ----------
-    name
-        What it is called in lists and logs.
-    digest
-        SHA-256 of the secret, in hexadecimal.
-    scopes
-        What it allows.
-    portfolios
-        For which portfolios; "*" is all of them.
-    """
-
-    name: str
-    digest: str
+    name: str  # in lists and logs
+    digest: str  # SHA-256 of the secret, in hexadecimal
     scopes: tuple[str, ...]
     portfolios: tuple[str, ...] = (ALL,)
 
@@ -60,8 +48,6 @@ class Token:
 
 
 class Tokens:
-    """The tokens of a service."""
-
     def __init__(self, tokens: Iterable[Token] = ()) -> None:
         self._tokens = tuple(tokens)
 
@@ -85,7 +71,7 @@ def digest_of(secret: str) -> str:
 
 
 def make_data_folder(folder: Path) -> None:
-    """Make the folder of journals and tokens, which only its owner may read, unless it exists."""
+    """Make the folder of journals and tokens, which only its owner may read."""
     make_folder(folder, mode=0o700)
 
 
@@ -97,31 +83,16 @@ def read_tokens(path: str | os.PathLike[str]) -> Tokens:
         content = json.loads(read_bytes(path))
         if content["version"] != VERSION:
             raise ValueError(f"version is {content['version']!r}, but must be {VERSION}")
-        rows = [
-            Token(row["name"], row["digest"], tuple(row["scopes"]), tuple(row["portfolios"]))
-            for row in content["tokens"]
-        ]
+        rows = content["tokens"]
+        return Tokens(Token(row["name"], row["digest"], tuple(row["scopes"]), tuple(row["portfolios"])) for row in rows)
     except (ValueError, TypeError, KeyError) as error:
         raise UnreadableFile(f"{os.fspath(path)!r} is not a file of tokens: {error}") from None
-    return Tokens(rows)
 
 
 def add_token(
     path: str | os.PathLike[str], name: str, scopes: Sequence[str], portfolios: Sequence[str] = (ALL,)
 ) -> str:
-    """Add a token to a file and return its secret, which is stored nowhere.
-
-    Parameters
-    ----------
-    path
-        The file; it is created if it does not exist, readable by its owner only.
-    name
-        What the token is called: 1 to 64 of a-z, 0-9, _ and -, not taken.
-    scopes
-        What it allows: some of decide, reward, read and admin.
-    portfolios
-        For which portfolios. Default: all.
-    """
+    """Add a token to a file, readable by its owner only, and return its secret, which is stored nowhere."""
     present = tuple(read_tokens(path))
     if not NAME.fullmatch(name) or name in (token.name for token in present):
         raise InvalidArgument(f"name is {name!r:.80}, but must be 1 to 64 of a-z, 0-9, _ and -, and not taken")
@@ -139,7 +110,6 @@ def add_token(
 
 
 def remove_token(path: str | os.PathLike[str], name: str) -> None:
-    """Remove a token from a file."""
     present = tuple(read_tokens(path))
     if name not in (token.name for token in present):
         raise UnknownName("token", name, [token.name for token in present])

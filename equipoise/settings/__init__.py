@@ -5,19 +5,32 @@ of its constructor. `setting` gives a field its default, its check (from `equipo
 a name and a value that returns the value in its proper type or raises an error) and, if the value is not plain data,
 how to convert it to and from plain data. Constructor, `config`, `from_config`, `clone`, `repr` and equality follow from
 the fields. If the name of an argument is also that of a method, the field has another name and `alias` is the argument.
-If a setting was renamed, `deprecated` is its old argument, which constructor and attribute accept with a warning.
+
+`doc` describes a setting, in the class that declares it. The "Parameters" section of every class docstring is assembled
+from these texts and the defaults; `describe` replaces the text of an inherited setting.
 
 >>> from equipoise.settings.checks import count, positive
 >>> @configurable
 ... class Ruler(Configured):
-...     length: int = setting(check=count, kw_only=False)
-...     unit: float = setting(default=1.0, check=positive)
+...     'A straight ruler.'
+...
+...     length: int = setting("Number of units.", count, kw_only=False)
+...     unit: float = setting("Length of a unit in meters, positive.", positive, default=1.0)
 >>> Ruler(3), Ruler(3).config(), Ruler.from_config({"length": 3}) == Ruler(3)
 (Ruler(3), {'length': 3, 'unit': 1.0}, True)
 >>> Ruler(3, unit=-1.0)
 Traceback (most recent call last):
     ...
 equipoise.errors.InvalidArgument: unit is -1.0, but must be positive, at least 1e-100
+>>> print(Ruler.__doc__)
+A straight ruler.
+<BLANKLINE>
+Parameters
+----------
+length
+    Number of units.
+unit
+    Length of a unit in meters, positive. Default: 1.
 """
 
 from __future__ import annotations
@@ -25,16 +38,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import warnings
+import re
+import textwrap
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import MISSING, Field, fields
-from typing import Any, Protocol, Self, TypeVar, dataclass_transform
+from types import MappingProxyType
+from typing import Any, Protocol, Self, TypeVar, dataclass_transform, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from equipoise.errors import InvalidArgument, UnknownSetting
-from equipoise.types import Array, Config, Plain
+from equipoise.errors import UnknownSetting
+from equipoise.types import Array, Config, Plain, State
 
 T = TypeVar("T")
 Check = Callable[[str, Any], Any]
@@ -49,33 +65,52 @@ class Numbers(Protocol):
 
 
 def setting(
+    doc: str = "",
+    check: Check | None = None,
     *,
     default: Any = MISSING,
-    check: Check | None = None,
     encode: Callable[[Any], Plain] | None = None,
     decode: Callable[[Plain], Any] | None = None,
     kw_only: bool = True,
     alias: str | None = None,
-    deprecated: str | None = None,
+    derived: str = "",
 ) -> Any:
-    """A setting; required if it has no default. `encode` and `decode` convert to and from plain data."""
-    rules = {"check": check, "encode": encode or _plain, "decode": decode, "alias": alias, "deprecated": deprecated}
-    return dataclasses.field(default=default, kw_only=kw_only, metadata=rules)
+    """Declare a setting; it is required if it has no default.
+
+    Parameters
+    ----------
+    doc
+        Sentences that describe the setting. The assembled docstring adds the default, unless it is None or `doc` has
+        "Default:".
+    check
+        Function of the name and the value that returns the value to store, or raises an error.
+    default
+        Default value.
+    encode, decode
+        Functions that convert the value to and from plain data.
+    kw_only
+        Whether the argument must be given by name.
+    alias
+        Name of the argument, if it differs from the name of the field.
+    derived
+        Name of the method that returns the value if None is given.
+    """
+    rules = {"check": check, "encode": encode or _plain, "decode": decode, "alias": alias}
+    return dataclasses.field(default=default, kw_only=kw_only, metadata={**rules, "derived": derived, "doc": doc})
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(setting,))
+@dataclass_transform(kw_only_default=True, field_specifiers=(setting, dataclasses.field))
 def configurable(cls: type[T]) -> type[T]:
     """Make the annotated fields of a class, its settings, the arguments of its constructor."""
+    text = cls.__doc__
     data_class = dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
+    if text is not None:
+        data_class.__doc__ = _Docstring(text)  # type: ignore[assignment]  # a descriptor that returns the string
     dataclass_init: Any = data_class.__init__
     field_names = {_argument(field): field.name for field in settings_of(data_class)}
-    renamed = former_names(data_class)
 
     @functools.wraps(dataclass_init)
     def init(self: Any, *args: Any, **settings: Any) -> None:
-        for former in renamed.keys() & settings.keys():
-            _warn_deprecated(former, renamed[former])
-        settings = with_current_names(data_class, settings)
         for name in settings:
             if name not in field_names:
                 raise UnknownSetting(f"setting of {type(self).__name__}", name, field_names)
@@ -86,38 +121,53 @@ def configurable(cls: type[T]) -> type[T]:
     parameters = [each.replace(name=arguments.get(each.name, each.name)) for each in signature.parameters.values()]
     init.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     data_class.__init__ = init  # type: ignore[method-assign]
-    for former, current in renamed.items():
-        setattr(data_class, former, _deprecated_attribute(former, current))
     return data_class
 
 
-def former_names(cls: type[Any]) -> dict[str, str]:
-    """The deprecated arguments of a configurable class, with the current name of each."""
-    return {each.metadata["deprecated"]: _argument(each) for each in settings_of(cls) if each.metadata["deprecated"]}
+def describe(**docs: str) -> Callable[[type[T]], type[T]]:
+    """Replace the docs of inherited settings, given by argument, where a class uses them in a sharper sense."""
+
+    def replace_docs(cls: type[T]) -> type[T]:
+        own: dict[str, Field[Any]] = vars(cls)["__dataclass_fields__"]
+        inherited = {_argument(each): each for each in settings_of(cls)}
+        for argument, doc in docs.items():
+            each = copy(inherited[argument])
+            each.metadata = MappingProxyType({**each.metadata, "doc": doc})
+            own[each.name] = each
+        return cls
+
+    return replace_docs
 
 
-def with_current_names(cls: type[Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with deprecated names replaced by current ones."""
-    renamed = former_names(cls)
-    for former in renamed.keys() & settings.keys():
-        if renamed[former] in settings:
-            raise InvalidArgument(
-                f"{former} is {settings[former]!r}, but must not be given together with {renamed[former]}"
-            )
-    return {renamed.get(name, name): value for name, value in settings.items()}
+class _Docstring:
+    """The docstring of a class: its own text, with a section on its settings that is assembled when it is read."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __get__(self, instance: object, owner: type[Any]) -> str:
+        text, settings = inspect.cleandoc(self._text), settings_of(owner)
+        if not settings:
+            return text
+        section = "\n".join(
+            ("Parameters", "----------", *(parameter_entry(_argument(each), each) for each in settings))
+        )
+        head, *rest = re.split(r"\n\n(?=\w+\n-+\n|>>>)", text, maxsplit=1)
+        return "\n\n".join((head, section, *rest))
 
 
-def _deprecated_attribute(former: str, current: str) -> property:
-    def read(self: Any) -> Any:
-        _warn_deprecated(former, current)
-        return getattr(self, current)
+def parameter_entry(argument: str, each: Field[Any]) -> str:
+    """Return the numpydoc entry of a setting."""
+    doc, default = each.metadata["doc"], each.default
+    if default is not MISSING and default is not None and "Default:" not in doc:
+        doc += f" Default: {_written(default)}."
+    return f"{argument}\n{textwrap.fill(doc, 112, initial_indent='    ', subsequent_indent='    ')}"
 
-    return property(read, doc=f"Deprecated: the former name of `{current}`.")
 
-
-def _warn_deprecated(former: str, current: str) -> None:
-    message = f"{former} is deprecated and will be removed in equipoise 0.3: use {current}"
-    warnings.warn(message, DeprecationWarning, stacklevel=3)
+def _written(default: object) -> str:
+    if isinstance(default, str):
+        return f'"{default}"'
+    return f"{default:g}" if isinstance(default, float) else repr(default)
 
 
 def optional(check: Check) -> Check:
@@ -128,6 +178,8 @@ def optional(check: Check) -> Check:
 class Configured:
     """Base of all configurable classes. `_set_up` is called after all settings have been checked."""
 
+    _unstated: frozenset[str] = frozenset()  # settings that were given as None and have their value from elsewhere
+
     def __post_init__(self) -> None:
         for each in settings_of(type(self)):
             check = each.metadata["check"]
@@ -136,7 +188,10 @@ class Configured:
         self._set_up()
 
     def _set_up(self) -> None:
-        """Initialize everything that is derived from the settings."""
+        """Initialize everything that is derived from the settings; extend it, and call this first."""
+        for each in settings_of(type(self)):
+            if each.metadata["derived"] and getattr(self, each.name) is None:
+                setattr(self, each.name, self._default_of(each))
 
     def config(self) -> Config:
         """The constructor's arguments, as plain data."""
@@ -146,11 +201,10 @@ class Configured:
     def from_config(cls, config: Mapping[str, Plain]) -> Self:
         """A new object with the settings in `config`."""
         decoders = {_argument(field): field.metadata["decode"] for field in settings_of(cls)}
-        current = with_current_names(cls, config)
-        for name in current:
+        for name in config:
             if name not in decoders:
                 raise UnknownSetting(f"setting of {cls.__name__}", name, decoders)
-        return cls(**{name: decoders[name](value) if decoders[name] else value for name, value in current.items()})
+        return cls(**{name: decoders[name](value) if decoders[name] else value for name, value in config.items()})
 
     def clone(self, **changes: Any) -> Self:
         """A new object with the same settings but for `changes`, in its initial state."""
@@ -168,12 +222,10 @@ class Configured:
         return f"{type(self).__name__}({', '.join(arguments)})"
 
     def _as_given(self, each: Field[Any]) -> Any:
-        """The value of a setting; override it if the attribute holds another one than was given."""
-        return getattr(self, each.name)
+        return None if each.name in self._unstated else getattr(self, each.name)
 
     def _default_of(self, each: Field[Any]) -> object:
-        """The default of a setting; override it if the default depends on other settings."""
-        return each.default
+        return getattr(self, each.metadata["derived"])() if each.metadata["derived"] else each.default
 
     def __eq__(self, other: object) -> bool:
         """Objects are equal if they have the same class, the same settings and, if they learn, the same state."""
@@ -195,11 +247,21 @@ def _argument(each: Field[Any]) -> str:
     return each.metadata["alias"] or each.name
 
 
-def _state_of(part: Any) -> object:
-    return part.state() if callable(getattr(part, "state", None)) else None
+@runtime_checkable
+class HasState(Protocol):
+    """A part that learns."""
+
+    def state(self) -> State:
+        """Everything learned, as arrays."""
+
+
+def _state_of(part: object) -> object:
+    return part.state() if isinstance(part, HasState) else None
 
 
 def _plain(value: Any) -> Plain:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
     return list(value) if isinstance(value, tuple) else value
 
 

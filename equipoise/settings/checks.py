@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from operator import index
 from typing import Any
 
@@ -102,3 +103,8 @@ def text(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidArgument(f"{name} is {value!r}, but must be a nonempty string")
     return value
+
+
+seed_number = partial(count, minimum=0, maximum=2**64 - 1)
+at_least_2 = partial(count, minimum=2)
+several = partial(count, minimum=2, maximum=10_000)

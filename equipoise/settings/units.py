@@ -7,30 +7,52 @@ Alone it is the range (0, 1). The noise of a learner is then half the range, whi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import Field
+from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from equipoise.errors import IncompatibleLearner, InvalidArgument
-from equipoise.settings import Configured, configurable, equal_data, optional, setting
+from equipoise.settings import equal_data, optional, setting
 from equipoise.settings.checks import interval, positive
 from equipoise.types import AnyArray, State
 
 DEFAULT_RANGE = (0.0, 1.0)
+UNITS = ("reward_range", "noise")
+
+range_setting = partial(
+    setting,
+    default=None,
+    check=optional(interval),
+    doc="Interval (low, high) that contains all expected rewards. Default: the portfolio's, or (0, 1).",
+)
+rewards_setting = partial(
+    range_setting, doc="Interval (low, high) that contains all rewards. Default: the portfolio's, or (0, 1)."
+)
+noise_setting = partial(
+    setting,
+    default=None,
+    check=optional(positive),
+    doc=(
+        "Sub-Gaussian factor of the reward noise, positive. Default: the portfolio's, or half the width of the reward "
+        "range, which always suffices."
+    ),
+)
 
 
-class Units(Configured):
-    """What parts with a range, a noise, both or neither have in common."""
+class Units:
+    """Range and noise of a configurable class with a setting for the range, the noise, both or neither."""
 
+    name: str
+    reward_range: tuple[float, float]
+    _unstated: frozenset[str]  # settings that are the portfolio's
     _kind = "learner"  # what it is, in messages
     _refusal: type[InvalidArgument] = IncompatibleLearner
-    _unstated: frozenset[str] = frozenset()  # settings that are the portfolio's
     _adopted: Mapping[str, Any] = {}  # what the portfolio said about them, if it differs from the defaults
 
     def configure(self, *, reward_range: tuple[float, float] | None = None, noise: float | None = None) -> None:
-        """Adopt the range and noise of a portfolio, where the learner states none; called before any lesson.
+        """Adopt the range and noise of a portfolio, where the learner states none; called before any update.
 
         Raises an error, and changes nothing, if the learner states others, or if it has learned in other units.
 
@@ -49,25 +71,19 @@ class Units(Configured):
             "reward_range": optional(interval)("reward_range", reward_range),
             "noise": optional(positive)("noise", noise),
         }
-        if said["noise"] is None and said["reward_range"] is not None and not hasattr(self, "reward_range"):
+        own = self._own_units()
+        if said["noise"] is None and said["reward_range"] is not None and "reward_range" not in own:
             low, high = said["reward_range"]
             said["noise"] = (high - low) / 2 if "noise" in self._unstated else None
-        adopted = {}
-        for name, value in said.items():
-            if value is None or not hasattr(self, name):
-                continue
-            if name in self._unstated:
-                adopted[name] = value
-            elif value != getattr(self, name):
-                raise self._refusal(
-                    f"{name} of {self._label()} is {getattr(self, name)}, but that of the portfolio is {value}: leave "
-                    f"it out at the {self._kind}, or state the same"
-                )
-        return adopted
+        return agreed_units(said, own, self._unstated, self._label(), self._kind, self._refusal)
+
+    def _own_units(self) -> dict[str, Any]:
+        """The range and noise, as far as the class has them."""
+        return {name: getattr(self, name) for name in UNITS if hasattr(self, name)}
 
     def states(self, name: str) -> bool:
         """Whether a range or noise is its own, not the portfolio's."""
-        return hasattr(self, name) and name not in self._unstated
+        return name in self._own_units() and name not in self._unstated
 
     def check_units(self, reward_range: tuple[float, float] | None = None, noise: float | None = None) -> None:
         """Raise what `configure` would raise, and change nothing."""
@@ -86,27 +102,32 @@ class Units(Configured):
         self._check_untaught(adopted)
         return configured
 
-    def _check_untaught(self, adopted: Mapping[str, Any]) -> None:
-        if hasattr(self, "state") and not equal_data(self.state(), self.clone()._with_units(self._adopted).state()):
+    def _check_untaught(self: Any, adopted: Mapping[str, Any]) -> None:
+        if not equal_data(self.state(), self._with_units(self._adopted).state()):
             raise self._refusal(
                 f"{self._label()} has learned from rewards in other units, but the portfolio says {dict(adopted)}: "
                 f"state them at the {self._kind}, or give a new one"
             )
 
-    def _with_units(self, adopted: Mapping[str, Any]) -> Any:
+    def _with_units(self: Any, adopted: Mapping[str, Any]) -> Any:
         """A new object of the same settings in the units of a portfolio."""
         part = self.clone()
-        part._adopted = dict(adopted)
-        if adopted:
-            for name in self._unstated:
-                setattr(part, name, adopted.get(name))
-            part._set_up()
-            part._unstated = self._unstated
+        part.replace_units(adopted)
         return part
+
+    def replace_units(self: Any, adopted: Mapping[str, Any]) -> None:
+        """Take over the units of a portfolio and drop everything learned; those that are stated do not change."""
+        self._adopted = dict(adopted)
+        if adopted:
+            unstated = self._unstated
+            for name in unstated:
+                setattr(self, name, adopted.get(name))
+            self._set_up()
+            self._unstated = unstated
 
     def _units_state(self) -> State:
         """The adopted units, as part of the state: they belong to what was learned in them."""
-        return {f"units.{name}": np.atleast_1d(np.array(value)) for name, value in sorted(self._adopted.items())}
+        return units_columns(self._adopted)
 
     def _in_units_of(self, state: State) -> Any:
         """The object itself, or a new one if the units of a saved state are others."""
@@ -115,20 +136,10 @@ class Units(Configured):
 
     def _units_from(self, state: Mapping[str, AnyArray]) -> dict[str, Any]:
         """The adopted units that a saved state has; raises an error if they cannot be that."""
-        units = {name: np.asarray(array) for name, array in state.items() if name.startswith("units.")}
-        names = {name.removeprefix("units.") for name in units}
-        if not names <= self._unstated:
-            raise InvalidArgument(f"state has units of {sorted(names)}, but {self._label()} states its own")
-        numbers = {name: array.tolist() for name, array in units.items()}
-        adopted: dict[str, Any] = {}
-        if "reward_range" in names:
-            adopted["reward_range"] = interval("reward_range", numbers["units.reward_range"])
-        if "noise" in names:
-            adopted["noise"] = positive("noise", *numbers["units.noise"])
-        return adopted
+        return read_units(state, self._unstated, self._label())
 
     def _label(self) -> str:
-        return f"{self._kind} {getattr(self, 'name', type(self).__name__)!r}"
+        return f"{self._kind} {self.name!r}"
 
     def _leave_unstated(self, name: str, alone: Any) -> None:
         """Mark a setting as the portfolio's if it is None; without a portfolio it is `alone`."""
@@ -136,28 +147,57 @@ class Units(Configured):
             self._unstated |= {name}
             setattr(self, name, alone)
 
-    def _as_given(self, each: Field[Any]) -> Any:
-        return None if each.name in self._unstated else super()._as_given(each)
+    def _fill_in_units(self) -> None:
+        """Give a learner the range and noise that it does not state: those without a portfolio."""
+        own = self._own_units()
+        if "reward_range" in own:
+            self._leave_unstated("reward_range", DEFAULT_RANGE)
+        if "noise" in own:
+            low, high = self.reward_range if "reward_range" in own else DEFAULT_RANGE
+            self._leave_unstated("noise", (high - low) / 2)
 
 
-@configurable
-class Ranged(Units):
-    """The interval that contains rewards, or expected rewards."""
+def agreed_units(
+    said: Mapping[str, Any],
+    present: Mapping[str, Any],
+    unstated: Collection[str],
+    label: str,
+    kind: str,
+    refusal: type[InvalidArgument],
+) -> dict[str, Any]:
+    """Return the units to adopt of those that a portfolio says; raise an error if it contradicts a stated one.
 
-    reward_range: tuple[float, float] = setting(default=None, check=optional(interval))
+    `present` are the units that the part has, of which it leaves the `unstated` ones to the portfolio.
+    """
+    adopted = {}
+    for name, value in said.items():
+        if value is None or name not in present:
+            continue
+        if name in unstated:
+            adopted[name] = value
+        elif value != present[name]:
+            raise refusal(
+                f"{name} of {label} is {present[name]}, but that of the portfolio is {value}: leave "
+                f"it out at the {kind}, or state the same"
+            )
+    return adopted
 
-    def _set_up(self) -> None:
-        super()._set_up()
-        self._leave_unstated("reward_range", DEFAULT_RANGE)
+
+def units_columns(adopted: Mapping[str, Any]) -> State:
+    """Return adopted units as a part of a saved state."""
+    return {f"units.{name}": np.atleast_1d(np.array(value)) for name, value in sorted(adopted.items())}
 
 
-@configurable
-class Noisy(Units):
-    """The sub-Gaussian factor of the reward noise."""
-
-    noise: float = setting(default=None, check=optional(positive))
-
-    def _set_up(self) -> None:
-        super()._set_up()
-        low, high = getattr(self, "reward_range", DEFAULT_RANGE)
-        self._leave_unstated("noise", (high - low) / 2)
+def read_units(state: Mapping[str, AnyArray], unstated: frozenset[str], label: str) -> dict[str, Any]:
+    """Return the adopted units of a saved state; raise an error if the part states its own."""
+    units = {name: np.asarray(array) for name, array in state.items() if name.startswith("units.")}
+    names = {name.removeprefix("units.") for name in units}
+    if not names <= unstated:
+        raise InvalidArgument(f"state has units of {sorted(names)}, but {label} states its own")
+    numbers = {name: array.tolist() for name, array in units.items()}
+    adopted: dict[str, Any] = {}
+    if "reward_range" in names:
+        adopted["reward_range"] = interval("reward_range", numbers["units.reward_range"])
+    if "noise" in names:
+        adopted["noise"] = positive("noise", *numbers["units.noise"])
+    return adopted

@@ -30,26 +30,19 @@ def ignore(elimination: AnyElimination) -> None:
 class LearnerSource:
     """A source: any problem with one learner that plays alone."""
 
-    def __init__(self, problem: Problem, learner: MinimalLearner, lane: int) -> None:
+    def __init__(self, problem: Problem, learner: MinimalLearner, lane: int, greedy: bool) -> None:
         self.problem, self.learner, self.lane = AdaptedProblem(problem), AdaptedLearner(learner), lane
+        self.greedy = greedy  # whether it plays its greedy actions
 
 
 def play_alone(components: Components, run: Run, turn: Turn) -> Played:
-    return _play_solo(components, run, turn, False)
-
-
-def play_greedily(components: Components, run: Run, turn: Turn) -> Played:
-    return _play_solo(components, run, turn, True)
-
-
-def _play_solo(components: Components, run: Run, turn: Turn, greedy: bool) -> Played:
     source: LearnerSource = components.source
     problem, learner, stream, n = source.problem, source.learner, run.stream, turn.round - 1
     seek(stream, CONTEXTS + source.lane, n)
     context = problem.observe(stream.generator)
     seek(stream, LEARNERS + source.lane, n)
     proposal = learner.decide(context, stream.generator)
-    action = proposal.greedy if greedy else proposal.action
+    action = proposal.greedy if source.greedy else proposal.action
     seek(stream, REWARDS + source.lane, n)
     reward, outcome = problem.play(context, action, stream.generator)
     gap, regret = problem.gap(context, action), learner.regret_after(proposal.regret, outcome)

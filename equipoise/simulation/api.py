@@ -110,7 +110,7 @@ def simulate(
             raise InvalidArgument(f"{name} is {flag!r}, but must be True or False")
     makers = Makers(
         Maker("problem", "observe", problem),
-        LearnersMaker(learners) if callable(learners) else tuple(_each(learners)),
+        learners if callable(learners) else tuple(_each(learners)),
         Maker("selector", "choose", selector),
     )
     first = makers.make(chosen[0])
@@ -133,8 +133,6 @@ def simulate(
 
 
 class Parts(NamedTuple):
-    """The problem, learners and selector of one seed."""
-
     problem: Problem
     learners: Sequence[MinimalLearner]
     selector: Selector
@@ -168,32 +166,20 @@ def _each(learners: object) -> Iterable[Maker[MinimalLearner]]:
     return (Maker("learner", "decide", learner) for learner in learners)
 
 
-class LearnersMaker(NamedTuple):
-    """One function that makes all learners for a seed."""
-
-    factory: Factory[Sequence[MinimalLearner]]
-
-
 class Makers(NamedTuple):
-    """Makes the problem, learners and selector of each seed."""
-
     problem: Maker[Problem]
-    learners: LearnersMaker | tuple[Maker[MinimalLearner], ...]
+    learners: Factory[Sequence[MinimalLearner]] | tuple[Maker[MinimalLearner], ...]
     selector: Maker[Selector]
 
     def make(self, seed: int) -> Parts:
-        makers = self.learners
-        if isinstance(makers, LearnersMaker):
-            # Learners that the function has just made need no copy.
-            learners = [each.part for each in _each(makers.factory(seed))]
-        else:
-            learners = [make(seed) for make in makers]
+        if isinstance(self.learners, tuple):
+            learners: list[object] = [make(seed) for make in self.learners]
+        else:  # what the function makes needs no copy
+            learners = [each.part for each in _each(self.learners(seed))]
         return Parts(self.problem(seed), cast(Sequence[MinimalLearner], learners), self.selector(seed))
 
 
 class Task(NamedTuple):
-    """One seed."""
-
     makers: Makers
     seed: int
     marks: Integers
@@ -202,25 +188,18 @@ class Task(NamedTuple):
 
 
 class SeedRun(NamedTuple):
-    """The result of one seed."""
-
     curves: Curves
     eliminations: tuple[AnyElimination, ...]
     selector: Selector
 
 
 def run_seed(task: Task, report: Report) -> SeedRun:
-    problem, learners, selector = task.makers.make(task.seed)
+    parts = task.makers.make(task.seed)
+    problem, learners, selector = parts
     returned: list[AnyElimination] = []
     if task.joint or why_not_tapes(problem, selector, task.share_data):
         curves, _ = run_jointly(
-            problem,
-            learners,
-            selector,
-            task.marks,
-            task.seed,
-            share_data=task.share_data,
-            on_elimination=returned.append,
+            *parts, task.marks, task.seed, share_data=task.share_data, on_elimination=returned.append
         )
     else:
         tapes = Tapes(problem, learners, task.marks, task.seed)

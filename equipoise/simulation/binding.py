@@ -24,8 +24,6 @@ TEMPLATE = Path(inspect.getfile(rounds)).read_text(encoding="utf-8")
 
 
 class Group(NamedTuple):
-    """Learners of one algorithm."""
-
     decide: Function
     learn: Function
     size: int
@@ -99,8 +97,6 @@ def chain(name: str, parameters: str, call: str, sizes: Sequence[int]) -> Iterat
 
 
 class _InMemory(importlib.abc.SourceLoader):
-    """Loads a module from a string."""
-
     def __init__(self, text: str) -> None:
         self.text = text
 
@@ -112,7 +108,6 @@ class _InMemory(importlib.abc.SourceLoader):
 
 
 def module_in_memory(binding: Binding, name: str) -> ModuleType:
-    """The bound module, made in memory."""
     loader = _InMemory("\n".join((TEMPLATE, *binding.text(), "")))
     spec = importlib.util.spec_from_loader(name, loader)
     assert spec is not None

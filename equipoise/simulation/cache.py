@@ -99,8 +99,6 @@ def _importable(function: Function) -> bool:
 
 
 class Entry:
-    """The folder of one driver."""
-
     def __init__(self, root: Path, digest: str, text: str) -> None:
         self.folder = root / digest
         self._source = self.folder / f"driver_{digest[:16]}.py"
@@ -115,17 +113,13 @@ class Entry:
             (made / self._source.name).write_text(self._text, encoding="utf-8")
             os.utime(made / self._source.name, (0, 0))  # older versions of Numba compare times
             with contextlib.suppress(OSError):
-                self._clear_empty()
+                if self.folder.is_dir() and not self._source.is_file():  # unusable
+                    shutil.rmtree(self.folder)
                 made.rename(self.folder)
             shutil.rmtree(made, ignore_errors=True)
         if self._source.read_text(encoding="utf-8") != self._text:
             write_atomic(self._source, self._text.encode())
             os.utime(self._source, (0, 0))
-
-    def _clear_empty(self) -> None:
-        """Delete a folder without its source, which is unusable."""
-        if self.folder.is_dir() and not self._source.is_file():
-            shutil.rmtree(self.folder)
 
     def module(self, name: str) -> ModuleType:
         """The bound module; a unique name keeps its symbols apart from those of other drivers."""
@@ -153,7 +147,6 @@ class Entry:
             os.utime(self.folder)
 
     def clear(self) -> None:
-        """Delete all machine code."""
         shutil.rmtree(self.folder / "__pycache__", ignore_errors=True)
 
     def _sums(self) -> dict[str, str]:

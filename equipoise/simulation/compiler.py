@@ -18,6 +18,8 @@ import llvmlite  # type: ignore[import-untyped]
 import numba
 import numpy as np
 from numba.core import cgutils, errors, event, types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.runtime.context import NRTContext
 from numba.extending import intrinsic, overload
 
@@ -37,6 +39,8 @@ _intrinsic: Any = intrinsic
 _njit: Any = numba.njit
 _events: Any = event
 _counting: Any = NRTContext
+_Library: Any = JITCodeLibrary
+_Compiler: Any = Compiler
 _registered: set[Function] = set()
 
 
@@ -59,6 +63,56 @@ _events.register("numba:compile", _counter)
 def compilations() -> int:
     """Number of functions that this process has compiled so far, including inner ones."""
     return _counter.n_compiled
+
+
+class _KernelCode(_Library):  # type: ignore[misc]
+    """The code of a kernel. It is only ever inlined, so it is neither optimized on its own nor made machine code."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    @property
+    def codegen(self) -> _KernelCode:
+        return self
+
+    def set_env(self, name: str, environment: object) -> None:
+        """Do nothing: without machine code there is no variable that could hold the environment."""
+
+
+class _DriverCode(_Library):  # type: ignore[misc]
+    """The code of a driver, optimized once, with all kernels in it.
+
+    Numba would first optimize the loop without them, which takes up to two thirds of the time and changes nothing.
+    The wrapper unpacks a hundred arrays once per call, and is not worth optimizing.
+    """
+
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
+
+    def add_ir_module(self, module: Any) -> None:
+        if module.name == "wrapper":
+            for function in module.functions:
+                if not function.is_declaration:
+                    function.attributes.add("noinline")
+                    function.attributes.add("optnone")
+        super().add_ir_module(module)
+
+
+class _KernelCompiler(_Compiler):  # type: ignore[misc]
+    library_class: Any = _KernelCode
+
+    def define_pipelines(self) -> Any:
+        self.state.library = self.library_class(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        self.state.library.enable_object_caching()
+        return super().define_pipelines()
+
+
+class _DriverCompiler(_KernelCompiler):
+    library_class = _DriverCode
 
 
 @cache
@@ -89,7 +143,7 @@ def register() -> None:
 
 def _overload(function: Function) -> None:
     implementation, name = NATIVE.get(function, function), function.__name__
-    options: Any = _options(implementation)
+    options: Any = {**_options(implementation), "pipeline_class": _KernelCompiler}
     offer = overload(function, strict=False, jit_options=options)
     if function in DISPATCHED:
         offer(lambda first, *rest: getattr(first.instance_class, name))
@@ -170,7 +224,7 @@ def _cached(function: Function, entry: Entry | None) -> Any:
         # `drive` owns nothing: code that counts references would be a quarter of the work of the compiler.
         counting = function.__name__ != "drive"
         options = {"error_model": "numpy", "_nrt": counting, "no_cfunc_wrapper": True}
-        return _njit(function, cache=entry is not None, **options)
+        return _njit(function, cache=entry is not None, pipeline_class=_DriverCompiler, **options)
     finally:
         for name, value in elsewhere.items():
             setattr(_settings, name, value)

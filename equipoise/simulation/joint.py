@@ -7,13 +7,13 @@ The compiled loop and a `Portfolio` use the same random streams, so both make th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import perf_counter
 
 from equipoise.compatibility import check_compatible
-from equipoise.portfolio import Portfolio
+from equipoise.errors import InvalidArgument
+from equipoise.portfolio import Portfolio, PortfolioSettings
 from equipoise.simulation.adapters import OnElimination, ignore
-from equipoise.simulation.loops import Joint, Loop, Part, can_compile, in_portfolio
-from equipoise.simulation.parts import Curves, open_run
+from equipoise.simulation.loops import Joint, Part, can_compile, in_portfolio, replays_policies
+from equipoise.simulation.parts import Curves
 from equipoise.types import Integers
 
 
@@ -27,29 +27,25 @@ def run_jointly(
     share_data: bool = False,
     on_elimination: OnElimination = ignore,
 ) -> tuple[Curves, float]:
-    """Run a selector up to the last mark with its learners; leaves all of them in their final state.
-
-    `on_elimination` is called with what a selector returns in an interpreted run; in a compiled one it keeps its own.
-    """
+    """Run a selector and its learners to their final state; only interpreted runs call `on_elimination`."""
     check_compatible(selector, learners)
     if not can_compile(problem, selector, *learners):
-        portfolio = Portfolio(learners, selector, seed=seed, share_data=share_data)
+        if replays_policies(selector):
+            raise InvalidArgument(
+                f"selector is a {type(selector).__name__}, but must not store policies unless problem and learners can "
+                "be compiled"
+            )
+        portfolio = Portfolio.with_settings(
+            learners, selector, PortfolioSettings(seed=seed, share_data=share_data), live=False
+        )
         portfolio.on_elimination(on_elimination)
         return run_portfolio(problem, portfolio, marks)
     joint = Joint(problem, learners, selector, share_data)
-    done = _timed(joint.loop, marks, seed, len(learners))
+    done = joint.loop.complete(seed, marks, len(learners))
     joint.finish()
     return done
 
 
 def run_portfolio(problem: Part, portfolio: Portfolio, marks: Integers) -> tuple[Curves, float]:
     """Run any problem and portfolio through their public methods."""
-    return _timed(in_portfolio(problem, portfolio), marks, portfolio.seed, len(portfolio.learners))
-
-
-def _timed(loop: Loop, marks: Integers, seed: int, n_learners: int) -> tuple[Curves, float]:
-    run = open_run(seed, marks, n_learners)
-    loop.advance(run, 0)  # compile outside of the measured time
-    start = perf_counter()
-    loop.advance(run, int(marks[-1]))
-    return run.curves, perf_counter() - start
+    return in_portfolio(problem, portfolio).complete(portfolio.seed, marks, len(portfolio.learners))

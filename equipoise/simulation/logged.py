@@ -10,20 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from equipoise.kernels.streams import LEARNERS, seek
-from equipoise.learner import AdaptedLearner, MinimalLearner, provides
+from equipoise.learner import AdaptedLearner, MinimalLearner, capabilities
 from equipoise.simulation import rounds
 from equipoise.simulation.binding import Binding, Function, Group, bind
 from equipoise.simulation.loops import can_compile, compiled_loop, native_memory, plain_loop
-from equipoise.simulation.parts import (
-    ALWAYS,
-    WHEN_PROPOSED,
-    Components,
-    Logged,
-    Played,
-    Run,
-    Turn,
-    open_run,
-)
+from equipoise.simulation.parts import ALWAYS, WHEN_PROPOSED, Components, Logged, Played, Run, Turn, open_run
 from equipoise.types import Array, Integers
 
 NO_TAPE = np.empty((0, 3))
@@ -54,13 +45,14 @@ class LoggedLearner:
     def __init__(self, learner: MinimalLearner, n_actions: int, lane: int, seed: int) -> None:
         self._learner, self._lane, self._seed, self._done = learner, lane, seed, 0
         # The kernels say what was proposed, which for a deterministic learner is its whole pmf.
-        has_pmf = "pmf" in provides(learner) and getattr(learner, "randomized", True)
+        can = capabilities(learner)
+        has_pmf = "pmf" in can.provides and can.randomized
         self._compiled = can_compile(learner) and not has_pmf
         if self._compiled:
             part: Any = learner
             group = Group(part.kernels.decide, part.kernels.learn, 1)
             self._binding = _bind(rounds.play_logged, group)
-            self._memory = native_memory(learner, _Offers(n_actions))
+            self._memory = native_memory(part.memory, n_actions)
         else:
             self._adapted = AdaptedLearner(learner)
 
@@ -87,13 +79,6 @@ class LoggedLearner:
 def _bind(play: Function, *groups: Group) -> Binding:
     names: dict[str, Function | bool] = {"select": rounds.select_only_learner, "deliver": rounds.write_row}
     return bind({**names, "play_round": play}, groups)
-
-
-class _Offers(NamedTuple):
-    """What the memory of a learner depends on."""
-
-    n_actions: int
-    same_actions: bool = False
 
 
 class LoggedAdapter(NamedTuple):

@@ -5,35 +5,58 @@ Components made of kernels run compiled. Others run through their public methods
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import perf_counter
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from equipoise.learner import Proposals, accepts
+from equipoise.learner import LearnsEpisodes, Proposals, accepts, compilable, implements
 from equipoise.learners._core import ridge
 from equipoise.portfolio import Portfolio
 from equipoise.simulation import adapters, rounds
 from equipoise.simulation.adapters import OnElimination
 from equipoise.simulation.binding import Binding, Function, Group, bind, interpreted
 from equipoise.simulation.compiler import driver
-from equipoise.simulation.packing import arrays, copy, pack
-from equipoise.simulation.parts import AGREES, SHARES, Components, Episodes, Fresh, Kernel, Recorded, Run
-from equipoise.types import Array, Integers
+from equipoise.simulation.parts import (
+    AGREES,
+    SHARES,
+    Components,
+    Curves,
+    Episodes,
+    Fresh,
+    Kernel,
+    Recorded,
+    Run,
+    open_run,
+)
+from equipoise.types import AnyArray, Array, Integers
 
+WORD = 8  # bytes of a word of packed memory
 SIZES = ("horizon", "n_states", "n_actions")
 Part = Any  # a learner, selector or problem, which may be made of kernels or not
 
 
 class Loop(NamedTuple):
-    """A bound round loop with its components."""
-
     components: Components
     drive: Callable[[Components, Run, int], int]
 
     def advance(self, run: Run, until: int) -> int:
         """Run up to round `until`; returns the learner whose tape is exhausted, or -1."""
         return int(self.drive(self.components, run, until))
+
+    def complete(self, seed: int, marks: Integers, n_learners: int = 1) -> tuple[Curves, float]:
+        """Run up to the last mark; returns curves and the time in seconds."""
+        run = open_run(seed, marks, n_learners)
+        seconds = self.timed(run, int(marks[-1]))
+        return run.curves, seconds
+
+    def timed(self, run: Run, until: int) -> float:
+        """Run up to round `until`; returns the time in seconds, without that of compiling."""
+        self.advance(run, 0)
+        start = perf_counter()
+        self.advance(run, until)
+        return perf_counter() - start
 
 
 def compiled_loop(components: Components, binding: Binding) -> Loop:
@@ -46,25 +69,22 @@ def plain_loop(components: Components, binding: Binding) -> Loop:
 
 def can_compile(*parts: Part) -> bool:
     """Whether all are made of kernels, no bound is a Python function, and no learner has a feature map."""
-    return all(
-        hasattr(part, "kernels")
-        and (not hasattr(part, "traits") or part.traits.compilable)
-        and getattr(part, "compilable", True)
-        for part in parts
-    )
+    return all(map(compilable, parts))
+
+
+def replays_policies(selector: Part) -> bool:
+    """Whether the selector lets stored policies of learners play again."""
+    return can_compile(selector) and selector.kernels.replays_policies
 
 
 def can_compile_episodes(problem: Part, learner: Part) -> bool:
     """Whether both have kernels for episodes and agree in size, which compiled code does not check."""
-    made_of_kernels = hasattr(problem, "episode_kernels") and hasattr(learner, "learn_episode")
+    made_of_kernels = hasattr(problem, "episode_kernels") and implements(learner, LearnsEpisodes)
     return made_of_kernels and all(getattr(problem, size) == getattr(learner, size) for size in SIZES)
 
 
 def alone(problem: Part, learner: Part, lane: int, tape: Array, *, greedy: bool = False) -> Loop:
-    """The loop of a learner that plays alone and records its tape; `lane` selects its random streams.
-
-    If `greedy`, it plays its greedy actions.
-    """
+    """The loop of a learner that plays alone, greedily if `greedy`, and fills a tape; `lane` has its streams."""
     recording: dict[str, Function | bool] = {"select": rounds.select_only_learner, "deliver": rounds.write_row}
     if greedy:
         recording["TWIN"] = True
@@ -77,9 +97,8 @@ def alone(problem: Part, learner: Part, lane: int, tape: Array, *, greedy: bool 
         names = {**problem.episode_kernels._asdict(), "learn_episode": type(learner).learn_episode}
         binding = bind({**recording, **names, "play_round": rounds.play_episode})
         return compiled_loop(Components(episodes(problem, learner, lane), tape=tape), binding)
-    own = adapters.LearnerSource(problem, learner, lane)
-    play = adapters.play_greedily if greedy else adapters.play_alone
-    return plain_loop(Components(own, tape=tape), bind({**recording, "play_round": play}))
+    own = adapters.LearnerSource(problem, learner, lane, greedy)
+    return plain_loop(Components(own, tape=tape), bind({**recording, "play_round": adapters.play_alone}))
 
 
 def episodes(problem: Part, learner: Part, lane: int) -> Episodes:
@@ -116,7 +135,6 @@ def selector_names(selector: Part) -> dict[str, Function | bool]:
 
 
 def in_portfolio(problem: Part, portfolio: Portfolio) -> Loop:
-    """The loop of a portfolio, through its public methods."""
     own = adapters.PortfolioSource(problem, portfolio)
     binding = bind(
         {
@@ -133,13 +151,13 @@ class Joint:
     """The compiled loop of a selector and its learners on one sequence of rounds."""
 
     def __init__(self, problem: Part, learners: Sequence[Part], selector: Part, share_data: bool) -> None:
-        needs = {"ASKS_ALL": "actions", "WEIGHTED": "weight", "SMOOTHED": "snapshots"}
-        demands = {name: need in selector.needs for name, need in needs.items()}
-        demands["EXPERTS"] = draws_experts = hasattr(selector, "experts")
+        demands = {name: need in selector.needs for name, need in (("ASKS_ALL", "actions"), ("WEIGHTED", "weight"))}
+        demands["SMOOTHED"] = replays_policies(selector)
+        demands["EXPERTS"] = draws_experts = bool(selector.traits.experts)
         groups = Groups(learners)
         source = groups.source(problem, problem.workspace(), Lanes(0, 1), share_data, demands["SMOOTHED"])
         if draws_experts:
-            for i, word in enumerate(selector.teaching or ()):
+            for i, word in enumerate(selector.learning or ()):
                 source.places[i, SHARES], source.places[i, AGREES] = word == "all", word == "agreed"
         names = {**selector_names(selector), **demands, "SHARED": bool(source.places[:, SHARES].any())}
         self.loop = compiled_loop(Components(source, selector.to_arrays()), groups.bind(problem, names))
@@ -178,7 +196,8 @@ class Groups:
         self, problem: Part, workspace: Kernel, lanes: Lanes, share_data: bool = False, keep_policies: bool = False
     ) -> Fresh:
         places = np.array([self._place(learner, problem, share_data) for learner in self.learners], np.int64)
-        live = self.live = [native_memory(learner, problem) for learner in self.learners]
+        offers = problem.n_actions, problem.same_actions
+        live = self.live = [native_memory(learner.memory, *offers) for learner in self.learners]
         memories, words = pack(live) if keep_policies else (live, np.empty((0, 0), np.int64))
         kept, kept_words = pack(live) if keep_policies else (memories, words)
         self.memories = memories
@@ -223,16 +242,54 @@ def open_proposals(n: int) -> Proposals:
     return Proposals(*nobody, *numbers)  # type: ignore[arg-type]  # arrays are sequences to the kernels
 
 
-def native_memory(learner: Part, problem: Part) -> Kernel:
-    """The arrays of the learner, with scratch space for compiled code."""
-    return _with_scratch(learner.memory, problem.n_actions, problem.same_actions)
-
-
-def _with_scratch(memory: Kernel, n_actions: int, same_actions: bool) -> Kernel:
+def native_memory(memory: Kernel, n_actions: int, same_actions: bool = False) -> Kernel:
+    """The arrays of a learner, with scratch space for compiled code."""
     if hasattr(memory, "scratch"):
         return memory._replace(scratch=ridge.new_scratch(len(memory.theta), n_actions, same_actions))
     if not isinstance(memory, tuple):
         return memory
     # A learner that contains regressions passes them masked or weighted actions, which differ from round to round.
-    parts = [_with_scratch(part, n_actions, False) for part in memory]
+    parts = [native_memory(part, n_actions) for part in memory]
+    return type(memory)(*parts) if hasattr(memory, "_fields") else tuple(parts)
+
+
+def pack(memories: Sequence[Any]) -> tuple[list[Any], Integers]:
+    """Memories with the same contents, and the array that holds them: row i is memory i.
+
+    Every array of a memory is a view of its learner's row, so that compiled code can copy a policy as a row of words.
+    It cannot loop over a tuple of different types, and separate copies of each array take minutes to compile.
+    """
+    n_words = [sum(-(-array.nbytes // WORD) for array in arrays(memory)) for memory in memories]
+    words = np.zeros((len(memories), max(n_words)), np.int64)
+    packed = []
+    for memory, row in zip(memories, words, strict=True):
+        packed.append(_placed(memory, row, [0]))
+        copy(memory, packed[-1])
+    return packed, words
+
+
+def arrays(memory: Any) -> Iterator[AnyArray]:
+    """All arrays of a memory, including those in nested tuples."""
+    for part in memory:
+        if isinstance(part, np.ndarray):
+            yield part
+        else:
+            yield from arrays(part)
+
+
+def copy(source: Any, target: Any) -> None:
+    for own, other in zip(arrays(source), arrays(target), strict=True):
+        other[...] = own
+
+
+def _placed(memory: Any, row: Integers, used: list[int]) -> Any:
+    parts = []
+    for part in memory:
+        if not isinstance(part, np.ndarray):
+            parts.append(_placed(part, row, used))
+            continue
+        words = row[used[0] : used[0] + -(-part.nbytes // WORD)]
+        used[0] += len(words)
+        flat = words.view(np.uint8)[: part.nbytes].view(part.dtype)
+        parts.append(flat.reshape(part.shape, order="C" if part.flags.c_contiguous else "F"))
     return type(memory)(*parts) if hasattr(memory, "_fields") else tuple(parts)

@@ -27,8 +27,6 @@ NEVER, ALWAYS, WHEN_PROPOSED = range(3)  # whether a logged round is learned
 
 
 class Turn(NamedTuple):
-    """The learner of a round."""
-
     learner: int
     probability: float
     task: int  # TEACH, KEEP or REPLAY
@@ -38,8 +36,6 @@ class Turn(NamedTuple):
 
 
 class Played(NamedTuple):
-    """The result of a round."""
-
     reward: float
     gap: float  # true regret; nan if unknown
     regret: float  # what the play adds to the learner's observed regret bound; nan if it has none
@@ -70,8 +66,6 @@ class Progress(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Random stream, progress and curves of a run."""
-
     stream: Stream
     marks: Integers  # rounds at which curves are recorded, including the last
     progress: Progress

@@ -6,6 +6,8 @@ module from this source and assigns the hooks, compiled or not. `select`, `exhau
 other hooks are kernels.
 """
 
+# ruff: noqa: F403, F405 - the hooks have no values here; mypy checks their names
+
 from __future__ import annotations
 
 from math import nan
@@ -44,46 +46,7 @@ from equipoise.types import Array
 T = TypeVar("T")
 
 if TYPE_CHECKING:
-    from equipoise.simulation.names import (
-        ASKS_ALL,
-        EXPERTS,
-        SHARED,
-        SMOOTHED,
-        TWIN,
-        WEIGHTED,
-        arrive,
-        certified,
-        certify,
-        check_certificate,
-        check_play,
-        check_pool,
-        choose,
-        close_round,
-        complete,
-        credit,
-        decide,
-        deliver,
-        draw,
-        draw_reward,
-        evidence_of,
-        exhausted,
-        is_active,
-        learn,
-        learn_episode,
-        learner_of,
-        loss,
-        open_play,
-        play,
-        play_round,
-        pool,
-        probe_round,
-        record,
-        rewind,
-        roll_out,
-        select,
-        stage,
-        start,
-    )
+    from equipoise.simulation.names import *
 
 
 def borrowed(value: T) -> T:

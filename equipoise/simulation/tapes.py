@@ -12,8 +12,12 @@ rounds afterwards, for the learner's own curve, stores no rows.
 
 from __future__ import annotations
 
+import io
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from math import isnan
+from pathlib import Path
 from time import perf_counter
 
 import numpy as np
@@ -22,18 +26,17 @@ from equipoise.errors import EquipoiseError
 from equipoise.learner import part_name
 from equipoise.problem import AdaptedProblem
 from equipoise.simulation.adapters import OnElimination, ignore
-from equipoise.simulation.loops import Part, alone, can_compile, on_recorded
+from equipoise.simulation.loops import Part, alone, can_compile, on_recorded, replays_policies
 from equipoise.simulation.parts import Curves, Recorded, open_run
+from equipoise.storage.files import write_atomic
 from equipoise.types import AnyArray, Array, Integers
 
 CHUNK = 4096
+FILE_FORMAT = 1
 
 
 class Tapes:
-    """The tapes of one seed: all learners on one instance of a problem, recorded as far as needed.
-
-    Learners and problems made of kernels run compiled; anything else runs through its public methods.
-    """
+    """The tapes of one seed: all learners on one instance of a problem, recorded as far as needed."""
 
     def __init__(self, problem: Part, learners: Sequence[Part], marks: Integers, seed: int) -> None:
         self.problem = problem
@@ -50,7 +53,6 @@ class Tapes:
         self._runs = [open_run(seed, marks, 1) for _ in self.learners]
 
     def extend(self, i: int) -> None:
-        """Record another chunk of learner i."""
         recorded = int(self.recorded[i])
         if self._runs[i].progress.done[0] > recorded:
             raise EquipoiseError(f"learner {i} has played beyond its tape, which can no longer be extended")
@@ -93,33 +95,19 @@ class Tapes:
 
     def _play(self, i: int, until: int, tape: Array) -> None:
         run, loop = self._runs[i], alone(self.problem, self.learners[i], i, tape)
-        n_plays = until - int(run.progress.done[0])
-        loop.advance(run, 0)  # compile outside of the measured time
-        start = perf_counter()
-        loop.advance(run, until)
-        self.seconds[i] += perf_counter() - start
-        self.plays[i] += n_plays
+        self.plays[i] += until - int(run.progress.done[0])
+        self.seconds[i] += loop.timed(run, until)
 
 
 def run_alone(
     problem: Part, learner: Part, marks: Integers, seed: int, *, lane: int = 0, greedy: bool = False
 ) -> tuple[Curves, float]:
-    """Run one learner on its own problem and record no rows; if `greedy`, it plays its greedy actions.
-
-    Returns curves and its time in seconds. The learner and the problem are left in their final state.
-    """
-    run, loop = open_run(seed, marks, 1), alone(problem, learner, lane, np.empty((0, 3)), greedy=greedy)
-    loop.advance(run, 0)  # compile outside of the measured time
-    start = perf_counter()
-    loop.advance(run, int(marks[-1]))
-    return run.curves, perf_counter() - start
+    """Run a learner on its own problem to its final state; returns curves and seconds, but records no rows."""
+    return alone(problem, learner, lane, np.empty((0, 3)), greedy=greedy).complete(seed, marks)
 
 
 def run_on_tapes(tapes: Tapes, selector: Part, *, on_elimination: OnElimination = ignore) -> tuple[Curves, float]:
-    """Run a selector over all rounds, which leaves it in its final state; returns curves and its time in seconds.
-
-    `on_elimination` is called with what a selector without kernels returns; one with kernels keeps its eliminations.
-    """
+    """Run a selector to its final state; returns curves and seconds. One without kernels calls `on_elimination`."""
     loop = on_recorded(Recorded(tapes.rows, tapes.recorded), selector, on_elimination)
     run = open_run(tapes.seed, tapes.marks, len(tapes.learners))
     loop.advance(run, 0)  # compile outside of the measured time
@@ -142,12 +130,29 @@ def why_not_tapes(problem: Part, selector: Part, share_data: bool) -> str | None
     adapted = AdaptedProblem(problem)
     if not adapted.iid:
         return f"the contexts of {adapted.name} are not independent and identically distributed"
-    demands = {
-        "actions": "asks every learner in every round",
-        "weight": "gives learners importance-weighted rewards",
-        "snapshots": "plays earlier policies of its learners",
-    }
+    demands = {"actions": "asks every learner in every round", "weight": "gives learners importance-weighted rewards"}
     for need, reason in demands.items():
         if need in selector.needs:
             return f"{part_name(selector)} {reason}"
+    if replays_policies(selector):
+        return f"{part_name(selector)} plays earlier policies of its learners"
     return None
+
+
+def save_tapes(tapes: Tapes, path: Path, key: str) -> None:
+    """Write the tapes of the recording `key` atomically, after every learner has played to the end."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, format=np.array(FILE_FORMAT), key=np.array(key), **tapes.contents())
+    write_atomic(path, buffer.getvalue())
+
+
+def load_tapes(tapes: Tapes, path: Path, key: str) -> bool:
+    """Load a file into new tapes; returns False if it is missing or damaged, or has another key or format."""
+    try:
+        with path.open("rb") as source, np.load(source, allow_pickle=False) as file:
+            if int(file["format"]) != FILE_FORMAT or str(file["key"]) != key:
+                return False
+            tapes.restore({name: file[name] for name in file.files})
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
+        return False
+    return True

@@ -20,7 +20,7 @@ from equipoise.selectors._core.evidence import Account, Params
 from equipoise.simulation import rounds
 from equipoise.simulation.binding import Function, bind
 from equipoise.simulation.compiler import driver
-from equipoise.simulation.loops import Loop, Part, compiled_loop, selector_names
+from equipoise.simulation.loops import Part, compiled_loop, selector_names
 from equipoise.simulation.parts import Components, Evidence, Kernel, Recorded, Run, open_late_rewards, open_run
 from equipoise.simulation.rounds import is_probed
 from equipoise.simulation.tapes import Tapes
@@ -71,7 +71,6 @@ class Probe(NamedTuple):
 
 @kernel
 def check_pool(evidence: Evidence, probe: Probe, n: int, gap: float) -> None:
-    """Update the facts after the n-th resolved round."""
     params, state = evidence
     probe.pool_regret[0] += gap
     _deviate(params, n, state.pool[0].rewards, probe.pool_regret[0], probe)
@@ -139,22 +138,7 @@ def watch_on_tapes(tapes: Tapes, selector: Part, optimum: float, *, late: int = 
     """Facts of a run of a selector over all rounds, and its final evidence as arrays."""
     n_learners, rounds_, midpoint = len(tapes.learners), tapes.rounds, sum(tapes.problem.reward_range) / 2
     probe = Probe(optimum, np.zeros(1), open_facts(n_learners))
-    loop = watched(
-        Components(
-            Recorded(tapes.rows, tapes.recorded),
-            selector.to_arrays(),
-            late=open_late_rewards(late, midpoint, n_learners, rounds_),
-            facts=probe,
-        ),
-        selector,
-    )
-    run = open_run(tapes.seed, np.array([rounds_]), n_learners)
-    while (short := loop.advance(run, rounds_)) >= 0:
-        tapes.extend(short)
-    return probe.facts, selector.kernels.evidence_of(*loop.components.selector)[1]
-
-
-def watched(components: Components, selector: Part) -> Loop:
+    source, late_rewards = Recorded(tapes.rows, tapes.recorded), open_late_rewards(late, midpoint, n_learners, rounds_)
     names: dict[str, Function | bool] = {
         **selector_names(selector),
         "play_round": rounds.play_recorded,
@@ -165,7 +149,11 @@ def watched(components: Components, selector: Part) -> Loop:
         "check_play": check_play,
         "check_certificate": check_certificate,
     }
-    return compiled_loop(components, bind(names))
+    loop = compiled_loop(Components(source, selector.to_arrays(), late=late_rewards, facts=probe), bind(names))
+    run = open_run(tapes.seed, np.array([rounds_]), n_learners)
+    while (short := loop.advance(run, rounds_)) >= 0:
+        tapes.extend(short)
+    return probe.facts, selector.kernels.evidence_of(*loop.components.selector)[1]
 
 
 def optimum_of(problem: Part, seed: int) -> float:

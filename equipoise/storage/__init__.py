@@ -1,1 +1,1 @@
-"""Files: writing and reading learners, selectors and portfolios, and files of older releases."""
+"""Files: writing and reading learners, selectors and portfolios."""

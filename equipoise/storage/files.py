@@ -11,22 +11,35 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from equipoise.errors import EquipoiseError, UnreadableFile
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
     """Replace the content of `path` by `data`; on failure the old content remains and no other file is left."""
+    with open_atomic(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def open_atomic(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file that replaces `path` when it is complete and on disk."""
+    with replacing(path) as temporary, temporary.open("xb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A path to write to: the file there replaces `path` at the end, and is removed if anything fails."""
     target = Path(os.path.realpath(path))  # follow a link: its target is written
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
     try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        yield temporary
         os.replace(temporary, target)
     except BaseException as error:
         with contextlib.suppress(OSError):  # must not hide the original error
@@ -48,7 +61,6 @@ def make_folder(path: Path, mode: int = 0o777) -> None:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The content of a file."""
     try:
         return Path(path).read_bytes()
     except OSError as error:

@@ -20,21 +20,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-import numpy as np
-
-from equipoise.compatibility import check_selector
 from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
-from equipoise.features import Offers
-from equipoise.learner import MinimalLearner, part_name
-from equipoise.selector import Selector
+from equipoise.learner import MadeFromConfig, MinimalLearner, implements, part_name
+from equipoise.selector import Selector, check_selector
 from equipoise.settings import equal_data
-from equipoise.storage import migrations
-from equipoise.storage.archive import check_storable, pack, unpack
+from equipoise.storage.archive import pack, unpack
 from equipoise.storage.files import read_bytes, write_atomic
 from equipoise.storage.registry import registered_classes
-from equipoise.types import Action, Config, Context, Outcome, Plain, State
+from equipoise.types import Config, State
 
-VERSION = 3
+VERSION = 1
 
 
 @runtime_checkable
@@ -72,20 +67,14 @@ def write_part(path: str | Path, kind: str, content: Config) -> None:
 
 
 def read_part(path: str | Path, kind: str) -> Config:
-    """What `write_part` of this or an older release wrote, in the current form."""
+    """Return the content that `write_part` wrote."""
     content = unpack(read_bytes(path), Path(path))
     if not isinstance(content, dict) or kind not in content:
         raise UnreadableFile(f"{path} contains no {kind}")
-    version = content.get("version", 1)  # release 0.1 wrote none
-    if version > VERSION:
-        raise UnreadableFile(f"{path} has version {version}, but this release reads versions up to {VERSION}")
+    if content.get("version") != VERSION:
+        raise UnreadableFile(f"{path} has version {content.get('version')}, but this release reads version {VERSION}")
     saved: Config = content[kind]
-    if version == 1:
-        saved = migrations.portfolio_0_1(saved)
-    if version < 3:
-        saved = migrations.version_2(kind, saved)
-        saved = migrations.portfolio_0_2(saved) if kind == "portfolio" else saved
-    return migrations.with_saved_rule(kind, saved)
+    return saved
 
 
 def describe_part(part: object) -> Config:
@@ -127,61 +116,20 @@ def rebuild_selector(saved: Config, given: Selector | None) -> Selector:
     return _check_matches(given, saved)
 
 
-def context_to_plain(context: Context) -> Plain:
-    """A context as data that can be saved."""
-    from equipoise.learners import Ball
-
-    if isinstance(context, Ball):
-        return {"ball": (context.dim, context.radius)}
-    if isinstance(context, Offers):
-        return {"offers": context.to_plain()}
-    return {"context": context}
-
-
-def context_from_plain(data: Mapping[str, Plain]) -> Context:
-    """The context that `context_to_plain` described; releases before 0.3 put the decision's number into the key."""
-    from equipoise.learners import Ball
-
-    ((kind, value),) = data.items()
-    if kind == "offers":
-        return Offers.from_plain(value)
-    return Ball(*value) if kind == "ball" else value
-
-
-def check_savable(value: Context | Action | Outcome, what: str) -> None:
-    """Raise an error if a context, action or outcome cannot be saved, which names the part that cannot."""
-    if value is None or type(value) in (int, float, str, Offers):
-        return
-    if type(value) is np.ndarray and value.dtype.kind in "fiub":
-        return
-    from equipoise.learners import Ball
-
-    if not isinstance(value, Ball | Offers):
-        check_storable(value, what)
-
-
 def _rebuild(row: Config, registry: Mapping[str, type[Any]], argument: str) -> Any:
     if not row["ours"] or row["class"] not in registry:
         raise StoreConflict(f"{row['name']!r} is a {row['class']}, which is not registered: pass {argument}=...")
     try:
         cls = registry[row["class"]]
-        return cls.from_config(row["config"]) if hasattr(cls, "from_config") else cls(**row["config"])
+        return cls.from_config(row["config"]) if implements(cls, MadeFromConfig) else cls(**row["config"])
     except EquipoiseError as error:
         raise StoreConflict(
             f"{row['name']!r} cannot be created from the file ({error}): pass {argument}=..."
         ) from error
 
 
-def _as_saved(part: object, name: str, value: Plain, saved: Config) -> Plain:
-    """A setting; if it is left out and the file states it, what it stands for: earlier releases saved that."""
-    stated = value is not None or (saved["config"] or {}).get(name) is None
-    return value if stated else getattr(part, name, None)
-
-
 def _check_matches(part: Part, row: Config) -> Part:
     own, saved = fingerprint(part), {key: row[key] for key in ("class", "ours", "config")}
-    if own["config"]:
-        own["config"] = {name: _as_saved(part, name, value, saved) for name, value in own["config"].items()}
     if not equal_data(own, saved):
         raise StoreConflict(
             f"{part_name(part)!r} is a {own['class']} with {own['config']}, but must be a {saved['class']} "

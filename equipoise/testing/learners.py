@@ -10,11 +10,10 @@ contexts that are arrays are skipped if the learner has none, so a learner with 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import partial
-from math import inf, isnan, nan
+from math import inf, isnan, log, nan, sqrt
 from numbers import Real
 from typing import NamedTuple
 
@@ -22,36 +21,43 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.features import Offers
-from equipoise.learner import ACCEPTS, PROVIDES, AdaptedLearner, Learner, accepts, can_be_restored, provides
-from equipoise.learners import Ball
-from equipoise.testing.checks import always, generator, require, require_error, run_checks, size_in_bytes, without
-from equipoise.testing.comparing import require_plain, require_same_arrays
-from equipoise.testing.plays import (
-    N_ROUNDS,
-    STATES,
-    ContextSource,
-    OutcomeSource,
-    Subject,
-    context_at,
-    decision_at,
-    decisions_at,
-    equal,
-    is_frequency,
-    is_matrix,
-    outcome_at,
-    parts,
-    play,
-    random_actions,
-    require_offered,
-    require_same_proposal,
-    require_same_state,
-    saved,
-    teach,
+from equipoise.learner import (
+    ACCEPTS,
+    PROVIDES,
+    AdaptedLearner,
+    HasSettings,
+    Learner,
+    Proposal,
+    accepts,
+    can_be_restored,
+    declared_name,
+    implements,
+    provides,
 )
-from equipoise.types import Context
+from equipoise.learners import Ball
+from equipoise.testing import checks
+from equipoise.testing.checks import always, equal, generator, require, require_error, require_same_arrays, saved
+from equipoise.types import Action, Array, Context, Outcome, State
 
+N_ROUNDS = 40
+# Rounds (first, last) before decisions are repeated: at the start, and after the learner has learned something.
+STATES = ((0, 0), (0, N_ROUNDS), (N_ROUNDS, 2 * N_ROUNDS))
+N_DECISIONS = 300  # in the same context and state, of a learner that draws random numbers
+N_CERTAIN_DECISIONS = 10  # of one that says it does not
+
+ContextSource = Callable[[np.random.Generator], Context]
+OutcomeSource = Callable[[Context, Action, np.random.Generator], Outcome]
 N_ROUNDS_FOR_MEMORY = 300
 ABSURD = (nan, inf, -inf, 1e155)
+
+
+class Subject(NamedTuple):
+    """What is checked: a factory of equal learners, with the contexts and outcomes that they get."""
+
+    make: Callable[[], Learner]
+    contexts: ContextSource
+    outcomes: OutcomeSource
+    canonical: bool = True  # whether equal learners have equal states
 
 
 class Example(NamedTuple):
@@ -94,12 +100,14 @@ def check_learner(
     """
     outcomes = outcome_source or (lambda _, action, __: action)
     subject = Subject(factory, context_source or random_actions, outcomes, canonical)
-    return run_checks(without(CHECKS, exempt or {}), subject, lambda: Example(factory(), context_at(subject, 0)))
+    return checks.run_checks(
+        checks.without(CHECKS, exempt or {}), subject, lambda: Example(factory(), context_at(subject, 0))
+    )
 
 
 def has_a_name_and_declares_only_known_words(subject: Subject) -> None:
     learner = subject.make()
-    name = getattr(learner, "name", type(learner).__name__)
+    name = declared_name(learner)
     require(isinstance(name, str) and bool(name), f"name is {name!r}, not a nonempty string")
     for word, declared, known in (("accepts", accepts(learner), ACCEPTS), ("provides", provides(learner), PROVIDES)):
         require(set(declared) <= known, f"{word} is {sorted(declared)}, but only {sorted(known)} have a meaning")
@@ -133,7 +141,7 @@ def what_it_provides_is_filled_in(subject: Subject) -> None:
             "regret": np.isfinite(regret),
             "greedy": proposal.greedy is not None,
             "value": np.isfinite(proposal.value),
-            "pmf": callable(getattr(learner, "pmf", None)),
+            "pmf": adapted.can.pmf is not None,
         }
         for word in sorted(adapted.provides):
             require(bool(filled[word]), f"it provides {word!r}, but a play has none: {proposal}")
@@ -162,7 +170,7 @@ def pmf_is_the_distribution_of_its_decisions(subject: Subject) -> None:
         if before:
             require_same_state(subject, before, learner, "after pmf()")
         assert probabilities is not None  # as the check applies to learners that provide it
-        if is_matrix(context) or isinstance(context, Offers):
+        if checks.is_matrix(context) or isinstance(context, Offers):
             rows = len(context)
             require(len(probabilities) == rows, f"pmf has {len(probabilities)} entries for {rows} offered actions")
         for proposal in drawn:
@@ -242,23 +250,15 @@ def inputs_are_neither_kept_nor_changed(subject: Subject) -> None:
 
 def memory_does_not_grow_with_rounds(subject: Subject) -> None:
     learner = subject.make()
-    play(subject, learner, 0, N_ROUNDS_FOR_MEMORY)
-    before = size_in_bytes(learner)
-    play(subject, learner, N_ROUNDS_FOR_MEMORY, 2 * N_ROUNDS_FOR_MEMORY)
-    growth = (size_in_bytes(learner) - before) / N_ROUNDS_FOR_MEMORY
-    require(growth < 1.0, f"it grew by {growth:.1f} bytes per round")
+    checks.require_constant_size(learner, partial(play, subject, learner), N_ROUNDS_FOR_MEMORY)
 
 
 def state_survives_a_round_trip_in_mid_run(subject: Subject) -> None:
     learner, successor = subject.make(), subject.make()
     play(subject, learner)
     state = learner.state()
-    require_plain(state)
-    snapshot = {name: array.copy() for name, array in state.items()}
-    handed_over = {name: array.copy() for name, array in state.items()}
-    successor.restore(handed_over)
-    for array in handed_over.values():
-        array[...] = 0
+    snapshot = checks.copied(state)
+    checks.hand_over(state, successor)
     later = play(subject, learner, N_ROUNDS, 2 * N_ROUNDS)
     require_same_arrays(snapshot, state, "of an earlier moment, while the learner went on,")
     for (_, expected), (_, seen) in zip(later, play(subject, successor, N_ROUNDS, 2 * N_ROUNDS), strict=True):
@@ -279,12 +279,9 @@ def states_that_do_not_fit_are_refused(subject: Subject) -> None:
     learner, other = subject.make(), subject.make()
     play(subject, learner)
     play(subject, other, N_ROUNDS, 2 * N_ROUNDS)
-    before, state = saved(learner), saved(other)
-    for name, array in state.items():
-        rest = {key: value for key, value in state.items() if key != name}
-        require_error(partial(learner.restore, rest), f"a state without {name!r}")
-        misfit = {**state, name: np.zeros((*array.shape, 2), array.dtype)}
-        require_error(partial(learner.restore, misfit), f"a state whose {name!r} has another shape")
+    before = saved(learner)
+    for what, misfit in checks.misfits(saved(other)):
+        require_error(partial(learner.restore, misfit), what)
     require_same_state(subject, before, learner, "after refusing states")
 
 
@@ -323,10 +320,7 @@ def bad_rewards_are_refused_and_change_nothing(subject: Subject) -> None:
 
 def config_rebuilds_an_equal_learner(subject: Subject) -> None:
     learner = subject.make()
-    config = learner.config()
-    require(json.loads(json.dumps(config)) == config, f"config() is {config}, not plain data")
-    rebuilt = type(learner)(**config)
-    require(rebuilt.config() == config, f"config() is {config}, but {rebuilt.config()} once rebuilt from it")
+    rebuilt = checks.made_again(learner, lambda config: type(learner)(**config))
     for (_, expected), (_, seen) in zip(play(subject, learner), play(subject, rebuilt), strict=True):
         require_same_proposal(expected, seen, "of the learner and of one rebuilt from its config()")
 
@@ -336,7 +330,7 @@ def can_be_saved(example: Example) -> bool:
 
 
 def can_be_saved_and_takes_a_matrix(example: Example) -> bool:
-    return can_be_saved(example) and is_matrix(example.context)
+    return can_be_saved(example) and checks.is_matrix(example.context)
 
 
 def accepts_probability(example: Example) -> bool:
@@ -348,7 +342,7 @@ def provides_pmf(example: Example) -> bool:
 
 
 def has_config(example: Example) -> bool:
-    return callable(getattr(example.learner, "config", None))
+    return implements(example.learner, HasSettings)
 
 
 # Every check with the condition under which it is run.
@@ -373,3 +367,91 @@ CHECKS: dict[Callable[[Subject], None], Callable[[Example], bool]] = {
     probabilities_are_learned_or_refused: accepts_probability,
     config_rebuilds_an_equal_learner: has_config,
 }
+
+
+def random_actions(rng: np.random.Generator) -> Array:
+    """2 to 6 actions with 8 features, of norm at most 1."""
+    rows = rng.standard_normal((int(rng.integers(2, 7)), 8))
+    rows *= rng.random((len(rows), 1)) / np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows
+
+
+def context_at(subject: Subject, t: int) -> Context:
+    return subject.contexts(generator(t, 0))
+
+
+def decision_at(subject: Subject, learner: Learner, t: int) -> tuple[Context, Proposal]:
+    """The context of round t and the learner's proposal."""
+    context = context_at(subject, t)
+    return context, AdaptedLearner(learner).decide(context, generator(t, 1))
+
+
+def decisions_at(subject: Subject, learner: Learner, t: int) -> tuple[Context, list[Proposal]]:
+    """The context of round t and what the learner proposes in it with different random numbers."""
+    adapted, context = AdaptedLearner(learner), context_at(subject, t)
+    n_decisions = N_DECISIONS if adapted.randomized else N_CERTAIN_DECISIONS
+    return context, [adapted.decide(context, generator(t, 4 + k)) for k in range(n_decisions)]
+
+
+def is_frequency(times: int, n: int, probability: float) -> bool:
+    """Whether an event of this probability may occur so often among n; wrongly False with probability below 1e-9."""
+    if probability in (0.0, 1.0):
+        return times == n * probability
+    return abs(times - n * probability) <= sqrt(n * log(2e9) / 2)
+
+
+def outcome_at(subject: Subject, context: Context, proposal: Proposal, t: int) -> Outcome:
+    return subject.outcomes(context, proposal.action, generator(t, 3))
+
+
+def parts(outcome: Outcome, original: Outcome) -> list[tuple[str, Outcome, Outcome]]:
+    """The parts of an outcome: an action has one, an episode several."""
+    if isinstance(outcome, tuple):
+        return [("outcome", piece, kept) for piece, kept in zip(outcome, original, strict=True)]
+    return [("action", outcome, original)]
+
+
+def reward_at(t: int) -> float:
+    return float(generator(t, 2).random())
+
+
+def play(subject: Subject, learner: Learner, start: int = 0, stop: int = N_ROUNDS) -> list[tuple[Context, Proposal]]:
+    """Play the rounds from `start` to `stop`; contexts and rewards depend on the number of the round only."""
+    rounds = []
+    for t in range(start, stop):
+        context, proposal = decision_at(subject, learner, t)
+        teach(learner, context, outcome_at(subject, context, proposal, t), t, proposal.probability)
+        rounds.append((context, proposal))
+    return rounds
+
+
+def teach(learner: Learner, context: Context, outcome: Outcome, t: int, probability: float) -> None:
+    AdaptedLearner(learner).learn(context, outcome, reward_at(t), probability=probability)
+
+
+def require_offered(context: Context, action: Action) -> None:
+    index = hasattr(action, "__index__") and not isinstance(action, bool | np.ndarray)
+    if checks.is_matrix(context):
+        require(index and 0 <= action < len(context), f"action is {action!r}, not an index below {len(context)}")
+    elif isinstance(context, Offers):
+        require(index and action in context.offered, f"action is {action!r}, not one of {context.offered.tolist()}")
+    elif isinstance(context, Ball):
+        norm = float(np.linalg.norm(action))
+        fits = np.shape(action) == (context.dim,) and norm <= context.radius * (1 + 1e-9)
+        require(fits, f"action has shape {np.shape(action)} and norm {norm:.6g}, but {context} was offered")
+
+
+def require_same_proposal(expected: Proposal, seen: Proposal, whose: str) -> None:
+    same = all(equal(one, other) for one, other in zip(expected, seen, strict=True))
+    require(same, f"proposals {whose} differ: {expected} and {seen}")
+
+
+def require_same_state(subject: Subject, expected: State, learner: Learner, when: str) -> None:
+    if subject.canonical:
+        require_same_arrays(expected, learner.state(), when)
+        return
+    original = subject.make()
+    original.restore(checks.copied(expected))
+    for t in range(N_ROUNDS):
+        one, other = (decision_at(subject, each, t)[1] for each in (original, learner))
+        require_same_proposal(one, other, f"by states {when}")

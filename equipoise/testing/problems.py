@@ -10,7 +10,6 @@ True
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf, isfinite, log, sqrt
@@ -22,8 +21,7 @@ import numpy as np
 from equipoise.kernels.marks import NATIVE
 from equipoise.problem import AdaptedProblem, Problem
 from equipoise.problems.base import KernelProblem
-from equipoise.testing.checks import always, generator, require, require_error, run_checks
-from equipoise.testing.plays import equal, is_matrix
+from equipoise.testing.checks import always, equal, generator, is_matrix, made_again, require, require_error, run_checks
 from equipoise.types import Action, Context
 
 N_ROUNDS = 40
@@ -154,10 +152,7 @@ def bad_actions_are_refused(subject: Subject) -> None:
 
 def config_rebuilds_an_equal_problem(subject: Subject) -> None:
     problem = subject.make()
-    config = problem.config()
-    require(json.loads(json.dumps(config)) == config, f"config() is {config}, not plain data")
-    rebuilt = type(problem)(**config)
-    require(rebuilt.config() == config, f"config() is {config}, but {rebuilt.config()} once rebuilt from it")
+    rebuilt = made_again(problem, lambda config: type(problem)(**config))
     for t in range(N_ROUNDS):
         same = equal(context_at(problem, t), context_at(rebuilt, t))
         require(same, f"a problem rebuilt from config() has another context in round {t}")

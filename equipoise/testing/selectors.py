@@ -1,4 +1,7 @@
-"""Checks that every selector must pass, yours included, with the simulated learners of `equipoise.testing.simulated`.
+"""Checks that every selector must pass, yours included, with simulated learners.
+
+The rewards and regrets of learner i depend only on i and on the number of its play. Learners with even numbers are far
+better than those with odd numbers. A selector without the capability that a check is about is not checked for it.
 
 >>> from equipoise.bounds import Power
 >>> from equipoise.selectors import BalancedElimination
@@ -11,41 +14,43 @@ from __future__ import annotations
 import inspect
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from functools import partial
-from math import inf, nan
+from math import inf, isclose, isfinite, isnan, nan
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from equipoise.certificates import AnyElimination
+from equipoise.bounds import Power
+from equipoise.certificates import AnyElimination, Certificate, Standing
 from equipoise.compatibility import NEEDS
 from equipoise.errors import EquipoiseError
-from equipoise.selector import Selector, traits_of
-from equipoise.testing.checks import ERRORS, always, generator, require, require_error, run_checks, size_in_bytes
-from equipoise.testing.comparing import require_plain, require_same_arrays
-from equipoise.testing.live import LIVE_CHECKS
-from equipoise.testing.simulated import (
-    N_ROUNDS,
-    Subject,
-    as_text,
-    credit,
-    excluded,
-    finish,
-    n_learners,
-    observe,
-    open_round,
-    pending_run,
-    play,
-    require_sound_certificate,
-    require_sound_row,
-    reward_range,
-    same_number,
-    state_of,
-)
+from equipoise.learner import Proposal, implements
+from equipoise.selector import ChangesPool, Choice, Configures, KnowsChances, Selector, takes_available, traits_of
+from equipoise.testing import checks
+from equipoise.testing.checks import always, generator, require, require_error, require_same_arrays, saved
 
-N_ROUNDS_FOR_MEMORY, N_PENDING = 400, 30
+N_ROUNDS, N_ROUNDS_FOR_MEMORY, N_PENDING = 200, 400, 30
 ABSURD = (nan, inf, -inf, 1e155, None, "1")
+
+
+class Subject(NamedTuple):
+    """What is checked: a factory of equal selectors, and the simulated learner at each index."""
+
+    make: Callable[[], Selector]
+    places: tuple[int, ...]
+
+    def reward(self, selector: Selector, choice: Choice) -> float:
+        low, high = reward_range(selector)
+        more = 0.2 * float(generator(self.places[choice.learner], choice.play, 0).random())
+        return self.lower(selector, choice.learner) + (high - low) * more
+
+    def lower(self, selector: Selector, learner: int) -> float:
+        low, high = reward_range(selector)
+        return low + (high - low) * (0.8 if self.places[learner] % 2 == 0 else 0.0)
+
+    def regret(self, selector: Selector, choice: Choice) -> float:
+        low, high = reward_range(selector)
+        return (high - low) * 0.1 * float(generator(self.places[choice.learner], choice.play, 1).random())
 
 
 def check_selector(factory: Callable[[], Selector]) -> list[str]:
@@ -61,7 +66,7 @@ def check_selector(factory: Callable[[], Selector]) -> list[str]:
     list of str
         The names of the checks that were run.
     """
-    return run_checks(CHECKS, Subject(factory, tuple(range(1000))), factory)
+    return checks.run_checks(CHECKS, Subject(factory, tuple(range(1000))), factory)
 
 
 def declares_only_known_needs(subject: Subject) -> None:
@@ -155,7 +160,7 @@ def unknown_and_repeated_tickets_are_refused_and_change_nothing(subject: Subject
     credited, withdrawn = open_round(subject, selector, N_ROUNDS), open_round(subject, selector, N_ROUNDS + 1)
     credit(subject, selector, credited)
     selector.withdraw(withdrawn)
-    before = state_of(selector)
+    before = saved(selector)
     invalid = {"credited": credited, "withdrawn": withdrawn, "never opened": credited._replace(play=10**6)}
     for what, choice in [*invalid.items(), ("of no learner", credited._replace(learner=10**6))]:
         require_error(partial(selector.credit, choice, reward_range(selector)[0]), f"the reward of a play {what}")
@@ -167,7 +172,7 @@ def bad_rewards_are_refused_and_change_nothing(subject: Subject) -> None:
     selector = subject.make()
     play(subject, selector)
     choice = open_round(subject, selector, N_ROUNDS)
-    before = state_of(selector)
+    before = saved(selector)
     low, high = reward_range(selector)
     outside = (low - 0.01 * (high - low), high + 0.01 * (high - low)) if traits_of(selector).noise is None else ()
     for bad in (*ABSURD, *outside):
@@ -196,7 +201,7 @@ def rewards_may_come_late_and_in_any_order(subject: Subject) -> None:
 
 def withdrawing_the_newest_play_restores_the_state(subject: Subject) -> None:
     selector = pending_run(subject)
-    before = state_of(selector)
+    before = saved(selector)
     for observed in (True, False):
         choice = open_round(subject, selector, N_ROUNDS) if observed else selector.choose(generator(N_ROUNDS, 3))
         selector.withdraw(choice)
@@ -209,26 +214,22 @@ def withdrawing_the_newest_play_restores_the_state(subject: Subject) -> None:
 def state_survives_a_round_trip_in_mid_run(subject: Subject) -> None:
     selector, successor = pending_run(subject), subject.make()
     state = selector.state()
-    require_plain(state)
-    snapshot = state_of(selector)
-    handed_over = {name: array.copy() for name, array in state.items()}
-    successor.restore(handed_over)
-    for array in handed_over.values():
-        array[...] = 0
+    snapshot = checks.copied(state)
+    checks.hand_over(state, successor)
     require_same_arrays(snapshot, successor.state(), "of the restored copy")
     later = finish(subject, selector)
     require_same_arrays(snapshot, state, "of an earlier moment, while the selector went on,")
     require(finish(subject, successor) == later, "the selector and its restored copy chose or eliminated differently")
-    require_same_arrays(state_of(selector), successor.state(), "of the restored copy at the end")
+    require_same_arrays(saved(selector), successor.state(), "of the restored copy at the end")
 
 
 def a_deep_copy_is_independent_and_goes_on_identically(subject: Subject) -> None:
     selector = pending_run(subject)
-    snapshot, copy = state_of(selector), deepcopy(selector)
+    snapshot, copy = saved(selector), deepcopy(selector)
     later = finish(subject, copy)
     require_same_arrays(snapshot, selector.state(), "while its deep copy went on")
     require(finish(subject, selector) == later, "the selector and its deep copy chose or eliminated differently")
-    require_same_arrays(state_of(selector), copy.state(), "of the deep copy at the end")
+    require_same_arrays(saved(selector), copy.state(), "of the deep copy at the end")
 
 
 def replaying_its_choices_gives_the_same_state(subject: Subject) -> None:
@@ -243,24 +244,19 @@ def replaying_its_choices_gives_the_same_state(subject: Subject) -> None:
         elif t % 20:
             selector.withdraw(choice)
             successor.withdraw(choice)
-    require_same_arrays(state_of(selector), successor.state(), "after replaying the choices of another one")
+    require_same_arrays(saved(selector), successor.state(), "after replaying the choices of another one")
     require(
         finish(subject, successor) == finish(subject, selector), "after a replay it chose or eliminated differently"
     )
 
 
 def states_that_do_not_fit_are_refused_and_change_nothing(subject: Subject) -> None:
-    selector = pending_run(subject)
-    state = state_of(selector)
-    other = subject.make()
+    state, other = saved(pending_run(subject)), subject.make()
     play(subject, other)
-    before = state_of(other)
-    for name, array in state.items():
-        rest = {key: value for key, value in state.items() if key != name}
-        require_error(partial(other.restore, rest), f"a state without {name!r}")
-        misfit = {**state, name: np.zeros((*array.shape, 2), array.dtype)}
-        require_error(partial(other.restore, misfit), f"a state whose {name!r} has another shape")
-        require_same_arrays(before, other.state(), f"after refusing states without {name!r} or of another shape")
+    before = saved(other)
+    for what, misfit in checks.misfits(state):
+        require_error(partial(other.restore, misfit), what)
+        require_same_arrays(before, other.state(), f"after refusing {what}")
 
 
 def the_same_seed_gives_the_same_run(subject: Subject) -> None:
@@ -277,7 +273,7 @@ def the_same_seed_gives_the_same_run(subject: Subject) -> None:
 
 def instances_share_nothing(subject: Subject) -> None:
     unused = subject.make()
-    before, standing = state_of(unused), as_text(unused.standing())
+    before, standing = saved(unused), as_text(unused.standing())
     play(subject, subject.make())
     fresh: dict[str, Callable[[], Selector]] = {"an instance": lambda: unused, "a new instance": subject.make}
     for who, find in fresh.items():
@@ -316,12 +312,9 @@ def the_certificate_is_well_formed_or_refused_with_a_reason(subject: Subject) ->
 
 def config_rebuilds_an_equal_selector(subject: Subject) -> None:
     selector = subject.make()
-    config = selector.config()
-    require(json.loads(json.dumps(config)) == config, f"config() is {config}, not plain data")
-    rebuilt = type(selector).from_config(config)
-    require(rebuilt.config() == config, f"config() is {config}, but {rebuilt.config()} once rebuilt from it")
+    rebuilt = checks.made_again(selector, type(selector).from_config)
     require(play(subject, selector) == play(subject, rebuilt), "the selector and one rebuilt from its config() differ")
-    require_same_arrays(state_of(selector), rebuilt.state(), "of a selector rebuilt from config()")
+    require_same_arrays(saved(selector), rebuilt.state(), "of a selector rebuilt from config()")
 
 
 def reordering_learners_changes_no_more_than_how_ties_break(subject: Subject) -> None:
@@ -344,18 +337,140 @@ def reordering_learners_changes_no_more_than_how_ties_break(subject: Subject) ->
 
 def memory_does_not_grow_with_resolved_rounds(subject: Subject) -> None:
     selector = subject.make()
-    play(subject, selector, 0, N_ROUNDS_FOR_MEMORY)
-    before = size_in_bytes(selector)
-    play(subject, selector, N_ROUNDS_FOR_MEMORY, 2 * N_ROUNDS_FOR_MEMORY)
-    growth = (size_in_bytes(selector) - before) / N_ROUNDS_FOR_MEMORY
-    require(growth < 1.0, f"it grew by {growth:.1f} bytes per round")
+    checks.require_constant_size(selector, partial(play, subject, selector), N_ROUNDS_FOR_MEMORY)
+
+
+def only_available_learners_are_chosen(subject: Subject) -> None:
+    selector = subject.make()
+    for t in range(N_ROUNDS):
+        active = selector.active
+        available = {i for i in range(n_learners(selector)) if generator(t, i, 5).random() < 0.5}
+        if available.isdisjoint(active):
+            before = saved(selector)
+            require_error(partial(selector.choose, generator(t, 3), available), f"choosing among {sorted(available)}")
+            require_same_arrays(before, selector.state(), "after refusing to choose among inactive learners")
+            continue
+        choice = selector.choose(generator(t, 3), available)
+        require(choice.learner in available, f"{choice.learner} was chosen, but only {sorted(available)} are available")
+        require(choice.learner in active, f"{choice.learner} was chosen, but only {active} are active")
+        observe(subject, selector, choice)
+        if t % 3:
+            credit(subject, selector, choice)
+
+
+def its_choice_probabilities_are_those_of_its_choices(subject: Subject) -> None:
+    selector: Any = subject.make()
+    for t in range(N_ROUNDS):
+        everyone = range(n_learners(selector))
+        available = {i for i in everyone if t % 2 == 0 or generator(t, i, 6).random() < 0.7}
+        if not available.isdisjoint(selector.active):
+            given = available if t % 2 else None
+            chances, before = selector.choice_probabilities(given), saved(selector)
+            selector.choice_probabilities(given)
+            require_same_arrays(before, selector.state(), "after asking for probabilities")
+            require(isclose(sum(chances), 1.0, abs_tol=1e-9), f"choice_probabilities() are {chances}, which is not 1")
+            outside = [i for i in everyone if chances[i] > 0.0 and (i not in available or i not in selector.active)]
+            require(not outside, f"choice_probabilities() are {chances}, but {outside} cannot be chosen")
+            choice = selector.choose(generator(t, 3), given)
+            stated, chance = choice.probability, chances[choice.learner]
+            require(isclose(stated, chance, rel_tol=1e-9), f"probability is {stated}, but {chance} was announced")
+            observe(subject, selector, choice)
+            if t % 3:
+                credit(subject, selector, choice)
+
+
+def rounds_without_evidence_prove_nothing(subject: Subject) -> None:
+    selector = subject.make()
+    play(subject, selector, 0, N_ROUNDS // 4)
+    before, resolved = selector.standing(), selector.certificate().resolved_rounds
+    for t in range(N_ROUNDS // 4, N_ROUNDS):
+        choice = selector.choose(generator(t, 3))._replace(evidence=False)
+        observe(subject, selector, choice)
+        if t % 2:
+            credit(subject, selector, choice)
+    after, certificate = selector.standing(), selector.certificate()
+    require(sum(row.plays for row in after) == N_ROUNDS, f"plays are {[row.plays for row in after]}, not {N_ROUNDS}")
+    same = all(same_number(old.mean_reward, new.mean_reward) for old, new in zip(before, after, strict=True))
+    require(same, "mean rewards changed by rounds without evidence")
+    counts = certificate.rounds, certificate.resolved_rounds
+    require(counts == (N_ROUNDS, resolved), f"(rounds, resolved_rounds) are {counts}, not {(N_ROUNDS, resolved)}")
+
+
+def a_window_of_evidence_survives_saving(subject: Subject) -> None:
+    selector: Any = subject.make()
+    require_error(partial(selector.configure, delays="exogenous"), "exogenous delays without a window")
+    require_error(partial(selector.configure, delays="sometimes"), "delays 'sometimes'")
+    low, high = reward_range(selector)
+    another_range_is_adopted_or_refused(subject.make(), (low, high + 1.0))
+    selector.configure(reward_range=(low, high), delays="exogenous", window=5)
+    for t in range(N_ROUNDS):
+        choice = open_round(subject, selector, t)
+        if t % 4:  # a quarter of the rewards never arrive
+            credit(subject, selector, choice)
+    resolved = selector.certificate().resolved_rounds
+    require(resolved >= N_ROUNDS // 2, f"resolved_rounds is {resolved}, though losses must not hold up other rounds")
+    require_error(partial(selector.configure, delays="any"), "configuring a selector after its first play")
+    successor = subject.make()
+    successor.restore(saved(selector))
+    require(finish(subject, successor) == finish(subject, selector), "the restored copy chose differently")
+    require_same_arrays(saved(selector), successor.state(), "of the restored copy with a window")
+
+
+def another_range_is_adopted_or_refused(selector: Any, other: tuple[float, float]) -> None:
+    """A selector whose range is not stated adopts the one of its portfolio; any other refuses it."""
+    before = reward_range(selector)
+    try:
+        selector.configure(reward_range=other)
+    except EquipoiseError:
+        other = before
+    now = reward_range(selector)
+    require(now == other, f"reward_range is {now} after configure(), but must be {other}")
+
+
+def learners_come_and_go_or_are_refused_with_a_reason(subject: Subject) -> None:
+    selector: Any = subject.make()
+    play(subject, selector)
+    before, n = saved(selector), n_learners(selector)
+    bound = Power(1.0) if selector.certificate().assumes_bounds else None
+    try:
+        added = selector.add_learner(bound)
+    except EquipoiseError as error:
+        require(type(selector).__name__ in str(error), f"the error {error} does not name the selector")
+        require_same_arrays(before, selector.state(), "after refusing a learner")
+        return
+    require(added == n and added in selector.active, f"add_learner() returned {added}, with {n} learners before")
+    total = selector.certificate().delta
+    play(subject, selector, N_ROUNDS, 2 * N_ROUNDS)
+    rows = selector.standing()
+    require(len(rows) == n + 1 and rows[n].plays > 0, f"the added learner had no play: {rows}")
+    gone = next(i for i in selector.active)
+    if len(selector.active) > 1:
+        selector.remove_learner(gone)
+        require(gone not in selector.active, f"learner {gone} is active after it was removed")
+        require(
+            all(elimination.learner.index != gone for elimination in selector.eliminations), "removed and eliminated"
+        )
+    require(selector.certificate().delta == total, "delta changed when a learner was removed")
+    successor = subject.make()
+    successor.restore(saved(selector))
+    require(finish(subject, successor) == finish(subject, selector), "the restored copy chose differently")
+
+
+def runs_live(selector: Selector) -> bool:
+    """Whether it runs in portfolios, where it is rebuilt from a log."""
+    return not traits_of(selector).simulation_only
+
+
+def has(protocol: type) -> Callable[[Selector], bool]:
+    """Return the condition that a selector has a capability."""
+    return lambda selector: implements(selector, protocol)
 
 
 def can_be_rebuilt(selector: Selector) -> bool:
     """False if a setting is a function."""
     try:
         type(selector).from_config(selector.config())
-    except ERRORS:
+    except checks.ERRORS:
         return False
     return True
 
@@ -389,11 +504,122 @@ CHECKS: dict[Callable[[Subject], None], Callable[[Selector], bool]] = {
     states_that_do_not_fit_are_refused_and_change_nothing: always,
     the_same_seed_gives_the_same_run: always,
     a_deep_copy_is_independent_and_goes_on_identically: always,
-    replaying_its_choices_gives_the_same_state: always,
+    replaying_its_choices_gives_the_same_state: runs_live,
     standing_is_complete: always,
     the_certificate_is_well_formed_or_refused_with_a_reason: always,
     config_rebuilds_an_equal_selector: can_be_rebuilt,
     reordering_learners_changes_no_more_than_how_ties_break: can_be_rebuilt_in_another_order,
     memory_does_not_grow_with_resolved_rounds: always,
-    **LIVE_CHECKS,
+    only_available_learners_are_chosen: takes_available,
+    its_choice_probabilities_are_those_of_its_choices: has(KnowsChances),
+    rounds_without_evidence_prove_nothing: has(Configures),
+    a_window_of_evidence_survives_saving: has(Configures),
+    learners_come_and_go_or_are_refused_with_a_reason: has(ChangesPool),
 }
+
+
+def n_learners(selector: Selector) -> int:
+    return len(selector.standing())
+
+
+def reward_range(selector: Selector) -> tuple[float, float]:
+    return traits_of(selector).reward_range or (0.0, 1.0)
+
+
+def excluded(selector: Selector) -> tuple[int, ...]:
+    return traits_of(selector).excluded
+
+
+def open_round(subject: Subject, selector: Selector, t: int) -> Choice:
+    choice: Choice = selector.choose(generator(t, 3))
+    observe(subject, selector, choice)
+    return choice
+
+
+def observe(subject: Subject, selector: Selector, choice: Choice) -> None:
+    """Pass the proposals of the chosen learner, or of all active ones if the selector needs them."""
+    asked = {choice.learner, *(selector.active if "actions" in selector.needs else ())}
+    regret = subject.regret(selector, choice)
+    proposals = {
+        i: Proposal(subject.places[i] % 2, lower=subject.lower(selector, i), regret=regret, greedy=0)
+        for i in sorted(asked)
+    }
+    selector.observe(choice, proposals)
+
+
+def credit(subject: Subject, selector: Selector, choice: Choice) -> tuple[AnyElimination, ...]:
+    eliminations = selector.credit(choice, subject.reward(selector, choice))
+    require(isinstance(eliminations, tuple), f"credit() returned {eliminations!r}, not a tuple of eliminations")
+    return eliminations
+
+
+def play(subject: Subject, selector: Selector, start: int = 0, stop: int = N_ROUNDS) -> list[Choice]:
+    choices = []
+    for t in range(start, stop):
+        choices.append(open_round(subject, selector, t))
+        credit(subject, selector, choices[-1])
+    return choices
+
+
+def pending_run(subject: Subject) -> Selector:
+    """A selector in the middle of a run: some plays have no reward, though later ones do."""
+    selector = subject.make()
+    for t in range(N_ROUNDS):
+        choice = open_round(subject, selector, t)
+        if t % 10 or t < N_ROUNDS // 2:
+            credit(subject, selector, choice)
+    return selector
+
+
+def finish(subject: Subject, selector: Selector) -> tuple[list[Choice], list[AnyElimination]]:
+    """Play more rounds, whose rewards arrive two rounds late; returns choices and eliminations."""
+    choices: list[Choice] = []
+    eliminations: list[AnyElimination] = []
+    for t in range(N_ROUNDS, 2 * N_ROUNDS):
+        choices.append(open_round(subject, selector, t))
+        if len(choices) > 2:
+            eliminations += credit(subject, selector, choices[-3])
+    return choices, eliminations
+
+
+def as_text(rows: Iterable[Standing]) -> list[str]:
+    """As text, so that nan equals nan."""
+    return [str(row) for row in rows]
+
+
+def same_number(one: float, other: float) -> bool:
+    return isclose(one, other, rel_tol=1e-12, abs_tol=1e-12) or (isnan(one) and isnan(other))
+
+
+def require_sound_row(row: Standing, active: bool) -> None:
+    require(0 <= row.pending <= row.plays, f"{row} has more pending plays than plays")
+    require(row.active == active, f"{row} contradicts active")
+    means = (row.mean_reward, row.mean_radius, row.mean_bound, row.mean_lower, row.mean_upper)
+    if row.pending == row.plays:
+        require(all(map(isnan, means)), f"{row} has means without a resolved play")
+        return
+    require(not isnan(row.mean_reward), f"{row} has resolved plays but no mean reward")
+    lower, upper = row.mean_reward - row.mean_radius, row.mean_reward + row.mean_radius + row.mean_bound
+    # A separate radius of one side may be narrower than `mean_radius`.
+    valid = same_number(row.mean_lower, lower) or row.mean_lower > lower
+    require(valid, f"{row} has a mean_lower below mean_reward - mean_radius")
+    valid = same_number(row.mean_upper, upper) or row.mean_upper < upper
+    require(valid, f"{row} has a mean_upper above the sum of its parts")
+
+
+def require_sound_certificate(selector: Selector, certificate: Certificate, rounds: int, resolved: int) -> None:
+    low, high = reward_range(selector)
+    counts = certificate.rounds, certificate.resolved_rounds
+    require(counts == (rounds, resolved), f"(rounds, resolved_rounds) are {counts}, not {(rounds, resolved)}")
+    optimum = certificate.optimum_lower, certificate.optimum_upper
+    require(all(low <= bound <= high for bound in optimum), f"the optimum lies in {optimum}, outside {(low, high)}")
+    ordered = optimum[0] <= optimum[1] or not certificate.consistent
+    require(ordered, f"the optimum lies in {optimum}, which is empty, but consistent is True")
+    regrets = certificate.regret_lower, certificate.regret_upper
+    possible = all(0.0 <= regret <= (high - low) * rounds * (1 + 1e-12) for regret in regrets)
+    require(possible, f"the regret lies in {regrets}, but {rounds} rounds cannot have that regret")
+    proved = certificate.learner_regret_lowers
+    sound = len(proved) == n_learners(selector) and all(isfinite(regret) and regret >= 0.0 for regret in proved)
+    require(sound, f"learner_regret_lowers is {proved}, not one number per learner, each at least 0")
+    require(0.0 < certificate.delta < 1.0, f"delta is {certificate.delta}, not in (0, 1)")
+    require(bool(certificate.describe()), "describe() of the certificate returns nothing")

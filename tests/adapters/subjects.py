@@ -22,7 +22,7 @@ from equipoise.adapters import (
     Softmax,
     XGBoost,
 )
-from equipoise.testing.plays import ContextSource, random_actions
+from equipoise.testing.learners import ContextSource, random_actions
 
 DIM = 8  # of the contract suite's contexts
 

@@ -16,8 +16,7 @@ from equipoise.errors import IncompatibleLearner
 from equipoise.learners import LEARNERS, UCB
 from equipoise.storage.registry import registered_classes
 from equipoise.testing import check_learner
-from equipoise.testing.learners import CHECKS
-from equipoise.testing.plays import random_actions
+from equipoise.testing.learners import CHECKS, random_actions
 from tests.adapters.subjects import CASES, SUBJECTS, Subject, needs
 
 FOR_MATRICES = {"bad_contexts_are_refused_and_change_nothing", "bad_actions_are_refused_and_change_nothing"}

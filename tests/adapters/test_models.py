@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from equipoise.adapters import VW, Epsilon, Exploring, InverseGap, LightGBM, MABWiser, River, Sklearn, Softmax
-from equipoise.adapters.explorations import Exploration
+from equipoise.adapters.exploring import Exploration
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName, UnreadableFile
 from tests.adapters.subjects import SUBJECTS, needs
 

@@ -1,6 +1,8 @@
 """The command line: what it prints, how it exits, and that wrong input gets one line."""
 
 import json
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -9,16 +11,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from equipoise import __version__
 from equipoise.adapters import ADAPTERS
 from equipoise.bounds import Power
-from equipoise.cli import main
+from equipoise.cli import application, main
 from equipoise.cli.app import parse_settings
 from equipoise.errors import InvalidArgument
 from equipoise.lab.experiment import Experiment, Setup
 from equipoise.lab.experiments import EXPERIMENTS
-from equipoise.lab.report.tables import overview
+from equipoise.lab.report.run_report import overview
 from equipoise.lab.runs import runner
 from equipoise.lab.runs.results import SeedResult, load_results
 from equipoise.learners import LEARNERS
@@ -94,9 +97,9 @@ def test_run_writes_all_files_and_prints_the_figures_of_the_summary(
     assert (code, err) == (0, "")
     results = load_results(tmp_path / "here")
     assert results.summary["seeds"] == 2
-    for row in overview(results.summary):
-        line = next(line for line in out.splitlines() if line.startswith(f"{row.name} "))
-        assert all(cell in line for cell in row.cells)
+    for name, *cells in overview(results.summary).rows:
+        line = next(line for line in out.splitlines() if line.startswith(f"{name} "))
+        assert all(cell in line for cell in cells)
     assert "A made-up experiment (1,000 rounds, 2 seeds)" in out
     written = out.split("Written:\n")[1].split()
     assert [Path(path).name for path in written] == [
@@ -118,7 +121,7 @@ def test_run_passes_settings_on(equipoise: Run, simulated: list[int], tmp_path: 
     arguments = ["--rounds", "50", "--seeds", "1", "--selectors", f" {LABELS[1]}", "--set", "size=7", "--out", "x"]
     assert run_made_up(equipoise, *arguments)[0] == 0
     assert load_results(tmp_path / "x").experiment["settings"] == {
-        **{"experiment": "made-up", "rounds": 50, "seeds": 1, "size": 7, "selectors": [LABELS[1]]},
+        **{"experiment": "made-up", "rounds": 50, "seeds": 1, "size": 7, "selectors": [LABELS[1]]}
     }
     assert [row["name"] for row in load_results(tmp_path / "x").summary["selectors"]] == [LABELS[1]]
 
@@ -221,6 +224,48 @@ def test_help_is_shown(equipoise: Run, command: list[str]) -> None:
     code, out, err = equipoise(*command, "--help")
     assert (code, err) == (0, "")
     assert "Usage: equipoise" in out
+
+
+def test_help_has_three_groups_with_every_command_in_order(equipoise: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    code, out, _ = equipoise("--help")
+    assert code == 0
+    panels = out.split("╭─ ")[1:]
+    assert [panel.split(" ─")[0] for panel in panels] == ["Options", "Run and watch", "Logs", "Research"]
+    listed = [re.findall(r"^│ (\w+) ", panel, re.MULTILINE) for panel in panels[1:]]
+    assert listed == [
+        ["serve", "check", "token", "show", "rebuild", "backup", "restore"],
+        ["replay"],
+        ["run", "suite", "audit", "verify", "list"],
+    ]
+    known = get_command(application()).commands  # type: ignore[attr-defined]  # the app is a group of commands
+    assert {name for names in listed for name in names} == set(known)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("equipoise re", {"rebuild", "restore", "replay"}),
+        ("equipoise token ", {"add", "list", "remove"}),
+        ("equipoise suite --q", {"--quick"}),
+        ("equipoise bench", set()),
+    ],
+)
+def test_the_shell_completes_commands_and_options(words: str, found: set[str]) -> None:
+    position = str(len(words.split(" ")) - 1)
+    asked = {"_EQUIPOISE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": position}
+    command = [sys.executable, "-m", "equipoise"]
+    run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **asked}, check=True)
+    assert set(run.stdout.split()) == found
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_can_be_shown_for_a_shell(shell: str) -> None:
+    """Without detection, so that the test does not depend on the shell that runs it."""
+    environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    command = [sys.executable, "-m", "equipoise", "--show-completion", shell]
+    run = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert f"_EQUIPOISE_COMPLETE=complete_{shell}" in run.stdout
 
 
 def test_version_is_shown(equipoise: Run) -> None:

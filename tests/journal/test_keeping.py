@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -32,8 +31,6 @@ from equipoise.selectors import (
 )
 from tests.journal.shop import Flaky, make, offers, play, reopened
 
-RECORDED = Path(__file__).resolve().parents[1] / "recorded" / "journal-1.db"
-
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     with pytest.raises(SystemExit) as exit_:
@@ -43,26 +40,11 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
     return (code if isinstance(code, int) else 0), out, err
 
 
-def test_a_journal_of_the_first_version_opens(tmp_path: Path) -> None:
-    """Written by the release that introduced journals: 40 rounds, one withdrawn, a learner added after 30."""
-    path = tmp_path / "shop.db"
-    shutil.copy(RECORDED, path)
-    with reopened(path) as live:
-        health = live.health()
-        assert (health["rounds"], health["withdrawn"], health["open"]) == (40, 1, 9)
-        assert health["journal"]["events"] == RECORDED_EVENTS
-        assert sum(row.plays for row in live.standing()) == 39
-        assert len(live.learner_names) == 4
-        assert compare(live.journal).differences == ()
-        live.learn("round 4", 1.0)
-
-
-RECORDED_EVENTS = 73
-
-
 def test_older_versions_are_migrated_step_by_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "shop.db"
-    shutil.copy(RECORDED, path)
+    with reopened(path, make) as live:
+        play(live, 20)
+        events = live.health()["journal"]["events"]
 
     def add_column(connection: sqlite3.Connection) -> None:
         connection.execute("ALTER TABLE meta ADD COLUMN note TEXT")
@@ -77,13 +59,13 @@ def test_older_versions_are_migrated_step_by_step(tmp_path: Path, monkeypatch: p
         SQLiteJournal(path).lease()
     with closing(sqlite3.connect(path)) as connection:  # the first step stays, the second left no trace
         assert connection.execute("PRAGMA user_version").fetchone() == (2,)
-        assert connection.execute("SELECT count(*) FROM events").fetchone() == (RECORDED_EVENTS,)
+        assert connection.execute("SELECT count(*) FROM events").fetchone() == (events,)
         assert connection.execute("SELECT note FROM meta WHERE key = 'id'").fetchone() == (None,)
 
 
 def test_newer_versions_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "shop.db"
-    shutil.copy(RECORDED, path)
+    reopened(path, make).close()
     monkeypatch.setattr(schema, "VERSION", 0)
     with pytest.raises(UnreadableFile, match="version 1, but this release reads versions up to 0"):
         equipoise.open(path)

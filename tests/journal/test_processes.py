@@ -210,7 +210,7 @@ def test_too_many_waiting_calls_change_nothing(tmp_path: Path) -> None:
     assert writer is not None
     with writer._changed:  # the writer cannot take anything
         for t in range(2):
-            live._begin(lambda t=t: live._portfolio.decide(offers(0.5), id=f"round {t}"), None)  # type: ignore[misc]
+            live._begin(None, live._portfolio.decide, offers(0.5), id=f"round {t}")
         with pytest.raises(JournalBusy, match="2 calls wait"):
             live.decide(offers(0.5))
     while live.journal.backlog:

@@ -18,8 +18,7 @@ from equipoise import Portfolio
 from equipoise.errors import EquipoiseError, JournalFailed, StoreConflict, UnreadableFile
 from equipoise.journal import SQLiteJournal, digest, rebuild, recover
 from equipoise.journal.maintenance import compare, differences
-from equipoise.journal.protocol import Commit
-from equipoise.journal.writer import MAX_AT_ONCE
+from equipoise.journal.writer import MAX_AT_ONCE, Commit
 from equipoise.learners import UCB, Constant
 from equipoise.portfolio import Event
 from tests.journal.shop import Flaky, image, make, make_flaky, memory_folder, offers, play, reopened
@@ -61,7 +60,7 @@ def perform(portfolio: Any, operation: tuple[Any, ...], clock: float) -> object:
             case ("add unregistered",):
                 return portfolio.add_learner(Flaky())
             case ("retry",):
-                return portfolio.retry_lessons()
+                return portfolio.retry_updates()
             case ("reconfigure",):
                 return portfolio.reconfigure(deadline="50s", explore=0.25)
     except EquipoiseError as error:
@@ -349,5 +348,5 @@ def test_learners_without_a_state_are_refused(tmp_path: Path) -> None:
 def test_a_learner_that_only_the_journal_has_is_named(tmp_path: Path) -> None:
     path = tmp_path / "arms.db"
     reopened(path, lambda: Portfolio([UCB(2), UCB(2, scale=0.1), Constant(0)])).close()
-    with pytest.raises(StoreConflict, match=r"different: learner 2\)"):
+    with pytest.raises(StoreConflict, match=r"different: learner 'Constant\(0\)'\)"):
         reopened(path, lambda: Portfolio([UCB(2), UCB(2, scale=0.1)]))

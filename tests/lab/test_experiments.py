@@ -16,10 +16,9 @@ from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.kernels.streams import CONTEXTS, REWARDS, open_stream, seek
 from equipoise.lab.experiments import EXPERIMENTS, confidence
 from equipoise.lab.experiments.tracked_oful import TrackedOFUL
-from equipoise.lab.report.report import publish
+from equipoise.lab.report.run_report import publish
 from equipoise.lab.runs.results import Results, load_results, log_rounds
-from equipoise.lab.runs.runner import complete_settings, run
-from equipoise.lab.runs.seeds import simulate_seed
+from equipoise.lab.runs.runner import complete_settings, run, simulate_seed
 from equipoise.lab.runs.summary import rows_of
 from equipoise.learner import part_name
 from equipoise.learners import OFUL
@@ -29,7 +28,7 @@ from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.tapes import Tapes
 from tools.pages.command import write_pages
 from tools.pages.experiments import guarantee, write_page
-from tools.pages.findings import findings
+from tools.pages.findings import findings, section
 
 NAMES = ("nested", "misspecification", "confidence", "ucb-width", "context-or-not")
 # As few learners as in the recorded runs: joint runs are compiled for each number, which takes longer than the runs.
@@ -90,8 +89,9 @@ def test_every_experiment_has_a_page_with_its_words_and_numbers(
     text = page.read_text(encoding="utf-8")
     words = " ".join(text.split())
     assert picture.read_bytes().startswith(b"\x89PNG")
-    for part in (experiment.claim, experiment.section, experiment.setting, findings(f"experiments/{name}.md", name)):
-        assert " ".join(part.split()) in words
+    setting, kept = section(f"experiments/{name}.md", "Setting"), findings(f"experiments/{name}.md", name)
+    for part in (experiment.claim, experiment.section, setting, kept):
+        assert part and " ".join(part.split()) in words
     assert f"equipoise run {name} --rounds {ROUNDS} --seeds {SEEDS}" in words
     assert f"]({picture.name})" in text
     for what in ("learners", "selectors"):

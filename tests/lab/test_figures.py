@@ -1,7 +1,7 @@
 """The figure says what it must: structure and places are tested, not pixels."""
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +15,10 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from equipoise.lab.report.figures import regret_figure, save_figure
-from equipoise.lab.report.panels import (
-    COOL,
-    WARM,
-    Mark,
-    learner_colors,
-    notes,
-    play_shares,
-    readable,
-    regret_scale,
-    selector_style,
-    short,
-    spread,
-)
-from equipoise.lab.runs.gather import curves_over_seeds, elimination_marks
+from equipoise.lab.report.drawing import COOL, WARM, learner_colors, play_shares, readable, save_figure, selector_style
+from equipoise.lab.report.kit import short
+from equipoise.lab.report.panels import Mark, notes, regret_scale, spread
+from equipoise.lab.report.run_figure import curves_over_seeds, elimination_marks, regret_figure
 from tests.synthetic import ABOUT, LEARNERS, SELECTORS, finished_run, seed_result
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -81,9 +70,7 @@ def test_every_shape_is_drawn_inside_the_page_and_keeps_keys_off_the_data(
         assert page.y0 <= extent.y0 and extent.y1 <= page.y1, artist
     for legend in legends:
         assert not any(legend.get_window_extent(renderer).overlaps(box) for box in boxes)
-    for a in range(len(boxes)):
-        for b in range(a):
-            assert not boxes[a].overlaps(boxes[b])
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
 
 
 def test_figure_says_what_it_shows(tmp_path: Path) -> None:
@@ -160,7 +147,7 @@ def test_saving_gives_the_same_bytes_and_leaves_no_trace(tmp_path: Path) -> None
     before = dict(mpl.rcParams)
     svgs, pngs = set(), set()
     for _ in range(2):
-        svgs.add(save_figure(regret_figure(results), tmp_path))
+        svgs.add(save_figure(regret_figure(results), tmp_path / "regret.png"))
         pngs.add((tmp_path / "regret.png").read_bytes())
     assert dict(mpl.rcParams) == before
     (svg,) = svgs

@@ -1,6 +1,7 @@
 """Runs of several instances: files, figure, report and command line keep them apart."""
 
 import json
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,10 @@ from matplotlib.figure import Figure
 from equipoise.certificates.records import verify_file
 from equipoise.errors import UnreadableFile
 from equipoise.lab.experiment import Experiment, Setup
-from equipoise.lab.report.figures import regret_figure
-from equipoise.lab.report.report import publish
-from equipoise.lab.report.tables import facts, overview, plays
-from equipoise.lab.runs.gather import curves_over_seeds, elimination_marks
+from equipoise.lab.report.run_figure import curves_over_seeds, elimination_marks, regret_figure
+from equipoise.lab.report.run_report import overview, plays, publish
 from equipoise.lab.runs.results import load_results
-from equipoise.lab.runs.summary import rows_of
+from equipoise.lab.runs.summary import facts, rows_of
 from equipoise.problems import LinearBandit
 from tests.synthetic import LEARNERS, SELECTORS, finished_run, seed_result
 
@@ -138,9 +137,7 @@ def test_every_shape_is_drawn_inside_the_page_without_overlap(tmp_path: Path, sh
         assert page.y0 <= extent.y0 and extent.y1 <= page.y1, artist
         assert not any(extent.overlaps(box) for box in boxes), artist
     boxes += [text.get_window_extent(renderer) for text in figure.texts if text.get_text()]
-    for a in range(len(boxes)):
-        for b in range(a):
-            assert not boxes[a].overlaps(boxes[b])
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
 
 
 def test_figure_has_a_row_for_each_instance_and_marks_misspecified_learners(tmp_path: Path) -> None:
@@ -181,10 +178,10 @@ def test_report_has_a_table_for_each_instance(tmp_path: Path) -> None:
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     for instance in INSTANCES:
         assert page.count(f"<h3>{instance}</h3>") == 3  # result, plays, certificates
-        for row in [*overview(results.summary, instance), *plays(results.summary, instance)]:
-            assert all(cell in page for cell in row.cells)
+        for row in [*overview(results.summary, instance).rows, *plays(results.summary, instance).rows]:
+            assert all(cell in page for cell in row)
     assert page.count("<p>Unknown to the learners: size* = 0.6") == len(INSTANCES)
-    assert overview(results.summary, "calm")[0].cells != overview(results.summary, "wild")[0].cells
+    assert overview(results.summary, "calm").rows[0] != overview(results.summary, "wild").rows[0]
 
 
 def test_build_is_told_the_instance_where_there_are_several() -> None:

@@ -12,9 +12,10 @@ from typer.main import get_command
 
 from equipoise.certificates.records import describe_elimination
 from equipoise.cli import application
-from equipoise.lab.report.figures import regret_figure, save_figure
-from equipoise.lab.report.report import publish, write_report
-from equipoise.lab.report.tables import COLUMNS, command_line, overview, plays, with_error
+from equipoise.lab.report.drawing import save_figure
+from equipoise.lab.report.kit import with_error
+from equipoise.lab.report.run_figure import regret_figure
+from equipoise.lab.report.run_report import COLUMNS, command_line, overview, plays, publish, write_report
 from equipoise.lab.runs.results import load_results
 from tests.synthetic import ABOUT, LEARNERS, SELECTORS, finished_run, settings
 
@@ -87,9 +88,8 @@ def test_report_says_everything(run_folder: Path) -> None:
     text = read(run_folder / "report.html").text
     for part in ABOUT.values():
         assert part in text
-    for row in overview(results.summary):
-        assert row.name in text
-        for cell in row.cells:
+    for row in overview(results.summary).rows:
+        for cell in row:
             assert " ".join(cell.split()) in text
     for key, value in settings().items():
         assert key in text
@@ -152,7 +152,7 @@ def test_records_of_several_kinds_are_described_each_in_its_own_words(tmp_path: 
     (folder / "eliminations.jsonl").write_text(lines, encoding="utf-8")
     loaded = load_results(folder)
     assert loaded.records == (plain, ended) and loaded.eliminations["epoch"].null_count() == 1
-    write_report(loaded, save_figure(regret_figure(loaded), folder), folder / "report.html")
+    write_report(loaded, save_figure(regret_figure(loaded), folder / "regret.png"), folder / "report.html")
     text = read(folder / "report.html").text
     assert describe_elimination(plain) in text
     assert "if the confidence sets of the witnesses hold" in text
@@ -165,7 +165,7 @@ def test_markup_in_names_stays_text(tmp_path: Path) -> None:
         results.experiment[key] = f"{nasty} {key}"
     results.experiment["settings"]["size"] = nasty
     results.experiment["settings"][nasty] = nasty
-    write_report(results, save_figure(regret_figure(results), tmp_path), tmp_path / "report.html")
+    write_report(results, save_figure(regret_figure(results), tmp_path / "regret.png"), tmp_path / "report.html")
     reader = read(tmp_path / "report.html")
     assert "script" not in reader.tags
     assert reader.text.count("<script>") >= 10
@@ -189,16 +189,18 @@ def test_numbers_keep_sensible_digits(mean: float, error: float | None, text: st
 
 def test_tables_have_a_cell_for_every_column(tmp_path: Path) -> None:
     summary = finished_run(tmp_path).summary
-    rows = overview(summary)
-    assert [(row.kind, row.name) for row in rows] == [
-        *(("learner", name) for name in LEARNERS),
+    table = overview(summary)
+    assert [(table.marks.get(i, ""), row[0]) for i, row in enumerate(table.rows)] == [
+        *(("", name) for name in LEARNERS),
         *(("selector", name) for name in SELECTORS),
     ]
-    assert all(len(row.cells) == len(COLUMNS) for row in rows)
-    assert rows[3].cells[2:4] == ("small 3/3", "0 of 3")
-    assert rows[4].cells[2] == "none"
-    assert rows[0].cells[1:4] == ("", "", "")
-    assert [row.cells for row in plays(summary)] == [("16.7 %", "50.0 %", "33.3 %"), ("33.4 %", "33.3 %", "33.3 %")]
+    assert tuple(table.head[1:]) == COLUMNS and all(len(row) == len(table.head) for row in table.rows)
+    assert table.rows[3][3:5] == ("small 3/3", "0 of 3")
+    assert table.rows[4][3] == "none"
+    assert table.rows[0][2:5] == ("", "", "")
+    shares = plays(summary)
+    assert tuple(shares.head[1:]) == tuple(LEARNERS)
+    assert [row[1:] for row in shares.rows] == [("16.7 %", "50.0 %", "33.3 %"), ("33.4 %", "33.3 %", "33.3 %")]
 
 
 def test_command_line_repeats_the_settings() -> None:

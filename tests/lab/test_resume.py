@@ -15,7 +15,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = ["--rounds", "400", "--seeds", "4", "--set", "d_max=8", "--set", "d_star=4"]
+SETTINGS = ["--rounds", "200", "--seeds", "4", "--set", "d_max=8", "--set", "d_star=4"]
 # Compiling would take longer than these few rounds; interpreted and compiled runs make the same decisions.
 ENVIRONMENT = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
 

@@ -8,15 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from equipoise.lab.rivals import RIVAL_LEARNERS, RIVAL_SELECTORS
 from equipoise.lab.suite.contenders import BEST_TWIN, CONTENDERS, ORACLE
 from equipoise.lab.suite.leaderboard import N_DRAWS, Scores, floor, leaderboard, price, restricted, with_references
-from equipoise.lab.suite.results import ResultLog
+from equipoise.lab.suite.suite import ResultLog
 from equipoise.learner import Proposal
-from equipoise.learners import LEARNERS
 from equipoise.selectors import SELECTORS
 from equipoise.simulation import sources
-from equipoise.simulation.tape_files import load_tapes, save_tapes
-from equipoise.simulation.tapes import Tapes
+from equipoise.simulation.tapes import Tapes, load_tapes, save_tapes
 
 N_SEEDS = 6
 ROUNDS = np.array([10, 60, 200])
@@ -134,8 +133,10 @@ def test_every_selector_takes_part_or_says_why_not() -> None:
         "EpochBalancing": "its guarantee is for a single epoch of adversarial contexts",
         "AdversarialElimination": "made for contexts that an adversary chooses",
     }
-    assert {each.selector for each in CONTENDERS.values() if not each.whole} == set(SELECTORS) - set(absent)
-    assert {each.selector for each in CONTENDERS.values() if each.whole} < set(LEARNERS)
+    assert {each.selector for each in CONTENDERS.values() if not each.whole} == {*SELECTORS, *RIVAL_SELECTORS} - set(
+        absent
+    )
+    assert {each.selector for each in CONTENDERS.values() if each.whole} < set(RIVAL_LEARNERS)
 
 
 def test_a_log_survives_half_a_line_and_passes_over_altered_ones(tmp_path: Path) -> None:

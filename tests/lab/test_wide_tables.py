@@ -11,7 +11,7 @@ pytest.importorskip("playwright", reason="needs playwright")
 
 from playwright.sync_api import sync_playwright
 
-from equipoise.lab.report.html import page, table
+from equipoise.lab.report.kit import Table, page
 from equipoise.logs.report import COLUMNS
 from tests.serve.browser import CHROMIUM, FLAGS
 
@@ -24,8 +24,8 @@ HIDDEN = "[...document.querySelectorAll('.wide')].map((each) => each.scrollWidth
 @pytest.mark.skipif(CHROMIUM is None and not REQUIRED, reason="needs Chromium")
 def test_no_column_of_a_replay_is_cut() -> None:
     interval = "-0.1060 to -0.0006"
-    row = ["epsilon-greedy over all arms of the shop", "0.4485", interval, "-0.0575", interval, "1,000,000", "24.1%"]
-    content = page("Replay", [(table(["", *COLUMNS], [[*row, "3.9%"]]),)])
+    row = ["epsilon-greedy over all arms of the shop", "0.4485", interval, "-0.0575", interval, "1,000,000", "24.1 %"]
+    content = page("Replay", [Table(["", *COLUMNS], [[*row, "3.9 %"]])])
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         try:

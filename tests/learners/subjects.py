@@ -5,28 +5,24 @@ from typing import Any
 import numpy as np
 
 from equipoise.features import Columns, Concat, Interactions, Offers, Prefix, Shared
+from equipoise.lab.rivals import OSOM, ALBDim, ALBNorm, MisspecificationAdaptive, ModCB
 from equipoise.learners import (
     LSVI_UCB,
     OFUL,
-    OSOM,
     UCB,
     UCBVI,
-    ALBDim,
-    ALBNorm,
     Ball,
     Constant,
     DisjointOFUL,
     Eleanor,
     EpsilonGreedy,
     LinearThompson,
-    MisspecificationAdaptive,
-    ModCB,
     QLearning,
     Scheduled,
     SquareCB,
 )
 from equipoise.problems.finite_mdp import one_hot
-from equipoise.testing.plays import ContextSource, random_actions
+from equipoise.testing.learners import ContextSource, random_actions
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES
 
 

@@ -13,6 +13,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.features import Columns, Offers, Shared
 from equipoise.learners import OFUL, UCB, Constant, DisjointOFUL, EpsilonGreedy
 from equipoise.learners._core.arms import block_of, share_of_delta
+from equipoise.settings import equal_data
 from equipoise.testing.checks import size_in_bytes
 
 
@@ -254,3 +255,15 @@ def test_disjoint_oful_learns_shared_features_by_id_where_one_model_cannot() -> 
             scores[name] += reward
             learner.learn(offers, action, reward)
     assert scores["disjoint"] > 360 and scores["joint"] < 260
+
+
+@pytest.mark.parametrize("learner", [UCB(2), DisjointOFUL(features=Shared(1), arms=2)], ids=["UCB", "DisjointOFUL"])
+def test_a_state_replaces_arms_that_were_learned_by_id(learner: Any) -> None:
+    offers, empty = Offers(None, shared=[1.0], ids=["a", "b"]), learner.state()
+    learner.learn(offers, 0, 1.0)
+    state = learner.state()
+    learner.learn(offers, 1, 0.0)
+    learner.restore(state)
+    assert equal_data(learner.state(), state) and learner.n_ids == 1
+    learner.restore(empty)
+    assert equal_data(learner.state(), empty) and learner.n_ids == 0

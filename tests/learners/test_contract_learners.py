@@ -1,13 +1,8 @@
 """Everything registered keeps its contract, nothing escapes the registry, and the contract suite catches offenders."""
 
-import ast
-import importlib
-import inspect
-import pkgutil
 from copy import copy
 from itertools import count
 from math import isnan, nan
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,20 +10,16 @@ import pytest
 
 import equipoise.learners
 from equipoise.errors import InvalidArgument, UnknownName
+from equipoise.lab.rivals import RIVAL_LEARNERS
 from equipoise.learner import Proposal
-from equipoise.learners import (
-    LEARNERS,
-    UCB,
-    Ball,
-    LinearThompson,
-)
+from equipoise.learners import LEARNERS, UCB, Ball, LinearThompson
 from equipoise.settings import configurable, setting
 from equipoise.testing import check_learner
-from equipoise.testing.comparing import first_difference
-from equipoise.testing.learners import CHECKS
-from equipoise.testing.plays import ContextSource, random_actions
+from equipoise.testing.checks import first_difference
+from equipoise.testing.learners import CHECKS, ContextSource, random_actions
 from tests.episodes import random_trajectory, start_state
 from tests.learners.subjects import EPISODIC, SUBJECTS
+from tests.registries import modules_of, require_exported, require_one_module_each, require_registered
 
 FOR_MATRICES = {"bad_contexts_are_refused_and_change_nothing", "bad_actions_are_refused_and_change_nothing"}
 PMF = "pmf_is_the_distribution_of_its_decisions"
@@ -54,41 +45,20 @@ def test_learner_of_episodes_keeps_the_contract(cls: type[Any], settings: dict[s
 
 
 def test_every_registered_learner_is_checked() -> None:
-    assert {cls for cls, *_ in (*SUBJECTS, *EPISODIC)} == set(LEARNERS.values())
-    assert {name: cls.__name__ for name, cls in LEARNERS.items()} == {name: name for name in LEARNERS}
-
-
-def learner_modules() -> list[str]:
-    return [module.name for module in pkgutil.iter_modules(equipoise.learners.__path__)]
+    assert {cls for cls, *_ in (*SUBJECTS, *EPISODIC)} == {*LEARNERS.values(), *RIVAL_LEARNERS.values()}
 
 
 def test_every_file_of_the_learners_folder_holds_one_registered_learner_or_what_they_share() -> None:
-    homes = {cls.__module__.rpartition(".")[2] for cls in LEARNERS.values()}
-    assert homes | SHARED == set(learner_modules())
-    assert not homes & SHARED
-    assert len(homes) == len(LEARNERS)
+    require_one_module_each(equipoise.learners, SHARED, LEARNERS)
 
 
-@pytest.mark.parametrize("module_name", sorted(set(learner_modules()) - SHARED))
+@pytest.mark.parametrize("module_name", modules_of(equipoise.learners, SHARED))
 def test_every_public_class_that_decides_is_registered(module_name: str) -> None:
-    module = importlib.import_module(f"equipoise.learners.{module_name}")
-    found = {
-        name: cls
-        for name, cls in inspect.getmembers(module, inspect.isclass)
-        if cls.__module__ == module.__name__ and hasattr(cls, "decide") and not name.startswith("_")
-    }
-    assert found and found.items() <= LEARNERS.items()
+    require_registered(equipoise.learners, module_name, "decide", LEARNERS)
 
 
 def test_every_public_name_of_the_folder_is_re_exported() -> None:
-    source = Path(equipoise.learners.__file__).read_text(encoding="utf-8")
-    imported = {
-        alias.name
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("equipoise.learners")
-        for alias in node.names
-    }
-    assert imported | {"LEARNERS"} == set(equipoise.learners.__all__)
+    require_exported(equipoise.learners, "LEARNERS")
 
 
 class FirstActionFiveLines:

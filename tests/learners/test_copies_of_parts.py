@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from equipoise.lab.experiments.tracked_oful import TrackedOFUL
-from equipoise.learners import OFUL, OSOM, UCB, SquareCB
+from equipoise.lab.rivals import OSOM
+from equipoise.learners import OFUL, UCB, SquareCB
 from equipoise.problems import LinearBandit
 from equipoise.rl import FeatureLSVI, LinearMDP
-from equipoise.testing.plays import random_actions
+from equipoise.testing.learners import random_actions
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES, random_trajectory, start_state
 from tests.learners import subjects as learner_subjects
 from tests.problems import subjects as problem_subjects
@@ -118,11 +119,6 @@ def test_nobody_has_settings_that_only_a_base_class_wants() -> None:
     for learner, missing in ((SquareCB(2), "noise"), (UCB(2), "seed"), (OFUL(2), "seed"), (OSOM(2, dim=2), "scale")):
         with pytest.raises(AttributeError):
             getattr(learner, missing)
-
-
-def test_offers_is_a_deprecated_name() -> None:
-    with pytest.warns(DeprecationWarning, match="offers is deprecated"):
-        assert OFUL(2).offers == OFUL.provides
 
 
 def test_reprs_show_what_was_set() -> None:

@@ -20,6 +20,7 @@ from equipoise.problems import LinearMDP
 from equipoise.problems.finite_mdp import one_hot
 from equipoise.simulation.tapes import Tapes
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES, random_trajectory, start_state
+from tests.simulation.plain import Plain
 
 
 def optimistic_values_by_counts(past: list[Trajectory], horizon: int, beta: float) -> list[list[list[float]]]:
@@ -223,13 +224,6 @@ def test_observed_bound_is_the_smaller_form_and_above_the_sum(n: int, width_sum:
 @pytest.mark.compiled
 @pytest.mark.parametrize("low_switching", [False, True])
 def test_compiled_tape_is_the_interpreted_one(low_switching: bool) -> None:
-    class Plain:
-        """Hides the kernels of a problem."""
-
-        def __init__(self, problem: Any) -> None:
-            self.observe, self.play, self.gap = problem.observe, problem.play, problem.gap
-            self.name = problem.name
-
     rows = []
     for wrap in (lambda problem: problem, Plain):
         problem = LinearMDP(seed=5, misspecification=0.1)

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.errors import InvalidArgument
+from equipoise.lab.rivals import ModCB
 from equipoise.learner import AdaptedLearner, Proposal
-from equipoise.learners import OFUL, UCB, Ball, Constant, EpsilonGreedy, LinearThompson, ModCB, SquareCB
-from equipoise.testing.plays import random_actions
+from equipoise.learners import OFUL, UCB, Ball, Constant, EpsilonGreedy, LinearThompson, SquareCB
+from equipoise.testing.learners import random_actions
 from tests.learners.subjects import SUBJECTS
 
 WITH_PMF = [

@@ -15,6 +15,7 @@ from equipoise.learners._core.trajectory import Trajectory
 from equipoise.problems import RiverSwim
 from equipoise.simulation.tapes import Tapes
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES, random_trajectory, start_state
+from tests.simulation.plain import Plain
 
 SIZES: dict[str, Any] = {"n_states": N_STATES, "n_actions": N_ACTIONS, "horizon": HORIZON, "episodes": 60}
 
@@ -90,12 +91,6 @@ def test_ucbvi_finds_the_rich_end_of_the_river_and_the_printed_constant_takes_lo
 @pytest.mark.compiled
 @pytest.mark.parametrize("cls", [UCBVI, QLearning])
 def test_compiled_tape_is_the_interpreted_one(cls: Any) -> None:
-    class Plain:
-        """Hides the kernels of a problem."""
-
-        def __init__(self, problem: Any) -> None:
-            self.observe, self.play, self.gap = problem.observe, problem.play, problem.gap
-
     rows = []
     for wrap in (lambda problem: problem, Plain):
         learner = cls(4, 2, horizon=6, episodes=300, bonus=0.05)

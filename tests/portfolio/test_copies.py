@@ -13,7 +13,7 @@ from equipoise import Portfolio
 from equipoise.bounds import Observed, Power
 from equipoise.certificates import AnyElimination
 from equipoise.learners import OFUL, UCB, EpsilonGreedy
-from equipoise.selectors import EXP3, UCB1, BalancedElimination, Corral, RealizedBalancing, StochasticCorral
+from equipoise.selectors import EXP3, UCB1, BalancedElimination, Corral, RealizedBalancing
 from tests.recorders import joint, number, numbers, player
 
 N_ACTIONS, N_FEATURES = 4, 3
@@ -25,7 +25,6 @@ PORTFOLIOS = {
     "shared": lambda: Portfolio([OFUL(2), OFUL(3)], UCB1(2), share_data=True, deadline=40, default_reward=0.0),
     "drawn": lambda: Portfolio([UCB(4), EpsilonGreedy(4, epsilon=0.2)], EXP3(2)),
     "weights": lambda: Portfolio([UCB(4), OFUL(3)], Corral(2, rounds=500)),
-    "snapshots": lambda: Portfolio([UCB(4), OFUL(3)], StochasticCorral(2, rounds=500)),
 }
 
 
@@ -74,7 +73,7 @@ def go_on(portfolio: Portfolio) -> list[tuple[int | None, int, float]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["observed bounds", "snapshots"])
+@pytest.mark.parametrize("name", ["observed bounds", "weights"])
 def test_a_spawned_process_goes_on_identically(name: str) -> None:
     portfolio = in_mid_run(name)
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:

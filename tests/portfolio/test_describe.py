@@ -138,18 +138,9 @@ def test_a_certificate_in_sentences() -> None:
     assert replace(CERTIFICATE, consistent=False, assumes_bounds=True).describe() == (
         "With confidence 0.95, the bounds of all active learners are false: the rewards contradict them."
     )
-    trusting = replace(CERTIFICATE, assumes_bounds=True, presumed=0)
-    assert replace(trusting, learners_delta=0.95).describe(["a"]) == (
+    presuming = replace(CERTIFICATE, adversarial=True, presumed=0, learners_delta=0.95)
+    assert presuming.describe(["a"]) == (
         "No statement: the failure probabilities of the selector and of a add up to 1 or more (0.05 + 0.95)."
-    )
-    assert trusting.describe(["a"]).startswith("With confidence 0.95, if the bound of a holds, the best expected")
-    assert (
-        replace(trusting, learners_delta=0.01)
-        .describe()
-        .startswith("With confidence 0.94, as the bound of learner 0 is trusted, the best expected")
-    )
-    assert replace(trusting, consistent=False).describe(["a"]) == (
-        "With confidence 0.95, the bound of a is false: the rewards contradict it."
     )
 
 
@@ -158,8 +149,6 @@ def test_a_statement_that_presumes_a_bound_subtracts_nothing_for_it() -> None:
     learners = [OFUL(2, delta=0.01) for _ in range(100)]
     text = Portfolio(learners, BalancedElimination([Observed()] * 100)).describe()
     assert text.startswith("With confidence 0.95, if the bound of some active learner holds")
-    trusting = Portfolio(learners, BalancedElimination([Observed()] * 100, trusted=7)).describe()
-    assert trusting.startswith("With confidence 0.94, as the bound of OFUL(d=2) (8) is trusted")
 
 
 @pytest.mark.parametrize(

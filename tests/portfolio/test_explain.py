@@ -30,7 +30,9 @@ def maker(cls: Any, learners: Any, options: dict[str, Any]) -> Any:
 
 
 MAKERS: dict[str, Any] = {
-    f"{cls.__name__}-{k}": maker(cls, n, options) for k, (cls, n, options, _) in enumerate(SUBJECTS)
+    f"{cls.__name__}-{k}": maker(cls, n, options)
+    for k, (cls, n, options, _) in enumerate(SUBJECTS)
+    if not cls.simulation_only
 }
 OWN: Any = partial(TurnsThenBest, 2)
 MEANS = (0.2, 0.8, 0.5, 0.4, 0.6, 0.3)

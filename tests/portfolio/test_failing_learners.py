@@ -13,8 +13,8 @@ from equipoise.bounds import Observed, Power
 from equipoise.errors import InvalidArgument, NoLearnerAvailable, UnknownName
 from equipoise.features import Offers
 from equipoise.learners import OFUL, UCB, Constant
-from equipoise.portfolio.members import FIRST_PAUSE, LONGEST_PAUSE, TOLERATED, TRUSTED, Member
-from equipoise.portfolio.teaching import MAX_FAILED_LESSONS
+from equipoise.portfolio.pool import FIRST_PAUSE, MAX_FAILURES, MAX_PAUSE, MIN_SUCCESSES, Member
+from equipoise.portfolio.updates import MAX_FAILED_UPDATES
 from equipoise.selectors import EXP3, UCB1, BalancedElimination, Corral, EpochBalancing, RealizedBalancing
 from tests.recorders import Recorder, RoundRobin, recorders, saved
 
@@ -52,7 +52,7 @@ def test_every_request_is_answered_while_a_learner_is_broken(name: str) -> None:
     rows = portfolio.standing()
     assert sum(row.plays for row in rows) == 400
     assert [len(learner.lessons) for learner in portfolio.learners] == [row.plays for row in rows]
-    assert broken.lessons and portfolio.health()["learners"][1]["failures"] >= TOLERATED
+    assert broken.lessons and portfolio.health()["learners"][1]["failures"] >= MAX_FAILURES
 
 
 @pytest.mark.parametrize("availability", ["any", "independent"])
@@ -272,14 +272,14 @@ def test_pauses_grow_although_the_other_method_succeeds(failing: str) -> None:
 def test_pauses_grow_and_end() -> None:
     member = Member(None, "any")
     ends, round_ = [], 0
-    for _ in range(TOLERATED - 1):
+    for _ in range(MAX_FAILURES - 1):
         assert not member.failed(round_, "error", deciding=True)
     for _ in range(12):
         assert member.failed(round_, "error", deciding=True)
         ends.append(member.paused_until - round_ - 1)
         round_ = member.paused_until
-    assert ends == [min(FIRST_PAUSE * 2**k, LONGEST_PAUSE) for k in range(12)]
-    for _ in range(TRUSTED):
+    assert ends == [min(FIRST_PAUSE * 2**k, MAX_PAUSE) for k in range(12)]
+    for _ in range(MIN_SUCCESSES):
         member.succeeded_deciding()
     assert not member.failed(round_, "error", deciding=True)
 
@@ -292,9 +292,9 @@ def test_a_learner_that_cannot_learn_is_suspended_too_and_deciding_does_not_excu
     plays = [row.plays for row in portfolio.standing()]
     assert plays[0] < 20 and sum(plays) == 200
     assert portfolio.health()["learners"][0]["state"] == "paused after failures"
-    assert len(portfolio.failed_lessons) == plays[0]
+    assert len(portfolio.failed_updates) == plays[0]
     portfolio.learners[0].failures["learn"] = 0
-    assert portfolio.retry_lessons() == plays[0]
+    assert portfolio.retry_updates() == plays[0]
     portfolio.resume("Recorder(0)")
     assert portfolio.decide(None).learner == 0
 
@@ -302,11 +302,11 @@ def test_a_learner_that_cannot_learn_is_suspended_too_and_deciding_does_not_excu
 def test_the_list_of_failed_lessons_is_bounded() -> None:
     portfolio = recorders(2, share_data=True)
     portfolio.learners[1].failures["learn"] = 10**6
-    for _ in range(MAX_FAILED_LESSONS + 50):
+    for _ in range(MAX_FAILED_UPDATES + 50):
         portfolio.learn(portfolio.decide(None), 0.5)
-    assert len(portfolio.failed_lessons) == MAX_FAILED_LESSONS
-    assert portfolio.health()["forgotten_lessons"] == 50
-    assert portfolio.failed_lessons[0].round == 51
+    assert len(portfolio.failed_updates) == MAX_FAILED_UPDATES
+    assert portfolio.health()["forgotten_updates"] == 50
+    assert portfolio.failed_updates[0].round == 51
 
 
 def test_all_paused_learners_are_tried_if_there_is_no_fallback() -> None:

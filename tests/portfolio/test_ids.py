@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equipoise import Decision, Portfolio
-from equipoise.bounds import Power
+from equipoise import Portfolio
 from equipoise.errors import DuplicateDecision, DuplicateReward, InvalidArgument, UnknownDecision
 from equipoise.learners import UCB
-from equipoise.portfolio import ids
-from equipoise.portfolio.history import History
-from equipoise.selectors import UCB1, BalancedElimination
+from equipoise.portfolio import tickets
+from equipoise.selectors import UCB1
+from equipoise.storage.archive import pack
 from tests.recorders import Recorder, nth, recorders, rewards_of, saved
 
 
@@ -84,8 +83,9 @@ def test_what_is_saved_does_not_grow_with_closed_tickets() -> None:
         portfolio.learners[0].learn = lambda *_: None  # so that the learner itself does not grow
         for _ in range(rounds):
             portfolio.decide(None)
-        portfolio._history, portfolio._drift.watch = History(), None  # have bounds of their own
-        return len(saved(portfolio))
+        state = portfolio.state()
+        del state["history"], state["drift"]  # have bounds of their own
+        return len(pack(state))
 
     assert abs(size(2000) - size(200)) < 40  # numbers have more digits
 
@@ -122,7 +122,7 @@ def test_a_callers_id_makes_decide_idempotent(tmp_path: Path) -> None:
 
 
 def test_closed_ids_of_callers_are_remembered_in_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ids, "REMEMBERED", 5)
+    monkeypatch.setattr(tickets, "MAX_CLOSED_IDS", 5)
     portfolio = recorders(2)
     for t in range(10):
         portfolio.learn(portfolio.decide(None, id=f"request-{t}"), 0.5)
@@ -163,22 +163,3 @@ def test_the_seed_decides_not_the_ids() -> None:
         assert str(with_id[1:]) == str(without[1:])
         one.learn(with_id, t % 2)
         other.learn(without, t % 2)
-
-
-def test_probability_is_deprecated_and_is_that_of_learner_and_action() -> None:
-    decision = Decision("x", 0, 0, "a", 0.5, 0.25, 0.4)
-    with pytest.warns(DeprecationWarning, match="use propensity for off-policy evaluation"):
-        assert decision.probability == 0.125
-
-
-def test_old_integer_ids_are_accepted_for_open_tickets_only() -> None:
-    portfolio = Portfolio([Recorder(0)], BalancedElimination([Power(1.0)]))
-    decision = portfolio.decide("old")
-    ticket = portfolio._open.pop(decision.id)
-    ticket.id = 1  # as loaded from a file of release 0.2
-    portfolio._open[1] = ticket
-    portfolio._ids._last_integer = 3
-    portfolio.learn(np.int64(1), 0.5)  # type: ignore[arg-type]  # as read from a table
-    for id_, kind in ((1, DuplicateReward), (3, DuplicateReward), (4, UnknownDecision)):
-        with pytest.raises(kind):
-            portfolio.learn(id_, 0.5)

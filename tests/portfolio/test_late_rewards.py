@@ -15,8 +15,8 @@ from equipoise import Portfolio
 from equipoise.bounds import Observed, Power
 from equipoise.errors import DuplicateReward, InvalidArgument
 from equipoise.learners import OFUL, UCB, Constant
-from equipoise.portfolio.deciding import REPORTED_EVERY
-from equipoise.portfolio.health import REPORTED_FROM
+from equipoise.portfolio.state import REPORTED_EVERY
+from equipoise.portfolio.statements import MIN_REPORTED
 from equipoise.selectors import EXP3, UCB1, BalancedElimination, RealizedBalancing
 from tests.recorders import Recorder, numbers, recorders, rewards_of, saved
 
@@ -48,7 +48,7 @@ def test_a_clock_that_jumps_ahead_and_back_does_not_stop_deadlines(
     """Neither in the process that saw the jump, nor in the next one, which has only the times that were saved."""
     passed, ahead = [0.0], [0.0]
     monkeypatch.setattr("time.time", lambda: 1e9 + passed[0] + ahead[0])
-    monkeypatch.setattr("equipoise.portfolio.clock.steady", lambda: passed[0])
+    monkeypatch.setattr("equipoise.portfolio.tickets.steady", lambda: passed[0])
     portfolio = Portfolio([UCB(2)], deadline="1h", default_reward=0.0)
     for ahead[0] in (0.0, 86400.0, 0.0):
         portfolio.decide(None)
@@ -96,8 +96,8 @@ def test_each_call_closes_a_few_overdue_decisions_and_expire_closes_all() -> Non
 BAD_DEADLINES: list[tuple[Any, str]] = [
     (1.5, "deadline is 1.5, but must be a whole number at least 1"),
     ("soon", "deadline is 'soon', but a text must be a number and a unit, such as '24h'"),
-    ("0s", "deadline is '0s', but must be positive and at most 1e10 seconds"),
-    (timedelta(seconds=-1), "must be positive and at most 1e10 seconds"),
+    ("0s", "deadline is '0s', but must be positive and at most 1e+10 seconds"),
+    (timedelta(seconds=-1), "must be positive and at most 1e+10 seconds"),
 ]
 
 
@@ -154,9 +154,9 @@ def test_health_and_log_name_the_ticket_that_holds_up_others(caplog: pytest.LogC
     for _ in range(REPORTED_EVERY - 1):
         portfolio.learn(portfolio.decide(context), 0.5)
     blocking = portfolio.health()["blocking"]
-    assert {(row["id"], row["what"]) for row in blocking} == {(lost.id, "evidence"), (lost.id, "lessons")}
-    assert {row["learner"] for row in blocking if row["what"] == "lessons"} == set(portfolio.learner_names)
-    assert min(row["holds_up"] for row in blocking) >= REPORTED_FROM
+    assert {(row["id"], row["what"]) for row in blocking} == {(lost.id, "evidence"), (lost.id, "updates")}
+    assert {row["learner"] for row in blocking if row["what"] == "updates"} == set(portfolio.learner_names)
+    assert min(row["holds_up"] for row in blocking) >= MIN_REPORTED
     assert all(row["age_rounds"] == REPORTED_EVERY - 1 for row in blocking)
     warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == 2 and all(lost.id in message for message in warnings)

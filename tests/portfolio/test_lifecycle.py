@@ -61,7 +61,7 @@ SELECTORS: dict[str, Any] = {
     "exp3": lambda: EXP3(3),
     "uniform": lambda: Uniform(3),
     "counterfactual": lambda: CounterfactualBalancing(
-        3, teaching=["agreed", "own", "own"], twins=[0, 1], contexts="fixed"
+        3, learning=["agreed", "own", "own"], greedy_experts=[0, 1], contexts="fixed"
     ),
 }
 
@@ -119,7 +119,7 @@ def step(portfolio: Portfolio, what: str, number: int) -> None:
     elif what == "rename":
         portfolio.rename_learner(name, f"learner {number}")
     elif what == "retry":
-        portfolio.retry_lessons()
+        portfolio.retry_updates()
     elif what == "deadline":
         portfolio.reconfigure(deadline=1 + number % 20, default_reward=0.25)
 
@@ -203,11 +203,11 @@ def test_events_are_announced_and_logged(caplog: pytest.LogCaptureFixture) -> No
     portfolio.resume("new")
     portfolio.remove_learner("new")
     portfolio.reconfigure(deadline=5, default_reward=0.0)
-    portfolio.retry_lessons()
+    portfolio.retry_updates()
     assert kinds == [
         "decided",
         "rewarded",
-        "lesson_failed",
+        "update_failed",
         "decided",
         "withdrawn",
         "learner_added",
@@ -216,7 +216,7 @@ def test_events_are_announced_and_logged(caplog: pytest.LogCaptureFixture) -> No
         "learner_resumed",
         "learner_removed",
         "config",
-        "lessons_retried",
+        "updates_retried",
     ]
     logged = [record.message.split(":")[0] for record in caplog.records]
     assert logged == [kind for kind in kinds if kind in LEVELS]
@@ -253,16 +253,17 @@ def test_learners_come_and_go_and_open_decisions_survive(tmp_path: Path) -> None
 def test_what_cannot_change_is_refused_and_changes_nothing() -> None:
     corral = Portfolio([UCB(3), UCB(3)], Corral(2, rounds=100))
     observed = Portfolio([OFUL(2)], BalancedElimination([Observed()]))
-    one, twins = recorders(2), Portfolio([OFUL(2)], CounterfactualBalancing(1, teaching=["all"], twins=[0]))
+    one, greedy = recorders(2), Portfolio([OFUL(2)], CounterfactualBalancing(1, learning=["all"], greedy_experts=[0]))
     misuses: list[tuple[Portfolio, Any, type[Exception], str]] = [
         (corral, lambda p: p.add_learner(UCB(3)), InvalidArgument, "Corral takes no more learners: "),
         (observed, lambda p: p.add_learner(OFUL(3)), InvalidArgument, "bound is None, but BalancedElimination needs"),
         (observed, lambda p: p.add_learner(Constant(0), bound=Observed()), InvalidArgument, "provides no 'regret'"),
         (one, lambda p: p.add_learner(p.learners[0], bound=Power(1.0)), InvalidArgument, "one object twice"),
-        (twins, lambda p: p.add_learner(EpsilonGreedy(3, epsilon=0.1)), IncompatibleLearner, "takes any learner"),
+        (greedy, lambda p: p.add_learner(EpsilonGreedy(3, epsilon=0.1)), IncompatibleLearner, "takes any learner"),
         (one, lambda p: p.rename_learner("Recorder(0)", "Recorder(1)"), InvalidArgument, "must differ from the names"),
         (one, lambda p: p.rename_learner("Recorder(0)", ""), InvalidArgument, "must be a nonempty string"),
-        (one, lambda p: p.reconfigure(seed=3), UnknownSetting, "changeable setting 'seed' is unknown"),
+        (one, lambda p: p.reconfigure(seed=3), InvalidArgument, "seed is 3, but must stay 0 for a portfolio"),
+        (one, lambda p: p.reconfigure(sede=3), UnknownSetting, "changeable setting 'sede' is unknown"),
         (one, lambda p: p.reconfigure(deadline=3), InvalidArgument, "must be given together"),
         (one, lambda p: p.reconfigure(share_data=True), InvalidArgument, "no learner accepts 'off_policy' data"),
         (one, lambda p: p.reconfigure(selector={"delta": 0.1}), InvalidArgument, "delta is 0.1, but a running"),

@@ -15,7 +15,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy, LinearThompson
 from equipoise.selectors import BalancedElimination
 from tests.recorders import (
-    FirstActionFiveLines,
+    FiveLines,
     Recorder,
     RoundRobin,
     eliminating,
@@ -30,13 +30,13 @@ from tests.recorders import (
 
 
 def test_a_learner_of_five_lines_is_enough() -> None:
-    portfolio = Portfolio([FirstActionFiveLines(), Constant(1)], BalancedElimination([Power(0.5), Power(0.5)]))
+    portfolio = Portfolio([FiveLines(), Constant(1)], BalancedElimination([Power(0.5), Power(0.5)]))
     actions = {}
     for _ in range(20):
         decision = portfolio.decide(None)
         actions[decision.learner_name] = decision.action
         portfolio.learn(decision, reward=0.5)
-    assert actions == {"FirstActionFiveLines": 0, "Constant(1)": 1}
+    assert actions == {"FiveLines": 0, "Constant(1)": 1}
     assert [row.plays for row in portfolio.standing()] == [10, 10]
     assert portfolio.certificate().rounds == 20
 
@@ -50,7 +50,7 @@ def test_a_learner_that_takes_a_generator_gets_the_one_of_its_round(decide: Call
     def numbers(seed: int) -> list[float]:
         drawn: list[float] = []
 
-        class Drawing(FirstActionFiveLines):
+        class Drawing(FiveLines):
             def decide(self, *arguments, **named):
                 drawn.append(decide(self, *arguments, **named).random())
                 return 0
@@ -295,22 +295,18 @@ def test_regret_may_come_with_the_reward() -> None:
     assert learners[0].rewards == [0.5]
 
 
-def test_the_certificate_counts_the_failure_probability_of_the_trusted_learner_only() -> None:
-    """What presumes a bound subtracts nothing for it; a trusted bound that the learner itself claims has its delta."""
+def test_a_certificate_that_presumes_a_bound_subtracts_nothing_for_it() -> None:
     learners = [OFUL(2, delta=0.01), OFUL(2, delta=0.03), OFUL(2, delta=0.05)]
     bounds: list[Any] = [Observed(), Power(1.0), Observed()]
-    for trusted, learners_delta in ((None, 0.0), (0, 0.01), (1, 0.0), (2, 0.05)):
-        selector = BalancedElimination(bounds, delta=0.1, trusted=trusted)
-        certificate = Portfolio(learners, selector).certificate()
-        assert isinstance(certificate, Certificate)
-        assert (certificate.delta, certificate.learners_delta, certificate.presumed) == (0.1, learners_delta, trusted)
-        assert selector.certificate().learners_delta == 0.0
+    certificate = Portfolio(learners, BalancedElimination(bounds, delta=0.1)).certificate()
+    assert isinstance(certificate, Certificate)
+    assert (certificate.delta, certificate.learners_delta, certificate.presumed) == (0.1, 0.0, None)
     assert Portfolio([UCB(2), UCB(2)], BalancedElimination([Power(1.0)] * 2)).certificate().learners_delta == 0.0
 
 
 def test_a_selector_with_nothing_but_the_contract_works() -> None:
     selector = RoundRobin(2)
-    portfolio = Portfolio([FirstActionFiveLines(), Constant(1)], selector, deadline=3, default_reward=-7)
+    portfolio = Portfolio([FiveLines(), Constant(1)], selector, deadline=3, default_reward=-7)
     for _ in range(4):
         portfolio.learn(portfolio.decide(None), 5.0)
     with pytest.raises(InvalidArgument, match="reward is nan, but must be a finite number"):
@@ -334,18 +330,6 @@ def test_a_selector_that_needs_all_proposals_gets_those_of_the_active_learners()
     selector = Nosy(3)
     Portfolio(learners, selector).decide(np.full((2, 2), 0.5))
     assert selector.observed_proposals == [{0, 2}]
-
-
-@pytest.mark.parametrize(("share_data", "expected"), [(False, [[], []]), (True, [[], [0.5]])])
-def test_a_selector_may_keep_a_round_from_the_learner_that_played_it(share_data: bool, expected: Any) -> None:
-    class Silent(RoundRobin):
-        def choose(self, rng=None):
-            return super().choose(rng)._replace(teach=False)
-
-    learners = [Recorder(i, accepts={"off_policy"}) for i in range(2)]
-    portfolio = Portfolio(learners, Silent(2), share_data=share_data)
-    portfolio.learn(portfolio.decide(None), 0.5)
-    assert rewards_of(portfolio) == expected
 
 
 def randomized(seed: int) -> Portfolio:

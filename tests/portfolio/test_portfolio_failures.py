@@ -13,19 +13,8 @@ from equipoise.bounds import Custom, Observed, Power
 from equipoise.errors import DuplicateReward, IncompatibleLearner, InvalidArgument, NoLearnerAvailable, UnknownDecision
 from equipoise.learners import OFUL, EpsilonGreedy, LinearThompson
 from equipoise.selectors import BalancedElimination
-from equipoise.storage.parts import context_to_plain, read_part
-from tests.recorders import (
-    FirstActionFiveLines,
-    Recorder,
-    eliminating,
-    nth,
-    number,
-    numbers,
-    play,
-    recorders,
-    rewards_of,
-    saved,
-)
+from equipoise.storage.parts import read_part
+from tests.recorders import FiveLines, Recorder, eliminating, nth, number, numbers, play, recorders, rewards_of, saved
 
 
 @pytest.mark.parametrize("ticket", [lambda d: d, lambda d: d.id])
@@ -41,7 +30,7 @@ def test_a_reward_is_booked_once(ticket: Callable[[Decision], Any]) -> None:
     assert saved(portfolio) == before
 
 
-@pytest.mark.parametrize("stranger", [0, 2, -1, 10**30, np.int64(7), "x", "a-1", "-1", "", Decision("9", 0, 0, "")])
+@pytest.mark.parametrize("stranger", ["x", "a-1", "-1", "", Decision("9", 0, 0, "")])
 def test_a_ticket_that_was_never_given_out_is_refused(stranger: Any) -> None:
     portfolio = recorders()
     portfolio.decide(None)
@@ -53,7 +42,7 @@ def test_a_ticket_that_was_never_given_out_is_refused(stranger: Any) -> None:
     assert saved(portfolio) == before
 
 
-@pytest.mark.parametrize("nonsense", [True, 1.0, None, [1], np.array([1]), (1, 0)])
+@pytest.mark.parametrize("nonsense", [True, 0, 1, np.int64(7), 1.0, None, [1], np.array([1]), (1, 0)])
 def test_what_is_no_ticket_at_all_is_refused(nonsense: Any) -> None:
     portfolio = recorders()
     portfolio.decide(None)
@@ -71,7 +60,7 @@ def test_an_overdue_decision_that_cannot_be_taught_fails_nothing() -> None:
     for _ in range(3):
         portfolio.decide(None)
     assert rewards_of(portfolio) == [[0.0, 0.0]]
-    assert [lesson.round for lesson in portfolio.failed_lessons] == [1]
+    assert [lesson.round for lesson in portfolio.failed_updates] == [1]
     assert portfolio.standing()[0].plays - portfolio.standing()[0].pending == 3
 
 
@@ -148,11 +137,11 @@ def test_a_failing_lesson_is_lost_for_its_learner_only(bound: Any, failing: int)
     undisturbed.learn(nth(undisturbed, 1), 0.5)
     assert numbers(portfolio.pending) == (2, 3)
     assert rewards_of(portfolio) == [[] if i == failing else [0.5] for i in range(3)]
-    assert portfolio.failed_lessons == ((failing, 1, "RuntimeError: no luck in learn"),)
+    assert portfolio.failed_updates == ((failing, 1, "RuntimeError: no luck in learn"),)
     assert str(portfolio.standing()) == str(undisturbed.standing())
-    assert portfolio.retry_lessons() == 1
-    assert len(portfolio.failed_lessons) == 0 and rewards_of(portfolio) == [[0.5]] * 3
-    assert portfolio.retry_lessons() == 0
+    assert portfolio.retry_updates() == 1
+    assert len(portfolio.failed_updates) == 0 and rewards_of(portfolio) == [[0.5]] * 3
+    assert portfolio.retry_updates() == 0
 
 
 def test_lessons_that_are_learned_in_order_go_on_after_one_that_failed() -> None:
@@ -173,12 +162,12 @@ def test_lessons_that_are_learned_in_order_go_on_after_one_that_failed() -> None
     learner.failures["learn"] = 2
     portfolio.learn(nth(portfolio, 1), 0.1)
     assert (learner.rewards, portfolio.pending, portfolio.standing()[0].pending) == ([0.1, 0.3], (), 0)
-    assert portfolio.retry_lessons() == 0
-    assert portfolio.retry_lessons() == 1
+    assert portfolio.retry_updates() == 0
+    assert portfolio.retry_updates() == 1
     assert learner.rewards == [0.1, 0.3, 0.2]
 
 
-class Mute(FirstActionFiveLines):
+class Mute(FiveLines):
     name = "mute"
 
 
@@ -346,8 +335,8 @@ def test_a_context_that_is_nested_as_deep_as_allowed_is_saved(tmp_path: Path) ->
     portfolio = recorders()
     portfolio.decide(nested(101))
     portfolio.save(tmp_path / "portfolio")
-    (ticket,) = read_part(tmp_path / "portfolio", "portfolio")["tickets"]
-    assert ticket["context"] == context_to_plain(nested(101))
+    (ticket,) = read_part(tmp_path / "portfolio", "portfolio")["tickets"]["open"]
+    assert ticket["context"] == nested(101)
 
 
 def test_a_bound_that_breaks_its_rule_is_refused_and_changes_nothing() -> None:

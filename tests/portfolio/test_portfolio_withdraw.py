@@ -105,7 +105,7 @@ def test_a_learner_that_fails_over_what_waited_loses_that_lesson_only() -> None:
     assert portfolio.pending == (third.id,) and rewards_of(portfolio) == [[]]
     portfolio.learn(third, 0.3)
     assert rewards_of(portfolio) == [[0.3]]
-    assert portfolio.retry_lessons() == 1
+    assert portfolio.retry_updates() == 1
     assert rewards_of(portfolio) == [[0.3, 0.2]]
 
 

@@ -73,7 +73,7 @@ def play(portfolio: Portfolio, rounds: int, dim: int = 4) -> None:
         portfolio.learn(decision, float(rng.random() < context[decision.action, 0]))
 
 
-def test_data_are_shared_and_a_learner_that_fits_joins_with_its_twin(tmp_path: Path) -> None:
+def test_data_are_shared_and_a_learner_that_fits_joins_with_its_greedy_expert(tmp_path: Path) -> None:
     portfolio = Portfolio([OFUL(2), OFUL(4)], reward_range=(0.0, 2.0))
     assert portfolio.selector.reward_range == (0.0, 2.0)
     play(portfolio, 20)
@@ -83,7 +83,7 @@ def test_data_are_shared_and_a_learner_that_fits_joins_with_its_twin(tmp_path: P
     assert portfolio.selector.experts[4:] == ((2, False), (2, True))
     with pytest.raises(IncompatibleLearner, match="cannot join: it learns from its own plays only"):
         portfolio.add_learner(EpsilonGreedy(3, epsilon=0.1))
-    with pytest.raises(InvalidArgument, match="share_data is False, but Counterfactual balancing decides itself"):
+    with pytest.raises(InvalidArgument, match="share_data is given, but Counterfactual balancing decides itself"):
         portfolio.reconfigure(share_data=False)
     portfolio.save(tmp_path / "p")
     loaded = Portfolio.load(tmp_path / "p")
@@ -111,8 +111,8 @@ def test_a_file_without_a_selector_takes_the_one_that_suits_its_learners() -> No
     assert portfolio.describe().endswith(COUNTERFACTUAL)
     named = parse({**content, "selector": {"use": "CounterfactualBalancing", "slack": 8.0}}).portfolio()
     assert (named.selector.experts, named.selector.slack) == (portfolio.selector.experts, 8.0)
-    assert tuple(named.selector.teaching) == ("all", "all")
+    assert tuple(named.selector.learning) == ("all", "all")
     own = parse({**content, "share_data": False, "selector": {"use": "CounterfactualBalancing"}}).portfolio()
-    assert tuple(own.selector.teaching) == ("agreed", "agreed")
+    assert tuple(own.selector.learning) == ("agreed", "agreed")
     bounded = parse({**content, "learner": [{**table, "bound": {"use": "Observed"}} for table in content["learner"]]})
     assert isinstance(bounded.portfolio().selector, RealizedBalancing)

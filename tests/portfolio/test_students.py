@@ -52,7 +52,7 @@ def entrant() -> Greedy:
 
 
 def make(learners: list[Any], **settings: Any) -> Portfolio:
-    selector = CounterfactualBalancing(3, teaching=["all", "agreed", "own"], twins=[0, 1], seed=3)
+    selector = CounterfactualBalancing(3, learning=["all", "agreed", "own"], greedy_experts=[0, 1], seed=3)
     return Portfolio(learners, selector, seed=5, **settings)
 
 
@@ -103,7 +103,7 @@ def test_folding_and_loading_give_the_same_portfolio(tmp_path: Path) -> None:
     assert saved(loaded) == saved(portfolio)
 
 
-def test_who_learns_is_what_teaching_says() -> None:
+def test_who_learns_is_what_learning_says() -> None:
     """Learner 0 learns from every round, learner 1 from those whose action it proposed, learner 2 from its own, and
     learner 3 from every round after it has joined; one that was removed learns no more."""
     learners = pool()
@@ -119,7 +119,7 @@ def test_who_learns_is_what_teaching_says() -> None:
     for i, learner in enumerate(learners):
         expected = set()
         for t, data in taken.items():
-            own = data["learner"] == i and not data["choice"][6]
+            own = data["learner"] == i and not data["choice"][3]
             agrees = i in data["proposals"] and data["action"] == learner.action
             if i == 0 or own or (i == 1 and agrees) or (i == 3 and t >= 100):
                 expected.add(t)
@@ -129,10 +129,10 @@ def test_who_learns_is_what_teaching_says() -> None:
         else:
             assert learned == expected - withdrawn
     assert portfolio.standing()[1].pending == 0  # the rewards of its open decisions came after it was removed
-    assert any(data["choice"][6] for data in taken.values())  # twins play
+    assert any(data["choice"][3] for data in taken.values())  # greedy experts play
 
 
-def test_a_learner_without_the_greedy_action_that_its_twin_needs_is_skipped() -> None:
+def test_a_learner_without_the_greedy_action_that_its_greedy_expert_needs_is_skipped() -> None:
     learners = pool()
     portfolio = make(learners)
     learners[1].greedy = None
@@ -145,7 +145,7 @@ def test_a_learner_without_the_greedy_action_that_its_twin_needs_is_skipped() ->
 
 
 def test_the_propensity_is_over_all_experts_and_unknown_on_the_floor() -> None:
-    """Of actions that the exploration floor draws, the probability over learners and twins is not known."""
+    """Of actions that the exploration floor draws, the probability over learners and greedy experts is not known."""
     plain, exploring = make(pool()), make(pool(), explore=0.5)
     contexts = np.zeros((3, 1))
     for _ in range(60):

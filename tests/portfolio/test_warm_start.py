@@ -17,7 +17,7 @@ from equipoise.journal.recovery import digest
 from equipoise.journal.sqlite import SQLiteJournal
 from equipoise.learners import OFUL, UCB, Constant, LinearThompson
 from equipoise.portfolio.events import Event
-from equipoise.portfolio.warm_start import LoggedLesson
+from equipoise.portfolio.warm_start import LoggedRound
 from equipoise.selectors import BalancedElimination
 from tests.journal.shop import image, reopened
 from tests.logs.generate import linear_truth
@@ -91,11 +91,11 @@ def test_learners_learn_the_log_with_the_propensities_that_they_need() -> None:
         arms.learn(truth.contexts[t], action, reward, float(1.0 / (4 * truth.propensities[t])))
     assert portfolio.learners[:2] == (linear, arms)
     np.testing.assert_array_equal(asks.told, truth.propensities)
-    assert [row.lessons for row in result.learners] == [N, N, 0, N]
+    assert [row.rounds for row in result.learners] == [N, N, 0, N]
     assert result.describe().splitlines() == [
         "OFUL(d=3): 200 of 200 rounds, as logged",
         "UCB: 200 of 200 rounds, weighted by 1 / (K p)",
-        "own rounds: 0 of 200 rounds, not taught: it learns only from rounds that it plays itself",
+        "own rounds: 0 of 200 rounds, not learned: it learns only from rounds that it plays itself",
         "asks: 200 of 200 rounds, as logged",
         "evidence of the selector: 0 rounds, as another policy chose their actions",
     ]
@@ -109,7 +109,7 @@ def test_no_statement_counts_what_was_taught_and_the_portfolio_says_so() -> None
         assert "It began with 200 logged rounds, which no statement counts." in text
     assert [row["logged_rounds"] for row in portfolio.health()["learners"]] == [N, N, N]
     marks = [(mark.kind, mark.reason) for mark in portfolio.history.marks]
-    assert marks == [("learner_taught", "200 rounds of arrays")] * 3
+    assert marks == [("learner_warmed", "200 rounds of arrays")] * 3
     assert "logged rounds" not in other.describe()
 
 
@@ -143,7 +143,7 @@ def test_a_journal_keeps_what_was_learned_over_a_crash(tmp_path: Path, evidence:
 
 def test_after_an_error_nobody_has_learned_anything() -> None:
     truth = linear_truth(N, 1)
-    lessons = list(truth.log().lessons())
+    lessons = list(truth.log().each_round())
     cases: dict[str, dict[str, Any]] = {
         r"'LinearThompson\(d=2\)' cannot learn row 9 of the log, and nothing was learned: InvalidArgument: context": {
             "context": np.ones((4, 1))
@@ -165,7 +165,7 @@ def test_after_an_error_nobody_has_learned_anything() -> None:
 
 
 def test_clipped_rewards_are_those_of_the_portfolio() -> None:
-    lesson = LoggedLesson(np.eye(2), 0, 3.0, 0.5)
+    lesson = LoggedRound(np.eye(2), 0, 3.0, 0.5)
     clipped, other = Portfolio([OFUL(2)], reward_range=(0, 1), clip=True), Portfolio([OFUL(2)])
     clipped.warm_start([lesson])
     other.warm_start([lesson._replace(reward=1.0)])
@@ -181,8 +181,8 @@ def test_only_learners_that_have_not_played_can_be_taught() -> None:
     with pytest.raises(InvalidArgument, match=r"learners has 'UCB', which has played \d+ rounds, but must not have"):
         portfolio.warm_start(log, learners=["UCB"])
     name = portfolio.add_learner(OFUL(3, scale=0.5, name="late"))
-    assert [row.lessons for row in portfolio.warm_start(log, learners=[name]).learners] == [N]
-    with pytest.raises(InvalidArgument, match=r"no learner can be taught the log \(own rounds: it learns only from"):
+    assert [row.rounds for row in portfolio.warm_start(log, learners=[name]).learners] == [N]
+    with pytest.raises(InvalidArgument, match=r"no learner can learn the log \(own rounds: it learns only from"):
         Portfolio([OwnRounds()]).warm_start(log)
 
 
@@ -190,9 +190,9 @@ def test_a_learner_whose_own_statements_count_is_taught_no_weighted_rounds() -> 
     """Weights that vary make the counts of UCB look more certain than they are, which an observed bound relies on."""
     log = linear_truth(N, 1).log()
     observed = Portfolio([OFUL(3), UCB(4)], BalancedElimination([Observed(), Observed()]))
-    assert [row.lessons for row in observed.warm_start(log).learners] == [N, 0]
+    assert [row.rounds for row in observed.warm_start(log).learners] == [N, 0]
     stated = Portfolio([OFUL(3), UCB(4)], BalancedElimination([Observed(), Power(1.0)]))
-    assert [row.lessons for row in stated.warm_start(log).learners] == [N, N]
+    assert [row.rounds for row in stated.warm_start(log).learners] == [N, N]
 
 
 def test_rounds_are_evidence_only_if_the_log_says_all_probabilities() -> None:
@@ -209,7 +209,7 @@ def test_rounds_are_evidence_only_if_the_log_says_all_probabilities() -> None:
         with pytest.raises(InvalidArgument, match=f"evidence is True, but the log {message}"):
             make().warm_start(log, evidence=True)
     with pytest.raises(InvalidArgument, match="does not say the probability"):
-        make().warm_start(list(truth.log().lessons()), evidence=True)
+        make().warm_start(list(truth.log().each_round()), evidence=True)
     with pytest.raises(InvalidArgument, match="learners is given with evidence"):
         make().warm_start(truth.log(), learners=["UCB"], evidence=True)
     summed = Portfolio([UCB(4)], aggregate="sum", deadline=5, default_reward=0.0)

@@ -1,10 +1,5 @@
 """Every registered problem keeps its contract, none escapes the registry, and the suite catches each offender."""
 
-import ast
-import importlib
-import inspect
-import pkgutil
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,16 +7,12 @@ import pytest
 
 import equipoise.problems
 from equipoise.kernels.marks import NATIVE
-from equipoise.problems import (
-    PROBLEMS,
-    LinearBandit,
-    SequenceBandit,
-    linear_bandit,
-)
+from equipoise.problems import PROBLEMS, LinearBandit, SequenceBandit, linear_bandit
 from equipoise.problems.base import Kernels
 from equipoise.testing import check_problem
 from equipoise.testing.problems import CHECKS, with_native_kernels
 from tests.problems.subjects import EPISODIC, SUBJECTS
+from tests.registries import modules_of, require_exported, require_one_module_each, require_registered
 
 # Modules of the problems' folder that hold what several problems share.
 SHARED = {"adversaries", "base", "finite_mdp"}
@@ -46,40 +37,19 @@ def test_episodic_problem_keeps_the_contract(cls: type[Any], settings: dict[str,
 
 def test_every_registered_problem_is_checked() -> None:
     assert {cls for cls, _ in (*SUBJECTS, *EPISODIC)} == set(PROBLEMS.values())
-    assert {name: cls.__name__ for name, cls in PROBLEMS.items()} == {name: name for name in PROBLEMS}
-
-
-def problem_modules() -> list[str]:
-    return [module.name for module in pkgutil.iter_modules(equipoise.problems.__path__)]
 
 
 def test_every_file_of_the_folder_holds_one_registered_problem_or_what_they_share() -> None:
-    homes = {cls.__module__.rpartition(".")[2] for cls in PROBLEMS.values()}
-    assert homes | SHARED == set(problem_modules())
-    assert not homes & SHARED
-    assert len(homes) == len(PROBLEMS)
+    require_one_module_each(equipoise.problems, SHARED, PROBLEMS)
 
 
-@pytest.mark.parametrize("module_name", sorted(set(problem_modules()) - SHARED))
+@pytest.mark.parametrize("module_name", modules_of(equipoise.problems, SHARED))
 def test_every_public_class_that_responds_is_registered(module_name: str) -> None:
-    module = importlib.import_module(f"equipoise.problems.{module_name}")
-    found = {
-        name: cls
-        for name, cls in inspect.getmembers(module, inspect.isclass)
-        if cls.__module__ == module.__name__ and hasattr(cls, "respond") and not name.startswith("_")
-    }
-    assert found and found.items() <= PROBLEMS.items()
+    require_registered(equipoise.problems, module_name, "respond", PROBLEMS)
 
 
 def test_every_public_name_of_the_folder_is_re_exported() -> None:
-    source = Path(equipoise.problems.__file__).read_text(encoding="utf-8")
-    imported = {
-        alias.name
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("equipoise.problems")
-        for alias in node.names
-    }
-    assert imported | {"PROBLEMS"} == set(equipoise.problems.__all__)
+    require_exported(equipoise.problems, "PROBLEMS")
 
 
 class OnTheCircle:

@@ -255,7 +255,7 @@ def test_an_episode_that_one_learner_cannot_learn_is_learned_by_the_others() -> 
     portfolio = Portfolio(learners, BalancedElimination([Power(1.0)] * 2, reward_range=(0.0, 4.0)), share_data=True)
     rl.run(Corridor(), portfolio, 1, horizon=4)
     assert portfolio.pending == () and learners[0].lessons == 1
-    assert [lesson.learner for lesson in portfolio.failed_lessons] == [1]
+    assert [lesson.learner for lesson in portfolio.failed_updates] == [1]
 
 
 @pytest.mark.parametrize("low_switching", [False, True])

@@ -45,7 +45,7 @@ def z(claimed: LinearClass) -> float:
 class Both:
     """A selector and its reference, given the same rounds."""
 
-    def __init__(self, cls: type[EpochBalancing], classes: list[LinearClass], **settings: Any) -> None:
+    def __init__(self, cls: type[Any], classes: list[LinearClass], **settings: Any) -> None:
         self.selector = cls(classes, **settings)
         self.reference = EpochReference(
             [z(claimed) for claimed in classes], in_epochs=cls is AdversarialElimination, **settings
@@ -54,7 +54,7 @@ class Both:
 
     def play(self, number: float, lowers: list[float], regrets: list[float]) -> None:
         expected = self.reference.choose(number)
-        choice = self.selector.choose(GivenNumber(number))  # type: ignore[arg-type]  # all it is asked for
+        choice = self.selector.choose(GivenNumber(number))  # all it is asked for
         assert choice.learner == expected.learner
         assert choice.probability == pytest.approx(expected.probability)
         proposals = {i: Proposal(0, lowers[i], regrets[i]) for i in self.selector.active}

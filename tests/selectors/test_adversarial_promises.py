@@ -14,9 +14,9 @@ from equipoise.learner import Proposals
 from equipoise.learners import OFUL
 from equipoise.problems import AdversarialBandit, Hiding, Predicting, Switching
 from equipoise.selectors import AdversarialElimination, EpochBalancing, epoch_balancing
-from equipoise.selectors._core import epochs, nested
+from equipoise.selectors._core import epochs, kernels
 from equipoise.selectors._core.epochs import State
-from equipoise.selectors._core.nested import Params
+from equipoise.selectors._core.kernels import Params
 from equipoise.simulation.compiler import compiled
 from equipoise.simulation.joint import run_jointly
 from tests.nested_pools import DIMS, bandit, classes_of, common_bounds, learners
@@ -47,8 +47,8 @@ def play_without_slack(params: Params, state: State, regrets: Any, coins: Any, g
         i, probability = epoch_balancing.choose(params, state, generator)
         reward = 1.0 if coins[t] < lowers[i] else 0.0
         regret += 0.7 - lowers[i]
-        nested.open_play(params, state, i)
-        nested.credit(params, state, i, reward, regrets[i], probability)
+        kernels.open_play(params, state, i)
+        kernels.credit(params, state, i, reward, regrets[i], probability)
         epoch_balancing.close_round(params, state, i, reward, regrets[i], proposals)
         if t < 100 or t % 10 == 0:
             exceeded |= epochs.certify(params, state)[3] < regret - 1e-9

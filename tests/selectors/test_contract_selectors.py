@@ -1,12 +1,8 @@
 """Every registered selector keeps its contract, none escapes the registry, and the suite catches each offender."""
 
-import ast
-import importlib
 import inspect
-import pkgutil
 from copy import copy
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,11 +11,13 @@ import pytest
 import equipoise.selectors
 from equipoise.bounds import Power
 from equipoise.errors import EquipoiseError, UnknownDecision
+from equipoise.lab.rivals import RIVAL_SELECTORS
 from equipoise.selector import Choice
 from equipoise.selectors import SELECTORS, BalancedElimination
+from equipoise.selectors._core.rounds import Rounds
 from equipoise.testing import check_selector
-from equipoise.testing.selectors import CHECKS
-from equipoise.testing.simulated import Subject, play
+from equipoise.testing.selectors import CHECKS, Subject, play
+from tests.registries import modules_of, require_exported, require_one_module_each, require_registered
 from tests.selectors.subjects import SUBJECTS
 
 SHARED = {"_core"}  # the folder of what several selectors share
@@ -49,41 +47,20 @@ def test_the_suite_sees_eliminations() -> None:
 
 
 def test_every_registered_selector_is_checked() -> None:
-    assert {cls for cls, *_ in SUBJECTS} == set(SELECTORS.values())
-    assert {name: cls.__name__ for name, cls in SELECTORS.items()} == {name: name for name in SELECTORS}
-
-
-def selector_modules() -> list[str]:
-    return [module.name for module in pkgutil.iter_modules(equipoise.selectors.__path__)]
+    assert {cls for cls, *_ in SUBJECTS} == {*SELECTORS.values(), *RIVAL_SELECTORS.values()}
 
 
 def test_every_file_of_the_folder_holds_one_registered_selector_or_what_they_share() -> None:
-    homes = {cls.__module__.rpartition(".")[2] for cls in SELECTORS.values()}
-    assert homes | SHARED == set(selector_modules())
-    assert not homes & SHARED
-    assert len(homes) == len(SELECTORS)
+    require_one_module_each(equipoise.selectors, SHARED, SELECTORS)
 
 
-@pytest.mark.parametrize("module_name", sorted(set(selector_modules()) - SHARED))
+@pytest.mark.parametrize("module_name", modules_of(equipoise.selectors, SHARED))
 def test_every_public_class_that_chooses_is_registered(module_name: str) -> None:
-    module = importlib.import_module(f"equipoise.selectors.{module_name}")
-    found = {
-        name: cls
-        for name, cls in inspect.getmembers(module, inspect.isclass)
-        if cls.__module__ == module.__name__ and hasattr(cls, "choose") and not name.startswith("_")
-    }
-    assert found and found.items() <= SELECTORS.items()
+    require_registered(equipoise.selectors, module_name, "choose", SELECTORS)
 
 
 def test_every_public_name_of_the_folder_is_re_exported() -> None:
-    source = Path(equipoise.selectors.__file__).read_text(encoding="utf-8")
-    imported = {
-        alias.name
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("equipoise.selectors")
-        for alias in node.names
-    }
-    assert imported | {"SELECTORS"} == set(equipoise.selectors.__all__)
+    require_exported(equipoise.selectors, "SELECTORS")
 
 
 BOUNDS = (Power(0.01), Power(0.02), Power(0.04))
@@ -121,7 +98,7 @@ class NumbersPlaysByRound(Sound):
 
     def ticket(self, choice):
         """The ledger's own name of an open play."""
-        opened = [key for key in self._ledger.open_plays if key[0] == choice.learner]
+        opened = [key for key in self._rounds.ledger.open_plays if key[0] == choice.learner]
         return choice._replace(play=opened[-1][1] if opened else choice.play)
 
     def observe(self, choice, proposals):
@@ -174,14 +151,14 @@ class DropsInSilence(Sound):
 
 
 class ProvesNothing(Sound):
-    def _elimination(self, i):
-        elimination: Any = super()._elimination(i)
-        return replace(elimination, learner=replace(elimination.learner, radius=1000.0))
+    def _proofs(self, eliminated):
+        proofs: Any = super()._proofs(eliminated)
+        return tuple(replace(proof, learner=replace(proof.learner, radius=1000.0)) for proof in proofs)
 
 
 class BooksTwice(Sound):
     def credit(self, choice, reward, regret=None):
-        if (choice.learner, choice.play) in self._ledger.open_plays:
+        if (choice.learner, choice.play) in self._rounds.ledger.open_plays:
             return super().credit(choice, reward, regret)
         if choice.learner >= self.n_learners or choice.play > 10**5:
             raise UnknownDecision("never chosen")
@@ -192,8 +169,9 @@ class BooksTwice(Sound):
 class RefusesAfterCounting(Sound):
     def withdraw(self, choice):
         if choice.learner < self.n_learners:
-            self.evidence.accounts[choice.learner].plays -= 1
-            self.evidence.accounts[choice.learner].plays += (choice.learner, choice.play) in self._ledger.open_plays
+            account, opened = self.evidence.accounts[choice.learner], self._rounds.ledger.open_plays
+            account.plays -= 1
+            account.plays += (choice.learner, choice.play) in opened
         super().withdraw(choice)
 
 
@@ -204,22 +182,22 @@ class TakesAnyReward(Sound):
 
 class CountsRefusedRewards(Sound):
     def check_reward(self, reward):
-        self._draws += 1
+        self._rounds.draws += 1
         number = super().check_reward(reward)
-        self._draws -= 1
+        self._rounds.draws -= 1
         return number
 
 
 class DropsRewardsOutOfOrder(Sound):
     def credit(self, choice, reward, regret=None):
-        opened = [play for learner, play in self._ledger.open_plays if learner == choice.learner]
+        opened = [play for learner, play in self._rounds.ledger.open_plays if learner == choice.learner]
         return super().credit(choice, reward if choice.play == min(opened, default=0) else 0.0, regret)
 
 
 class CountsWithdrawnPlays(Sound):
     def withdraw(self, choice):
         super().withdraw(choice)
-        self._draws += 1
+        self._rounds.draws += 1
 
 
 class ForgetsPendingPlaysWhenSaved(Sound):
@@ -261,19 +239,26 @@ class IsNeverTheSame(Sound):
             return super().choose(rng, available)
         IsNeverTheSame.calls += 1
         learner = self.active[IsNeverTheSame.calls % len(self.active)]
-        return Choice(learner, self._begin(learner, 1.0), 1.0)
+        return Choice(learner, self._rounds.open(learner, 1.0), 1.0)
 
 
-class SharesACounter(Sound):
+class SharedRounds(Rounds):
     common: ClassVar[list[int]] = [0]
 
     @property
-    def _draws(self):
+    def draws(self):
         return self.common[0]
 
-    @_draws.setter
-    def _draws(self, value):
+    @draws.setter
+    def draws(self, value):
         self.common[0] = value
+
+
+class SharesACounter(Sound):
+    def _set_up(self):
+        super()._set_up()
+        self._rounds.__class__ = SharedRounds
+        self._rounds.draws = 0
 
 
 class ChoosesAnybody(Sound):
@@ -302,7 +287,8 @@ class ForgetsTheWindow(Sound):
 class ForgetsTheBudget(Sound):
     def remove_learner(self, learner):
         super().remove_learner(learner)
-        self._late = {i: late._replace(delta=0.0) for i, late in self._late.items()}
+        late = self._changes.late
+        late.update({i: each._replace(delta=0.0) for i, each in late.items()})
 
 
 class ShowsActiveOnesOnly(Sound):

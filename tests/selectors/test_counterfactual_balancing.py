@@ -21,10 +21,10 @@ EVENTS = st.tuples(st.sampled_from(KINDS), st.integers(0, 2**16))
 
 
 RULES: list[dict[str, Any]] = [
-    {"teaching": ["all", "all", "all"], "twins": [0, 1, 2]},
-    {"teaching": ["agreed", "own", "all"], "twins": [0, 2]},
-    {"teaching": ["agreed", "agreed", "agreed"], "reward_range": (-2.0, 6.0)},
-    {"slack": 1.0, "floor": 0.05, "teaching": ["all", "all", "agreed"], "twins": [1]},
+    {"learning": ["all", "all", "all"], "greedy_experts": [0, 1, 2]},
+    {"learning": ["agreed", "own", "all"], "greedy_experts": [0, 2]},
+    {"learning": ["agreed", "agreed", "agreed"], "reward_range": (-2.0, 6.0)},
+    {"slack": 1.0, "floor": 0.05, "learning": ["all", "all", "agreed"], "greedy_experts": [1]},
 ]
 
 
@@ -51,11 +51,11 @@ def follow(
     open_rounds: list[tuple[Any, Round]] = []
     for event, number in events:
         rng = np.random.default_rng(number)
-        active = [i for i in range(len(reference.teaching)) if i not in reference.removed]
+        active = [i for i in range(len(reference.learning)) if i not in reference.removed]
         if event == "add" and len(active) < 5:
-            teaching, twin = str(rng.choice(["all", "agreed", "own"])), bool(rng.integers(2))
-            assert selector.add_learner(teaching=teaching, twin=twin) == len(reference.teaching)
-            reference.add(teaching, twin)
+            learning, greedy = str(rng.choice(["all", "agreed", "own"])), bool(rng.integers(2))
+            assert selector.add_learner(learning=learning, greedy=greedy) == len(reference.learning)
+            reference.add(learning, greedy)
         elif event == "remove" and len(active) > 1:
             gone = active[number % len(active)]
             selector.remove_learner(gone)
@@ -78,7 +78,7 @@ def follow(
                 for i in available
             }
             selector.observe(choice, proposals)
-            asked = [proposals.get(i, Proposal(-1, greedy=-1)) for i in range(len(reference.teaching))]
+            asked = [proposals.get(i, Proposal(-1, greedy=-1)) for i in range(len(reference.learning))]
             actions = tuple(asked[i].greedy if g else asked[i].action for i, g in selector.experts)
             row = Round(e, tuple(expected), actions, tuple(proposal.value for proposal in asked))
             reference.rounds.append(row)
@@ -142,7 +142,7 @@ def test_the_share_of_evidence_against_explorers_grows_with_the_rounds(n_rounds:
 @pytest.mark.parametrize(("high", "error"), [(1.0, 1e-100), (1e-90, 1e-91)])
 def test_differences_of_predictions_that_a_square_rounds_to_zero_are_none(high: float, error: float) -> None:
     """They divided by zero, in this and in every later round."""
-    selector = CounterfactualBalancing(2, teaching=["all", "all"], reward_range=(0.0, high), seed=1)
+    selector = CounterfactualBalancing(2, learning=["all", "all"], reward_range=(0.0, high), seed=1)
     for _ in range(4):
         choice = selector.choose()
         selector.observe(choice, {0: Proposal(0, value=0.0), 1: Proposal(0, value=error)})
@@ -150,10 +150,10 @@ def test_differences_of_predictions_that_a_square_rounds_to_zero_are_none(high: 
     assert sum(selector.probabilities.values()) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("twins", "expected"), [([], 150), ([0], 60)])
-def test_a_head_start_is_shorter_with_a_twin(twins: list[int], expected: int) -> None:
+@pytest.mark.parametrize(("greedy", "expected"), [([], 150), ([0], 60)])
+def test_a_head_start_is_shorter_with_a_greedy_expert(greedy: list[int], expected: int) -> None:
     """A learner that pays less, but by too little to rule out, in units of the range, that it is the better one."""
-    selector = CounterfactualBalancing(2, teaching=["agreed", "all"], twins=twins, seed=1)
+    selector = CounterfactualBalancing(2, learning=["agreed", "all"], greedy_experts=greedy, seed=1)
     account, plays_when_forced = selector.evidence.accounts[0], 0
     for _ in range(1_200):
         choice = selector.choose()

@@ -14,9 +14,14 @@ from equipoise.selectors import CounterfactualBalancing, counterfactual_balancin
 from equipoise.selectors._core import pairs
 
 POOLS: list[dict[str, Any]] = [
-    {"n_learners": 3, "teaching": ["all"] * 3, "twins": [0, 1, 2]},
-    {"n_learners": 3, "teaching": ["agreed", "own", "all"], "twins": [0, 2], "reward_range": (-2.0, 6.0)},
-    {"n_learners": 4, "teaching": ["all"] * 4, "twins": [0, 1, 2, 3], "many": 5},  # compared with the leading one only
+    {"n_learners": 3, "learning": ["all"] * 3, "greedy_experts": [0, 1, 2]},
+    {"n_learners": 3, "learning": ["agreed", "own", "all"], "greedy_experts": [0, 2], "reward_range": (-2.0, 6.0)},
+    {
+        "n_learners": 4,
+        "learning": ["all"] * 4,
+        "greedy_experts": [0, 1, 2, 3],
+        "many": 5,
+    },  # compared with the leading one only
 ]
 
 
@@ -32,14 +37,14 @@ def check_history(pool: dict[str, Any], seed: int, rounds: int) -> None:
     again. Before every choice its probabilities are those of its copy from a file, to the last bit. No learner is
     neglected, which would hide them."""
     rng, about = np.random.default_rng(seed), dict(pool)
-    with mock.patch.multiple(counterfactual_balancing, MANY=about.pop("many", 20), TOLERANCE=-1e6):
+    with mock.patch.multiple(counterfactual_balancing, MAX_COMPARED=about.pop("many", 20), TOLERANCE=-1e6):
         selector = CounterfactualBalancing(**about)
         low, high = selector.reward_range
         pending: list[tuple[Any, dict[int, Proposal]]] = []
         for _ in range(rounds):
             event, active = rng.random(), selector.active
             if event < 0.02 and len(active) < 5:
-                selector.add_learner(teaching=str(rng.choice(["all", "agreed"])), twin=bool(rng.integers(2)))
+                selector.add_learner(learning=str(rng.choice(["all", "agreed"])), greedy=bool(rng.integers(2)))
             elif event < 0.04 and len(active) > 2:
                 selector.remove_learner(active[int(rng.integers(len(active)))])
             elif event < 0.05:
@@ -104,6 +109,7 @@ def test_weights_that_are_not_computed_again_are_found(monkeypatch: pytest.Monke
         original(params, state, *arguments)
         state.credit.spread[0].weighed = state.credit.spread[0].matched
 
-    monkeypatch.setattr(counterfactual_balancing, "arrive_at_experts", forgetful)
+    rule = counterfactual_balancing.DRAW_RULE._replace(arrive=forgetful)
+    monkeypatch.setattr(counterfactual_balancing, "DRAW_RULE", rule)
     with pytest.raises(AssertionError):
         check_history(POOLS[0], 1, 200)

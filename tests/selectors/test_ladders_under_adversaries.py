@@ -12,10 +12,11 @@ from equipoise import Portfolio
 from equipoise.bounds import Observed
 from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.features import Columns
-from equipoise.learners import OFUL, ALBNorm
+from equipoise.lab.rivals import ALBNorm
+from equipoise.learners import OFUL
 from equipoise.learners._core.linear_class import SIZES, LinearClass, linear_class
 from equipoise.selectors import AdversarialElimination, BalancedElimination, EpochBalancing
-from equipoise.theory.guarantees import adversarial_guarantee, balanced_regret_bounds
+from equipoise.theory.adversarial import adversarial_guarantee, balanced_regret_bounds
 
 SCALES, ERRORS, ROUNDS = (0.25, 0.5, 1.0), (1 / 16, 1 / 8, 1 / 4, 1 / 2), 10_000
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binomtest
 
 from equipoise.confidence import radius_sum
-from equipoise.lab.audit.delays import DelayOf, by_context, by_reward, independent, late_coins
+from equipoise.lab.audit.late import DelayOf, by_context, by_reward, independent, late_coins
 from equipoise.selectors import GreedyMean
 from tools.studies.late_rewards import (
     DELAYED_ROUNDS,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,21 +17,10 @@ from hypothesis import strategies as st
 
 from equipoise.bounds import Power
 from equipoise.errors import InvalidArgument
-from equipoise.selectors import (
-    D3RB,
-    ED2RB,
-    EXP3,
-    UCB1,
-    DynamicBalancing,
-    ExploreCommitExploit,
-    GreedyMean,
-    Oracle,
-    RateAdaptive,
-    RegretBalancing,
-    Uniform,
-)
+from equipoise.lab.rivals import ExploreCommitExploit, RateAdaptive
+from equipoise.selectors import D3RB, ED2RB, EXP3, UCB1, DynamicBalancing, GreedyMean, Oracle, RegretBalancing, Uniform
 from tests import rival_reference as references
-from tests.rival_reference import Rival
+from tests.rival_reference import Rival, drawing, play
 
 STEPS = 16
 BOUNDED = {"RegretBalancing", "DynamicBalancing", "ExploreCommitExploit"}
@@ -138,31 +126,9 @@ def test_the_selector_chooses_as_its_formula_says(name: str, data: st.DataObject
         assert found == pytest.approx(run.reference.coefficients, rel=1e-9)
 
 
-def drawing(number: float) -> Any:
-    """A generator whose next number is known."""
-    return SimpleNamespace(random=lambda: number)
-
-
-def play(selector: Any, rewards: list[float], n_rounds: int, seed: int = 0) -> list[int]:
-    """Bernoulli rewards with these means, or exact ones where a mean is 0 or 1; returns who played."""
-    rng, learners = np.random.default_rng(seed), []
-    low, high = selector.reward_range
-    for _ in range(n_rounds):
-        choice = selector.choose(rng)
-        hit = rng.random() < rewards[choice.learner]
-        selector.credit(choice, high if hit else low)
-        learners.append(choice.learner)
-    return learners
-
-
 @pytest.mark.parametrize(
     "selector",
-    [
-        Uniform(3),
-        EXP3(3),
-        RateAdaptive(3),
-        ExploreCommitExploit([Power(9.0), Power(9.5), Power(10.0)]),
-    ],
+    [Uniform(3), EXP3(3), RateAdaptive(3), ExploreCommitExploit([Power(9.0), Power(9.5), Power(10.0)])],
     ids=lambda selector: selector.name,
 )
 def test_random_learners_are_drawn_with_the_stated_probabilities(selector: Any) -> None:
@@ -291,42 +257,6 @@ def test_ucb1_has_the_published_index_at_exploration_4() -> None:
     play(selector, [0.3, 0.6], 50)
     for index, row in zip(selector.indices, selector.standing(), strict=True):
         assert index == pytest.approx(row.mean_reward + math.sqrt(2 * math.log(51) / row.plays), rel=1e-12)
-
-
-def test_rate_adaptive_compares_at_equal_numbers_of_plays() -> None:
-    """Learner 1 improves with every play. At 4 plays each it has earned more, although its mean is lower than that of
-    learner 0, which had bad luck in its first four plays and much luck in all the others."""
-    selector = RateAdaptive(2)
-    luck = {0: [0.0, 0.0, 0.0, 0.25] + [1.0] * 20, 1: [0.0, 0.0, 0.25, 0.25]}
-    for i, rewards in luck.items():
-        for reward in rewards:
-            while (choice := selector.choose()).learner != i:
-                selector.withdraw(choice)
-                selector._draws += 1
-            selector.credit(choice, reward)
-    assert selector.n_common == 4
-    assert selector.choose(drawing(0.999)).learner == 1
-
-
-def test_explore_commit_exploit_commits_after_a_switch() -> None:
-    selector = ExploreCommitExploit([Power(0.01), Power(0.02), Power(0.03)], seed=1)
-    play(selector, [0.0, 1.0, 1.0], 500)
-    (rejected,) = selector.eliminations
-    until = rejected.round + math.ceil(rejected.round ** (2 / 3))
-    assert rejected.learner.index == 0 and rejected.learner.mean_upper < rejected.witness.mean_lower
-    assert selector.kernel_state.commitment[0].until == until
-    again = ExploreCommitExploit([Power(0.01), Power(0.02), Power(0.03)], seed=1)
-    learners = play(again, [0.0, 1.0, 1.0], until)
-    assert learners[rejected.round :] == [1] * (until - rejected.round)
-
-
-def test_explore_commit_exploit_listens_to_more_complex_learners_only() -> None:
-    selector = ExploreCommitExploit([Power(0.01), Power(0.02), Power(0.03)], seed=1)
-    play(selector, [0.0, 1.0, 1.0], 500)
-    assert selector.current == 1 and selector.kernel_state.commitment[0].until < 500
-    selector.evidence.accounts[0].mean_lower = 2.0  # as if the rejected learner had proved the impossible
-    play(selector, [0.0, 1.0, 1.0], 10)
-    assert selector.current == 1
 
 
 def test_the_oracle_plays_the_best_alone() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from equipoise.bounds import Power
 from equipoise.errors import InvalidArgument
+from equipoise.lab.rivals import RIVAL_SELECTORS
 from equipoise.selectors import SELECTORS, AdversarialElimination, BalancedElimination, Corral, EpochBalancing, Uniform
 from equipoise.settings import equal_data
 from tests.selectors.subjects import REBUILDING, SUBJECTS
@@ -36,7 +37,7 @@ def play(selector: Any, rounds: int, low: float, width: float) -> list[int]:
 
 def test_selectors_take_the_range_of_their_portfolio() -> None:
     covered = {type(make()) for make in MAKERS.values()}
-    assert covered == set(SELECTORS.values()) - BY_CLASSES
+    assert covered == {*SELECTORS.values(), *RIVAL_SELECTORS.values()} - BY_CLASSES
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)

@@ -12,8 +12,7 @@ from starlette.testclient import TestClient
 
 from equipoise.config import PortfolioConfig, parse
 from equipoise.serve.app import create_app
-from equipoise.serve.durable import open_in
-from equipoise.serve.service import Settings, open_in_memory
+from equipoise.serve.service import Settings, open_in, open_in_memory
 from equipoise.serve.tokens import Tokens
 
 ARMS = """

@@ -42,7 +42,7 @@ def state(service: TestClient) -> dict[str, Any]:
 
 def rounds(service: TestClient) -> int:
     live = service_of(service).portfolios["arms"].engine._live
-    return int(live.transact(lambda portfolio, at: portfolio._round))
+    return int(live.transact(lambda portfolio, at: portfolio.health()["rounds"]))
 
 
 def events(folder: Path) -> dict[str, int]:
@@ -57,48 +57,69 @@ def check_problem(answer: Any, status: int, kind: str) -> None:
     assert row["title"] and row["detail"] and row["request_id"] == answer.headers["x-request-id"]
 
 
-DECIDE = [
-    ("arms", "{", 400, "malformed-json"),
-    ("arms", "", 400, "malformed-json"),
-    ("arms", "\xff", 400, "malformed-json"),
-    ("arms", DEEP, 422, "invalid-argument"),
-    ("arms", '{"context": ' + DEEP + "}", 422, "invalid-argument"),
-    ("arms", "[]", 422, "invalid-argument"),
-    ("arms", '{"contxt": 1}', 422, "invalid-argument"),
-    ("arms", '{"context": [[NaN]]}', 400, "malformed-json"),
-    ("arms", '{"context": [[Infinity]]}', 400, "malformed-json"),
-    ("arms", '{"context": [[1e155]]}', 422, "invalid-argument"),
-    ("arms", '{"context": [[1e400]]}', 422, "invalid-argument"),
-    ("arms", '{"context": [[%s]]}' % ("9" * 400), 422, "invalid-argument"),
-    ("arms", '{"context": [[1], [1, 2]]}', 422, "invalid-argument"),
-    ("arms", '{"context": [[1], 2]}', 422, "invalid-argument"),
-    ("arms", '{"context": [1, 2]}', 422, "invalid-argument"),
-    ("arms", '{"context": {"age": 1}}', 422, "invalid-argument"),
-    ("arms", '{"context": [[0], [0], [0], [0]]}', 422, "invalid-argument"),  # more than there are arms
-    ("arms", '{"id": ""}', 422, "invalid-argument"),
-    ("arms", '{"id": "a\\u0000b"}', 422, "invalid-argument"),
-    ("arms", '{"id": "%s"}' % ("x" * 201), 422, "invalid-argument"),
-    ("arms", '{"id": 7}', 422, "invalid-argument"),
-    ("arms", '{"offers": []}', 422, "invalid-argument"),
-    ("arms", '{"offers": [{}]}', 422, "invalid-argument"),
-    ("arms", '{"offers": [' + ",".join(['{"id": "x"}'] * 1001) + "]}", 422, "invalid-argument"),
-    ("arms", '{"offers": [{"id": "x"}, {"id": "x"}]}', 422, "invalid-argument"),
-    ("arms", '{"offers": [{"id": "x"}, {"features": [1]}]}', 422, "invalid-argument"),
-    ("linear", '{"offers": [{"features": [1, 2]}, {"features": [1]}]}', 422, "invalid-argument"),
-    ("linear", '{"offers": [{"features": [0.1]}]}', 422, "invalid-argument"),  # too few
-    ("linear", '{"offers": [{"features": [3, 4]}]}', 422, "invalid-argument"),  # too long a vector
-    ("linear", '{"offers": [{"features": {"prize": 1}}]}', 422, "unknown-name"),
-    ("linear", '{"context": {"x": 1}, "offers": [{"features": [0.1, 0.1]}]}', 422, "invalid-argument"),
-    ("linear", "{}", 422, "invalid-argument"),
-    ("colors", '{"context": {"aeg": 1}}', 422, "unknown-name"),
-    ("colors", '{"context": {"age": "1"}}', 422, "invalid-argument"),
-    ("colors", '{"context": [1, 2, 3]}', 422, "invalid-argument"),
-    ("colors", '{"context": [[1, 2]]}', 422, "invalid-argument"),
-]
+DECIDE: dict[tuple[int, str], dict[str, list[str]]] = {
+    (400, "malformed-json"): {
+        "arms": [
+            "{",
+            "",
+            "\xff",
+            '{"context": [[NaN]]}',
+            '{"context": [[Infinity]]}',
+        ],
+    },
+    (422, "invalid-argument"): {
+        "arms": [
+            DEEP,
+            '{"context": ' + DEEP + "}",
+            "[]",
+            '{"contxt": 1}',
+            '{"context": [[1e155]]}',
+            '{"context": [[1e400]]}',
+            '{"context": [[%s]]}' % ("9" * 400),
+            '{"context": [[1], [1, 2]]}',
+            '{"context": [[1], 2]}',
+            '{"context": [1, 2]}',
+            '{"context": {"age": 1}}',
+            '{"context": [[0], [0], [0], [0]]}',  # more than there are arms
+            '{"id": ""}',
+            '{"id": "a\\u0000b"}',
+            '{"id": "%s"}' % ("x" * 201),
+            '{"id": 7}',
+            '{"offers": []}',
+            '{"offers": [{}]}',
+            '{"offers": [' + ",".join(['{"id": "x"}'] * 1001) + "]}",
+            '{"offers": [{"id": "x"}, {"id": "x"}]}',
+            '{"offers": [{"id": "x"}, {"features": [1]}]}',
+        ],
+        "linear": [
+            '{"offers": [{"features": [1, 2]}, {"features": [1]}]}',
+            '{"offers": [{"features": [0.1]}]}',  # too few
+            '{"offers": [{"features": [3, 4]}]}',  # too long a vector
+            '{"context": {"x": 1}, "offers": [{"features": [0.1, 0.1]}]}',
+            "{}",
+        ],
+        "colors": [
+            '{"context": {"age": "1"}}',
+            '{"context": [1, 2, 3]}',
+            '{"context": [[1, 2]]}',
+        ],
+    },
+    (422, "unknown-name"): {
+        "linear": [
+            '{"offers": [{"features": {"prize": 1}}]}',
+        ],
+        "colors": [
+            '{"context": {"aeg": 1}}',
+        ],
+    },
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "body", "status", "kind"), DECIDE)
+@pytest.mark.parametrize(
+    ("name", "body", "status", "kind"),
+    [(name, body, *problem) for problem in DECIDE for name in DECIDE[problem] for body in DECIDE[problem][name]],
+)
 def test_decide(service: TestClient, folder: Path, name: str, body: str, status: int, kind: str) -> None:
     before, logged = state(service), events(folder)
     content = body.encode("latin-1")

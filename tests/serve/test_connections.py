@@ -14,9 +14,9 @@ pytest.importorskip("httptools", reason="needs the extra serve")
 import uvicorn
 from uvicorn.server import ServerState
 
-from equipoise.serve import connections
+from equipoise.serve import server as server_module
 from equipoise.serve.app import create_app
-from equipoise.serve.connections import MAX_HEADER_BYTES, WAIT_SECONDS, Connection
+from equipoise.serve.server import MAX_HEADER_BYTES, WAIT_SECONDS, Connection
 from tests.serve.served import ARMS, configs
 
 START = b"POST /v1/portfolios/arms/decide HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -128,7 +128,7 @@ def test_all_connections_of_a_server_are_looked_at(monkeypatch: pytest.MonkeyPat
         server = uvicorn.Server(connection.config)
         server.server_state = connection.server_state
         for now in (0.0, WAIT_SECONDS + 1.0):
-            connections.drop_slow(server, now)
+            server_module.drop_slow(server, now)
         assert transport.aborted
 
     asyncio.run(main())

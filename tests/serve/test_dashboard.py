@@ -17,12 +17,11 @@ from starlette.testclient import TestClient
 
 from equipoise.learners import UCB
 from equipoise.portfolio import Portfolio
-from equipoise.serve.dashboard.arrivals import Arrivals
 from equipoise.serve.dashboard.files import files
-from equipoise.serve.dashboard.latency import N_BUCKETS, quantile
 from equipoise.serve.dashboard.sampler import update
 from equipoise.serve.dashboard.timeline import FIXED, HEAD, MAX_ROWS, SPANS, Row, Timeline, columns, short, times_of
-from equipoise.serve.metrics import SECONDS, Metrics
+from equipoise.serve.hosted import Arrivals
+from equipoise.serve.metrics import N_BUCKETS, SECONDS, Metrics, quantile
 from equipoise.serve.tokens import Tokens, add_token, read_tokens
 from tests.serve.served import ARMS, client, service_of
 
@@ -40,7 +39,7 @@ def play(service: TestClient, n: int, portfolio: str = "arms", every: int = 1) -
 
 def read_now(service: TestClient, portfolio: str = "arms") -> None:
     whole = service_of(service)
-    service.portal.call(lambda: update(whole, whole.portfolios[portfolio], in_words=True))
+    service.portal.call(lambda: update(whole, whole.portfolios[portfolio], with_text=True))
 
 
 def row(time: float, round_: float = 0.0, *learners: float) -> Row:

@@ -16,13 +16,13 @@ pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 
 from equipoise.errors import InvalidArgument, JournalBusy, JournalFailed, StoreConflict, UnreadableFile
 from equipoise.journal.writer import Writer
-from equipoise.portfolio import ids
+from equipoise.portfolio import tickets
 from equipoise.selectors.realized_balancing import HEAD_START
-from equipoise.serve import durable
+from equipoise.serve import engine as engine_module
 from equipoise.serve import hosted as hosted_module
-from equipoise.serve.durable import JournalEngine, open_in
+from equipoise.serve.engine import JournalEngine
 from equipoise.serve.reloading import apply_file
-from equipoise.serve.service import Service, Settings
+from equipoise.serve.service import Service, Settings, open_in
 from equipoise.serve.tokens import Tokens
 from tests.serve.served import ARMS, COLORS, client, configs, service_of
 
@@ -48,8 +48,8 @@ def test_answers_are_the_same_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_ids_outlive_what_the_portfolio_remembers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ids, "REMEMBERED", 2)
-    monkeypatch.setattr(hosted_module, "REMEMBERED", 2)
+    monkeypatch.setattr(tickets, "MAX_CLOSED_IDS", 2)
+    monkeypatch.setattr(hosted_module, "MAX_SETTLED", 2)
     with client(ARMS, data=tmp_path) as service:
         first = [service.post(f"{ARMS_PATH}/decide", json={"id": f"d{k}"}).json() for k in range(6)]
         for k in range(6):
@@ -129,7 +129,7 @@ def test_clients_that_go_on_at_once_share_a_transaction(
 ) -> None:
     """Two groups of clients of which one came while the other's transaction was written; else they take turns."""
     if turns is not None:
-        monkeypatch.setattr(durable, "TURNS", turns)
+        monkeypatch.setattr(engine_module, "TURNS", turns)
 
     async def ten_decisions(engine: JournalEngine) -> None:
         for _ in range(10):
@@ -243,8 +243,8 @@ def test_a_closed_engine_refuses(tmp_path: Path) -> None:
         ('names = ["red", "blue"]', 'names = ["red", "blue", "green"]', None),
         ("version = 1", "version = 1\nexplore = 0.5", None),
         ("arms = 2", 'arms = 2\n[[learner]]\nuse = "UCB"\narms = 2\nscale = 2.0', None),
-        ("version = 1", "version = 1\nseed = 4", "seed changed"),
-        ("range = [0, 1]", "range = [0, 2]", "range of reward changed"),
+        ("version = 1", "version = 1\nseed = 4", "seed is 4, but must stay 0"),
+        ("range = [0, 1]", "range = [0, 2]", "reward_range is .*, but must stay"),
         ('"age", "visits"', '"visits", "age"', "context changed"),
         ('names = ["red", "blue"]', 'names = ["red"]', "names of \\[actions\\] lost some"),
         ("action_bound = 10.0", "action_bound = 20.0", "learner 'linear' has other settings"),

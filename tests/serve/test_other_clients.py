@@ -1,9 +1,5 @@
 """The service as other libraries' clients see it: schemathesis reads its description, OpenFeature evaluates flags."""
 
-import contextlib
-import threading
-import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 
 from equipoise.serve.app import create_app
 from equipoise.serve.client import Client
-from equipoise.serve.guard import Guard
 from equipoise.serve.routes import OPERATIONS
 from equipoise.serve.service import Settings
 from equipoise.serve.tokens import SCOPES, Token, Tokens, digest_of
@@ -32,27 +27,14 @@ def test_the_description_is_complete() -> None:
     assert described == {(operation.path, operation.method) for operation in OPERATIONS}
 
 
-@contextlib.contextmanager
-def running(app: Guard) -> Iterator[str]:
-    """The application in a server in a thread."""
-    uvicorn = pytest.importorskip("uvicorn", reason="needs the extra serve")
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", access_log=False))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        while not server.started:
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
 @pytest.mark.slow
 def test_a_thousand_flags_of_the_stock_provider() -> None:
     api = pytest.importorskip("openfeature.api", reason="needs openfeature-sdk")
     ofrep = pytest.importorskip("openfeature.contrib.provider.ofrep", reason="needs openfeature-provider-ofrep")
+    pytest.importorskip("uvicorn", reason="needs the extra serve")
     from openfeature.evaluation_context import EvaluationContext
+
+    from tools.studies.dashboard_cost import running
 
     text = COLORS.replace("deadline = 3", "deadline = 2000")
     with running(create_app(configs(text))) as url, Client(url, "colors") as rewards:

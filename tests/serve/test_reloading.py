@@ -1,4 +1,4 @@
-"""Files that are read again while the service runs: what cannot be taken in as a whole changes nothing."""
+"""Files that are read again while the service runs: a file that is rejected changes nothing."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="needs the extra serve")
 
-from equipoise.errors import IncompatibleLearner
+from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.serve.reloading import apply_file
 from equipoise.serve.server import reload_files
 from equipoise.serve.service import Service, Settings, open_in_memory
@@ -38,7 +38,7 @@ def facts(service: Service) -> tuple[tuple[str, ...], object]:
 
 
 def test_a_change_of_several_parts_is_taken_in_as_a_whole_or_not_at_all(caplog: pytest.LogCaptureFixture) -> None:
-    """The deadline and the first learner were taken in, and that learner once more with every later change."""
+    """The deadline and the first learner were applied, and that learner once more with every later change."""
     caplog.set_level(logging.INFO, "equipoise")
     service = Service(Tokens(), Settings(), open_in_memory)
     longer = NESTED.replace("deadline = 3", "deadline = 5")
@@ -55,7 +55,7 @@ def test_a_change_of_several_parts_is_taken_in_as_a_whole_or_not_at_all(caplog: 
     assert facts(service) == (("OFUL(d=2)", "OFUL(d=4)", "OFUL(d=8)"), 5)
 
 
-def test_a_second_file_of_the_same_name_is_not_taken_in(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_second_file_of_the_same_name_is_rejected(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It would change the portfolio of the first file, which would change it back."""
     service = Service(Tokens(), Settings(), open_in_memory)
     for name, text in (("a.toml", NESTED), ("b.toml", NESTED + WIDE)):
@@ -63,6 +63,21 @@ def test_a_second_file_of_the_same_name_is_not_taken_in(tmp_path: Path, caplog: 
     with caplog.at_level(logging.ERROR, "equipoise.serve"):
         asyncio.run(reload_files(service, tmp_path, tmp_path / "tokens.json"))
     assert facts(service)[0] == ("OFUL(d=2)", "OFUL(d=4)")
-    assert [record.getMessage().partition(" was not taken in: ")[2] for record in caplog.records] == [
+    assert [record.getMessage().partition(": reload rejected: ")[2] for record in caplog.records] == [
         "name is 'nested', but must differ from those of the other portfolios"
     ]
+
+
+def test_a_name_that_was_used_is_refused_and_a_learner_that_is_gone_may_leave_the_file() -> None:
+    service = Service(Tokens(), Settings(), open_in_memory)
+    both, again = configs(NESTED + WIDE, NESTED + WIDE)
+    (first,) = configs(NESTED)
+    asyncio.run(apply_file(service, both))
+    asyncio.run(apply_file(service, first))
+    with pytest.raises(InvalidArgument, match=r"learner 'OFUL\(d=8\)' exists, or did and was removed"):
+        asyncio.run(apply_file(service, again))
+    assert facts(service)[0] == ("OFUL(d=2)", "OFUL(d=4)", "OFUL(d=8)")  # the last one is removed
+    (fewer,) = configs(NESTED.replace('[[learner]]\nuse = "OFUL"\ndim = 4\n', ""))
+    engine = service.portfolios["nested"].engine
+    asyncio.run(engine.run(lambda hosted: hosted.portfolio.remove_learner("OFUL(d=4)")))
+    asyncio.run(apply_file(service, fewer))  # it was removed at run time before

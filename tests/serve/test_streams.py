@@ -184,7 +184,7 @@ async def test_what_waits_for_a_slow_reader_is_small(anyio_backend: str, monkeyp
 
 @pytest.mark.parametrize("text", ["x\n\nevent: decided\ndata: {}", "a\rb", "\u2028<script>", "\ud800"])
 async def test_no_text_begins_an_event_of_its_own(anyio_backend: str, text: str) -> None:
-    event = Event("lesson_failed", {"name": text, "error": text}, 0.0)
+    event = Event("update_failed", {"name": text, "error": text}, 0.0)
     sent = streams.encode(event)
     assert sent.count(b"\n") == 3 and sent.endswith(b"\n\n") and b"\r" not in sent
     sent.decode("utf-8")

@@ -1,7 +1,6 @@
 """Settings declared as fields: constructor, config, repr, equality and cloning all follow from them."""
 
 import inspect
-import warnings
 from copy import deepcopy
 from typing import Any
 
@@ -82,33 +81,3 @@ def test_a_misspelled_setting_is_named_with_its_class_and_what_was_meant(make) -
 def test_checks_name_the_setting() -> None:
     with pytest.raises(InvalidArgument, match="limit is 0, but must be a whole number at least 1"):
         Ruler(3, limit=0)
-
-
-@configurable
-class Renamed(Configured):
-    rounds: int = setting(check=count, deprecated="horizon")
-
-
-def test_a_deprecated_name_still_sets_and_reads_a_setting() -> None:
-    with pytest.warns(
-        DeprecationWarning, match=r"horizon is deprecated and will be removed in equipoise 0\.3: use rounds"
-    ):
-        renamed: Any = Renamed(**{"horizon": 3})
-    assert renamed == Renamed(rounds=3) == Renamed.from_config({"horizon": 3})
-    assert renamed.config() == {"rounds": 3}
-    with pytest.warns(DeprecationWarning, match="use rounds"):
-        assert renamed.horizon == 3
-
-
-def test_a_deprecated_name_and_its_successor_are_not_given_together() -> None:
-    for make in (Renamed.from_config, lambda settings: Renamed(**settings)):
-        with (
-            warnings.catch_warnings(action="ignore"),
-            pytest.raises(InvalidArgument, match="horizon is 3, but must not be given together with rounds"),
-        ):
-            make({"horizon": 3, "rounds": 3})
-
-
-def test_a_deprecated_name_is_checked_under_the_current_one() -> None:
-    with pytest.warns(DeprecationWarning), pytest.raises(InvalidArgument, match="rounds is 0, but must be"):
-        Renamed(**{"horizon": 0})

@@ -1,4 +1,4 @@
-"""Selectors with demands run compiled as they run in a portfolio: same choices, odds, lessons and policies."""
+"""Selectors with demands run compiled as they run in a portfolio: same choices, odds and lessons."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equipoise import Portfolio
 from equipoise.errors import IncompatibleLearner
-from equipoise.kernels.records import state_columns
+from equipoise.lab.rivals import TsallisCorral
 from equipoise.lab.runs.results import log_rounds
 from equipoise.learners import OFUL, UCB, EpsilonGreedy, SquareCB
 from equipoise.learners._core.linear import learn
 from equipoise.learners._core.ridge import new_scratch
 from equipoise.problems import KArmedBandit
-from equipoise.selectors import Corral, CounterfactualBalancing, StochasticCorral, StochasticEXP3P, TsallisCorral
+from equipoise.selectors import Corral, CounterfactualBalancing
 from equipoise.simulation.compiler import compiled
 from equipoise.simulation.joint import run_jointly, run_portfolio
-from equipoise.simulation.loops import grouped
-from equipoise.simulation.packing import arrays, pack
+from equipoise.simulation.loops import arrays, grouped, pack
+from tests.recorders import simulated
+from tests.simulation.plain import assert_same_states
 
 ROUNDS = 300
 
@@ -36,12 +36,12 @@ def optimistic() -> tuple[Any, list[Any]]:
 CASES: dict[str, Any] = {
     "corral": (greedy, lambda: Corral(4, rounds=ROUNDS)),
     "tsallis": (greedy, lambda: TsallisCorral(4, rounds=ROUNDS)),
-    "stochastic": (greedy, lambda: StochasticCorral(4, rounds=ROUNDS)),
     "counterfactual": (
         optimistic,
-        lambda: CounterfactualBalancing(3, contexts="fixed", teaching=["agreed", "own", "agreed"], twins=[0, 1]),
+        lambda: CounterfactualBalancing(
+            3, contexts="fixed", learning=["agreed", "own", "agreed"], greedy_experts=[0, 1]
+        ),
     ),
-    "exp3p": (greedy, lambda: StochasticEXP3P(4, rounds=ROUNDS)),
 }
 
 
@@ -55,17 +55,12 @@ def test_compiled_runs_are_those_of_a_portfolio(case: str) -> None:
     fast, _ = run_jointly(problem, learners, selector, marks, 6)
     problem, others = environment()
     plain = make()
-    interpreted, _ = run_portfolio(problem, Portfolio(others, plain, seed=6), marks)
+    interpreted, _ = run_portfolio(problem, simulated(others, plain, seed=6), marks)
     np.testing.assert_array_equal(fast.plays, interpreted.plays)
     np.testing.assert_allclose(fast.regret, interpreted.regret, rtol=1e-9)
     np.testing.assert_allclose(fast.certified, interpreted.certified, rtol=1e-9)
     assert len(set(fast.plays[-1])) > 1
-    for one, other in zip(learners, others, strict=True):
-        for name, array in one.state().items():
-            np.testing.assert_allclose(array, other.state()[name], rtol=1e-8, atol=1e-10, err_msg=name)
-    ours, theirs = selector.state(), plain.state()
-    for name in state_columns(selector.kernel_state):
-        assert ours[name] == pytest.approx(theirs[name], rel=1e-8, abs=1e-12), name
+    assert_same_states(learners, others, selector, plain)
 
 
 @pytest.mark.compiled

@@ -10,23 +10,11 @@ import numpy as np
 import pytest
 
 from equipoise.bounds import Power
+from equipoise.lab.rivals import UCBC, ExploreCommitExploit, RateAdaptive
 from equipoise.lab.runs.results import log_rounds
 from equipoise.learners import Constant
 from equipoise.problems import KArmedBandit
-from equipoise.selectors import (
-    D3RB,
-    ED2RB,
-    EXP3,
-    UCB1,
-    UCBC,
-    DynamicBalancing,
-    ExploreCommitExploit,
-    GreedyMean,
-    Oracle,
-    RateAdaptive,
-    RegretBalancing,
-    Uniform,
-)
+from equipoise.selectors import D3RB, ED2RB, EXP3, UCB1, DynamicBalancing, GreedyMean, Oracle, RegretBalancing, Uniform
 from equipoise.simulation.tapes import Tapes, run_on_tapes
 from tests.simulation.plain import Plain
 

@@ -18,22 +18,17 @@ from equipoise.bounds import Custom, Observed, Power
 from equipoise.kernels.marks import NATIVE
 from equipoise.kernels.normals import fill_row, start_rows
 from equipoise.kernels.streams import open_stream, seek
-from equipoise.lab.runs.results import log_rounds
-from equipoise.learners import (
-    LEARNERS,
-    OFUL,
+from equipoise.lab.rivals import (
     OSOM,
-    UCB,
+    RIVAL_LEARNERS,
     ALBDim,
     ALBNorm,
-    Constant,
-    EpsilonGreedy,
-    LinearThompson,
     MisspecificationAdaptive,
     ModCB,
-    Scheduled,
-    SquareCB,
+    StochasticCorral,
 )
+from equipoise.lab.runs.results import log_rounds
+from equipoise.learners import LEARNERS, OFUL, UCB, Constant, EpsilonGreedy, LinearThompson, Scheduled, SquareCB
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.compiler import compiled
@@ -75,7 +70,7 @@ def linear_problem(**settings: Any) -> LinearBandit:
 
 def test_every_kernel_learner_is_compared() -> None:
     compared = {**KERNEL_LEARNERS, **SELECTING_LEARNERS}
-    assert set(compared) == {name for name, cls in LEARNERS.items() if hasattr(cls, "kernels")}
+    assert set(compared) == {name for name, cls in {**LEARNERS, **RIVAL_LEARNERS}.items() if hasattr(cls, "kernels")}
 
 
 @pytest.mark.compiled
@@ -135,7 +130,7 @@ def test_compiled_kernels_of_a_learner_that_selects_do_what_the_interpreted_ones
     """Round by round on the same contexts, random numbers and rewards; at the end the states agree."""
     problem, stream = linear_problem(contexts="table"), open_stream(2)
     fast, slow = SELECTING_LEARNERS[name](), SELECTING_LEARNERS[name]()
-    memory, begun = native_memory(fast, problem), fast.state()
+    memory, begun = native_memory(fast.memory, problem.n_actions, problem.same_actions), fast.state()
     decide, learn = compiled(fast.kernels.decide), compiled(fast.kernels.learn)
     for t in range(SELECTING_ROUNDS):
         seek(stream, 1, t)
@@ -350,13 +345,10 @@ def test_tapes_are_refused_with_the_reason() -> None:
         iid = False
 
     assert "not independent and identically distributed" in str(why_not_tapes(Drifting(4, 2, 3), selector, False))
-    for need, reason in {
-        "actions": "asks every learner",
-        "weight": "importance-weighted",
-        "snapshots": "earlier",
-    }.items():
+    for need, reason in {"actions": "asks every learner", "weight": "importance-weighted"}.items():
         demanding = Plain(selector, needs=frozenset({need}))
         assert reason in str(why_not_tapes(problem, demanding, False))
+    assert "earlier" in str(why_not_tapes(problem, StochasticCorral(2, rounds=9), False))
 
 
 def test_only_columns_that_are_needed_are_drawn() -> None:

@@ -116,11 +116,10 @@ def test_what_would_come_back_as_something_else_is_refused(value: Any, message: 
 
 
 @pytest.mark.parametrize("value", [b"", b"a\x00b", {1: "a", "1": "b"}, np.array(["a", "", "é"]), np.array([["x"]])])
-def test_what_version_2_adds_comes_back_and_older_releases_refuse_it(value: Any) -> None:
+def test_bytes_numbers_as_keys_and_strings_come_back(value: Any) -> None:
     packed = pack({"value": value})
-    assert packed.startswith(b"equipoise archive 2\n")
-    assert str(unpack(packed, FILE)) == str({"value": value})
-    assert pack({"value": 1.5}).startswith(b"equipoise archive 1\n")
+    assert packed.startswith(b"equipoise archive 1\n")
+    assert identical(unpack(packed, FILE), {"value": value})
 
 
 def test_enumerations_are_the_numbers_they_are() -> None:
@@ -153,7 +152,7 @@ def test_every_truncation_and_every_addition_is_noticed() -> None:
         (b"", "some/file is not an equipoise file"),
         (b"PK\x03\x04 something else", "some/file is not an equipoise file"),
         (b"\xff\xfe\n\n\n", "some/file is not an equipoise file"),
-        (ARCHIVE.replace(b" 1\n", b" 3\n", 1), "some/file has version 3, but this release reads versions up to 2"),
+        (ARCHIVE.replace(b" 1\n", b" 3\n", 1), "some/file has version 3, but this release reads version 1"),
         (ARCHIVE[:-1], "some/file is truncated or was modified: its digest does not match its content"),
     ],
 )

@@ -18,10 +18,9 @@ from equipoise import Ball, Portfolio, Proposal
 from equipoise.bounds import Custom, Observed, Power
 from equipoise.errors import EquipoiseError, InvalidArgument, NoLearnerAvailable, StoreConflict, UnreadableFile
 from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy, LinearThompson
-from equipoise.selectors import BalancedElimination, RealizedBalancing
-from equipoise.storage.archive import pack, unpack
-from equipoise.storage.parts import load, save
-from tests.recorders import FirstActionFiveLines, Recorder, nth, number, saved
+from equipoise.selectors import BalancedElimination
+from equipoise.storage.archive import pack
+from tests.recorders import FiveLines, Recorder, nth, number, saved
 from tests.saving_process import make_portfolio, play_round
 
 
@@ -111,7 +110,7 @@ def test_a_loaded_portfolio_goes_on_bit_by_bit(
         apply(portfolio, setting, event)
     portfolio.save(path)
     loaded = Portfolio.load(path)
-    assert pack({"version": 3, "portfolio": loaded.state()}) == path.read_bytes()
+    assert pack({"version": 1, "portfolio": loaded.state()}) == path.read_bytes()
     assert loaded.pending == portfolio.pending
     assert str(loaded.standing()) == str(portfolio.standing())
     assert loaded.certificate() == portfolio.certificate()
@@ -230,9 +229,9 @@ def test_a_selector_with_a_function_of_the_users_own_is_passed_in(tmp_path: Path
 
 
 def test_a_learner_without_state_works_but_cannot_be_saved(tmp_path: Path) -> None:
-    portfolio = Portfolio([FirstActionFiveLines()], BalancedElimination([Power(1.0)]))
+    portfolio = Portfolio([FiveLines()], BalancedElimination([Power(1.0)]))
     portfolio.learn(portfolio.decide(None), 0.5)
-    message = r"^'FirstActionFiveLines' has no state\(\) and restore\(\), so it cannot be saved$"
+    message = r"^'FiveLines' has no state\(\) and restore\(\), so it cannot be saved$"
     with pytest.raises(InvalidArgument, match=message):
         portfolio.save(tmp_path / "p")
     assert list(tmp_path.iterdir()) == []
@@ -300,7 +299,7 @@ def test_an_outcome_that_cannot_be_saved_is_refused_and_changes_nothing() -> Non
     assert saved(portfolio) == before
 
 
-FILE = pack({"version": 3, "portfolio": SETTINGS["learning in order"].make().state()})
+FILE = pack({"version": 1, "portfolio": SETTINGS["learning in order"].make().state()})
 
 
 @pytest.mark.parametrize(
@@ -308,7 +307,7 @@ FILE = pack({"version": 3, "portfolio": SETTINGS["learning in order"].make().sta
     [
         (b"", "is not an equipoise file"),
         (b"{}", "is not an equipoise file"),
-        (FILE.replace(b" 1\n", b" 99\n", 1), "has version 99, but this release reads versions up to 2"),
+        (FILE.replace(b" 1\n", b" 99\n", 1), "has version 99, but this release reads version 1"),
         (FILE[: len(FILE) // 2], "is truncated or was modified: its digest does not match its content"),
         (pack({"portfolios": 1}), "contains no portfolio"),
         (pack([1, 2]), "contains no portfolio"),
@@ -382,20 +381,3 @@ def test_a_full_disk_leaves_the_old_file_and_the_portfolio_as_they_were(
     assert [path.name for path in tmp_path.iterdir()] == ["p"]
     assert saved(portfolio) == state
     assert Portfolio.load(tmp_path / "p").certificate().rounds == 1
-
-
-@pytest.mark.parametrize("kind", ["part", "portfolio"])
-def test_a_file_without_a_rule_goes_on_under_the_first_one(kind: str, tmp_path: Path) -> None:
-    """Until there was a second rule, `RealizedBalancing` saved none."""
-    path, selector = tmp_path / "saved", RealizedBalancing(2, rule=1)
-    portfolio = Portfolio([Constant(0), Constant(1)], selector)
-    for reward in (0.5, 0.0):
-        portfolio.learn(portfolio.decide(None), reward)
-    portfolio.save(path) if kind == "portfolio" else save(selector, path)
-    content = unpack(path.read_bytes(), path)
-    row = content["portfolio"]["selector"] if kind == "portfolio" else content["part"]
-    del row["config"]["rule"]
-    path.write_bytes(pack(content))
-    loaded = Portfolio.load(path).selector if kind == "portfolio" else load(path)
-    assert loaded == selector and loaded.rule == 1
-    assert RealizedBalancing.from_config({"n_learners": 2}).rule == 2

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from equipoise.bounds import LinearSqrt, Power, SqrtLog
 from equipoise.confidence import make_radius, noise_radius, radius_sum
-from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
+from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.selectors import BalancedElimination
-from equipoise.theory import guarantees, tables
+from equipoise.theory import adversarial, guarantees, lemmas
 from equipoise.theory.guarantees import (
     Passed,
     general_guarantee,
@@ -246,15 +246,15 @@ def test_what_the_paper_prints_is_below_what_its_proof_gives() -> None:
     corrected = power_guarantee([1.0, 4.0], 1 / 3, [False, True], **numbers)
     assert guarantees.printed_power_guarantee(4.0, 1.0, 1 / 3, 2, 1, **numbers) < corrected
     # lem:yasin: the simplified radius is below the one with the determinant for d = 1.
-    exact = guarantees.ellipsoid_radius(log(1 + 100), noise=1.0, norm_bound=1.0, delta=0.01)
-    assert guarantees.printed_ellipsoid_radius(1, 100, noise=1.0, norm_bound=1.0, delta=0.01) < exact
+    exact = lemmas.ellipsoid_radius(log(1 + 100), noise=1.0, norm_bound=1.0, delta=0.01)
+    assert lemmas.printed_ellipsoid_radius(1, 100, noise=1.0, norm_bound=1.0, delta=0.01) < exact
     # lem:sqrt_ratio_bound, lem:playcount_ub and lem:elliptical_random are generous.
     assert guarantees.printed_sqrt_log_ratio(1.0, 2.0, 0.05, 1000) > sqrt_log_ratio(1.0, 2.0, 0.05)
     for t in (1, 2, 10, 10**6):
-        assert guarantees.printed_most_plays(t, 0.2, 4, 0.05) > guarantees.most_plays(t, 0.2, 4, 0.05)
+        assert lemmas.printed_most_plays(t, 0.2, 4, 0.05) > lemmas.most_plays(t, 0.2, 4, 0.05)
     for b in (0.1, 1.0, 66.0):
-        printed = guarantees.printed_random_potential(3.0, b, 0.2, 1000, 0.05)
-        assert printed > guarantees.random_potential(3.0, b, 0.2, 1000, 0.05)
+        printed = lemmas.printed_random_potential(3.0, b, 0.2, 1000, 0.05)
+        assert printed > lemmas.random_potential(3.0, b, 0.2, 1000, 0.05)
 
 
 def test_printed_radii_beside_those_in_use() -> None:
@@ -262,9 +262,9 @@ def test_printed_radii_beside_those_in_use() -> None:
     noise has ln ln(4 t) for ln ln(2 t)."""
     rule = make_radius("stitched", n_learners=5, delta=0.05, width=1.0, noise=None, contexts="random", scale=1.0)
     for n in (4, 100, 10**6):
-        assert guarantees.printed_mean_radius(n, 5, 0.05) > radius_sum(rule, n)
+        assert lemmas.printed_mean_radius(n, 5, 0.05) > radius_sum(rule, n)
         noise = noise_radius(alpha=0.025, width=1.0, noise=None, scale=1.0)
-        assert guarantees.printed_noise_radius(n, 0.05) > radius_sum(noise, n)
+        assert lemmas.printed_noise_radius(n, 0.05) > radius_sum(noise, n)
 
 
 @given(st.integers(1, 4), st.integers(1, 60), st.integers(0, 10**6))
@@ -276,15 +276,15 @@ def test_elliptical_potential_by_direct_summation(dim: int, n: int, seed: int) -
         total += min(cap, float(x @ np.linalg.solve(covariance, x)))
         covariance += np.outer(x, x)
     ratio = float(np.linalg.slogdet(covariance)[1] - first)
-    assert total <= guarantees.elliptical_potential(ratio, cap) * (1 + 1e-9)
-    assert guarantees.elliptical_potential(ratio, cap) <= (1 + cap) * ratio
+    assert total <= lemmas.elliptical_potential(ratio, cap) * (1 + 1e-9)
+    assert lemmas.elliptical_potential(ratio, cap) <= (1 + cap) * ratio
 
 
 def test_oful_lemma_and_ellipsoid_written_out() -> None:
-    assert guarantees.oful_regret(3, 50, 2.0, action_bound=2.0, regularization=0.5) == pytest.approx(
+    assert lemmas.oful_regret(3, 50, 2.0, action_bound=2.0, regularization=0.5) == pytest.approx(
         2 * 2.0 * sqrt(3 * 50 * (1 + 4 / 0.5) * log((3 * 0.5 + 50 * 4) / (3 * 0.5)))
     )
-    assert guarantees.ellipsoid_radius(5.0, noise=0.3, norm_bound=1.5, delta=0.1, regularization=4.0) == pytest.approx(
+    assert lemmas.ellipsoid_radius(5.0, noise=0.3, norm_bound=1.5, delta=0.1, regularization=4.0) == pytest.approx(
         0.3 * sqrt(5 + 2 * log(10)) + 2 * 1.5
     )
 
@@ -300,14 +300,14 @@ def test_adversarial_guarantee_written_out_for_one_class() -> None:
     rooted = 2 * beta * sqrt(t * potential) + 2 * beta * sqrt(t * (1 + cap) * det)
     rooted += 2 * 1.7 * sqrt(t / 4 * (log(log(2 * t)) + 0.72 * log(5.2 / alpha)))
     rest = 1 + 2.9 * (1.4 * log(log(2 * t)) + log(5.2 / alpha))
-    found = guarantees.adversarial_guarantee([claimed], 0, rounds=t, delta=delta)
+    found = adversarial.adversarial_guarantee([claimed], 0, rounds=t, delta=delta)
     assert found == pytest.approx(rooted + rest)
-    assert guarantees.epoch_guarantee([claimed], 0, rounds=t, delta=delta).total == pytest.approx(found)
+    assert adversarial.epoch_guarantee([claimed], 0, rounds=t, delta=delta).total == pytest.approx(found)
 
 
 def test_more_false_classes_promise_less() -> None:
     classes = [LinearClass(f"{dim}", dim) for dim in (2, 4, 8, 16)]
-    promises = [guarantees.adversarial_guarantee(classes, best, rounds=10**6, delta=0.05) for best in range(4)]
+    promises = [adversarial.adversarial_guarantee(classes, best, rounds=10**6, delta=0.05) for best in range(4)]
     assert promises == sorted(promises)
 
 
@@ -320,11 +320,9 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: power_plays(1.0, 1.0, 0.5, gap=0.1, gap_exponent=0.5, per_root=1.0), "gap_exponent is 0.5, but must lie"),
     (lambda: power_plays(1.0, 1.0, 0.5, gap=0.0, per_root=1.0), "gap is 0.0, but must be positive"),
     (lambda: guarantees.printed_power_guarantee(0.5, 1.0, 0.5, 2, 1, rounds=9, radius=1.0), "sizes[0] is 0.5, but mu"),
-    (lambda: guarantees.most_plays(10, 1.5, 2, 0.1), "chance is 1.5, but must lie in (0, 1]"),
-    (lambda: guarantees.ellipsoid_radius(1.0, noise=1.0, norm_bound=1.0, delta=1.0), "delta is 1.0, but must lie in"),
-    (lambda: guarantees.adversarial_guarantee([], 0, rounds=9, delta=0.1), "classes is empty, but must have one"),
-    (lambda: tables.page({"d": 0.5}), "d is 0.5, but must be at least 1, as in the printed theorems"),
-    (lambda: tables.page({"B": 5}), "B is 5, but must be a whole number from 0 to 4"),
+    (lambda: lemmas.most_plays(10, 1.5, 2, 0.1), "chance is 1.5, but must lie in (0, 1]"),
+    (lambda: lemmas.ellipsoid_radius(1.0, noise=1.0, norm_bound=1.0, delta=1.0), "delta is 1.0, but must lie in"),
+    (lambda: adversarial.adversarial_guarantee([], 0, rounds=9, delta=0.1), "classes is empty, but must have one"),
 ]
 
 
@@ -333,11 +331,3 @@ def test_violated_assumptions_are_refused(call: Callable[[], Any], message: str)
     with pytest.raises(EquipoiseError) as caught:
         call()
     assert str(caught.value).startswith(message)
-
-
-def test_page_of_guarantees_has_every_row_of_both_tables() -> None:
-    page = tables.page({"M": 3, "B": 1, "T": [1000]})
-    assert page.count("| `thm:") == 9
-    assert "T = 1,000" in page
-    with pytest.raises(UnknownName, match="setting of the guarantees 'Q' is unknown"):
-        tables.page({"Q": 1})

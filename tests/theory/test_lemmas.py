@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from equipoise.bounds import POWER, Power, admissible
-from equipoise.certificates.pairs import paired_radius
+from equipoise.certificates.comparisons import paired_radius
 from equipoise.confidence import RADII, expected_regret_sum, make_confidence, radius_at, radius_sum
 from equipoise.learner import Proposal
 from equipoise.learners import LinearClass
@@ -172,8 +172,8 @@ def test_all_shares_together_are_delta(name: str, contexts: str) -> None:
 
 def same_round(regrets: tuple[float, ...], optima: tuple[float, ...], scale: float) -> BalancedElimination:
     """A run whose true bounds are tight, in which both learners' rewards fall short of their expectations by what the
-    unscaled noise radius allows; the trusted second learner states the optimum of every round as its lower bound."""
-    settings: Any = {"same_round": True, "trusted": 1, "contexts": "fixed"}
+    unscaled noise radius allows; the second learner states the optimum of every round as its lower bound."""
+    settings: Any = {"same_round": True, "contexts": "fixed"}
     bounds = [Power(regret, 1.0) for regret in regrets]
     allowed = radius_sum(BalancedElimination(bounds, **settings)._noise_radius, ROUNDS) / ROUNDS
     selector = BalancedElimination(bounds, radius_scale=scale, **settings)

@@ -260,11 +260,9 @@ def test_ratios_are_to_the_simulator() -> None:
         "selection": [],
         "figures": [],
     }
-    assert report.contest_table(data) == [
-        ["", "d=8, K=10: µs", "× simulator", "regret"],
-        ["slow", "6", "3", "0.5000"],
-        [linucb.ENGINE, "2", "1", "0.1250"],
-    ]
+    table = report.contest_table(data)
+    assert table.head == ["", "d=8, K=10: µs", "× simulator", "regret"]
+    assert table.rows == [["slow", "6", "3", "0.5000"], [linucb.ENGINE, "2", "1", "0.1250"]]
     assert report.left_out(data) == ["gone: not installed"]
 
 

@@ -1,4 +1,4 @@
-"""`python -m tools.bench`, or `equipoise bench` in a checkout."""
+"""`python -m tools.bench`, in the root of a checkout."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def print_benchmark(data: Benchmark, paths: Sequence[Path]) -> None:
         report.SELECTION_TITLE: report.selection_table(data),
         **report.figure_tables(data),
     }
-    for title, (head, *rows) in tables.items():
+    for title, table in tables.items():
         typer.echo(f"\n{title}\n")
-        print_table(head, rows)
+        print_table(table)
     for line in report.left_out(data):
         typer.echo(f"left out: {line}")
     if paths:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO
 
-from equipoise.lab.report.panels import readable
+from equipoise.lab.report import drawing
 from tools.bench.samples import Benchmark
 
 OWN, OTHER, FLOOR = "#1f6fb4", "#b9bec5", "#6b7280"
@@ -13,7 +13,6 @@ OWN, OTHER, FLOOR = "#1f6fb4", "#b9bec5", "#6b7280"
 def draw(data: Benchmark) -> bytes:
     """The picture as PNG."""
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter
 
     rows = [row for row in data["contest"] if row["results"]]
     rows.sort(key=lambda row: row["results"][0]["micros"]["median"], reverse=True)  # the fastest on top
@@ -27,14 +26,13 @@ def draw(data: Benchmark) -> bytes:
             bars, [f"{each:,.3g}" if each < 1000 else f"{each:,.0f}" for each in micros], padding=3, fontsize=9
         )
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
+        drawing.readable_ticks(axes.xaxis)
         axes.set_xlim(min(micros) / 2, max(micros) * 6)  # room for the labels
         axes.set_title(f"{shape['dim']} features, {shape['n_actions']} actions", fontsize=11)
         axes.set_xlabel("Microseconds per round (log scale)")
         axes.tick_params(axis="y", length=0, labelleft=panel == 0)
-        axes.grid(axis="x", color="#e5e7eb", linewidth=0.8)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right", "left"]].set_visible(False)
+        drawing.frame(axes, grid="x", labels=None)
+        axes.spines["left"].set_visible(False)
     figure.suptitle("Time of one round of LinUCB: decide and learn, one thread (shorter is better)", fontsize=12)
     buffer = BytesIO()
     figure.savefig(buffer, format="png", dpi=120, metadata={"Software": None})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
+from equipoise.lab.report.kit import Table
 from equipoise.storage.files import write_atomic
 from tools.bench.contest import RIDGE, WIDTH
 from tools.bench.feature_maps import interval
@@ -15,10 +15,8 @@ from tools.bench.linucb import ENGINE, N_SETS, NOISE
 from tools.bench.picture import draw
 from tools.bench.samples import Benchmark, Figure, Line
 
-Table = list[list[str]]  # the header first
-
 INTRODUCTION = (
-    "Written by `make bench` (`equipoise bench`): do not edit. All figures come from one run on one machine, one "
+    "Written by `make bench` (`python -m tools.bench`): do not edit. All figures come from one run on one machine, one "
     "thread each, and are medians; ratios within the run are worth more than the figures themselves."
 )
 CONTEST = (
@@ -62,25 +60,25 @@ def contest_table(data: Benchmark) -> Table:
     header = [""]
     for result in engine:
         header += [f"d={result['dim']}, K={result['n_actions']}: µs", "× simulator", "regret"]
-    table = [header]
+    rows = []
     for row in measured:
         cells = [row["name"]]
         for result, reference in zip(row["results"], engine, strict=True):
             micros = result["micros"]["median"]
             cells += [number(micros), number(micros / reference["micros"]["median"]), f"{result['regret']:.4f}"]
-        table.append(cells)
-    return table
+        rows.append(cells)
+    return Table(header, rows)
 
 
 def selection_table(data: Benchmark) -> Table:
     """Per contender: microseconds per round, average regret with its interval, what was run."""
-    table = [["", "µs", "regret of a round", "what was run"]]
+    rows = []
     for row in data["selection"]:
         for result in row["results"]:
             regret, half = interval(result["regrets"])
             name = f"{row['name']}{' ' * bool(row['version'])}{row['version']}"
-            table.append([name, number(result["micros"]["median"]), f"{regret:.4f} ± {half:.4f}", row["runs"]])
-    return table
+            rows.append([name, number(result["micros"]["median"]), f"{regret:.4f} ± {half:.4f}", row["runs"]])
+    return Table(("", "µs", "regret of a round", "what was run"), rows)
 
 
 def left_out(data: Benchmark) -> list[str]:
@@ -91,7 +89,7 @@ def left_out(data: Benchmark) -> list[str]:
 def figure_tables(data: Benchmark) -> dict[str, Table]:
     """The other figures, a table per group."""
     return {
-        group: [["", "median", "range", ""], *map(_figure_cells, rows)]
+        group: Table(("", "median", "range", ""), list(map(_figure_cells, rows)))
         for group, rows in groupby(data["figures"], key=lambda row: row["group"])
     }
 
@@ -133,14 +131,14 @@ def document(data: Benchmark) -> str:
     if data["scale"] != "full":
         parts.append("**This was a quick run: it shows that the benchmark works, its times mean nothing.**")
     parts += ["## One round of LinUCB: decide and learn", paragraph(CONTEST.format(**settings))]
-    parts += [markdown(contest_table(data)), "![Microseconds per round, logarithmic scale](benchmarks.png)"]
+    parts += [contest_table(data).markdown, "![Microseconds per round, logarithmic scale](benchmarks.png)"]
     parts += ["What was run:", "\n".join(map(_item, measured))]
     if left_out(data):
         parts += ["Left out:", "\n".join(f"- {line}" for line in left_out(data))]
     selection = {**data["selection"][0]["results"][0], "width": WIDTH, "ridge": RIDGE}
-    parts += [f"## {SELECTION_TITLE}", paragraph(SELECTION.format(**selection)), markdown(selection_table(data))]
+    parts += [f"## {SELECTION_TITLE}", paragraph(SELECTION.format(**selection)), selection_table(data).markdown]
     for group, table in figure_tables(data).items():
-        parts += [f"## {group}", markdown(table)]
+        parts += [f"## {group}", table.markdown]
     return "\n\n".join(parts) + "\n"
 
 
@@ -150,10 +148,3 @@ def _item(row: Line) -> str:
 
 def paragraph(text: str) -> str:
     return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
-
-
-def markdown(table: Sequence[Sequence[str]]) -> str:
-    """The first column to the left, the others to the right."""
-    header, *rows = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table]
-    rule = "| --- |" + " ---: |" * (len(table[0]) - 1)
-    return "\n".join([header, rule, *rows])

@@ -16,32 +16,20 @@ class Shape(NamedTuple):
 class Scale(NamedTuple):
     """Every figure is the median of at least `repeats` measurements, each with a seed of its own."""
 
-    name: str
-    repeats: int
-    passes: int  # measurements per seed of what takes milliseconds
-    shapes: tuple[Shape, ...]
-    map_rounds: int  # of the contest in selection
-    run_rounds: int  # of a whole run
-    horizons: tuple[int, ...]
-    learner_counts: tuple[int, ...]
-    episodes: tuple[int, ...]  # after which the time of one is measured
-    step_rounds: int  # of a portfolio step by step
-    timeout: float  # seconds for one library
+    name: str = "full"
+    repeats: int = 5
+    passes: int = 5  # measurements per seed of what takes milliseconds
+    shapes: tuple[Shape, ...] = (Shape(8, 10, 10_000), Shape(32, 20, 4_000), Shape(64, 100, 1_000))
+    map_rounds: int = 10_000  # of the contest in selection
+    run_rounds: int = 1_000_000  # of a whole run
+    horizons: tuple[int, ...] = (100_000, 1_000_000, 10_000_000)
+    learner_counts: tuple[int, ...] = (2, 4, 8, 16, 32, 64)
+    episodes: tuple[int, ...] = (1_000, 10_000)  # after which the time of one is measured
+    step_rounds: int = 4_000  # of a portfolio step by step
+    timeout: float = 1800.0  # seconds for one library
 
 
-FULL = Scale(
-    name="full",
-    repeats=5,
-    passes=5,
-    shapes=(Shape(8, 10, 10_000), Shape(32, 20, 4_000), Shape(64, 100, 1_000)),
-    map_rounds=10_000,
-    run_rounds=1_000_000,
-    horizons=(100_000, 1_000_000, 10_000_000),
-    learner_counts=(2, 4, 8, 16, 32, 64),
-    episodes=(1_000, 10_000),
-    step_rounds=4_000,
-    timeout=1800.0,
-)
+FULL = Scale()
 QUICK = Scale(
     name="quick",
     repeats=1,

@@ -5,8 +5,8 @@
 Two figures, of CPU time, each the median of interleaved measurements:
 - a round of the compiled joint run with shared data, five OFUL learners of the nested experiment, under
   `CounterfactualBalancing` and under `RealizedBalancing`, and the ratio of the two;
-- all that a portfolio asks the selector in a round: three learners with twins whose reward comes at once, under
-  `CounterfactualBalancing`, beside a loop of a million additions as a measure of the machine.
+- all that a portfolio asks the selector in a round: three learners with greedy experts whose reward comes at once,
+  under `CounterfactualBalancing`, next to a loop of a million additions as a measure of the machine.
 `tools.studies.expert_cost` has the time of the selector alone in a compiled round of up to 64 experts.
 """
 
@@ -45,7 +45,7 @@ def joint_micros(name: str, rounds: int, seed: int) -> float:
 
 def portfolio_micros(rounds: int, repeats: int) -> list[float]:
     """Microseconds per round of the calls of a portfolio; most learners agree on most actions."""
-    selector = CounterfactualBalancing(3, teaching=["all"] * 3, twins=[0, 1, 2])
+    selector = CounterfactualBalancing(3, learning=["all"] * 3, greedy_experts=[0, 1, 2])
     rng, draws = np.random.default_rng(1), np.random.default_rng(2)
     micros = []
     for _ in range(repeats):
@@ -56,7 +56,7 @@ def portfolio_micros(rounds: int, repeats: int) -> list[float]:
             choice = selector.choose(draws)
             selector.observe(choice, asked)
             selector.propensity(choice)
-            selector.taught_by(choice)
+            selector.learners_updated_by(choice)
             selector.check_credit(choice, reward)
             selector.credit(choice, reward)
         micros.append((process_time() - since) / rounds * 1e6)
@@ -79,7 +79,8 @@ def million_additions() -> float:
 def main() -> None:
     measured = portfolio_micros(PORTFOLIO_ROUNDS, PORTFOLIO_REPEATS)  # first: a process that compiled is slower
     print(
-        f"selector in a portfolio, M = 3 with twins: {median(measured):.1f} us a round, least {min(measured):.1f}; "
+        f"selector in a portfolio, M = 3 with greedy experts: {median(measured):.1f} us a round, "
+        f"least {min(measured):.1f}; "
         f"a million additions: {million_additions():.0f} ms"
     )
     times: dict[str, list[float]] = {name: [] for name in SELECTORS}

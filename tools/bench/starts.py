@@ -17,7 +17,7 @@ IMPORT = "from time import perf_counter as now; start = now(); import equipoise;
 FIRST_RESULTS = """
 from equipoise.lab.experiments.nested import NESTED
 from equipoise.lab.runs.runner import complete_settings
-from equipoise.lab.runs.seeds import simulate_seed
+from equipoise.lab.runs.runner import simulate_seed
 simulate_seed(NESTED, complete_settings(NESTED, rounds=100, seeds=1), 0, lambda what, rounds: None)
 """
 

@@ -1,6 +1,6 @@
 """The regret bounds displayed in the paper's section "Example Applications", in numbers and beside measured regret.
 
-Each display is evaluated with the constants of `equipoise.theory.guarantees.applications`, at the rounds and settings
+Each display is evaluated with the constants of `equipoise.theory.applications`, at the rounds and settings
 of the audited experiment, and the regret is that of the audited selector with the paper's candidate bounds.
 """
 
@@ -14,7 +14,7 @@ from equipoise.lab.experiments.confidence import kappa_grid
 from equipoise.lab.experiments.misspecification import error_grid
 from equipoise.lab.experiments.nested import nested_dims
 from equipoise.learners.oful import closed_form_constant
-from equipoise.theory.guarantees import confidence_tuning, nested_bandits, nested_processes, unknown_error
+from equipoise.theory.applications import confidence_tuning, nested_bandits, nested_processes, unknown_error
 from equipoise.types import Plain
 
 MAX_ROUNDS = 2**60

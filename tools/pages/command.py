@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from equipoise.cli.app import parse_settings
-from equipoise.cli.run import run_with_progress
+from equipoise.cli.research import run_with_progress
 from equipoise.cli.terminal import progress_bar
 from equipoise.errors import UnknownName
 
@@ -35,20 +35,18 @@ def write_pages(
     """Run experiments with their default settings and write their pages of the documentation."""
     from equipoise.lab.experiments import EXPERIMENTS
     from equipoise.storage.files import write_atomic
-    from equipoise.theory import tables
-    from tools.pages import compatibility, reference
+    from tools.pages import compatibility, guarantees, reference
     from tools.pages.experiments import write_page
 
     computed: dict[str, Callable[[], str]] = {
         "compatibility": compatibility.page,
-        "guarantees": lambda: tables.page(parse_settings(settings or [])),
+        "guarantees": lambda: guarantees.page(parse_settings(settings or [])),
         "reference": reference.page,
     }
-    pages = {name: experiment for name, experiment in EXPERIMENTS.items() if experiment.setting}
     for name in names or ():
-        if name not in (*pages, *computed, "theory"):
-            raise UnknownName("page", name, (*pages, *computed, "theory"))
-    for name in names or (*pages, *computed, "theory"):
+        if name not in (*EXPERIMENTS, *computed, "theory"):
+            raise UnknownName("page", name, (*EXPERIMENTS, *computed, "theory"))
+    for name in names or (*EXPERIMENTS, *computed, "theory"):
         if name in computed:
             paths = [out.parent / f"{name}.md"]
             out.parent.mkdir(parents=True, exist_ok=True)
@@ -56,17 +54,17 @@ def write_pages(
         elif name == "theory":
             paths = _write_theory(results, out.parent, jobs)
         else:
-            arguments = {"jobs": jobs, "executor": None, "out": results / name}
-            paths = write_page(pages[name], run_with_progress(pages[name], arguments)[0], out)
+            finished, _ = run_with_progress(EXPERIMENTS[name], jobs=jobs, out=results / name)
+            paths = write_page(EXPERIMENTS[name], finished, out)
         for path in paths:
             typer.echo(path)
 
 
 def _write_theory(results: Path, out: Path, jobs: int | None) -> list[Path]:
     """Audit and measure growth, unless `results` has both already, and write the page about them."""
-    from equipoise.lab.audit import growth
-    from equipoise.lab.audit.command import run as run_audit
+    from equipoise.lab.audit.audit import run as run_audit
     from equipoise.lab.audit.report import publish
+    from tools.pages import growth
     from tools.pages import theory as theory_page
 
     if not (results / "audit" / "audit.json").exists():

@@ -28,7 +28,7 @@ PROVIDED = {
     "greedy": "greedy actions",
     "value": "estimated rewards",
     "pmf": "probabilities of all actions",
-    "snapshots": "snapshots, saving",
+    "saving": "saving",
     "nested": "nested classes",
 }
 
@@ -71,9 +71,8 @@ def _lines() -> Iterator[str]:
         yield f"- **{need.heading}**: {need.meaning}"
     yield fill(
         '- With any selector, an `Observed` bound needs a learner that provides "regret", and `share_data=True` '
-        'some learner that accepts "off_policy"; it is refused with selectors that need weights or snapshots, which '
-        "tell each learner of its own rounds in their own way. `UCBC` with `copies` > 1 needs learners that stand in "
-        "groups of equal settings.",
+        'some learner that accepts "off_policy"; it is refused with selectors that need weights, which tell '
+        "each learner of its own rounds in their own way.",
         WIDTH,
         subsequent_indent="  ",
     )

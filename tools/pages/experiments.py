@@ -1,7 +1,7 @@
 """The page of an experiment in the documentation: claim, setting, measurements and findings.
 
-Numbers and figure come from a run of the experiment with its default settings, claim and setting from the experiment
-itself. The findings are written by hand in the page and kept. `python -m tools.pages NAME` writes a page again.
+Numbers and figure come from a run of the experiment with its default settings, the claim from the experiment itself.
+Setting and findings are written by hand in the page and kept. `python -m tools.pages NAME` writes a page again.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from textwrap import fill
 import numpy as np
 
 from equipoise.lab.experiment import Experiment
-from equipoise.lab.report.figures import regret_figure, small_png
-from equipoise.lab.report.report import PAPER
-from equipoise.lab.report.tables import command_line, facts, with_error
+from equipoise.lab.report.drawing import small_png
+from equipoise.lab.report.kit import with_error
+from equipoise.lab.report.run_figure import regret_figure
+from equipoise.lab.report.run_report import PAPER, command_line
 from equipoise.lab.runs.results import Results
-from equipoise.lab.runs.summary import PRICE_FLOOR, Row, rows_of
+from equipoise.lab.runs.summary import PRICE_FLOOR, Row, facts, rows_of
 from equipoise.selectors import BalancedElimination
 from equipoise.storage.files import write_atomic
 from equipoise.theory.closed_forms import ClosedForm, closed_form
-from tools.pages.findings import findings
+from tools.pages.findings import findings, section
 
 HEAD = ("", "regret", "worst seed", "price", "eliminated", "guarantee")
 WIDTH = 120  # characters of a line of text
@@ -38,11 +39,12 @@ def write_page(experiment: Experiment, results: Results, folder: Path) -> list[P
 
 
 def _lines(experiment: Experiment, results: Results) -> Iterator[str]:
+    page = f"experiments/{experiment.name}.md"
     command = command_line(results.experiment["settings"], experiment.defaults, experiment.selectors)
     yield f"# `{experiment.name}`: {experiment.title}\n"
     yield fill(f"**Claim.** {experiment.claim}", WIDTH) + "\n"
     yield fill(f"Section “{experiment.section}” of {PAPER}.", WIDTH) + "\n"
-    yield f"## Setting\n\n{experiment.setting}\n"
+    yield f"## Setting\n\n{section(page, 'Setting')}\n"
     yield f"## Measured\n\n```sh\n{command}\n```\n"
     for instance in results.instances:
         if instance:
@@ -55,7 +57,7 @@ def _lines(experiment: Experiment, results: Results) -> Iterator[str]:
         yield f"{_everywhere(results)}\n"
     yield f"![Regret over rounds of every learner alone and of every selector]({experiment.name}.png)\n"
     yield f"{_explanations(experiment, results)}\n"
-    yield f"## What it shows\n\n{findings(f'experiments/{experiment.name}.md', experiment.name)}\n"
+    yield f"## What it shows\n\n{findings(page, experiment.name)}\n"
     yield f"*Written by `python -m tools.pages {experiment.name}` with version {results.experiment['version']}.*"
 
 

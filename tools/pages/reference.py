@@ -135,7 +135,7 @@ def _annotation(annotation: Any) -> str:
 
 def _docstring(value: Any) -> str:
     """The text of an object; nothing for one that a dataclass or named tuple made up. Examples become code."""
-    own = value.__doc__ if inspect.isfunction(value) else vars(value).get("__doc__")
+    own = value.__doc__
     if not own or own.startswith(f"{value.__name__}("):
         return ""
     return "\n\n".join(_paragraph(text) for text in inspect.cleandoc(own).split("\n\n"))

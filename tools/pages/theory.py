@@ -1,6 +1,6 @@
 """docs/theory.md: every statement of the paper with its function, its check and what was measured.
 
-The text of the statements is in `equipoise.theory.statements`, the numbers come from an audit and from the measured
+The text of the statements is in `tools.pages.statements`, the numbers come from an audit and from the measured
 growth. The findings are written by hand in the page and kept. `python -m tools.pages theory` writes the page again.
 """
 
@@ -12,14 +12,13 @@ from pathlib import Path
 from textwrap import fill
 
 from equipoise.errors import UnreadableFile
-from equipoise.lab.audit import growth
-from equipoise.lab.audit.command import VERSION
-from equipoise.lab.audit.growth import Growth
+from equipoise.lab.audit.audit import VERSION
 from equipoise.storage.files import read_bytes, write_atomic
-from equipoise.theory.statements import STATEMENTS, Statement
 from equipoise.types import Config, Plain
-from tools.pages import applications
+from tools.pages import applications, growth
 from tools.pages.findings import findings
+from tools.pages.growth import Growth
+from tools.pages.statements import STATEMENTS, Statement
 
 # The claims whose theorem depends on the family of bounds, and the beginnings of the subjects of each but powers.
 BY_FAMILY = ("closed form", "gap theorem", "gap plays")

@@ -15,7 +15,6 @@ import argparse
 import asyncio
 import json
 import shutil
-import socket
 import tempfile
 import threading
 import time
@@ -31,9 +30,10 @@ import numpy as np
 import uvicorn
 
 from equipoise.config import parse
-from equipoise.portfolio.history import RATIO
+from equipoise.portfolio.statements import RATIO
 from equipoise.serve.app import application
 from equipoise.serve.dashboard.timeline import HEAD, MAX_ROWS, PER_LEARNER, SPANS, Row
+from equipoise.serve.guard import Guard
 from equipoise.serve.hosted import Hosted
 from equipoise.serve.service import Service, Settings, open_in_memory
 from equipoise.serve.tokens import Tokens
@@ -65,7 +65,7 @@ def fill(hosted: Hosted, rounds: int, played: int) -> None:
         decision = portfolio.decide(None)
         portfolio.learn(decision, float(rng.random() < 0.2 + 0.1 * int(decision.action)))
     scale, history = rounds / played, portfolio.history
-    portfolio._round = rounds
+    portfolio._state.tickets.round = rounds
     rows = portfolio.standing()
     for row in history._rows:
         row[0] = int(row[0] * scale)
@@ -97,17 +97,15 @@ def fill_timeline(service: Service) -> None:
 
 
 @contextmanager
-def running(service: Service) -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(application(service), port=port, log_level="error", access_log=False))
+def running(app: Guard) -> Iterator[str]:
+    """Run the application in a server in a thread."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", access_log=False))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
         while not server.started:
             time.sleep(0.01)
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join()
@@ -180,7 +178,7 @@ def main() -> None:
     service.add(parse(tomllib.loads(config(options.learners))))
     asyncio.run(service.portfolios["large"].engine.run(lambda hosted: fill(hosted, options.rounds, options.played)))
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
-    with running(service) as address, sync_playwright() as playwright, tempfile.TemporaryDirectory():
+    with running(application(service)) as address, sync_playwright() as playwright, tempfile.TemporaryDirectory():
         while service.portfolios["large"].board.reading is None:
             time.sleep(0.05)
         fill_timeline(service)

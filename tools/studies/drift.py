@@ -88,12 +88,12 @@ def has_alarm(name: str, rounds: int, scale: float, seed: int) -> bool:
     """Whether a run under one law ends with an alarm; `scale` multiplies all radii of the watch."""
     logging.disable(logging.WARNING)
     problem, portfolio = NULLS[name][0]()
-    portfolio.seed, rng = seed, np.random.default_rng([8, seed])
-    fixed = portfolio._drift.fixed
+    rng = np.random.default_rng([8, seed])
+    fixed = portfolio.selector.traits.contexts == "fixed"
     for _ in range(rounds):
         context = problem.observe(rng)
         decision = portfolio.decide(None if fixed else context)
-        watch = portfolio._drift.watch
+        watch = portfolio._state.drift.watch
         if scale != 1.0 and watch is not None and not watch.learners[0 if 0 in watch.learners else 1].plays:
             _narrow(watch, scale)
         portfolio.learn(decision, problem.respond(context, decision.action, rng))
@@ -169,7 +169,7 @@ def main() -> None:
     found = [rounds_to_alarm(seed) for seed in range(options.seeds)]
     delays = [delay for delay in found if delay is not None]
     print(f"detection: {len(delays)} of {len(found)}, median {median(delays):.0f} rounds, at most {max(delays)}")
-    for make in (partial(RealizedBalancing, 3), partial(CounterfactualBalancing, 3, teaching=["all"] * 3)):
+    for make in (partial(RealizedBalancing, 3), partial(CounterfactualBalancing, 3, learning=["all"] * 3)):
         for response in ("warn", "restart"):
             values = regrets_after_swap(response, range(options.seeds), make)
             name = f"{make.func.__name__}, {response}"

@@ -2,7 +2,7 @@
 
     python -m tools.studies.expert_cost
 
-Half of the experts are learners and half their greedy twins. A learner proposes the best of ten actions with a
+Half of the experts are learners and half their greedy actions. A learner proposes the best of ten actions with a
 probability that grows with its index, so that poor ones are drawn less and less, else any action; rewards are coins.
 Medians of five runs of 20,000 rounds, in microseconds of CPU time, without drawing proposals.
 """
@@ -18,7 +18,7 @@ from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals
 from equipoise.selectors import CounterfactualBalancing
 from equipoise.selectors import counterfactual_balancing as rule
-from equipoise.selectors._core import nested
+from equipoise.selectors._core import kernels
 from equipoise.simulation.compiler import compiled
 from equipoise.types import Array
 
@@ -42,23 +42,23 @@ def play(
         reward = 1.0 if rng.random() < (0.7 if action == 0 else 0.4) else 0.0
         total += reward
         if plays:
-            nested.open_play(params, state, e)
+            kernels.open_play(params, state, e)
             rule.arrive(params, state, e, reward, 1.0)
-            nested.credit(params, state, e, reward, 0.0, 1.0)
-            nested.rewind(params, state, e)
-            nested.pool(params, state, reward)
+            kernels.credit(params, state, e, reward, 0.0, 1.0)
+            kernels.rewind(params, state, e)
+            kernels.pool(params, state, reward)
             rule.close_round(params, state, e, reward, 0.0, proposals)
     return total
 
 
-def microseconds(n_learners: int, teaching: str = "all") -> float:
+def microseconds(n_learners: int, learning: str = "all") -> float:
     """CPU time of a round."""
     times: dict[bool, list[float]] = {True: [], False: []}
     run = compiled(play)
     for repeat in range(REPEATS):
         for plays, spent in times.items():
             selector = CounterfactualBalancing(
-                n_learners, teaching=[teaching] * n_learners, twins=list(range(n_learners))
+                n_learners, learning=[learning] * n_learners, greedy_experts=list(range(n_learners))
             )
             params, state = selector.to_arrays()
             columns: list[Array] = [np.zeros(n_learners) for _ in range(4)]
@@ -72,8 +72,8 @@ def microseconds(n_learners: int, teaching: str = "all") -> float:
 
 
 if __name__ == "__main__":
-    for teaching in ("all", "agreed"):
+    for learning in ("all", "agreed"):
         for n_experts in (10, 20, 64):
             print(
-                f"{teaching}: {n_experts} experts {microseconds(n_experts // 2, teaching):.1f} us a round", flush=True
+                f"{learning}: {n_experts} experts {microseconds(n_experts // 2, learning):.1f} us a round", flush=True
             )

@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Thread
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -47,6 +47,7 @@ SLOW_SECONDS = 0.005  # of a flush, as disks have
 PROCESSES = multiprocessing.get_context("forkserver")  # to start Python and import NumPy would take longer than a life
 PROCESSES.set_forkserver_preload(["equipoise.journal", "equipoise.learners", "equipoise.selectors"])
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 def make() -> Portfolio:
@@ -77,8 +78,8 @@ class Early(LivePortfolio):
 
         writer._write = write_late  # type: ignore[method-assign]
 
-    async def _acall(self, operation: Callable[[], T]) -> T:
-        _, result, error = self._begin(operation, asyncio.get_running_loop())
+    async def _acall(self, operation: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        _, result, error = self._begin(asyncio.get_running_loop(), operation, *arguments, **options)
         await asyncio.sleep(0)
         if error is not None:
             raise error

@@ -86,7 +86,7 @@ def delay_selectors(mean_delay: float) -> dict[str, Callable[[], Any]]:
 
 def counterfactual() -> CounterfactualBalancing:
     """For three fixed rules that never agree."""
-    return CounterfactualBalancing(3, teaching=["all"] * 3)
+    return CounterfactualBalancing(3, learning=["all"] * 3)
 
 
 LOSS_SELECTORS: dict[str, Callable[[], Any]] = {

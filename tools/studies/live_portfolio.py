@@ -29,7 +29,7 @@ from equipoise import Portfolio, Proposal
 from equipoise.bounds import Power
 from equipoise.errors import UnknownDecision
 from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy
-from equipoise.selectors import EXP3, UCB1, BalancedElimination, Corral, RealizedBalancing, TsallisCorral, Uniform
+from equipoise.selectors import EXP3, UCB1, BalancedElimination, Corral, RealizedBalancing, Uniform
 from tools.benchmarks.numpy_loop import loop
 from tools.studies.late_rewards import Figures, delays, lost
 
@@ -93,7 +93,7 @@ def chaos(rounds: int = 100_000) -> Figures:
     yield "plays equal decisions of each learner", [row.plays for row in rows], [row.plays for row in rows] == charged
     later = rows[3].plays - plays_when_back
     yield "plays of the dead learner after it came back", later, later > 0
-    yield "failed lessons kept", len(portfolio.failed_lessons), len(portfolio.failed_lessons) > 0
+    yield "failed lessons kept", len(portfolio.failed_updates), len(portfolio.failed_updates) > 0
 
 
 class FailsAtZero:
@@ -167,7 +167,6 @@ RANDOMIZED: dict[str, Callable[[], Any]] = {
     "EXP3": lambda: EXP3(2),
     "Uniform": lambda: Uniform(2),
     "Corral": lambda: Corral(2, rounds=2000),
-    "TsallisCorral": lambda: TsallisCorral(2, rounds=2000),
 }
 
 

@@ -43,10 +43,10 @@ class Problem(NamedTuple):
         return self.rows[drawn], self.labels[drawn]
 
     def contexts(self, rows: Array) -> Iterator[Array]:
-        """As those of a log without features of offers: see `equipoise.logs.encoding`."""
+        """As those of a log without features of offers: see `equipoise.logs.batches.contexts`."""
         n = len(rows)
         log = from_arrays(rows, np.zeros(n, np.int64), np.zeros(n), np.ones(n), n_actions=self.n_actions)
-        return (lesson.context for lesson in log.lessons())
+        return (lesson.context for lesson in log.each_round())
 
     def log(self, rounds: int, seed: int) -> LoggedRounds:
         """A log of a policy that has seen 50 labeled rows: nearest class mean, softened, above a uniform floor."""

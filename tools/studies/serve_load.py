@@ -20,7 +20,7 @@ On two idle cores, 10 seconds each, the median of three runs by CPU time:
 
 Durable runs depend on the disk: with CounterfactualBalancing five others had 236 to 260 us and a p99 of 17 to 18 ms,
 where no flush took long, and three medians of three had 262 to 296 us and a p99 of 150 to 310 ms.
-CounterfactualBalancing runs with shared data and twins, as `for_learners` makes it for learners that
+CounterfactualBalancing runs with shared data and greedy experts, as `for_learners` makes it for learners that
 share their data: three proposals and three lessons a round in place of one.
 
 CPU time per request rises with what else runs on the machine, by half and more for the bare route; ratios within one
@@ -191,7 +191,7 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 # As `for_learners(learners, share_data=True)` makes it.
-SETTINGS = {"CounterfactualBalancing": 'teaching = ["all", "all", "all"]\ntwins = [0, 1, 2]\n'}
+SETTINGS = {"CounterfactualBalancing": 'learning = ["all", "all", "all"]\ngreedy_experts = [0, 1, 2]\n'}
 
 
 def commands_of(selector: str, folder: Path) -> dict[str, list[str]]:

@@ -4,7 +4,7 @@ The load of `serve_load` on a durable service, with rewards in batches and a dea
 were as many requests as asked for. Printed every minute: requests, memory of the process, open decisions, size of the
 journal. It fails if a request failed, if the service logged a warning, or if memory rose by more than a tenth between
 the first and the last quarter of the samples since all that is bounded is full. What fills at first are the closed
-decisions that the service remembers (at most twice `REMEMBERED`); of the rest, the history of a portfolio (5,000
+decisions that the service remembers (at most twice `MAX_SETTLED`); of the rest, the history of a portfolio (5,000
 numbers) and the timeline of the dashboard (5 times 180 samples) are below a megabyte.
 
 With --leak the service forgets no closed decision: the control, which must fail after a few minutes.
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.request import urlopen
 
-from equipoise.serve.hosted import REMEMBERED
+from equipoise.serve.hosted import MAX_SETTLED
 from tools.studies.serve_load import BATCH, CONFIG, ONE_THREAD, PORT, start_wrk, wait_until_ready, write_script
 
 DEADLINE = '[reward]\nrange = [0, 1]\ndeadline = "60s"\ndefault = 0.0\n'
@@ -34,7 +34,7 @@ GROWTH = 1.1  # of memory, at most
 LEAK = """
 import runpy, sys
 from equipoise.serve import hosted
-hosted.REMEMBERED = 10**9
+hosted.MAX_SETTLED = 10**9
 sys.argv[0] = "equipoise"
 runpy.run_module("equipoise", run_name="__main__", alter_sys=True)
 """
@@ -68,7 +68,7 @@ def memory_ratio(samples: list[Sample]) -> float:
 
     nan if there are too few samples to tell.
     """
-    filled = [row.memory_megabytes for row in samples if row.decisions > 2 * REMEMBERED]
+    filled = [row.memory_megabytes for row in samples if row.decisions > 2 * MAX_SETTLED]
     quarter = len(filled) // 4
     return sum(filled[-quarter:]) / sum(filled[:quarter]) if quarter else nan
 

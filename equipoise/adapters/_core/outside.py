@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from functools import partial
 from itertools import accumulate
 from typing import Any, ClassVar, Self
 
@@ -16,25 +15,27 @@ import numpy as np
 
 from equipoise.kernels.streams import LEARNERS, generator_at
 from equipoise.learner import Proposal
-from equipoise.learners._core.base import Named, check_index, check_layout, check_lesson
-from equipoise.settings import configurable, setting
-from equipoise.settings.checks import count
+from equipoise.learners._core.base import check_index, check_layout, check_lesson, name_setting, seed_setting
+from equipoise.settings import Configured, configurable
 from equipoise.settings.matrices import as_matrix, check_entries
-from equipoise.settings.units import Ranged
+from equipoise.settings.units import Units, rewards_setting
 from equipoise.types import Action, AnyArray, Array, Context, State
 
 
 @configurable
-class OutsideLearner(Named, Ranged):
+class OutsideLearner(Configured, Units):
     """A learner of another library, with a random stream of its own for decisions without a generator."""
 
-    seed: int = setting(default=0, check=partial(count, minimum=0, maximum=2**64 - 1))
+    reward_range: tuple[float, float] = rewards_setting()
+    name: str = name_setting()
+    seed: int = seed_setting()
 
     accepts: ClassVar[frozenset[str]] = frozenset()
     provides: ClassVar[frozenset[str]] = frozenset()
     randomized: ClassVar[bool] = True
 
     def _set_up(self) -> None:
+        self._fill_in_units()
         super()._set_up()
         self._n_draws = 0  # generators taken from the learner's own random stream
 

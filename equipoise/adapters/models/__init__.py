@@ -1,12 +1,11 @@
-"""Models, one library per file; `MODELS` is the registry that configurations use. None imports its library yet."""
+"""Models of other libraries; `MODELS` is the registry that configurations use. None imports its library yet."""
 
 from __future__ import annotations
 
 from equipoise.adapters.model import Model
-from equipoise.adapters.models.lightgbm import LightGBM
+from equipoise.adapters.models.boosted_trees import LightGBM, XGBoost
 from equipoise.adapters.models.river import River
 from equipoise.adapters.models.scikit_learn import Sklearn
-from equipoise.adapters.models.xgboost import XGBoost
 
 MODELS: dict[str, type[Model]] = {cls.__name__: cls for cls in (Sklearn, LightGBM, XGBoost, River)}
 

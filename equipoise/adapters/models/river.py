@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.adapters._core.carrier import pack, unpack
-from equipoise.adapters._core.descriptions import Library
+from equipoise.adapters._core.objects import Library, pack, unpack
 from equipoise.adapters._core.outside import as_array
 from equipoise.adapters.model import Model
 from equipoise.errors import InvalidArgument, require
@@ -19,15 +18,7 @@ from equipoise.types import Array, Plain, State
 
 RIVER = Library(
     "river",
-    (
-        "linear_model",
-        "preprocessing",
-        "compose",
-        "optim",
-        "optim.schedulers",
-        "optim.losses",
-        "optim.initializers",
-    ),
+    ("linear_model", "preprocessing", "compose", "optim", "optim.schedulers", "optim.losses", "optim.initializers"),
     {"BayesianLinearRegression": "its predictions change the model"},
 )
 PACKAGES = ("river", "numpy")
@@ -49,16 +40,13 @@ class River(Model):
 
     Its settings are used, not what it has learned. Trees, forests and nearest neighbors are refused: their state cannot
     be saved exactly without pickle.
-
-    Parameters
-    ----------
-    regressor
-        The regressor, or its description, such as {"class": "linear_model.LinearRegression", "l2": 0.01}.
-    dim
-        Number of features used: the first `dim` columns of a context. At least 1.
     """
 
-    regressor: Plain = setting(check=_description, kw_only=False)
+    regressor: Plain = setting(
+        'The regressor, or its description, such as {"class": "linear_model.LinearRegression", "l2": 0.01}.',
+        _description,
+        kw_only=False,
+    )
 
     def open(self, reward_range: tuple[float, float]) -> None:
         self._model = RIVER.build(self.regressor)

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.adapters._core.carrier import pack, unpack
-from equipoise.adapters._core.descriptions import Library
+from equipoise.adapters._core.objects import Library, pack, unpack
 from equipoise.adapters._core.outside import as_array
 from equipoise.adapters.model import Model
 from equipoise.errors import InvalidArgument, require
@@ -51,16 +50,13 @@ class Sklearn(Model):
     """An estimator of scikit-learn with `partial_fit`: a regressor, or a classifier with `predict_proba`.
 
     Its parameters are used, not what it has learned. A `random_state` of None becomes 0, so that runs can be repeated.
-
-    Parameters
-    ----------
-    estimator
-        The estimator, or its description, such as {"class": "linear_model.SGDRegressor", "eta0": 0.05}.
-    dim
-        Number of features used: the first `dim` columns of a context. At least 1.
     """
 
-    estimator: Plain = setting(check=_description, kw_only=False)
+    estimator: Plain = setting(
+        'The estimator, or its description, such as {"class": "linear_model.SGDRegressor", "eta0": 0.05}.',
+        _description,
+        kw_only=False,
+    )
 
     def open(self, reward_range: tuple[float, float]) -> None:
         self._reward_range = reward_range

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from math import inf, sqrt
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,9 +16,8 @@ from equipoise.bounds import Power
 from equipoise.confidence import radius_sum
 from equipoise.kernels.marks import kernel
 from equipoise.lab.audit.claims import Seen
-from equipoise.lab.audit.delays import by_context, by_reward, late_coins
-from equipoise.lab.audit.in_order import late_zeros, overlapping_episodes
 from equipoise.lab.audit.judging import run_and_evaluate
+from equipoise.lab.audit.late import by_context, by_reward, late_coins, late_zeros, overlapping_episodes
 from equipoise.lab.audit.pools import GAP, LOSS, make_pool
 from equipoise.lab.audit.sharp import BEST, CLASSES, run_epochs
 from equipoise.learner import Proposals
@@ -31,7 +30,7 @@ from equipoise.selectors import (
     balanced_elimination,
     epoch_balancing,
 )
-from equipoise.selectors._core import epochs, evidence, nested
+from equipoise.selectors._core import epochs, evidence, kernels
 from equipoise.selectors._core.evidence import Params, State
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.simulation.tapes import Tapes
@@ -50,9 +49,8 @@ def narrow_radius(seed: int, rounds: int) -> Iterator[Seen]:
 def halved_bound(seed: int, rounds: int) -> Iterator[Seen]:
     """A learner whose bound is half its regret, but which is declared well specified."""
     honest, overclaiming = Scheduled("power", 1.0, 0.5, gap=LOSS), Scheduled("power", 30.0, 0.5, gap=LOSS)
-    selector = BalancedElimination(
-        [overclaiming.bound(0.5), overclaiming.bound(0.5)]
-    )  # much larger than the regret of the first learner
+    # Much larger than the regret of the first learner.
+    selector = BalancedElimination([overclaiming.bound(0.5), overclaiming.bound(0.5)])
     problem = GapBandit(gap=LOSS)
     tapes = Tapes(problem, [honest, overclaiming], np.array([rounds]), seed)
     yield from run_and_evaluate(tapes, selector, problem.optimum, declared=[True, True])[1]
@@ -62,7 +60,7 @@ def mixed_units(seed: int, rounds: int) -> Iterator[Seen]:
     """A test that divides sums by sqrt(n) and adds the whole bound to that, as a public implementation does."""
     problem = GapBandit(poor=GAP, gap=GAP)
     learners = [Scheduled("power", GAP, 1.0, gap=GAP), Scheduled("power", 1.0, 0.5, gap=GAP)]
-    selector = MixedUnits([Power(1.0), Power(1.0)])
+    selector = BalancedElimination([Power(1.0), Power(1.0)]).use_kernels(MIXED_UNITS)
     tapes = Tapes(problem, learners, np.array([rounds]), seed)
     yield from run_and_evaluate(tapes, selector, problem.optimum, declared=[False, True], gaps=[GAP, None])[1]
 
@@ -82,33 +80,33 @@ def leaked_context(seed: int, rounds: int) -> Iterator[Seen]:
         i = int(tapes.recorded.argmin())
         tapes.problem = (rich, poor)[i]
         tapes.extend(i)
-    selector = Peeking([learner.bound() for learner in learners])
+    selector = BalancedElimination([learner.bound() for learner in learners]).use_kernels(PEEKING)
     yield from run_and_evaluate(tapes, selector, whole.optimum, declared=[True, True])[1]
 
 
 def removed_epoch_radius(seed: int, rounds: int) -> Iterator[Seen]:
     """Algorithm 3 without its radius."""
-    yield from run_epochs(AdversarialElimination(CLASSES, radius_scale=1e-9), seed, rounds, wrong=1)
+    return run_epochs(AdversarialElimination(CLASSES, radius_scale=1e-9), seed, rounds, wrong=1)
 
 
 def halved_epoch_radius(seed: int, rounds: int) -> Iterator[Seen]:
     """Algorithm 2 with half of its radius."""
-    yield from run_epochs(EpochBalancing(CLASSES, radius_scale=0.5), seed, rounds, wrong=0)
+    return run_epochs(EpochBalancing(CLASSES, radius_scale=0.5), seed, rounds, wrong=0)
 
 
 def wrong_class_eliminated(seed: int, rounds: int) -> Iterator[Seen]:
     """Algorithm 3 that eliminates the largest class but the last, where the smallest is the false one."""
-    yield from run_epochs(LargestFirst(CLASSES), seed, rounds, wrong=1)
+    return run_epochs(AdversarialElimination(CLASSES).use_kernels(LARGEST_FIRST), seed, rounds, wrong=1)
 
 
 def false_classes(seed: int, rounds: int) -> Iterator[Seen]:
     """Algorithm 3 whose last class is false too: no learner knows of the best action."""
-    yield from run_epochs(AdversarialElimination(CLASSES), seed, rounds, wrong=0, optimum=BEST + 0.2)
+    return run_epochs(AdversarialElimination(CLASSES), seed, rounds, wrong=0, optimum=BEST + 0.2)
 
 
 def present_plan(seed: int, rounds: int) -> Iterator[Seen]:
     """Overlapping episodes with the widths of the plan at the time of the reward, which comes in order."""
-    yield from overlapping_episodes(2 * seed, rounds, present_plan=True)
+    return overlapping_episodes(2 * seed, rounds, present_plan=True)
 
 
 class Control(NamedTuple):
@@ -168,7 +166,7 @@ def choose_by_context(params: Params, state: State, rng: np.random.Generator) ->
 
 @kernel
 def drop_largest(
-    params: nested.Params, state: epochs.State, i: int, reward: float, regret: float, proposals: Proposals
+    params: kernels.Params, state: epochs.State, i: int, reward: float, regret: float, proposals: Proposals
 ) -> None:
     """As in Algorithm 3, but the learner before the last one is eliminated."""
     epochs.add_round(params.evidence, state, reward, regret, proposals)
@@ -182,24 +180,6 @@ def drop_largest(
         epochs.begin_epoch(params.evidence, state)
 
 
-class LargestFirst(AdversarialElimination):
-    """Eliminates the largest class but the last."""
-
-    name = "Wrong class eliminated"
-    kernels: ClassVar[Kernels] = nested_kernels(
-        epoch_balancing.choose, close_round=drop_largest, certify=epochs.certify
-    )
-
-
-class MixedUnits(BalancedElimination):
-    """Compares sums divided by sqrt(n) with whole bounds."""
-
-    name = "Units mixed up"
-    kernels: ClassVar[Kernels] = Kernels(balanced_elimination.choose, credit_mixed)
-
-
-class Peeking(BalancedElimination):
-    """Chooses after it has observed the context."""
-
-    name = "Context leaked"
-    kernels: ClassVar[Kernels] = Kernels(choose_by_context, balanced_elimination.credit)
+LARGEST_FIRST = nested_kernels(epoch_balancing.choose, close_round=drop_largest, certify=epochs.certify)
+MIXED_UNITS = Kernels(balanced_elimination.choose, credit_mixed)
+PEEKING = Kernels(choose_by_context, balanced_elimination.credit)

@@ -11,15 +11,8 @@ from equipoise.lab.audit.claims import Seen
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.tapes import Tapes
 from equipoise.simulation.watch import Facts, watch_on_tapes
+from equipoise.theory import guarantees
 from equipoise.theory.closed_forms import closed_form, coefficients_of, deviation, terms_of
-from equipoise.theory.guarantees import (
-    Passed,
-    general_guarantee,
-    power_gap_guarantee,
-    power_plays,
-    sqrt_log_gap_guarantee,
-    sqrt_log_plays,
-)
 from equipoise.types import AnyArray
 
 ROUNDING = 1 + 1e-9  # of long sums
@@ -113,10 +106,9 @@ def general_of(selector: BalancedElimination, facts: Facts, accounts: AnyArray, 
             if not kept[i]:
                 plays, values = facts.passed_plays[i], facts.passed_bounds[i]
                 tested = plays[i] > 0 and plays[star] > 0
-                passed.append(
-                    Passed(int(plays[i]), float(values[i]), int(plays[star]), float(values[star])) if tested else None
-                )
-        smallest = min(smallest, general_guarantee(bounds, passed, radius, width=high - low))
+                both = int(plays[i]), float(values[i]), int(plays[star]), float(values[star])
+                passed.append(guarantees.Passed(*both) if tested else None)
+        smallest = min(smallest, guarantees.general_guarantee(bounds, passed, radius, width=high - low))
     return smallest
 
 
@@ -130,18 +122,18 @@ def _with_gaps(
         """The largest number of plays of learner i, which loses `gap` per play, next to the learner `best`."""
         match bounds[0]:
             case Power(_, exponent):
-                return power_plays(coefficients[i], coefficients[best], exponent, gap=gap, per_root=per_root)
+                return guarantees.power_plays(coefficients[i], coefficients[best], exponent, gap=gap, per_root=per_root)
             case SqrtLog(_, delta):
                 pair = coefficients[i], coefficients[best]
-                return sqrt_log_plays(*pair, delta, rounds=terms["rounds"], gap=gap, per_root=per_root)
+                return guarantees.sqrt_log_plays(*pair, delta, rounds=terms["rounds"], gap=gap, per_root=per_root)
             case _:
                 return inf
 
     match bounds[0]:
         case Power(_, exponent):
-            promise = power_gap_guarantee(coefficients, exponent, gaps, **terms)
+            promise = guarantees.power_gap_guarantee(coefficients, exponent, gaps, **terms)
         case SqrtLog(_, delta):
-            promise = sqrt_log_gap_guarantee(coefficients, delta, gaps, **terms)
+            promise = guarantees.sqrt_log_gap_guarantee(coefficients, delta, gaps, **terms)
         case _:
             return
     well_specified = [i for i, gap in enumerate(gaps) if gap is None]

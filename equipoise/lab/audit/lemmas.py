@@ -11,15 +11,7 @@ from equipoise.lab.audit.claims import Seen
 from equipoise.lab.experiments.tracked_oful import TrackedOFUL
 from equipoise.problems import LinearBandit
 from equipoise.simulation.tapes import Tapes
-from equipoise.theory.guarantees import (
-    bernstein_boundary,
-    ellipsoid_radius,
-    elliptical_potential,
-    log_determinant_ratio,
-    most_plays,
-    oful_regret,
-    random_potential,
-)
+from equipoise.theory import lemmas
 
 DELTA = 0.05
 CHANCES = (0.6, 0.3, 0.1)  # of the learners in an epoch
@@ -34,7 +26,7 @@ def play_counts(seed: int, rounds: int) -> Iterator[Seen]:
     for chance, low in zip(CHANCES, starts, strict=False):
         plays = np.cumsum((draws >= low) & (draws < low + chance))
         for t in _marks(rounds):
-            most = most_plays(t, chance, len(CHANCES), DELTA)
+            most = lemmas.most_plays(t, chance, len(CHANCES), DELTA)
             worst, can_fail = max(worst, float(plays[t - 1]) / most), can_fail or most < t
     yield Seen("play counts", 1.0, worst, worst > 1.0, can_fail)
 
@@ -45,9 +37,10 @@ def bernstein(seed: int, rounds: int) -> Iterator[Seen]:
     sums = np.cumsum(np.random.default_rng([2, seed]).random(rounds) < chance)
     step = chance * (1 - chance)
     ratios = [
-        (float(sums[t - 1]) - t * chance) / bernstein_boundary(t * step, step, 1.0, DELTA) for t in _marks(rounds)
+        (float(sums[t - 1]) - t * chance) / lemmas.bernstein_boundary(t * step, step, 1.0, DELTA)
+        for t in _marks(rounds)
     ]
-    can_fail = bernstein_boundary(rounds * step, step, 1.0, DELTA) < rounds * (1 - chance)
+    can_fail = lemmas.bernstein_boundary(rounds * step, step, 1.0, DELTA) < rounds * (1 - chance)
     yield Seen("Bernstein", 1.0, max(ratios), max(ratios) > 1.0, can_fail)
 
 
@@ -73,8 +66,8 @@ def potentials(seed: int, rounds: int) -> Iterator[Seen]:
         whole += np.outer(y, y)
         thinned += np.outer(x, x) * (rng.random() < chance)
         determinants = (float(np.log(np.linalg.det(matrix))) for matrix in (whole, thinned))
-        limit = elliptical_potential(next(determinants), cap)
-        random_limit = random_potential(next(determinants), cap, chance, t, DELTA)
+        limit = lemmas.elliptical_potential(next(determinants), cap)
+        random_limit = lemmas.random_potential(next(determinants), cap, chance, t, DELTA)
         worst, worst_random = max(worst, whole_sum / limit), max(worst_random, thinned_sum / random_limit)
         can_fail, can_fail_random = can_fail or limit < cap * t, can_fail_random or random_limit < cap * t
     yield Seen("potential", 1.0, worst, worst > 1.0 + 1e-9, can_fail)
@@ -89,9 +82,9 @@ def least_squares(seed: int, rounds: int) -> Iterator[Seen]:
     holds = learner.largest_ratio <= 1.0
     yield Seen("ellipsoid", 1.0, learner.largest_ratio, not holds)
     if holds:
-        growth = log_determinant_ratio(DIM, rounds)
-        widest = ellipsoid_radius(growth, noise=NOISE, norm_bound=NORM_BOUND, delta=DELTA)
-        promise = oful_regret(DIM, rounds, widest)
+        growth = lemmas.log_determinant_ratio(DIM, rounds)
+        widest = lemmas.ellipsoid_radius(growth, noise=NOISE, norm_bound=NORM_BOUND, delta=DELTA)
+        promise = lemmas.oful_regret(DIM, rounds, widest)
         yield Seen("OFUL's regret", promise, regret, regret > promise, promise < rounds)
 
 

@@ -1,24 +1,24 @@
-"""The outcome of an audit: a table for the terminal, a picture, and a self-contained HTML page."""
+"""The outcome of an audit: a table for the terminal, a picture and a page."""
 
 from __future__ import annotations
 
-import base64
-import io
-import json
-from collections.abc import Iterator
-from html import escape
-from math import isnan
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from equipoise.lab.audit.audit import Audit
 from equipoise.lab.audit.claims import CLAIMS, CONFIDENCE, Finding
-from equipoise.lab.audit.command import Audit
 from equipoise.lab.audit.controls import CONTROLS
+from equipoise.lab.report import drawing, kit
+from equipoise.lab.report.kit import significant
 from equipoise.storage.files import make_folder, write_atomic
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 HEAD = ("subject", "claim", "predicted", "observed", "can it fail?", "violated", "share", "allowed", "result")
-STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:75em;margin:2em auto;padding:0 1em;color:#222}
-table{border-collapse:collapse;font-size:13px}td,th{padding:.2em .7em;border-bottom:1px solid #ddd;text-align:left}
-td.n{text-align:right;font-variant-numeric:tabular-nums}.bad{color:#a00;font-weight:bold}img{max-width:100%}.wide{overflow-x:auto}"""
+RATIOS = ("subject", "selector", "rounds", "late rewards", "runs", "certified", "true", "median ratio")
+SUMMARY = ("claim", "", "subjects", "violated", "largest share", "result")
 
 
 def cells(row: Finding) -> tuple[str, ...]:
@@ -26,8 +26,8 @@ def cells(row: Finding) -> tuple[str, ...]:
     return (
         row.subject,
         row.claim,
-        _number(row.predicted),
-        _number(row.observed),
+        significant(row.predicted),
+        significant(row.observed),
         can_it_fail(row.runs, row.vacuous),
         f"{row.violations} of {row.runs:,}",
         f"[{low:.3f}, {high:.3f}]",
@@ -36,8 +36,9 @@ def cells(row: Finding) -> tuple[str, ...]:
     )
 
 
-def summary_rows(audit: Audit) -> Iterator[tuple[str, ...]]:
+def summary(audit: Audit) -> kit.Table:
     """One line per claim over all subjects: subjects, runs, violations, the largest share, result."""
+    rows = []
     for claim in CLAIMS:
         own = [row for row in audit.checked if row.claim == claim]
         if own:
@@ -45,7 +46,12 @@ def summary_rows(audit: Audit) -> Iterator[tuple[str, ...]]:
             runs, violations = sum(row.runs for row in own), sum(row.violations for row in own)
             share = f"{worst.violations / worst.runs:.3f}"
             result = "holds" if all(row.holds for row in own) else "VIOLATED"
-            yield claim, CLAIMS[claim], str(len(own)), f"{violations} of {runs:,}", share, result
+            rows.append((claim, CLAIMS[claim], str(len(own)), f"{violations} of {runs:,}", share, result))
+    return kit.Table(SUMMARY, rows, left=range(len(SUMMARY)), marks=_marks(rows))
+
+
+def _marks(rows: Iterable[tuple[str, ...]]) -> dict[int, str]:
+    return {i: "bad" for i, row in enumerate(rows) if "VIOLATED" in row}
 
 
 def can_it_fail(runs: int, vacuous: int) -> str:
@@ -81,54 +87,37 @@ def describe_outcome(audit: Audit) -> str:
 
 
 def publish(audit: Audit, folder: Path) -> list[Path]:
-    """Write audit.json, audit.png and audit.html."""
+    """Write audit.json, audit.png, audit.svg and audit.html."""
     make_folder(folder)
-    image = picture(audit)
-    text = json.dumps(audit.to_json(), indent=1, allow_nan=False) + "\n"
-    files = {"audit.json": text.encode(), "audit.png": image, "audit.html": page(audit, image).encode()}
-    for name, content in files.items():
-        write_atomic(folder / name, content)
-    return [folder / name for name in files]
+    svg = drawing.save_figure(picture(audit), folder / "audit.png")
+    write_atomic(folder / "audit.json", kit.json_text(audit.to_json()).encode())
+    write_atomic(folder / "audit.html", kit.page("Audit", _blocks(audit, svg)).encode())
+    return [folder / f"audit.{suffix}" for suffix in ("json", "png", "svg", "html")]
 
 
-def page(audit: Audit, image: bytes) -> str:
-    """A self-contained page."""
-    encoded = base64.b64encode(image).decode()
-    parts = [
-        "<!doctype html><html lang=en><meta charset=utf-8>"
-        '<meta name=viewport content="width=device-width, initial-scale=1"><title>Audit</title>'
-        "",
-        f"<style>{STYLE}</style><h1>Audit</h1><p>{escape(describe_outcome(audit))}</p>",
-        f"<p>A claim is rejected when the exact {CONFIDENCE:.1%} interval of its share of violations lies above the "
+def _blocks(audit: Audit, svg: str) -> Iterator[kit.Block | kit.Table]:
+    yield kit.heading("Audit", 1)
+    yield kit.paragraph(describe_outcome(audit), kind="claim")
+    yield kit.paragraph(
+        f"A claim is rejected when the exact {CONFIDENCE:.1%} interval of its share of violations lies above the "
         "allowed share. Predicted and observed are medians over runs. A finding that predicts no more than what is "
-        "true of every run cannot fail, and is not counted.</p>",
-        f'<img alt="Share of runs that violate each claim" src="data:image/png;base64,{encoded}">',
-        "<h2>Controls</h2><ul>",
-        *(f"<li>{escape(words)}</li>" for words in describe_controls(audit)),
-        "</ul><h2>Certified over true regret</h2>",
-        _table(
-            ("subject", "selector", "rounds", "late rewards", "runs", "certified", "true", "median ratio"),
-            [
-                (r.subject, r.selector, f"{r.rounds:,}", "yes" if r.late else "", f"{r.runs:,}", *map(_number, r[5:]))
-                for r in audit.ratios
-            ],
-        ),
-        "<h2>Findings</h2>",
-        _table(HEAD, [cells(row) for row in audit.findings]),
-        "</html>",
+        "true of every run cannot fail, and is not counted."
+    )
+    yield kit.picture(svg, "Share of runs that violate each claim")
+    yield kit.heading("Controls")
+    yield kit.items([(line,) for line in describe_controls(audit)])
+    yield kit.heading("Certified over true regret")
+    ratios = [
+        (r.subject, r.selector, f"{r.rounds:,}", "yes" if r.late else "", f"{r.runs:,}", *map(significant, r[5:]))
+        for r in audit.ratios
     ]
-    return "\n".join(parts)
+    yield kit.Table(RATIOS, ratios, left=(0, 1, 3))
+    yield kit.heading("Findings")
+    findings = [cells(row) for row in audit.findings]
+    yield kit.Table(HEAD, findings, left=(0, 1, 4, 8), marks=_marks(findings))
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = ["<div class=wide><table><tr>", *(f"<th>{escape(name)}</th>" for name in head), "</tr>"]
-    for row in rows:
-        style = ' class="bad"' if "VIOLATED" in row else ""
-        lines += [f"<tr{style}>", *(f"<td>{escape(cell)}</td>" for cell in row), "</tr>"]
-    return "".join([*lines, "</table></div>"])
-
-
-def picture(audit: Audit) -> bytes:
+def picture(audit: Audit) -> Figure:
     """Every finding as a dot, by claim: the share of runs that violate it; controls are drawn separately."""
     from matplotlib.figure import Figure
 
@@ -137,8 +126,8 @@ def picture(audit: Audit) -> bytes:
     axes = figure.subplots()
     controls = [row for outcome in audit.outcomes if outcome.task.kind == "control" for row in outcome.findings]
     for rows, color, shift, label in (
-        (audit.checked, "#3465a4", 0.14, "audited, with the exact interval"),
-        (controls, "#d55e00", -0.18, "controls, which must be caught"),
+        (audit.checked, drawing.COOL[1], 0.14, "audited, with the exact interval"),
+        (controls, drawing.WARM[0], -0.18, "controls, which must be caught"),
     ):
         known = [row for row in rows if row.claim in claims and row.can_fail]
         heights = [-claims.index(row.claim) + shift for row in known]
@@ -146,18 +135,10 @@ def picture(audit: Audit) -> bytes:
         ends = [[share - row.interval[0] for share, row in zip(shares, known, strict=True)]]
         ends.append([row.interval[1] - share for share, row in zip(shares, known, strict=True)])
         axes.errorbar(shares, heights, xerr=ends, fmt="o", ms=4, color=color, alpha=0.5, lw=0.7, label=label)
-    axes.axvline(0.05, color="#555", lw=0.8, ls="--", label="0.05")
+    axes.axvline(0.05, color=drawing.GRAY, lw=0.8, ls="--", label="0.05")
     axes.set_yticks([-k for k in range(len(claims))], claims)
     axes.set_xlabel("Share of runs that violate the claim")
-    axes.spines[["top", "right"]].set_visible(False)
+    drawing.frame(axes, grid="x", labels=None)
     axes.set_ylim(0.6 - len(claims), 0.6)
     figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=8)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    return buffer.getvalue()
-
-
-def _number(value: float) -> str:
-    if isnan(value):
-        return "–"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return figure

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
+from types import SimpleNamespace
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,7 +20,9 @@ from equipoise.lab.audit.claims import Seen
 from equipoise.learner import Proposal
 from equipoise.learners import LinearClass
 from equipoise.selectors import AdversarialElimination, EpochBalancing
-from equipoise.theory.guarantees import most_plays
+from equipoise.theory.lemmas import most_plays
+
+AnyEpochs: TypeAlias = EpochBalancing | AdversarialElimination
 
 BEST, POOR, OVERSTATED = 0.5, 0.3, 0.9
 CLASSES = tuple(LinearClass(f"{dim} features", dim) for dim in (1, 2, 4))
@@ -40,9 +44,7 @@ SHARP: dict[str, Callable[[int, int], Iterator[Seen]]] = {
 }
 
 
-def run_epochs(
-    selector: EpochBalancing, seed: int, rounds: int, *, wrong: int, optimum: float = BEST
-) -> Iterator[Seen]:
+def run_epochs(selector: AnyEpochs, seed: int, rounds: int, *, wrong: int, optimum: float = BEST) -> Iterator[Seen]:
     """One run in which the first `wrong` learners are misspecified, and the claims that concern it.
 
     `optimum` is the expected reward of the best action. If it is above what the learners play and state to be best,
@@ -56,7 +58,8 @@ def run_epochs(
     regret, excess, counts = 0.0, -np.inf, []
     proposals = {i: Proposal(0, lower=lower, regret=0.0) for i, lower in enumerate(stated)}
     for t in range(rounds):
-        choice = selector.choose(_Once(draws[t]))  # type: ignore[arg-type]  # the one method that is used
+        once: Any = SimpleNamespace(random=lambda t=t: float(draws[t]))  # the one method that is used
+        choice = selector.choose(once)
         asked = {i: proposals[i] for i in selector.active} | {choice.learner: proposals[choice.learner]}
         selector.observe(choice, asked)
         selector.credit(choice, float(uniform[t] < means[choice.learner]))
@@ -75,14 +78,14 @@ def run_epochs(
     yield _play_counts(selector, counts[: int(first_epoch.min())])
 
 
-def could_have_ended(selector: EpochBalancing) -> bool:
+def could_have_ended(selector: AnyEpochs) -> bool:
     """Whether the test could have failed by now, whatever the rewards and lower bounds: regrets + D(t) < w t."""
     epoch, (low, high) = selector.kernel_state.epoch[0], selector.reward_range
     n = int(epoch.rounds)
     return n > 0 and float(epoch.regrets) + radius_sum(selector.confidence.radius, n) < (high - low) * n
 
 
-def _play_counts(selector: EpochBalancing, played: Sequence[int]) -> Seen:
+def _play_counts(selector: AnyEpochs, played: Sequence[int]) -> Seen:
     """The lemma on play counts over the rounds of the first epoch."""
     weights, worst, can_fail = [1 / size for size in selector.sizes], 0.0, False
     for i, weight in enumerate(weights):
@@ -91,13 +94,3 @@ def _play_counts(selector: EpochBalancing, played: Sequence[int]) -> Seen:
                 most = most_plays(t, weight / sum(weights), len(weights), selector.alpha)
                 worst, can_fail = max(worst, plays / most), can_fail or most < t
     return Seen("play counts", 1.0, worst, worst > 1.0, can_fail)
-
-
-class _Once:
-    """A generator of one number, which was drawn with all others of the run."""
-
-    def __init__(self, number: float) -> None:
-        self.number = number
-
-    def random(self) -> float:
-        return float(self.number)

@@ -15,20 +15,8 @@ from equipoise.lab.experiments.nested import NESTED
 from equipoise.lab.experiments.ucb_width import UCB_WIDTH
 from equipoise.lab.runs.results import load_results
 
-EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment
-    for experiment in (
-        NESTED,
-        MISSPECIFICATION,
-        CONFIDENCE,
-        UCB_WIDTH,
-        CONTEXT_OR_NOT,
-        ADVERSARIAL,
-        LINEAR_MDP,
-        EXPLORATION_BONUS,
-        BELLMAN_ERROR,
-        BALL,
-    )
-}
+_FINITE = (NESTED, MISSPECIFICATION, CONFIDENCE, UCB_WIDTH, CONTEXT_OR_NOT, ADVERSARIAL)
+_EPISODIC = (LINEAR_MDP, EXPLORATION_BONUS, BELLMAN_ERROR)
+EXPERIMENTS = {experiment.name: experiment for experiment in (*_FINITE, *_EPISODIC, BALL)}
 
 __all__ = ["EXPERIMENTS", "Experiment", "Setup", "load_results"]

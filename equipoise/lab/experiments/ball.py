@@ -60,13 +60,9 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
         "balanced-anytime": [SqrtLog(dim * settings["bound_scale"], BOUND_DELTA) for dim in dims],
     }
     known = {"delta": settings["delta"], "noise": noise, "contexts": "fixed", "reward_range": problem.reward_range}
-    return Setup(
-        problem,
-        learners,
-        balancing_selectors(bounds, **known),
-        facts=lambda: {"d*": settings["d_star"]},
-        well_specified=lambda: [dim >= settings["d_star"] for dim in dims],
-    )
+    selectors, well_specified = balancing_selectors(bounds, **known), [dim >= problem.d_star for dim in dims]
+    facts = {"d*": problem.d_star}
+    return Setup(problem, learners, selectors, facts=lambda: facts, well_specified=lambda: well_specified)
 
 
 BALL = Experiment(
@@ -77,21 +73,7 @@ BALL = Experiment(
         "The regret bounds of OFUL, and of balancing over it, hold for infinite action sets; with bounds of order "
         "d_i sqrt(n ln n) the number of rounds need not be known."
     ),
-    defaults={
-        "rounds": 20_000,
-        "seeds": 10,
-        "d_max": 8,
-        "d_star": 4,
-        "noise": 0.1,
-        "bound_scale": 0.125,
-        "delta": 0.05,
-    },
+    defaults=dict(rounds=20_000, seeds=10, d_max=8, d_star=4, noise=0.1, bound_scale=0.125, delta=0.05),
     selectors=("balanced-observed", "balanced-anytime", "realized"),
     build=build,
-    setting="""\
-Every round offers all vectors of the unit ball in 8 dimensions, of which the first d* = 4 matter equally; Gaussian
-noise of standard deviation 0.1. Learner i is OFUL on the first 2, 4 or 8 features, which plays vectors that are zero
-beyond them; the first cannot do better than 0.71 of the optimum. Bounds: observed widths (`balanced-observed`) and
-d_i sqrt(n ln(n / 0.05)) / 8, which does not depend on the number of rounds (`balanced-anytime`). `realized` balances
-the regret that observed rewards show and needs no bounds.""",
 )

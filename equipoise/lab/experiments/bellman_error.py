@@ -22,15 +22,15 @@ from equipoise.lab.experiment import Experiment, Setup, balancing_selectors
 from equipoise.learners import LSVI_UCB, Eleanor, eleanor, lsvi_ucb
 from equipoise.problems import LinearMDP
 from equipoise.settings.checks import count, one_of
-from equipoise.types import Plain
+from equipoise.types import Config, Plain
 
+PROCESS: Config = {"n_states": 10, "n_actions": 3, "horizon": 3, "dim": 4}
 INSTANCES = {"exactly linear": 0.0, "nearly linear": 0.1, "far from linear": 0.3}
 
 
 def build(settings: Mapping[str, Plain], seed: int) -> Setup:
-    dim, horizon = settings["dim"], settings["horizon"]
-    error = INSTANCES[settings["instance"]]
-    sizes = (settings["n_states"], settings["n_actions"], horizon, dim, dim)
+    dim, error = settings["dim"], INSTANCES[settings["instance"]]
+    sizes = (settings["n_states"], settings["n_actions"], settings["horizon"], dim, dim)
     problem = LinearMDP(*sizes, misspecification=error, seed=seed)
     assumed = [2.0**-i / sqrt(dim) for i in range(count("n_learners", settings["n_learners"]))]
     kind = one_of("learner", settings["learner"], tuple(MAKERS))
@@ -47,34 +47,18 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
         return {"eps*": true_error, **({"greatest norm over its bound": max(ratios)} if ratios else {})}
 
     return Setup(
-        problem,
-        learners,
-        selectors,
-        facts=facts,
-        well_specified=lambda: [error >= true_error for error in assumed],
+        problem, learners, selectors, facts=facts, well_specified=lambda: [error >= true_error for error in assumed]
     )
 
 
 def make_lsvi_ucb(problem: LinearMDP, settings: Mapping[str, Plain], error: float) -> LSVI_UCB:
-    return LSVI_UCB(
-        problem.features,
-        horizon=problem.horizon,
-        episodes=settings["rounds"],
-        bonus=settings["bonus"],
-        misspecification=error,
-        name=f"eps {error:.3g}",
-    )
+    known = {"horizon": problem.horizon, "episodes": settings["rounds"], "bonus": settings["bonus"]}
+    return LSVI_UCB(problem.features, **known, misspecification=error, name=f"eps {error:.3g}")
 
 
 def lsvi_ucb_bound(settings: Mapping[str, Plain], error: float, largest: float) -> LinearSqrt:
-    return lsvi_ucb.misspecified_bound(
-        settings["dim"],
-        horizon=settings["horizon"],
-        episodes=settings["rounds"],
-        misspecification=error,
-        max_misspecification=largest,
-        bonus=settings["bonus"],
-    )
+    known = {"horizon": settings["horizon"], "episodes": settings["rounds"], "bonus": settings["bonus"]}
+    return lsvi_ucb.misspecified_bound(settings["dim"], **known, misspecification=error, max_misspecification=largest)
 
 
 def make_eleanor(problem: LinearMDP, settings: Mapping[str, Plain], error: float) -> Eleanor:
@@ -98,10 +82,7 @@ Makers: TypeAlias = tuple[
     Callable[[LinearMDP, Mapping[str, Plain], float], LSVI_UCB | Eleanor],
     Callable[[Mapping[str, Plain], float, float], LinearSqrt],
 ]
-MAKERS: dict[str, Makers] = {
-    "lsvi-ucb": (make_lsvi_ucb, lsvi_ucb_bound),
-    "eleanor": (make_eleanor, eleanor_bound),
-}
+MAKERS: dict[str, Makers] = {"lsvi-ucb": (make_lsvi_ucb, lsvi_ucb_bound), "eleanor": (make_eleanor, eleanor_bound)}
 
 BELLMAN_ERROR = Experiment(
     name="bellman-error",
@@ -111,34 +92,10 @@ BELLMAN_ERROR = Experiment(
         "Balancing over a grid of assumed errors eps_i has, up to logarithms, the regret of the learner that knows the "
         "true error eps*: H d sqrt(T) + H sqrt(d) eps* T for ELEANOR, H^2 sqrt(d^3 T) + H^2 d eps* T for LSVI-UCB."
     ),
-    defaults={
-        "rounds": 100_000,
-        "seeds": 10,
-        "learner": "lsvi-ucb",
-        "n_states": 10,
-        "n_actions": 3,
-        "horizon": 3,
-        "dim": 4,
-        "n_learners": 8,
-        "bonus": 0.02,
-        "bound_scale": 0.25,
-        "delta": 0.05,
-    },
+    defaults=dict(
+        rounds=100_000, seeds=10, learner="lsvi-ucb", **PROCESS, n_learners=8, bonus=0.02, bound_scale=0.25, delta=0.05
+    ),
     selectors=("balanced-paper", "balanced-scaled", "realized"),
     build=build,
     instances=tuple(INSTANCES),
-    setting="""\
-A decision process with 10 states, 3 actions and 3 steps, linear in d = 4 features up to an error: rewards and
-transitions are mixtures with a random part that the features do not represent, of weight 0, 0.1 or 0.3. The error eps*
-is the largest distance of rewards, and of transitions in total variation, from the linear process; the problem computes
-it.
-
-Learner i is LSVI-UCB with the bonus for processes that are linear up to eps_i = 1/2, 1/4, ..., 1/256, as many as in the
-paper: 8 = ceil(1 + log2(T / d^2) / 2) for T = 100,000. In the figure, learners with eps_i < eps*, which are
-misspecified, are dotted.
-
-The paper's learner is ELEANOR, for which no efficient method is known; LSVI-UCB takes its place, and its own bound that
-of ELEANOR: H^2 sqrt(d^3 n) + H^2 d eps_i n with the constants and logarithms of its observed bound (`balanced-paper`;
-it holds if the exploration bonus makes values optimistic), and a quarter of it (`balanced-scaled`).
-`--set learner="eleanor"` runs ELEANOR with a local solver, and the paper's H d sqrt(n) + H sqrt(d) eps_i n.""",
 )

@@ -18,7 +18,7 @@ from math import ceil, log2
 
 from equipoise.bounds import Bound, Observed, Power
 from equipoise.errors import InvalidArgument
-from equipoise.lab.experiment import Experiment, Setup, balancing_selectors
+from equipoise.lab.experiment import SHARED, WITH_SHARED, Experiment, Setup, balancing_selectors
 from equipoise.lab.experiments.nested import NORM_BOUND
 from equipoise.lab.experiments.tracked_oful import TrackedOFUL
 from equipoise.learners.oful import closed_form_constant
@@ -31,15 +31,8 @@ INSTANCES = {"noise 1/10 of what is assumed": 0.05, "noise 3/5 of what is assume
 
 def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     dim, kappas, assumed = settings["dim"], kappa_grid(settings["kappa_min"]), settings["assumed_noise"]
-    problem = LinearBandit(
-        dim,
-        dim,
-        settings["n_actions"],
-        contexts="fixed",
-        noise="gaussian",
-        noise_scale=INSTANCES[settings["instance"]],
-        seed=seed,
-    )
+    n_actions, scale = settings["n_actions"], INSTANCES[settings["instance"]]
+    problem = LinearBandit(dim, dim, n_actions, contexts="fixed", noise="gaussian", noise_scale=scale, seed=seed)
     assumptions = {"noise": assumed, "norm_bound": NORM_BOUND, "regularization": settings["regularization"]}
     learners = tuple(
         TrackedOFUL(problem.params.theta, scale=kappa, name=f"kappa {kappa:g}", **assumptions) for kappa in kappas
@@ -61,7 +54,7 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
         problem,
         learners,
         selectors,
-        shared=frozenset({"balanced-shared", "realized-shared"}),
+        shared=SHARED,
         facts=lambda: {"kappa*": kappa_star()},
         well_specified=lambda: [kappa >= kappa_star() for kappa in kappas],
     )
@@ -105,26 +98,7 @@ CONFIDENCE = Experiment(
         "bound_scale": 1.0,
         "delta": 0.05,
     },
-    selectors=(
-        "balanced-observed",
-        "balanced-paper",
-        "balanced-scaled",
-        "balanced-shared",
-        "realized",
-        "realized-shared",
-    ),
+    selectors=WITH_SHARED,
     build=build,
     instances=tuple(INSTANCES),
-    setting="""\
-A linear bandit in 16 dimensions with 40 fixed actions, so that actions that are not explored stay unknown. The learners
-assume noise of sub-Gaussian factor 0.5, as they must for rewards in [0, 1]; the true noise is Gaussian with standard
-deviation 0.05 or 0.3. OFUL's regularization is 0.01, so that the noise and not the prior decides how large the
-ellipsoids must be. Learner i scales its ellipsoids by kappa_i = 1, 1/2, ..., 1/32.
-
-`kappa*`, which is unknown to the learners, is the smallest kappa of the grid whose own run keeps theta* in its
-ellipsoid after every play. In the figure, learners below it in most seeds are dotted.
-
-Bounds: observed widths; the paper's kappa_i d C sqrt(n); kappa_i d sqrt(n) (`balanced-scaled`); and observed widths
-with every learner learning from every round (`balanced-shared`), which least squares allows and the paper's remark on
-data sharing covers. `realized` and `realized-shared` balance the regret that rewards show and need no bounds.""",
 )

@@ -17,7 +17,7 @@ from math import sqrt
 import numpy as np
 
 from equipoise.bounds import Bound, Observed, Power
-from equipoise.lab.experiment import Experiment, Setup, balancing_selectors
+from equipoise.lab.experiment import SHARED, WITH_SHARED, Experiment, Setup, balancing_selectors
 from equipoise.lab.experiments import ucb_width
 from equipoise.learners import OFUL, UCB
 from equipoise.learners.oful import closed_form_constant
@@ -46,32 +46,22 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     n_seen = [0, n_part, N_ATTRIBUTES]
     dims = [N_ACTIONS * (1 + n) for n in n_seen]
     norm_bound = max(problem_of(instance).norm for instance in INSTANCES)
-    learners = (
-        UCB(N_ACTIONS, name="UCB, no context"),
-        *(
-            OFUL(dim, norm_bound=norm_bound, name=f"OFUL, {n} attributes")
-            for dim, n in zip(dims[1:], n_seen[1:], strict=True)
-        ),
-    )
+    known = zip(dims[1:], n_seen[1:], strict=True)
+    linear = [OFUL(dim, norm_bound=norm_bound, name=f"OFUL, {n} attributes") for dim, n in known]
+    learners = (UCB(N_ACTIONS, name="UCB, no context"), *linear)
     rounds, scale = settings["rounds"], settings["bound_scale"]
     constant = closed_form_constant(rounds, norm_bound=norm_bound)
     scaled: list[Bound] = [Power(scale * sqrt(dim / N_ACTIONS)) for dim in dims]
+    plain = Power(ucb_width.closed_form_constant(rounds, N_ACTIONS))
     bounds: dict[str, list[Bound]] = {
         "balanced-observed": [Observed() for _ in dims],
-        "balanced-paper": [
-            Power(ucb_width.closed_form_constant(rounds, N_ACTIONS)),
-            *(Power(dim * constant) for dim in dims[1:]),
-        ],
+        "balanced-paper": [plain, *(Power(dim * constant) for dim in dims[1:])],
         "balanced-scaled": scaled,
         "balanced-shared": scaled,
     }
     selectors = balancing_selectors(bounds, ("realized", "realized-shared"), delta=settings["delta"])
     return Setup(
-        problem,
-        learners,
-        selectors,
-        shared=frozenset({"balanced-shared", "realized-shared"}),
-        well_specified=lambda: [n >= problem.n_relevant for n in n_seen],
+        problem, learners, selectors, shared=SHARED, well_specified=lambda: [n >= problem.n_relevant for n in n_seen]
     )
 
 
@@ -84,27 +74,7 @@ CONTEXT_OR_NOT = Experiment(
         "online to what extent the context helps."
     ),
     defaults={"rounds": 100_000, "seeds": 20, "n_part": 2, "bound_scale": 5.5, "delta": 0.05},
-    selectors=(
-        "balanced-observed",
-        "balanced-paper",
-        "balanced-scaled",
-        "balanced-shared",
-        "realized",
-        "realized-shared",
-    ),
+    selectors=WITH_SHARED,
     build=build,
     instances=tuple(INSTANCES),
-    setting="""\
-Five actions with Bernoulli rewards, and visitors with seven binary attributes, each a fair coin. Three instances:
-
-- *no attribute matters*: one action has mean 0.6, the others 0.5;
-- *the first attribute matters*: it tells which of two actions has mean 0.95 and which 0.15; the other three have 0.4;
-- *the last attribute matters*: the same with the seventh attribute, which only the largest learner uses.
-
-UCB sees the index of the action alone, one OFUL also the first two attributes (15 dimensions), the other all seven (40
-dimensions). In the figure, learners that cannot represent the rewards are dotted.
-
-Bounds: observed widths; proven closed forms (`balanced-paper`); 5.5 sqrt(d_i / 5) sqrt(n) (`balanced-scaled`), and the
-same with the two OFUL learning from every round (`balanced-shared`; UCB cannot, as rounds in which other learners used
-the context would mislead it). `realized` balances the regret that observed rewards show and needs no bounds.""",
 )

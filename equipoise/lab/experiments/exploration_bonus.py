@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from math import sqrt
 
 from equipoise.bounds import Bound, Observed, Power
-from equipoise.lab.experiment import Experiment, Setup, balancing_selectors
+from equipoise.lab.experiment import USUAL, Experiment, Setup, balancing_selectors
 from equipoise.learners import LSVI_UCB
 from equipoise.learners.lsvi_ucb import paper_bound
 from equipoise.problems import CombinationLock, RiverSwim
@@ -55,27 +55,8 @@ EXPLORATION_BONUS = Experiment(
         "Without knowing the right constant, balancing over a grid of constants keeps the regret within a factor of "
         "that of the best one, where the theorem's constant and a nearly greedy one both fail."
     ),
-    defaults={
-        "rounds": 50_000,
-        "seeds": 10,
-        "constants": [0.0001, 0.001, 0.01, 0.1, 1.0],
-        "bound_scale": 3.0,
-        "delta": 0.05,
-    },
-    selectors=("balanced-observed", "balanced-paper", "balanced-scaled", "realized"),
+    defaults=dict(rounds=50_000, seeds=10, constants=[0.0001, 0.001, 0.01, 0.1, 1.0], bound_scale=3.0, delta=0.05),
+    selectors=USUAL,
     build=build,
     instances=tuple(PROBLEMS),
-    setting="""\
-Two processes in which a learner that does not explore earns almost nothing; a round is an episode, its reward the
-return:
-
-- *river-swim*: 4 states in a row, 12 steps; drifting back pays 0.005 at the left end, where episodes start, swimming
-  against the current pays 1 at the right end; returns lie in [0, 12], the optimum is worth 2.66;
-- *combination-lock*: 5 digits of 3 values each; the first wrong one ends the episode with a reward of 0.1, all five
-  right pay 1; returns lie in [0, 1], the optimum is worth 1.
-
-Learner i is LSVI-UCB on one-hot features (d = 8 and d = 18) with bonus constant c = 1, which is of the order that the
-proof needs, down to 1/10,000. Bounds: observed widths, which assume that the bonus is large enough
-(`balanced-observed`); the paper's c_i H^2 sqrt(d^3 n) ln(d T / delta) (`balanced-paper`); and 3 w sqrt(d n) for all
-alike, w the largest return (`balanced-scaled`). `realized` balances the regret that returns show, without bounds.""",
 )

@@ -15,17 +15,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from equipoise.bounds import Bound, Observed, Power
-from equipoise.lab.experiment import Experiment, Setup, balancing_selectors
+from equipoise.lab.experiment import USUAL, Experiment, Setup, balancing_selectors
 from equipoise.lab.experiments.nested import nested_dims
 from equipoise.learners import LSVI_UCB
 from equipoise.learners.lsvi_ucb import paper_bound
 from equipoise.problems import LinearMDP
-from equipoise.types import Plain
+from equipoise.types import Config, Plain
+
+PROCESS: Config = {"n_states": 20, "n_actions": 4, "horizon": 5, "d_max": 16, "d_star": 8}
 
 
 def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     horizon, episodes, d_max = settings["horizon"], settings["rounds"], settings["d_max"]
-    problem = LinearMDP(settings["n_states"], settings["n_actions"], horizon, d_max, settings["d_star"], seed=seed)
+    problem = LinearMDP(*(settings[name] for name in PROCESS), seed=seed)
     dims = nested_dims(d_max)
     sizes = {"horizon": horizon, "episodes": episodes}
     learners = tuple(
@@ -38,14 +40,8 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     }
     shared_settings = {"delta": settings["delta"], "reward_range": problem.reward_range, "radius": settings["radius"]}
     selectors = balancing_selectors(bounds, **shared_settings)
-    d_star = settings["d_star"]
-    return Setup(
-        problem,
-        learners,
-        selectors,
-        facts=lambda: {"d*": d_star},
-        well_specified=lambda: [dim >= d_star for dim in dims],
-    )
+    facts, well_specified = {"d*": settings["d_star"]}, [dim >= settings["d_star"] for dim in dims]
+    return Setup(problem, learners, selectors, facts=lambda: facts, well_specified=lambda: well_specified)
 
 
 LINEAR_MDP = Experiment(
@@ -56,28 +52,7 @@ LINEAR_MDP = Experiment(
         "Without knowing d*, balancing over LSVI-UCB on the first 2, 4, ..., d_max features has regret of the order of "
         "LSVI-UCB on d* features, up to a factor sqrt(d*^3): learners with too few features are eliminated."
     ),
-    defaults={
-        "rounds": 10_000,
-        "seeds": 10,
-        "n_states": 20,
-        "n_actions": 4,
-        "horizon": 5,
-        "d_max": 16,
-        "d_star": 8,
-        "bonus": 0.015,
-        "bound_scale": 0.7,
-        "delta": 0.05,
-        "radius": "mixture",
-    },
-    selectors=("balanced-observed", "balanced-paper", "balanced-scaled", "realized"),
+    defaults=dict(rounds=10_000, seeds=10, **PROCESS, bonus=0.015, bound_scale=0.7, delta=0.05, radius="mixture"),
+    selectors=USUAL,
     build=build,
-    setting="""\
-A decision process with 20 states, 4 actions and 5 steps, linear in 16 features of which the first d* = 8 matter, the
-others being noise. The first four of those eight carry no reward, so that a learner that sees only them cannot tell
-good actions from bad ones. A round is an episode, its reward the return in [0, 5].
-
-Learner i is LSVI-UCB on the first 2, 4, 8 or 16 features, with 0.015 times the bonus of the theorem, whose constant is
-not stated in the paper. Bounds: observed widths; the paper's H^2 sqrt(d_i^3 n) ln(d_max T / delta); and 0.7 H d_i
-sqrt(n) (`balanced-scaled`). `realized` balances the regret that rewards show and needs no bounds. In the figure,
-learners with d_i < d* are dotted.""",
 )

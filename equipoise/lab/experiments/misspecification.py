@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from math import ceil, log2, sqrt
 
 from equipoise.bounds import Bound, LinearSqrt, Observed
-from equipoise.lab.experiment import Experiment, Setup, balancing_selectors
+from equipoise.lab.experiment import USUAL, Experiment, Setup, balancing_selectors
 from equipoise.learners import OFUL
 from equipoise.learners.oful import closed_form_constant
 from equipoise.problems import MisspecifiedLinearBandit
@@ -41,14 +41,8 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
         "balanced-scaled": [LinearSqrt(slope * error, coefficient) for error in errors],
     }
     selectors = balancing_selectors(bounds, delta=settings["delta"], noise=sigma)
-    true_error = problem.misspecification
-    return Setup(
-        problem,
-        learners,
-        selectors,
-        facts=lambda: {"eps*": true_error},
-        well_specified=lambda: [error >= true_error for error in errors],
-    )
+    facts, well_specified = {"eps*": problem.misspecification}, [error >= problem.misspecification for error in errors]
+    return Setup(problem, learners, selectors, facts=lambda: facts, well_specified=lambda: well_specified)
 
 
 def error_grid(rounds: int, dim: int) -> list[float]:
@@ -69,27 +63,8 @@ MISSPECIFICATION = Experiment(
         "Without knowing the approximation error eps*, balancing over a grid of assumed errors has regret of order "
         "d sqrt(T) + sqrt(d) eps* T + d^2, up to logarithms: the rate of OFUL with known eps*."
     ),
-    defaults={
-        "rounds": 200_000,
-        "seeds": 20,
-        "dim": 4,
-        "noise_scale": 0.1,
-        "bound_scale": 1.0,
-        "slope_scale": 0.5,
-        "delta": 0.05,
-    },
-    selectors=("balanced-observed", "balanced-paper", "balanced-scaled", "realized"),
+    defaults=dict(rounds=200_000, seeds=20, dim=4, noise_scale=0.1, bound_scale=1.0, slope_scale=0.5, delta=0.05),
+    selectors=USUAL,
     build=build,
     instances=tuple(INSTANCES),
-    setting="""\
-A bandit in d = 4 dimensions with Gaussian noise of standard deviation 0.1, whose expected rewards are within eps* of
-linear, and no closer; the problem computes eps*. Each round offers either six near actions or six far ones. The error
-makes the far set steeper and the near one flatter than the linear model. For eps* = 0.2 the near set slopes the other
-way, so that a learner that fits the far set plays the worst action of the near one.
-
-Learner i is OFUL whose ellipsoid accounts for an error of eps_i = 1/2, 1/4, ..., 1/256 (M = 8 for 200,000 rounds). In
-the figure, learners with eps_i < eps*, which are misspecified, are dotted.
-
-Bounds: observed widths; the paper's C d sqrt(n) + C sqrt(d) eps_i n with the printed C; and sqrt(n) + eps_i n / 2
-(`balanced-scaled`). `realized` balances the regret that observed rewards show and needs no bounds.""",
 )

@@ -12,27 +12,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from equipoise.bounds import Bound, Observed, Power
-from equipoise.lab.experiment import Experiment, Setup, balancing_selectors
+from equipoise.lab.experiment import USUAL, Experiment, Setup, balancing_selectors
 from equipoise.learners import OFUL
 from equipoise.learners.oful import closed_form_constant
 from equipoise.problems import LinearBandit
-from equipoise.types import Plain
+from equipoise.types import Config, Plain
 
 NORM_BOUND = 1.1  # of theta in LinearBandit
+SIZES: Config = {"d_max": 32, "d_star": 8, "n_actions": 10}
+REWARDS: Config = {"contexts": "fresh", "table_size": 200, "noise": "bernoulli", "noise_scale": 0.1, "signal": 1.0}
 
 
 def build(settings: Mapping[str, Plain], seed: int) -> Setup:
-    problem = LinearBandit(
-        settings["d_max"],
-        settings["d_star"],
-        settings["n_actions"],
-        contexts=settings["contexts"],
-        table_size=settings["table_size"],
-        noise=settings["noise"],
-        noise_scale=settings["noise_scale"],
-        signal=settings["signal"],
-        seed=seed,
-    )
+    rewards = {name: settings[name] for name in REWARDS}
+    problem = LinearBandit(*(settings[name] for name in SIZES), **rewards, seed=seed)
     dims = nested_dims(settings["d_max"])
     factor = 0.5 if problem.noise is None else problem.noise
     learners = tuple(OFUL(dim, noise=factor, norm_bound=NORM_BOUND) for dim in dims)
@@ -65,28 +58,9 @@ NESTED = Experiment(
         "d*^2 sqrt(T): learners with too few features are eliminated, and the rest share the rounds so that their "
         "regret bounds stay level."
     ),
-    defaults={
-        "rounds": 100_000,
-        "seeds": 20,
-        "d_max": 32,
-        "d_star": 8,
-        "n_actions": 10,
-        "contexts": "fresh",
-        "table_size": 200,
-        "noise": "bernoulli",
-        "noise_scale": 0.1,
-        "signal": 1.0,
-        "bound_scale": 0.25,
-        "delta": 0.05,
-        "radius": "mixture",
-        "share_data": False,
-    },
-    selectors=("balanced-observed", "balanced-paper", "balanced-scaled", "realized"),
+    defaults=dict(
+        rounds=100_000, seeds=20, **SIZES, **REWARDS, bound_scale=0.25, delta=0.05, radius="mixture", share_data=False
+    ),
+    selectors=USUAL,
     build=build,
-    setting="""\
-A linear bandit with 32 features, of which the first d* = 8 matter; 10 fresh random actions a round, Bernoulli rewards.
-Learner i is OFUL on the first 2, 4, 8, 16 or 32 features. The first two cannot represent the rewards, the last is safe
-and slow. Bounds: observed widths (`balanced-observed`); the paper's d_i C sqrt(n) with its printed constant
-(`balanced-paper`); and d_i sqrt(n) / 4 (`balanced-scaled`). `realized` balances the regret that observed rewards show
-and needs no bounds.""",
 )

@@ -8,7 +8,6 @@ kappa beta would have contained theta* throughout.
 from __future__ import annotations
 
 from dataclasses import field
-from functools import partial
 from math import sqrt
 from typing import ClassVar, NamedTuple
 
@@ -16,12 +15,12 @@ import numpy as np
 
 from equipoise.kernels.marks import kernel
 from equipoise.learners import OFUL
-from equipoise.learners._core.base import KernelLearner, Kernels
+from equipoise.learners._core.base import Kernels
 from equipoise.learners._core.ridge import Scratch, ellipsoid_radius, update_offered
 from equipoise.learners.oful import Params, decide
-from equipoise.problems.base import check_array
+from equipoise.problems.base import as_vector
 from equipoise.settings import Numbers, configurable, setting
-from equipoise.types import Action, Array, Context, Integers
+from equipoise.types import Array, Integers
 
 
 class Memory(NamedTuple):
@@ -64,7 +63,7 @@ def update_ratio(params: Params, memory: Memory) -> None:
 class TrackedOFUL(OFUL):
     """OFUL on `truth` = theta*, with the settings of `OFUL`."""
 
-    truth: Numbers = setting(check=partial(check_array, ndim=1), encode=np.ndarray.tolist, kw_only=False)
+    truth: Numbers = setting("Expected reward parameter theta* of the problem.", as_vector, kw_only=False)
     dim: int = field(init=False)  # that of theta*
 
     accepts = frozenset({"off_policy"})
@@ -76,10 +75,6 @@ class TrackedOFUL(OFUL):
         self._tracked = Memory(*self.memory, self.truth, -self.regularization * self.truth, np.zeros(1))
         self.memory = self._tracked  # type: ignore[assignment]  # it has all that a Ridge has
         update_ratio(self.params, self._tracked)
-
-    def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
-        """As OFUL, and update the ratio."""
-        KernelLearner.learn(self, context, action, reward, weight)
 
     @property
     def largest_ratio(self) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 
 from equipoise.bounds import Bound, Observed, Power
 from equipoise.kernels.boundaries import STITCHED_FACTOR, STITCHED_RATIO, stitched_bracket
-from equipoise.lab.experiment import Experiment, Setup, balancing_selectors
+from equipoise.lab.experiment import USUAL, Experiment, Setup, balancing_selectors
 from equipoise.learners import UCB
 from equipoise.problems import KArmedBandit
 from equipoise.types import Plain
@@ -60,25 +60,10 @@ UCB_WIDTH = Experiment(
         "Confidence intervals narrower than theory prescribes often do much better in practice, but too narrow ones "
         "can have linear regret. Model selection finds a good width online."
     ),
-    defaults={
-        "rounds": 100_000,
-        "seeds": 20,
-        "widths": [1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125],
-        "bound_scale": 2.0,
-        "delta": 0.05,
-    },
-    selectors=("balanced-observed", "balanced-paper", "balanced-scaled", "realized"),
+    defaults=dict(
+        rounds=100_000, seeds=20, widths=[1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125], bound_scale=2.0, delta=0.05
+    ),
+    selectors=USUAL,
     build=build,
     instances=tuple(PROBLEMS),
-    setting="""\
-Two bandits without contexts, with rewards in [0, 1]; the learners know only that range:
-
-- *noisy rewards*: 5 actions, Bernoulli rewards, one action of mean 0.7 and four of mean 0.5;
-- *quiet rewards*: 30 actions with means evenly spaced from 0.5 to 0.6 and uniform noise of at most a tenth of what the
-  range would allow.
-
-Learner i is UCB whose proven widths (valid at all times at once, delta = 0.01) are multiplied by 1, 1/2, ..., 1/32. Its
-candidate bound is the sum of the widths that it has used (`balanced-observed`), width_i C sqrt(n) with C as it follows
-from the proven widths (`balanced-paper`), or 2 width_i sqrt(K n) (`balanced-scaled`). `realized` balances the regret
-that observed rewards show and needs no bounds.""",
 )

@@ -1,8 +1,6 @@
 """The panels of the figure of a run, each drawn into axes that the layout has placed.
 
-Learners have cool colors and selectors warm ones, the same in every panel. Within each palette colors differ in
-lightness too, so that they stay distinct for color-blind readers and in grayscale. Regret has a logarithmic scale where
-the largest final regret is more than `LOG_RATIO` times the smallest one.
+Regret has a logarithmic scale where the largest final regret is more than `LOG_RATIO` times the smallest one.
 """
 
 from __future__ import annotations
@@ -10,44 +8,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from math import floor, log10
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise import theme
+from equipoise.lab.report import drawing
+from equipoise.lab.report.kit import short
 from equipoise.types import Config, Plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Color: TypeAlias = str | tuple[float, float, float, float]
-Dashes: TypeAlias = Literal["-"] | tuple[float, tuple[float, ...]]
-
-WARM, COOL = theme.palette("selector"), theme.palette("learner")
-DASHES: tuple[Dashes, ...] = (
-    "-",
-    (0, (5, 1.5)),
-    (0, (3, 1, 1, 1)),
-)  # in turn, when there are more selectors than colors
-MISSPECIFIED: Dashes = (0, (1, 1.2))
-GRAY, LIGHT_GRAY = "#5A5A5A", "#E4E4E4"
+MISSPECIFIED: drawing.Dashes = (0, (1, 1.2))
 BAND = (0.1, 0.9)  # quantiles over seeds
 LOG_RATIO = 20.0
-MAX_NAME = 28  # characters that fit a label
 MAX_NOTES = 4
 MAX_KEYS = 9  # learners; with more, the colored labels of the main panel are the key
 NOTE_SIZE, NOTE_INCHES = 7.5, 0.058  # points; inches per character
 REGRET_LABEL = "Regret: reward lost against\nalways acting best"
 LABEL_INCHES, LABEL_GAP, LABEL_SIZE = 0.212, 0.21, 9.5  # from label to label and from axes to label; points
-CROSS: Config = {
-    "marker": "X",
-    "markersize": 8.5,
-    "markeredgecolor": "white",
-    "linestyle": "none",
-    "clip_on": False,
-}
+CROSS: Config = {"marker": "X", "markersize": 8.5, "markeredgecolor": "white", "linestyle": "none", "clip_on": False}
 
 
 class Curves(NamedTuple):
@@ -103,27 +85,6 @@ def regret_scale(finals: Sequence[float]) -> Scale:
     return Scale(10.0 ** floor(log10(max(smallest / 3, largest / 1e6))), 1.5 * largest, log=True)
 
 
-def learner_colors(n_learners: int) -> list[Color]:
-    """A cool color for each learner; a sequential color map if there are more learners than colors."""
-    if n_learners <= len(COOL):
-        return list(COOL[:n_learners])
-    import matplotlib as mpl
-
-    return [mpl.colormaps["viridis"](x) for x in np.linspace(0.0, 0.9, n_learners)]
-
-
-def selector_style(k: int) -> tuple[str, Dashes]:
-    """Color and dashes of the k-th selector."""
-    return WARM[k % len(WARM)], DASHES[k // len(WARM) % len(DASHES)]
-
-
-def short(name: str, longest: int = MAX_NAME) -> str:
-    """The name, with its middle left out if it is too long: similar names usually differ at their ends."""
-    if len(name) <= longest:
-        return name
-    return f"{name[: longest // 2]}…{name[len(name) - (longest - 1) // 2 :]}"
-
-
 def end_label(curves: Curves) -> str:
     final = float(curves.regret[:, -1].mean())
     return f"{short(curves.name)}  {final:,.0f}" if final >= 10 else f"{short(curves.name)}  {final:.2g}"
@@ -150,14 +111,14 @@ def draw_regret(
     axes: Axes, learners: Sequence[Curves], selectors: Sequence[Curves], marks: Sequence[Sequence[Mark]]
 ) -> None:
     """Mean regret of all learners and selectors."""
-    ends: list[tuple[float, str, Color, str]] = []
-    for learner, color in zip(learners, learner_colors(len(learners)), strict=True):
+    ends: list[tuple[float, str, drawing.Color, str]] = []
+    for learner, color in zip(learners, drawing.learner_colors(len(learners)), strict=True):
         mean = learner.regret.mean(axis=0)
         dashes = MISSPECIFIED if learner.misspecified else "-"
         axes.plot(learner.rounds, mean, color=color, linewidth=1.5, linestyle=dashes, label=learner.name)
         ends.append((float(mean[-1]), end_label(learner), color, "normal"))
     for k, selector in enumerate(selectors):
-        color, dashes = selector_style(k)
+        color, dashes = drawing.selector_style(k)
         mean = selector.regret.mean(axis=0)
         if len(selector.regret) > 1:
             low, high = np.quantile(selector.regret, BAND, axis=0)
@@ -174,35 +135,28 @@ def draw_regret(
     _label_ends(axes, ends, scale)
 
 
-def readable(value: float) -> str:
-    """A number on an axis; millions are abbreviated as in 2.5M."""
-    return f"{value / 1e6:,.10g}M" if abs(value) >= 1e6 else f"{value:,.10g}"
-
-
 def _frame(axes: Axes, last_round: int, scale: Scale) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    from matplotlib.ticker import NullFormatter
 
     _rounds_axis(axes, last_round)
     if scale.log:
         axes.set_yscale("log", nonpositive="clip")
         axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_ylim(scale.bottom, scale.top)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
-    axes.grid(True, color=LIGHT_GRAY, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
+    drawing.readable_ticks(axes.yaxis)
+    drawing.frame(axes, labels=None)
 
 
 def _rounds_axis(axes: Axes, last_round: int) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import MaxNLocator
 
     inches = axes.get_window_extent().width / axes.figure.dpi
     axes.set_xlim(0, last_round)
     axes.xaxis.set_major_locator(MaxNLocator(max(2, int(1.2 * inches)), steps=[1, 2, 5, 10], integer=True))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: readable(value)))
+    drawing.readable_ticks(axes.xaxis)
 
 
-def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, Color, str]], scale: Scale) -> None:
+def _label_ends(axes: Axes, ends: Sequence[tuple[float, str, drawing.Color, str]], scale: Scale) -> None:
     """The label of each curve to the right of the axes, moved apart where they would overlap."""
     from matplotlib.colors import to_rgb
 
@@ -241,10 +195,10 @@ def spread(wanted: Sequence[float], spacing: float) -> list[float]:
 def draw_title(axes: Axes, name: str, k: int, lines: Sequence[str], notes_height: float) -> None:
     """Name of the selector and notes above its panels, starting at the same height in all columns."""
     top = 72 * notes_height + 6
-    color, _ = selector_style(k)
+    color, _ = drawing.selector_style(k)
     annotate_above(axes, short(name), top, color=color, fontsize=10.5, fontweight="bold")
     text = "\n".join(lines)
-    annotate_above(axes, text, top - 3, va="top", color=GRAY, fontsize=NOTE_SIZE, linespacing=1.15)
+    annotate_above(axes, text, top - 3, va="top", color=drawing.GRAY, fontsize=NOTE_SIZE, linespacing=1.15)
 
 
 def annotate_above(axes: Axes, text: str, points: float, **style: Plain) -> None:
@@ -255,50 +209,26 @@ def annotate_above(axes: Axes, text: str, points: float, **style: Plain) -> None
 
 def draw_shares(axes: Axes, selector: Curves, n_learners: int, marks: Sequence[Mark], cross_size: float = 8.5) -> None:
     """The share of plays of each learner over time, as stacked areas."""
-    from matplotlib.ticker import FuncFormatter
-
     if selector.plays is None:
         axes.set_axis_off()
         return
-    middles, shares = play_shares(selector.rounds, selector.plays)
+    middles, shares = drawing.play_shares(selector.rounds, selector.plays)
     heights = np.cumsum(shares, axis=1)
-    axes.stackplot(middles, shares.T, colors=learner_colors(n_learners), linewidth=0)
+    axes.stackplot(middles, shares.T, colors=drawing.learner_colors(n_learners), linewidth=0)
     for mark in marks:
         upper = float(np.interp(mark.median_round, middles, heights[:, mark.learner]))
         lower = float(np.interp(mark.median_round, middles, heights[:, mark.learner] - shares[:, mark.learner]))
         style = {**CROSS, "markersize": cross_size}
         axes.plot(mark.median_round, (lower + upper) / 2, color="black", zorder=5, **style)
     _rounds_axis(axes, int(selector.rounds[-1]))
-    axes.set_ylim(0, 1)
     axes.set_yticks([0, 0.5, 1])
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.0f} %"))
+    drawing.share_axis(axes)
     axes.tick_params(labelsize=8)
 
 
-def play_shares(rounds: NDArray[np.int64], plays: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Shares of plays between recorded rounds, over all seeds together, each at the middle of its window.
-
-    A window has at least two rounds per learner and a twentieth of the rounds up to its end. The first and the last
-    share are extended to the ends.
-    """
-    kept = [-1]  # positions of the edges; -1 stands for the start of the run
-    for k in range(len(rounds)):
-        start = rounds[kept[-1]] if kept[-1] >= 0 else 0
-        if rounds[k] - start >= max(2 * plays.shape[2], 0.05 * rounds[k]):
-            kept.append(k)
-    # The last window includes the remainder.
-    kept = [*kept[:-1], len(rounds) - 1] if len(kept) > 1 else [-1, len(rounds) - 1]
-    totals = plays.sum(axis=0)
-    edges = np.array([rounds[k] if k >= 0 else 0 for k in kept], float)
-    counts = np.diff([totals[k] if k >= 0 else np.zeros_like(totals[0]) for k in kept], axis=0)
-    shares = counts / counts.sum(axis=1, keepdims=True)
-    middles = np.concatenate([[0.0], (edges[:-1] + edges[1:]) / 2, edges[-1:]])
-    return middles, np.concatenate([shares[:1], shares, shares[-1:]])
-
-
 def draw_certified(axes: Axes, selector: Curves, k: int, scale: Scale, warning: str) -> None:
-    """The certified upper bound on the regret, beside the true regret."""
-    color = selector_style(k)[0]
+    """The certified upper bound on the regret, next to the true regret."""
+    color = drawing.selector_style(k)[0]
     regret = selector.regret.mean(axis=0)
     if selector.certified is not None:
         certified = selector.certified.mean(axis=0)
@@ -316,42 +246,31 @@ def draw_line_key(figure: Figure, left: float, bottom: float, *, crosses: bool, 
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], color=GRAY, linewidth=3, label="selector: learns online which learner to play"),
-        Line2D([], [], color=GRAY, linewidth=1.3, label="learner playing alone"),
+        Line2D([], [], color=drawing.GRAY, linewidth=3, label="selector: learns online which learner to play"),
+        Line2D([], [], color=drawing.GRAY, linewidth=1.3, label="learner playing alone"),
     ]
     if misspecified:
         label = "misspecified learner playing alone"
-        handles.append(Line2D([], [], color=GRAY, linewidth=1.5, linestyle=MISSPECIFIED, label=label))
+        handles.append(Line2D([], [], color=drawing.GRAY, linewidth=1.5, linestyle=MISSPECIFIED, label=label))
     if crosses:
         label = "elimination (median round)" if misspecified else "a learner is eliminated (median round)"
-        handles.append(Line2D([], [], color=GRAY, label=label, **CROSS))
-    figure.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(left, bottom),
-        ncols=len(handles),
-        frameon=False,
-        fontsize=9 if len(handles) < 4 else 8.5,
-        handlelength=1.8,
-        columnspacing=1.8 if len(handles) < 4 else 1.0,
-        borderaxespad=0.0,
-        borderpad=0.0,
-    )
+        handles.append(Line2D([], [], color=drawing.GRAY, label=label, **CROSS))
+    fontsize, spacing = (9, 1.8) if len(handles) < 4 else (8.5, 1.0)
+    style = {"ncols": len(handles), "fontsize": fontsize, "handlelength": 1.8, "columnspacing": spacing}
+    drawing.legend_at(figure, (left, bottom), handles, loc="lower left", **style)
 
 
 def draw_keys(figure: Figure, learners: Sequence[Curves], certified: bool) -> None:
     """The key of the lower panels, to the right of the last column of the first row."""
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
 
     shares = [axes for axes in figure.axes if str(axes.get_label()).startswith("plays of ")]
     right = max(shares, key=lambda axes: (axes.get_position().x1, axes.get_position().y1))
-    colors = learner_colors(len(learners))
-    names = [Patch(color=color, label=short(learner.name)) for learner, color in zip(learners, colors, strict=True)]
+    names = drawing.color_keys([learner.name for learner in learners], drawing.learner_colors(len(learners)))
     lines = [
-        Line2D([], [], color=GRAY, linewidth=1.4, linestyle=":", label="certified upper bound"),
-        Line2D([], [], color=GRAY, linewidth=2.2, label="true regret"),
+        Line2D([], [], color=drawing.GRAY, linewidth=1.4, linestyle=":", label="certified upper bound"),
+        Line2D([], [], color=drawing.GRAY, linewidth=2.2, label="true regret"),
     ]
     x = 1 + 0.12 * figure.dpi / right.get_window_extent().width
     legend = partial(Axes.legend, loc="upper left", frameon=False, handlelength=1.4, borderaxespad=0.0)

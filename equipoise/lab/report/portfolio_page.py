@@ -1,51 +1,46 @@
-"""The page of a portfolio: what it states, its figure, why each learner plays as it does, marks and settings."""
+"""The page of a portfolio: its statements, its figure, why each learner plays as it does, marks and settings.
+
+The figure shows shares of plays, mean rewards with radii, and certified regret over time. Rounds have a logarithmic
+scale, as the samples of a history have.
+"""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable
-from html import escape
-from math import isnan
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
 
 from equipoise.certificates.wording import confidence_text
 from equipoise.errors import InvalidArgument
-from equipoise.lab.report.html import inline, page, table
-from equipoise.lab.report.portfolio_figure import portfolio_figure, shown_marks
+from equipoise.lab.report import drawing, kit
 from equipoise.learner import part_name
-from equipoise.portfolio import Portfolio
-from equipoise.portfolio.explaining import explain, rule_of
+from equipoise.portfolio import Portfolio, text
+from equipoise.portfolio.statements import Mark, Sample
 from equipoise.storage.files import write_atomic
+from equipoise.types import Array, Config
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Units: TypeAlias = tuple[float, float] | None  # the range of rewards
+
 SUFFIXES = (".html", ".png", ".svg")
-SETTINGS = (
-    "reward_range",
-    "clip",
-    "seed",
-    "share_data",
-    "deadline",
-    "default_reward",
-    "aggregate",
-    "delays",
-    "explore",
-    "availability",
-)
-HAPPENED = {
+# Kinds of marks that are shown, and how they read.
+SHOWN_KINDS = {
     "drift": "drift alarm",
     "eliminated": "eliminated",
     "learner_added": "added",
     "learner_removed": "removed",
     "learner_suspended": "suspended",
 }
-
-
-def draw(portfolio: Portfolio) -> Figure:
-    """The figure of a portfolio."""
-    return portfolio_figure(portfolio)
+SHOWN_MARKS = 12  # with numbers; more would overlap
+# Inches.
+WIDTH, PANEL, GAP, LEFT, RIGHT, TOP, BOTTOM, KEY_LINE = 9.0, 1.9, 0.5, 0.95, 0.25, 0.45, 0.5, 0.24
+KEYS_PER_LINE = 4
+BAND_ALPHA = 0.15
 
 
 def write(portfolio: Portfolio, path: Path) -> None:
@@ -54,103 +49,185 @@ def write(portfolio: Portfolio, path: Path) -> None:
         raise InvalidArgument(f"path is {str(path)!r}, but must end in one of {', '.join(SUFFIXES)}")
     figure = draw(portfolio)
     if path.suffix == ".html":
-        write_atomic(path, whole_page(portfolio, _image(figure, "svg").decode()).encode())
+        write_atomic(path, whole_page(portfolio, drawing.image(figure, "svg").decode()).encode())
     else:
-        write_atomic(path, _image(figure, path.suffix.removeprefix(".")))
-
-
-def _image(figure: Figure, kind: str) -> bytes:
-    """The figure as an image; the same figure gives the same bytes."""
-    import matplotlib as mpl
-
-    image = io.BytesIO()
-    empty = {"Software": None} if kind == "png" else {"Date": None, "Creator": None, "Format": None, "Type": None}
-    with mpl.rc_context({"svg.hashsalt": "equipoise", "svg.fonttype": "path"}):
-        figure.savefig(image, format=kind, dpi=150, metadata=empty)
-    return image.getvalue()
+        write_atomic(path, drawing.image(figure, path.suffix.removeprefix(".")))
 
 
 def whole_page(portfolio: Portfolio, svg: str) -> str:
     """The page as HTML."""
-    rounds, n = portfolio.health()["rounds"], len(portfolio.learner_names)
-    title = f"{part_name(portfolio.selector)} over {n} learners"
-    statement, *others = portfolio.describe().split("\n")
-    learners = len(portfolio.standing())
-    notes = others[: len(others) - learners]
-    sections: list[Iterable[str]] = [
-        (
-            f"<h1>{escape(title)}</h1>",
-            f"<p class='quiet'>{rounds:,} rounds, {len(portfolio.pending):,} decisions without a reward.</p>",
-            f"<p class='claim'>{escape(statement)}</p>",
-            *(f"<p>{escape(note)}</p>" for note in notes),
-        ),
-        (
-            "<h2>Over time</h2>",
-            f"<figure>{inline(svg, 'shares of plays, mean rewards and certified regret over time')}</figure>",
-            *_marks(portfolio),
-        ),
-        ("<h2>Learners</h2>", _standing(portfolio), _radius_note(portfolio)),
-        (
-            "<h2>Why does a learner play more or less?</h2>",
-            f"<p>{escape(rule_of(portfolio))}</p>",
-            *(f"<h3>{escape(name)}</h3><p>{escape(reasons)}</p>" for name, reasons in _reasons(portfolio)),
-        ),
-        ("<h2>Settings</h2>", _settings(portfolio)),
-    ]
-    return page(title, sections)
+    title = f"{part_name(portfolio.selector)} over {len(portfolio.learner_names)} learners"
+    return kit.page(title, [kit.heading(title, 1), *_blocks(portfolio, svg)])
 
 
-def _reasons(portfolio: Portfolio) -> Iterable[tuple[str, str]]:
-    return ((name, explain(portfolio, name, with_rule=False)) for name in portfolio.learner_names)
+def _blocks(portfolio: Portfolio, svg: str) -> Iterator[kit.Block | kit.Table]:
+    rounds = portfolio.health()["rounds"]
+    yield kit.paragraph(f"{rounds:,} rounds, {len(portfolio.pending):,} decisions without a reward.", kind="quiet")
+    statements = portfolio.statements()
+    statement, *notes = text.headlines(statements)
+    notes += [statements.recommendation] if statements.recommendation else []
+    yield kit.paragraph(statement, kind="claim")
+    yield from map(kit.paragraph, notes)
+    yield kit.heading("Over time")
+    yield kit.picture(svg, "shares of plays, mean rewards and certified regret over time")
+    yield _marks(shown_marks(portfolio.history.marks))
+    yield kit.heading("Learners")
+    yield _standing(portfolio)
+    yield from _radius_note(portfolio)
+    yield kit.heading("Why does a learner play more or less?")
+    yield kit.paragraph(text.rule(statements))
+    for name in portfolio.learner_names:
+        yield kit.heading(name, 3)
+        yield kit.paragraph(portfolio.explain(name, with_rule=False))
+    yield kit.heading("Settings")
+    learners = zip(portfolio.learner_names, map(repr, portfolio.learners), strict=True)
+    settings = portfolio.settings.to_plain().items()
+    yield kit.settings_table([("selector", repr(portfolio.selector)), *learners, *settings])
 
 
-def _marks(portfolio: Portfolio) -> Iterable[str]:
-    marks = shown_marks(portfolio.history.marks)
+def _marks(marks: Sequence[Mark]) -> kit.Block:
     if not marks:
-        yield "<p>Nothing was eliminated, suspended or added.</p>"
-        return
-    yield "<ol>"
+        return kit.paragraph("Nothing was eliminated, suspended or added.")
+    items = []
     for mark in marks:
-        reason = f": {mark.reason}" if mark.reason else ""
-        yield f"<li>Round {mark.round:,}: <b>{escape(mark.name)}</b> {HAPPENED[mark.kind]}{escape(reason)}.</li>"
-    yield "</ol>"
+        until = "" if mark.until is None else f" until round {mark.until:,}"
+        reason = f"{until}: {mark.reason}" if mark.reason else until
+        items.append((f"Round {mark.round:,}: ", kit.Bold(mark.name), f" {SHOWN_KINDS[mark.kind]}{reason}."))
+    return kit.items(items, ordered=True)
 
 
-def _standing(portfolio: Portfolio) -> str:
+def _standing(portfolio: Portfolio) -> kit.Table:
     rows, names = portfolio.standing(), portfolio.learner_names
     total = sum(row.plays for row in rows) or 1
     states = {row["name"]: row["state"] for row in portfolio.health()["learners"]}
-    body = [
-        [
-            names[row.learner],
-            f"{row.plays:,}",
-            f"{100 * row.plays / total:.1f} %",
-            _number(row.mean_reward),
-            _number(row.mean_radius),
-            states[names[row.learner]],
-        ]
-        for row in rows
-    ]
-    return table(["", "plays", "share", "mean reward", "radius", "state"], body)
+    body = []
+    for row in rows:
+        name, means = names[row.learner], [kit.significant(each, 4) for each in (row.mean_reward, row.mean_radius)]
+        body.append((name, f"{row.plays:,}", kit.percent(row.plays / total), *means, states[name]))
+    return kit.Table(("", "plays", "share", "mean reward", "radius", "state"), body, left=(0, 5))
 
 
-def _radius_note(portfolio: Portfolio) -> str:
+def _radius_note(portfolio: Portfolio) -> Iterator[kit.Block | kit.Table]:
     certificate = portfolio.certificate()
-    if not certificate.valid or certificate.adversarial or certificate.delta >= 1.0:
-        return ""
-    return (
-        "<p class='quiet'>The best expected reward minus a learner's regret per play differs from its mean reward by "
-        f"at most its radius, for all learners and rounds together with probability at least "
-        f"{confidence_text(certificate.delta)}.</p>"
+    if certificate.valid and not certificate.adversarial and certificate.delta < 1.0:
+        yield kit.paragraph(
+            "The best expected reward minus a learner's regret per play differs from its mean reward by at most its "
+            f"radius, for all learners and rounds together with probability at least "
+            f"{confidence_text(certificate.delta)}.",
+            kind="quiet",
+        )
+
+
+def shown_marks(marks: Sequence[Mark]) -> list[Mark]:
+    """The marks that get a number in the figure: the newest ones, without what only ends or renames."""
+    return [mark for mark in marks if mark.kind in SHOWN_KINDS][-SHOWN_MARKS:]
+
+
+def draw(portfolio: Portfolio) -> Figure:
+    """The figure of a portfolio."""
+    samples, names = [*portfolio.history.samples, _now(portfolio)], portfolio.learner_names
+    key_lines = -(-len(names) // KEYS_PER_LINE)
+    top = TOP + KEY_LINE * key_lines
+    height = top + 3 * PANEL + 2 * GAP + BOTTOM
+    figure, place = drawing.blank_figure(WIDTH, height)
+    axes = [place("", LEFT, top + k * (PANEL + GAP), WIDTH - LEFT - RIGHT, PANEL) for k in range(3)]
+    colors = drawing.learner_colors(len(names))
+    _shares(axes[0], samples, colors)
+    _means(axes[1], samples, colors, portfolio.reward_range)
+    _regret(axes[2], samples)
+    for panel in axes:
+        panel.set_xscale("log")
+        panel.set_xlim(1, max(samples[-1].round, 2))
+        drawing.readable_ticks(panel.xaxis)
+        drawing.frame(panel)
+    drawing.readable_ticks(axes[1].yaxis, axes[2].yaxis)
+    axes[2].set_xlabel("Rounds (log scale)", fontsize=9)
+    _mark(axes, shown_marks(portfolio.history.marks))
+    keys, corner = drawing.color_keys(names, colors), (LEFT / WIDTH, 1 - 0.08 / height)
+    style = {"loc": "upper left", "ncols": KEYS_PER_LINE, "fontsize": 9, "handlelength": 1.2}
+    drawing.legend_at(figure, corner, keys, **style)
+    return figure
+
+
+def _now(portfolio: Portfolio) -> Sample:
+    certificate, rows = portfolio.certificate(), portfolio.standing()
+    return Sample(
+        max(certificate.rounds, 1),
+        (certificate.optimum_lower, certificate.optimum_upper),
+        (certificate.regret_lower, certificate.regret_upper),
+        tuple(row.plays for row in rows),
+        tuple(row.mean_reward for row in rows),
+        tuple(row.mean_radius for row in rows),
     )
 
 
-def _number(value: float) -> str:
-    return "–" if isnan(value) else f"{value:.4g}"
+def _columns(samples: Sequence[Sample], name: str, missing: float) -> Array:
+    """One row per sample and one column per learner; learners that joined later are missing before."""
+    n_learners = len(samples[-1].plays)
+    rows = [getattr(sample, name) for sample in samples]
+    return np.array([[*row, *[missing] * (n_learners - len(row))] for row in rows], float)
 
 
-def _settings(portfolio: Portfolio) -> str:
-    rows = [["selector", repr(portfolio.selector)]]
-    rows += [[name, repr(each)] for name, each in zip(portfolio.learner_names, portfolio.learners, strict=True)]
-    rows += [[name, str(getattr(portfolio, name))] for name in SETTINGS]
-    return table(["setting", "value"], rows, kind="settings")
+def _rounds(samples: Sequence[Sample]) -> Array:
+    return np.array([sample.round for sample in samples], float)
+
+
+def _shares(axes: Axes, samples: Sequence[Sample], colors: Sequence[drawing.Color]) -> None:
+    plays = _columns(samples, "plays", 0.0)
+    increasing = np.flatnonzero(np.diff(plays.sum(axis=1), prepend=0.0) > 0.0)
+    axes.set_ylabel("Share of plays", fontsize=9)
+    drawing.share_axis(axes)
+    if not len(increasing):
+        return
+    middles, shares = drawing.play_shares(
+        _rounds(samples)[increasing].astype(np.int64), plays[None, increasing].astype(int)
+    )
+    axes.stackplot(np.maximum(middles, 1.0), shares.T, colors=colors, linewidth=0)
+
+
+def _means(axes: Axes, samples: Sequence[Sample], colors: Sequence[drawing.Color], units: Units) -> None:
+    rounds = _rounds(samples)
+    means, radii = _columns(samples, "mean_rewards", np.nan), _columns(samples, "mean_radii", np.nan)
+    if units is not None:
+        radii[radii > units[1] - units[0]] = np.nan  # which say nothing
+    for mean, radius, color in zip(means.T, radii.T, colors, strict=True):
+        axes.fill_between(rounds, mean - radius, mean + radius, color=color, alpha=BAND_ALPHA, linewidth=0)
+        axes.plot(rounds, mean, color=color, linewidth=1.8)
+    axes.set_ylabel("Mean reward\nand its radius", fontsize=9)
+    if np.isfinite(means).any():
+        low, high = float(np.nanmin(means)), float(np.nanmax(means))
+        known = radii[-1][np.isfinite(radii[-1])]
+        typical = 1.5 * float(np.median(known)) if len(known) else 0.0
+        around = max(0.3 * (high - low), typical, 1e-9 * max(abs(low), abs(high), 1.0))
+        low, high = low - around, high + around
+        if units is not None:
+            low, high = max(low, units[0]), min(high, units[1])
+        axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+
+
+def _regret(axes: Axes, samples: Sequence[Sample]) -> None:
+    rounds, color = _rounds(samples), drawing.selector_style(0)[0]
+    lower, upper = np.array([sample.regret for sample in samples]).T
+    axes.fill_between(rounds, lower, upper, color=color, alpha=BAND_ALPHA, linewidth=0)
+    axes.plot(rounds, upper, color=color, linewidth=2.0)
+    axes.plot(rounds, lower, color=color, linewidth=1.2, linestyle=":")
+    axes.set_ylabel("Certified regret:\nat most, at least", fontsize=9)
+    axes.set_ylim(bottom=0)
+
+
+def _mark(axes: Sequence[Axes], marks: Sequence[Mark]) -> None:
+    """A vertical line for each mark, with its number above the upper panel; numbers that would overlap move up."""
+    last, height = 0.0, 0
+    for k, mark in enumerate(marks):
+        for panel in axes:
+            panel.axvline(max(mark.round, 1), color=drawing.GRAY, linewidth=0.9, linestyle=(0, (3, 2)))
+        place = float(axes[0].transAxes.inverted().transform(axes[0].transData.transform((max(mark.round, 1), 0)))[0])
+        height = height + 1 if k and place - last < 0.025 else 0
+        last = place
+        where: Config = {
+            "xy": (max(mark.round, 1), 1.0),
+            "xytext": (0, 2 + 8 * (height % 2)),
+            "textcoords": "offset points",
+        }
+        style: Config = {"fontsize": 8, "color": drawing.GRAY, "ha": "center", "va": "bottom", "annotation_clip": False}
+        axes[0].annotate(str(k + 1), **where, **style)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from equipoise.certificates.fields import Record
+from equipoise.certificates.fields import Fields, Record
+from equipoise.certificates.records import table_fields
 from equipoise.errors import InvalidArgument, UnreadableFile, require
 from equipoise.simulation.parts import log_rounds as log_rounds
 from equipoise.types import AnyArray, Array, Config, Integers
@@ -158,43 +159,18 @@ def curve_schema(has_instances: bool) -> Schema:
 
 
 def elimination_schema(records: Sequence[Record], has_instances: bool) -> Schema:
-    """Columns of the data frame of elimination records; those that some records lack are null there.
-
-    Without records they are what every record of the newest version has.
-    """
+    """Return the columns of the data frame of elimination records; those that some records lack are null there."""
     import polars as pl
 
-    whole, number, text = pl.Int64(), pl.Float64(), pl.String()
-    sharper = not records or any("shares" in record for record in records)
-    versioned = not records or any("radius_version" in record for record in records)
-    spread = {"spread": number} if sharper else {}
-    plays = {"index": whole, "name": text, "plays": whole, "reward_sum": number, "radius": number, **spread}
-    learner, witness = {**plays, "regret_bound": number, "mean_upper": number}, {**plays, "mean_lower": number}
-    sums = {"rounds": whole, "reward_sum": number, "regret_bound": number, "radius": number, "mean_upper": number}
-    by_epoch = any("epoch" in record for record in records)
-    by_lower = any("lower_sum" in record["witness"] for record in records)
-    return {
-        "version": whole,
-        "selector": text,
-        **({"instance": text} if has_instances else {}),
-        "seed": whole,
-        "round": whole,
-        "delta": number,
-        "alpha": number,
-        "n_learners": whole,
-        "radius": text,
-        "radius_scale": number,
-        "reward_range": pl.List(number),
-        "noise": number,
-        "contexts": text,
-        **({"shares": whole} if sharper else {}),
-        **({"radius_version": whole} if versioned else {}),
-        **({"same_round": pl.Boolean()} if any("same_round" in record for record in records) else {}),
-        "learner": pl.Struct(learner),
-        **({"epoch": pl.Struct(sums)} if by_epoch else {}),
-        "witness": pl.Struct({**witness, "lower_sum": number} if by_lower else witness),
-        "digest": text,
-    }
+    types = {int: pl.Int64(), float: pl.Float64(), str: pl.String(), bool: pl.Boolean(), list: pl.List(pl.Float64())}
+
+    def columns(stated: Fields) -> Schema:
+        return {
+            name: types[field.type] if field.parts is None else pl.Struct(columns(field.parts))
+            for name, field in stated.items()
+        }
+
+    return columns(table_fields(records, {"instance"} if has_instances else ()))
 
 
 def _read_json(folder: Path, name: str) -> Config:

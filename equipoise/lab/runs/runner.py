@@ -1,25 +1,150 @@
 """Runs an experiment: seeds in parallel processes, finished seeds kept, missing ones computed, files written.
 
 A seed is a function of settings and seed number alone, so results do not depend on the number of processes or on the
-order in which they finish.
+order in which they finish. On each instance, every learner plays alone and every selector runs: from tapes wherever
+that has the distribution of a joint run, and jointly with new learners elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
+
+from equipoise.certificates.fields import Record
+from equipoise.certificates.records import Provable, elimination_record
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks, silent
-from equipoise.lab.experiment import Experiment
-from equipoise.lab.runs.results import Results
-from equipoise.lab.runs.seeds import simulate_seed
+from equipoise.lab.experiment import Experiment, Setup
+from equipoise.lab.runs.results import Curve, Results, SeedResult
 from equipoise.lab.runs.store import RunFolder
+from equipoise.learner import part_name
+from equipoise.selector import Selector
+from equipoise.selectors import Oracle
 from equipoise.settings.checks import count
+from equipoise.simulation.joint import run_jointly
+from equipoise.simulation.parts import Curves, log_rounds
+from equipoise.simulation.tapes import Tapes, run_on_tapes, why_not_tapes
 from equipoise.storage.registry import command_name
-from equipoise.types import Config, Plain
+from equipoise.types import Array, Config, Integers, Plain
+
+
+def simulate_seed(experiment: Experiment, settings: Mapping[str, Plain], seed: int, report: Report) -> SeedResult:
+    """The results of one seed, from complete settings; `report` is called with numbers of rounds."""
+    curves: list[Curve] = []
+    records: list[Record] = []
+    facts: dict[str, Mapping[str, float]] = {}
+    for instance in experiment.instances:
+        one = _open(experiment, settings, seed, instance)
+        where = f"seed {seed}, {instance}" if instance else f"seed {seed}"
+        selector_curves = []
+        for label in settings["selectors"]:
+            curve, eliminations = _run_selector(one, label)
+            selector_curves.append(curve)
+            records += eliminations
+            report(f"{where}: {label}", settings["rounds"])
+        alone = []
+        for i, name in enumerate(one.names):
+            alone.append(_play_alone(one, i))
+            report(f"{where}: {name}", settings["rounds"])
+        curves += [*_learner_curves(one, alone), *selector_curves]
+        if found := one.setup.facts():
+            facts[instance] = found
+    return SeedResult(seed, tuple(curves), tuple(records), facts)
+
+
+class _Instance(NamedTuple):
+    setup: Setup
+    fresh: Callable[[], Setup]  # a new, unused setup
+    names: list[str]  # of the learners
+    tapes: Tapes
+    marks: Integers
+    seed: int
+    instance: str
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """Unique names: equal ones get a number each, since results are stored and shown by name.
+
+    >>> numbered(["UCB", "OFUL", "UCB"])
+    ['UCB #1', 'OFUL', 'UCB #2']
+    """
+    counts = Counter(names)
+    taken, unique, next_number = set(names), [], dict.fromkeys(names, 1)
+    for name in names:
+        label = name
+        while counts[name] > 1 and label in taken:
+            label = f"{name} #{next_number[name]}"
+            next_number[name] += 1
+        taken.add(label)
+        unique.append(label)
+    return unique
+
+
+def _open(experiment: Experiment, settings: Mapping[str, Plain], seed: int, instance: str) -> _Instance:
+    def fresh() -> Setup:
+        return experiment.set_up(settings, seed, instance)
+
+    setup, marks = fresh(), log_rounds(settings["rounds"])
+    names = numbered([part_name(learner) for learner in setup.learners])
+    return _Instance(setup, fresh, names, Tapes(setup.problem, setup.learners, marks, seed), marks, seed, instance)
+
+
+def _run_selector(one: _Instance, label: str) -> tuple[Curve, list[Record]]:
+    """The curve of a selector and the records of its eliminations, if they can be verified."""
+    setup, tapes, marks, seed = one.setup, one.tapes, one.marks, one.seed
+    selector, shared = setup.selectors[label], label in setup.shared
+    if why_not_tapes(setup.problem, selector, shared) is None:
+        run, seconds = run_from_tapes(tapes, selector)
+    else:
+        fresh = one.fresh()  # those on tape have already learned
+        selector = fresh.selectors[label]
+        run, seconds = run_jointly(fresh.problem, fresh.learners, selector, marks, seed, share_data=shared)
+    certified = None if np.isnan(run.certified).all() else run.certified
+    curve = Curve(
+        "selector", label, marks, run.regret, certified, run.plays, one.instance, seconds, violated=violates(run)
+    )
+    if not isinstance(selector, Provable):
+        return curve, []
+    about: Config = {"selector_label": label, "seed": seed, "learner_names": one.names, "instance": one.instance}
+    return curve, [elimination_record(proof, selector=selector, **about) for proof in selector.eliminations]
+
+
+def run_from_tapes(tapes: Tapes, selector: Selector) -> tuple[Curves, float]:
+    """A run on tapes, with the seconds that selector and learners would take together."""
+    run, seconds = run_on_tapes(tapes, selector)
+    plays = run.plays[-1].tolist()
+    return run, seconds + sum(n * tapes.seconds_per_play(i) for i, n in enumerate(plays))
+
+
+def violates(run: Curves) -> bool:
+    """Whether the certificate was below the true regret at a recorded round (allowing for rounding in long sums)."""
+    return bool(np.any(run.certified < run.regret * (1 - 1e-12)))
+
+
+def _play_alone(one: _Instance, i: int) -> tuple[Array, float]:
+    if one.setup.problem.iid:
+        return one.tapes.curve(i), one.tapes.seconds[i]
+    # Contexts that depend on what is played are not on tape. The learner keeps its index, and with it its stream.
+    setup = one.fresh()
+    problem = setup.problem
+    only = Oracle(len(setup.learners), best=i, reward_range=problem.reward_range, noise=problem.noise)
+    run, seconds = run_jointly(problem, setup.learners, only, one.marks, one.seed)
+    return run.regret, seconds
+
+
+def _learner_curves(one: _Instance, alone: list[tuple[Array, float]]) -> list[Curve]:
+    check = one.setup.well_specified
+    well_specified = [None] * len(alone) if check is None else check()
+    return [
+        Curve("learner", name, one.marks, regret, instance=one.instance, seconds=seconds, well_specified=holds)
+        for name, (regret, seconds), holds in zip(one.names, alone, well_specified, strict=True)
+    ]
 
 
 def complete_settings(

@@ -119,10 +119,11 @@ class RunFolder:
                 raise EquipoiseError(f"seed {seed} of '{self.path}' is missing or was altered: run it again")
             gathered.append(result)
         (self.path / SUMMARY).unlink(missing_ok=True)  # without it the folder does not count as finished
-        write_atomic(self.path / CURVES, _parquet(curve_frame(gathered)))
-        write_atomic(
-            self.path / ELIMINATIONS, b"".join(canonical_json(record) + b"\n" for record in _records(gathered))
-        )
+        buffer = io.BytesIO()
+        curve_frame(gathered).write_parquet(buffer, compression="zstd")
+        write_atomic(self.path / CURVES, buffer.getvalue())
+        records = b"".join(canonical_json(record) + b"\n" for record in _records(gathered))
+        write_atomic(self.path / ELIMINATIONS, records)
         name, rounds = self.settings["experiment"], self.settings["rounds"]
         summary = summarize(gathered, experiment=name, rounds=rounds, reward_width=reward_width)
         write_atomic(self.path / SUMMARY, _readable_json(summary))
@@ -153,12 +154,6 @@ def curve_frame(seeds: Sequence[SeedResult]) -> pl.DataFrame:
     return pl.DataFrame(columns, schema=schema)
 
 
-def _parquet(frame: pl.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer, compression="zstd")
-    return buffer.getvalue()
-
-
 def _records(seeds: Sequence[SeedResult]) -> list[Record]:
     selectors = [curve for curve in seeds[0].curves if curve.kind == "selector"]
     order = {(curve.instance, curve.name): position for position, curve in enumerate(selectors)}
@@ -182,14 +177,9 @@ def _readable_json(data: Plain) -> bytes:
 
 
 def _as_json(result: SeedResult) -> Config:
-    return {
-        "seed": int(result.seed),
-        "curves": [{name: _plain(value) for name, value in vars(curve).items()} for curve in result.curves],
-        "eliminations": list(result.eliminations),
-        "facts": {
-            instance: {name: float(fact) for name, fact in facts.items()} for instance, facts in result.facts.items()
-        },
-    }
+    curves = [{name: _plain(value) for name, value in vars(curve).items()} for curve in result.curves]
+    facts = {instance: {name: float(fact) for name, fact in own.items()} for instance, own in result.facts.items()}
+    return {"seed": int(result.seed), "curves": curves, "eliminations": list(result.eliminations), "facts": facts}
 
 
 def _plain(value: Plain) -> Plain:
@@ -197,9 +187,5 @@ def _plain(value: Plain) -> Plain:
 
 
 def _from_json(part: Mapping[str, Plain]) -> SeedResult:
-    return SeedResult(
-        part["seed"],
-        tuple(Curve(**curve) for curve in part["curves"]),
-        tuple(part["eliminations"]),
-        part["facts"],
-    )
+    curves = tuple(Curve(**curve) for curve in part["curves"])
+    return SeedResult(part["seed"], curves, tuple(part["eliminations"]), part["facts"])

@@ -14,7 +14,7 @@ import numpy as np
 
 from equipoise import __version__
 from equipoise.lab.runs.results import Curve, SeedResult
-from equipoise.types import Config, Integers, Plain
+from equipoise.types import Config, Plain
 
 PRICE_FLOOR = 0.25  # of w sqrt(T)
 Row = Config  # of `summary.json`, for one learner, selector or fact
@@ -59,8 +59,17 @@ def rows_of(summary: Mapping[str, Plain], what: str, instance: str = "") -> list
     return [row for row in summary.get(what, []) if row.get("instance", "") == instance]
 
 
+def facts(summary: Mapping[str, Plain], instance: str = "") -> str:
+    """Return the values that the simulation knows and the learners do not, as text; empty if there are none."""
+    parts = []
+    for fact in rows_of(summary, "facts", instance):
+        smallest, median, largest = (f"{fact[key]:.3g}" for key in ("least", "median", "greatest"))
+        spread = "" if smallest == largest else f" (median over seeds; {smallest} to {largest})"
+        parts.append(f"{fact['name']} = {median}{spread}")
+    return ", ".join(parts)
+
+
 def _curves(seeds: Sequence[SeedResult], kind: str, instance: str) -> list[tuple[Curve, ...]]:
-    """For each learner or selector its curves in all seeds."""
     by_seed = []
     for seed in seeds:
         curves = {curve.name: curve for curve in seed.of_kind(kind, instance)}
@@ -83,7 +92,7 @@ def _selector_row(curves: Sequence[Curve], denominator: float, eliminated_share:
         **regret,
         "price_mean": regret["regret_mean"] / denominator,
         "price_se": None if error is None else error / denominator,
-        "plays_mean": _final_plays(curves).mean(axis=0).tolist(),
+        "plays_mean": np.mean([() if curve.plays is None else curve.plays[-1] for curve in curves], axis=0).tolist(),
         "eliminated_share": eliminated_share,
         "certificate_violations": sum(bool(curve.violated) for curve in curves),
         "seconds": _seconds(curves),
@@ -98,10 +107,6 @@ def _regret(curves: Sequence[Curve]) -> Row:
 
 def _seconds(curves: Sequence[Curve]) -> float:
     return float(sum(curve.seconds for curve in curves))
-
-
-def _final_plays(curves: Sequence[Curve]) -> Integers:
-    return np.array([() if curve.plays is None else curve.plays[-1] for curve in curves])
 
 
 def _eliminated_share(seeds: Sequence[SeedResult], selector: Curve, n_learners: int) -> list[float]:

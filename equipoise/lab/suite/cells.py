@@ -1,9 +1,10 @@
 """What there is to compute, and how: the runs of a suite, grouped by what they have in common.
 
 A selector that tapes allow is run on the tapes of an instance and seed, all such selectors in one go; the tapes are
-kept on disk. Shared data, importance weights, snapshots, questions to every learner and laws that change need a joint
-run, one selector on one instance for all seeds in one go; late rewards need a portfolio. A learner that selects a model
-inside itself plays alone in their place. The rows of all learners alone and of all greedy twins alone are references.
+kept on disk. Shared data, importance weights, stored policies, questions to every learner and laws that change need a
+joint run, one selector on one instance for all seeds in one go; late rewards need a portfolio. A learner that selects a
+model inside itself plays alone in their place. The rows of all learners alone and of all greedy twins alone are
+references.
 """
 
 from __future__ import annotations
@@ -20,28 +21,26 @@ from equipoise import __version__
 from equipoise.compatibility import check_compatible
 from equipoise.errors import IncompatibleLearner
 from equipoise.lab.executor import Report
-from equipoise.lab.runs.seeds import run_from_tapes, violates
+from equipoise.lab.runs.runner import run_from_tapes, violates
 from equipoise.lab.suite.contenders import CONTENDERS
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.late import LateLearner, LatePortfolio, run_late
-from equipoise.lab.suite.results import Row
 from equipoise.lab.suite.setups import InstanceSetup
 from equipoise.learner import Learner, provides
 from equipoise.problem import FullProblem
-from equipoise.selector import Selector
+from equipoise.selector import Selector, traits_of
 from equipoise.simulation.joint import run_jointly
-from equipoise.simulation.loops import can_compile
+from equipoise.simulation.loops import can_compile, replays_policies
 from equipoise.simulation.parts import Curves
 from equipoise.simulation.sources import code_digest
-from equipoise.simulation.tape_files import load_tapes, save_tapes
-from equipoise.simulation.tapes import Tapes, run_alone, why_not_tapes
+from equipoise.simulation.tapes import Tapes, load_tapes, run_alone, save_tapes, why_not_tapes
 from equipoise.storage.files import digest
+from equipoise.types import Config as Row
 
 # These stand for a selector's label in the rows of all learners alone, and of the greedy twin of each.
 LEARNERS, TWINS = "learners", "twins"
 TAPES, JOINT, ALONE, IN_PORTFOLIO = "tapes", "joint", "alone", "portfolio"  # ways to run
 MAX_INTERPRETED_ROUNDS = 5_000  # of runs that cannot be compiled
-WEIGHTED = {"weight", "snapshots"}  # selectors with these needs do not take part where runs cannot be compiled
 
 
 @dataclass(frozen=True)
@@ -79,9 +78,10 @@ def way_of(instance: str, rounds: int, label: str, shared: bool) -> str | None:
         check_compatible(selector, setup.learners)
     except IncompatibleLearner:
         return None
-    affordable = rounds <= MAX_INTERPRETED_ROUNDS and not WEIGHTED & selector.needs
+    stores_more = "weight" in selector.needs or replays_policies(selector)
+    affordable = rounds <= MAX_INTERPRETED_ROUNDS and not stores_more
     if setup.delays is not None:
-        return IN_PORTFOLIO if affordable else None
+        return IN_PORTFOLIO if affordable and not traits_of(selector).simulation_only else None
     if why_not_tapes(setup.problem, selector, shared) is None:
         return TAPES
     # Long interpreted runs would take hours.
@@ -91,9 +91,7 @@ def way_of(instance: str, rounds: int, label: str, shared: bool) -> str | None:
 def way_of_learners(instance: str, rounds: int) -> str:
     """How the learners of an instance run alone."""
     setup = _first_seed(instance, rounds)
-    if setup.delays is not None:
-        return IN_PORTFOLIO
-    return TAPES if setup.problem.iid else ALONE
+    return IN_PORTFOLIO if setup.delays is not None else TAPES if setup.problem.iid else ALONE
 
 
 @cache
@@ -119,16 +117,9 @@ def _basis(instance: str, rounds: int, label: str, shared: bool) -> str:
         joint = {JOINT: "equipoise.simulation.joint", IN_PORTFOLIO: "equipoise.lab.suite.late"}
         modules |= {joint[way] for way in [way_of(instance, rounds, label, shared)] if way in joint}
     modules |= {type(part).__module__ for part in parts}
-    return digest(
-        {
-            "version": __version__,
-            "code": code_digest(modules),
-            "rounds": rounds,
-            "instance": instance,
-            "parts": [{"class": type(part).__name__, **part.config()} for part in parts],
-            "run": [label, shared],
-        }
-    )
+    configs = [{"class": type(part).__name__, **part.config()} for part in parts]
+    about = {"version": __version__, "code": code_digest(modules), "rounds": rounds, "instance": instance}
+    return digest({**about, "parts": configs, "run": [label, shared]})
 
 
 def key_of(instance: str, rounds: int, label: str, shared: bool, seed: int) -> str:
@@ -140,23 +131,10 @@ def perform(tape_folder: Path, task: Task, report: Report) -> list[Row]:
     """Run a task and return its rows; `report` is called with numbers of runs."""
     rows: list[Row] = []
     for seed in task.seeds:
-        for row in _runs(task, seed, tape_folder):
+        for row in _perform_on_tapes(task, seed, tape_folder) if task.way == TAPES else [_run(task, seed)]:
             rows.append(row)
             report(f"{task.instance}: {row['selector']}", 1)
     return rows
-
-
-def _runs(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]:
-    if task.way == TAPES:
-        yield from _perform_on_tapes(task, seed, tape_folder)
-        return
-    (label,) = task.labels
-    if label in (LEARNERS, TWINS):
-        yield _perform_solos(task, label, seed)
-    elif task.way == ALONE:
-        yield _perform_alone(task, label, seed)
-    else:
-        yield _perform_jointly(task, label, seed)
 
 
 def _perform_on_tapes(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]:
@@ -197,10 +175,15 @@ def _perform_solos(task: Task, label: str, seed: int) -> Row:
     return {**_about(task, label, seed), "regrets": regrets, "seconds": total}
 
 
-def _perform_jointly(task: Task, label: str, seed: int) -> Row:
-    instance = INSTANCES[task.instance]
+def _run(task: Task, seed: int) -> Row:
+    (label,) = task.labels
+    if label in (LEARNERS, TWINS):
+        return _perform_solos(task, label, seed)
+    instance, contender = INSTANCES[task.instance], CONTENDERS[label]
     setup, marks = instance.set_up(seed, task.rounds), instance.marks(task.rounds)
-    contender = CONTENDERS[label]
+    if task.way == ALONE:
+        learner = contender.learner_for(setup, task.rounds)
+        return _result(task, label, seed, *run_alone(setup.problem, learner, marks, seed))
     selector = contender.selector_for(setup, task.rounds, task.shared)
     shares = task.shared and contender.build_shared is None  # otherwise the selector decides who learns
     if setup.delays is None:
@@ -209,13 +192,6 @@ def _perform_jointly(task: Task, label: str, seed: int) -> Row:
         player = LatePortfolio(setup.learners, selector, seed, shares)
         run = run_late(setup.problem, player, marks, seed, setup.delays)
     return _result(task, label, seed, *run)
-
-
-def _perform_alone(task: Task, label: str, seed: int) -> Row:
-    instance = INSTANCES[task.instance]
-    setup = instance.set_up(seed, task.rounds)
-    learner = CONTENDERS[label].learner_for(setup, task.rounds)
-    return _result(task, label, seed, *run_alone(setup.problem, learner, instance.marks(task.rounds), seed))
 
 
 def _about(task: Task, label: str, seed: int) -> Row:

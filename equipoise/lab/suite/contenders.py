@@ -12,42 +12,56 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from equipoise.errors import IncompatibleLearner
+from equipoise.lab.rivals import OSOM, RIVAL_SELECTORS, UCBC, ALBDim, MisspecificationAdaptive, ModCB
 from equipoise.lab.suite.setups import InstanceSetup
 from equipoise.learner import Learner
-from equipoise.learners import OFUL, OSOM, ALBDim, MisspecificationAdaptive, ModCB
+from equipoise.learners import OFUL
 from equipoise.problems import DisjointLinearBandit, LinearBandit, MisspecifiedLinearBandit
 from equipoise.selector import Selector
 from equipoise.selectors import SELECTORS, CounterfactualBalancing
-from equipoise.theory.first_rounds import (
-    balanced_elimination,
-    counterfactual_balancing,
-    d3rb,
-    first_rounds,
-    realized_balancing,
-)
-from equipoise.types import Config, Plain
+from equipoise.storage.registry import command_name
+from equipoise.theory import first_rounds
+from equipoise.types import Config
 
 DELTA = 0.05
+CLASSES: dict[str, Callable[..., Selector]] = {**SELECTORS, **RIVAL_SELECTORS}
 # References, taken from the learners' own curves: the best learner alone, and the best greedy twin alone.
 ORACLE, BEST_TWIN = "oracle", "best-twin"
 REFERENCES = (ORACLE, BEST_TWIN)
-Builder: TypeAlias = Callable[[InstanceSetup, int], Selector]  # of one seed of an instance and the rounds
+# Of the name of a class, one seed of an instance and the rounds.
+Builder: TypeAlias = Callable[[str, InstanceSetup, int], Selector]
 LearnerBuilder: TypeAlias = Callable[[InstanceSetup, int], Learner]
+
+# Of what a regret bound is proved. CORRAL's theorem needs learners that are stable under importance weights, which is
+# proved of none of these, and another learning rate; ModCB's is about the limit of many rounds; Regret Balancing's is
+# about one common bound.
+NOTHING = ""
+ANY = "the regret of any learner"
+SCALED = "if a scaled bound is true"
+OBSERVED = "if a learner's confidence sets hold"
 
 
 @dataclass(frozen=True)
 class Contender:
     """A selector, or a learner that takes the place of learners and selector; it has a builder of either kind."""
 
-    label: str
     selector: str  # name in the registry of selectors, or of learners
     constants: str  # description
-    proof: str  # of what a regret bound is proved as it runs here; empty if of nothing
     build: Builder | None = None
+    proof: str = NOTHING  # of what a regret bound is proved as it runs here
     build_learner: LearnerBuilder | None = None
-    can_share: bool = True  # whether it may run while learners learn from each other's rounds
     build_shared: Builder | None = None  # where learners share data, if the selector itself decides who learns
     bound: Callable[[int], float] | None = None  # that bound in the reference setting, if its constants are known
+    variant: str = ""  # its label, where a selector takes part more than once
+
+    @property
+    def label(self) -> str:
+        return self.variant or command_name(self.selector)
+
+    @property
+    def can_share(self) -> bool:
+        """Whether it may run while learners learn from each other's rounds."""
+        return not self.whole and self.build is not _with_weights
 
     @property
     def guaranteed(self) -> bool:
@@ -57,7 +71,7 @@ class Contender:
     @property
     def informative_from(self) -> int | None:
         """The first number of rounds at which its bound is below the regret that nobody exceeds; None if unknown."""
-        return None if self.bound is None else first_rounds(self.bound)
+        return None if self.bound is None else first_rounds.first_rounds(self.bound)
 
     @property
     def whole(self) -> bool:
@@ -68,7 +82,7 @@ class Contender:
         build = self.build_shared if shared and self.build_shared is not None else self.build
         if build is None:
             raise IncompatibleLearner(f"{self.label} is not a selector")
-        return build(setup, rounds)
+        return build(self.selector, setup, rounds)
 
     def learner_for(self, setup: InstanceSetup, rounds: int) -> Learner:
         if self.build_learner is None:
@@ -78,24 +92,31 @@ class Contender:
 
 def _settings(setup: InstanceSetup) -> Config:
     problem = setup.problem
-    return {
-        "delta": DELTA,
-        "reward_range": problem.reward_range,
-        "noise": problem.noise,
-        "contexts": setup.contexts,
-    }
+    return {"delta": DELTA, "reward_range": problem.reward_range, "noise": problem.noise, "contexts": setup.contexts}
 
 
-def _with_bounds(name: str, *, observed: bool = False) -> Builder:
-    return lambda setup, rounds: SELECTORS[name](setup.observed if observed else setup.scaled, **_settings(setup))
+def _with_bounds(name: str, setup: InstanceSetup, rounds: int) -> Selector:
+    return CLASSES[name](setup.scaled, **_settings(setup))
 
 
-def _without_bounds(name: str, **constants: Plain) -> Builder:
-    return lambda setup, rounds: SELECTORS[name](len(setup.learners), **_settings(setup), **constants)
+def _with_observed(name: str, setup: InstanceSetup, rounds: int) -> Selector:
+    return CLASSES[name](setup.observed, **_settings(setup))
 
 
-def _with_rounds(name: str) -> Builder:
-    return lambda setup, rounds: SELECTORS[name](len(setup.learners), rounds=rounds, **_settings(setup))
+def _without_bounds(name: str, setup: InstanceSetup, rounds: int) -> Selector:
+    return CLASSES[name](len(setup.learners), **_settings(setup))
+
+
+def _with_rounds(name: str, setup: InstanceSetup, rounds: int) -> Selector:
+    return CLASSES[name](len(setup.learners), rounds=rounds, **_settings(setup))
+
+
+def _with_weights(name: str, setup: InstanceSetup, rounds: int) -> Selector:
+    return CLASSES[name](len(setup.learners), rounds=rounds, **_in_range(setup, name))
+
+
+def _ucbc(name: str, setup: InstanceSetup, rounds: int) -> Selector:
+    return UCBC(setup.scaled, rounds=rounds, **_in_range(setup, name))
 
 
 def _in_range(setup: InstanceSetup, name: str) -> Config:
@@ -106,25 +127,14 @@ def _in_range(setup: InstanceSetup, name: str) -> Config:
     return settings
 
 
-def _with_weights(name: str, **constants: Plain) -> Builder:
-    return lambda setup, rounds: SELECTORS[name](
-        len(setup.learners), rounds=rounds, **_in_range(setup, name), **constants
-    )
+def _counterfactual(name: str, setup: InstanceSetup, rounds: int) -> Selector:
+    if setup.continuous:
+        raise _designed_for(f"{name} without shared data", "finite sets, where proposals can agree")
+    return CounterfactualBalancing.for_learners(setup.learners, share_data=False, **_settings(setup))
 
 
-def _ucbc(setup: InstanceSetup, rounds: int) -> Selector:
-    selector: Selector = SELECTORS["UCBC"](setup.scaled, rounds=rounds, **_in_range(setup, "UCBC"))
-    return selector
-
-
-def _counterfactual(share_data: bool) -> Builder:
-    def build(setup: InstanceSetup, rounds: int) -> Selector:
-        settings = _settings(setup)
-        if setup.continuous and not share_data:
-            raise _designed_for("CounterfactualBalancing without shared data", "finite sets, where proposals can agree")
-        return CounterfactualBalancing.for_learners(setup.learners, share_data=share_data, **settings)
-
-    return build
+def _counterfactual_shared(name: str, setup: InstanceSetup, rounds: int) -> Selector:
+    return CounterfactualBalancing.for_learners(setup.learners, share_data=True, **_settings(setup))
 
 
 def _designed_for(name: str, problem: str) -> IncompatibleLearner:
@@ -174,119 +184,75 @@ def _misspecification_adaptive(setup: InstanceSetup, rounds: int) -> Misspecific
     return MisspecificationAdaptive(problem.n_columns, arms=problem.n_actions, rounds=rounds, norm_bound=norm_bound)
 
 
-# Of what a regret bound is proved. CORRAL's theorem needs learners that are stable under importance weights, which is
-# proved of none of these, and another learning rate; ModCB's is about the limit of many rounds; Regret Balancing's is
-# about one common bound.
-NOTHING = ""
-ANY = "the regret of any learner"
-SCALED = "if a scaled bound is true"
-OBSERVED = "if a learner's confidence sets hold"
-
 _ALL = (
     Contender(
-        "realized-balancing",
         "RealizedBalancing",
         "no bounds, all settings by default",
+        _without_bounds,
         ANY,
-        _without_bounds("RealizedBalancing"),
-        bound=realized_balancing,
+        bound=first_rounds.realized_balancing,
     ),
     Contender(
-        "counterfactual-balancing",
         "CounterfactualBalancing",
         "agreed teaching where it is sound, greedy twins, all settings by default",
+        _counterfactual,
         ANY,
-        _counterfactual(False),
-        build_shared=_counterfactual(True),
-        bound=counterfactual_balancing,
+        build_shared=_counterfactual_shared,
+        bound=first_rounds.counterfactual_balancing,
     ),
     Contender(
-        "balanced-scaled",
         "BalancedElimination",
         "scaled bounds, mixture radius",
+        _with_bounds,
         SCALED,
-        _with_bounds("BalancedElimination"),
-        bound=balanced_elimination,
+        bound=first_rounds.balanced_elimination,
+        variant="balanced-scaled",
     ),
     Contender(
-        "balanced-observed",
-        "BalancedElimination",
-        "observed bounds, mixture radius",
-        OBSERVED,
-        _with_bounds("BalancedElimination", observed=True),
+        "BalancedElimination", "observed bounds, mixture radius", _with_observed, OBSERVED, variant="balanced-observed"
     ),
-    Contender("regret-balancing", "RegretBalancing", "scaled bounds", NOTHING, _with_bounds("RegretBalancing")),
+    Contender("RegretBalancing", "scaled bounds", _with_bounds),
     Contender(
-        "dynamic-balancing",
         "DynamicBalancing",
         "scaled bounds, v = 1, b = 0, mixture radius",
+        _with_bounds,
         SCALED,
-        _with_bounds("DynamicBalancing"),
-        bound=balanced_elimination,
+        bound=first_rounds.balanced_elimination,
     ),
-    Contender("d3rb", "D3RB", "d_min = 1, mixture radius", ANY, _without_bounds("D3RB"), bound=d3rb),
-    Contender("ed2rb", "ED2RB", "d_min = 1, mixture radius", ANY, _without_bounds("ED2RB")),
+    Contender("D3RB", "d_min = 1, mixture radius", _without_bounds, ANY, bound=first_rounds.d3rb),
+    Contender("ED2RB", "d_min = 1, mixture radius", _without_bounds, ANY),
     Contender(
-        "explore-commit-exploit",
         "ExploreCommitExploit",
         "ECE-style: scaled bounds, explores with probability t^(-1/3), a schedule of our own",
-        NOTHING,
-        _with_bounds("ExploreCommitExploit"),
+        _with_bounds,
     ),
     Contender(
-        "rate-adaptive",
-        "RateAdaptive",
-        "Bibaut-style: explores with probability t^(-1/3), a schedule of our own",
-        NOTHING,
-        _without_bounds("RateAdaptive"),
+        "RateAdaptive", "Bibaut-style: explores with probability t^(-1/3), a schedule of our own", _without_bounds
     ),
-    Contender("corral", "Corral", "η = √(M / T)", NOTHING, _with_weights("Corral"), can_share=False),
+    Contender("Corral", "η = √(M / T)", _with_weights),
     Contender(
-        "stochastic-corral",
         "StochasticCorral",
         "in the style of the publication: CORRAL over smoothed learners, η = √(M / turns)",
-        NOTHING,
-        _with_weights("StochasticCorral"),
-        can_share=False,
+        _with_weights,
     ),
     Contender(
-        "stochastic-exp3p",
         "StochasticEXP3P",
         "in the style of the publication: EXP3.P over smoothed learners, floor for unknown c",
-        NOTHING,
-        _with_weights("StochasticEXP3P"),
-        can_share=False,
+        _with_weights,
     ),
+    Contender("TsallisCorral", "in the style of the authors' code: η = βᵏ / √t, β = exp(1 / ln T)", _with_weights),
+    Contender("UCBC", "UCB-C-style: scaled bounds, R(n)/n + w √(ln T / (2 n)), one copy", _ucbc),
+    Contender("UCB1", "mean + w √(ln t / (2 n))", _without_bounds),
+    Contender("EXP3", "η = √(2 ln M / (M T))", _with_rounds),
+    Contender("GreedyMean", "highest mean reward so far", _without_bounds),
+    Contender("Uniform", "any learner, equally likely", _without_bounds),
+    Contender("ModCB", "κ = 1/3", build_learner=_modcb),
+    Contender("ALBDim", "ALB-Dim-style: first phase of 2,500 rounds", build_learner=_alb_dim),
+    Contender("OSOM", "OSOM-style: threshold of our own", build_learner=_osom),
     Contender(
-        "tsallis-corral",
-        "TsallisCorral",
-        "in the style of the authors' code: η = βᵏ / √t, β = exp(1 / ln T)",
-        NOTHING,
-        _with_weights("TsallisCorral"),
-        can_share=False,
-    ),
-    Contender("ucbc", "UCBC", "UCB-C-style: scaled bounds, R(n)/n + w √(ln T / (2 n)), one copy", NOTHING, _ucbc),
-    Contender("ucb1", "UCB1", "mean + w √(ln t / (2 n))", NOTHING, _without_bounds("UCB1")),
-    Contender("exp3", "EXP3", "η = √(2 ln M / (M T))", NOTHING, _with_rounds("EXP3")),
-    Contender("greedy-mean", "GreedyMean", "highest mean reward so far", NOTHING, _without_bounds("GreedyMean")),
-    Contender("uniform", "Uniform", "any learner, equally likely", NOTHING, _without_bounds("Uniform")),
-    Contender("mod-cb", "ModCB", "κ = 1/3", NOTHING, build_learner=_modcb, can_share=False),
-    Contender(
-        "alb-dim",
-        "ALBDim",
-        "ALB-Dim-style: first phase of 2,500 rounds",
-        NOTHING,
-        build_learner=_alb_dim,
-        can_share=False,
-    ),
-    Contender("osom", "OSOM", "OSOM-style: threshold of our own", NOTHING, build_learner=_osom, can_share=False),
-    Contender(
-        "misspecification-adaptive",
         "MisspecificationAdaptive",
         "Foster-et-al.-style: rates of the publication's order",
-        NOTHING,
         build_learner=_misspecification_adaptive,
-        can_share=False,
     ),
 )
 CONTENDERS = {contender.label: contender for contender in _ALL}

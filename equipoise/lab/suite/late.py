@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from math import isfinite, nan
 from time import process_time
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,22 +21,8 @@ from equipoise.simulation.parts import Curves, open_run
 from equipoise.types import Action, Array, Context, Integers
 
 
-class Player(Protocol):
-    """Decides, and learns by the ticket of the round when the reward arrives."""
-
-    n_learners: int
-
-    def decide(self, context: Context, stream: Stream, t: int) -> tuple[int, Action, Any]:
-        """The learner that plays round t, its action, and a ticket."""
-        ...
-
-    def learn(self, ticket: Any, reward: float) -> None: ...
-
-    def certified(self) -> float: ...
-
-
 class LateLearner:
-    """One learner alone."""
+    """One learner alone; `decide` returns who plays, its action and the ticket by which it learns."""
 
     n_learners = 1
 
@@ -72,6 +58,9 @@ class LatePortfolio:
 
     def certified(self) -> float:
         return float(self.portfolio.certificate().regret_upper)
+
+
+Player: TypeAlias = LateLearner | LatePortfolio
 
 
 def run_late(problem: FullProblem, player: Player, marks: Integers, seed: int, delays: Array) -> tuple[Curves, float]:

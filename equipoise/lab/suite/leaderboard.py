@@ -63,12 +63,11 @@ def floor(rounds: int, width: float) -> float:
 
 def price(regrets: Array, learners: Array, min_regret: float) -> float:
     """Of one selector on one instance, from its regrets and those of the learners alone, one row per seed."""
-    return float(regrets.mean() / max(float(learners.mean(axis=0).min()), min_regret))
+    return float(regrets.mean()) / _denominator(learners, min_regret)
 
 
-def strict_price(regrets: Array, learners: Array, min_regret: float) -> float:
-    """The price, counted as 1 if it is below."""
-    return max(1.0, price(regrets, learners, min_regret))
+def _denominator(learners: Array, min_regret: float) -> float:
+    return max(float(learners.mean(axis=0).min()), min_regret)
 
 
 def with_references(scores: Scores, twins: Mapping[str, Array]) -> Scores:
@@ -116,7 +115,6 @@ def leaderboard(scores: Scores) -> list[Place]:
 
 
 def _log_prices(scores: Scores, label: str, draws: NDArray[np.int64]) -> dict[str, Array]:
-    """By instance, in each draw of seeds."""
     logs = {}
     for name, regrets in scores.selectors[label].items():
         best = scores.learners[name][draws].mean(axis=1).min(axis=1)
@@ -133,31 +131,17 @@ def _mean(logs: Mapping[str, Array], over: Iterable[str]) -> Array:
 def _place(scores: Scores, label: str, logs: Mapping[str, Mapping[str, Array]], leader: str) -> Place:
     own = logs[label]
     common = [name for name in own if name in logs[leader]]
-    none = np.full(1 + N_DRAWS, nan)
-    ratio = _mean(own, common) - _mean(logs[leader], common) if common else none
+    ratio = _mean(own, common) - _mean(logs[leader], common) if common else np.full(1 + N_DRAWS, nan)
     prices = {name: float(np.exp(values[0])) for name, values in own.items()}
     seeds = {name: worst_seed_price(scores, label, name) for name in own}
-    worst, worst_seed = max(prices, key=lambda name: prices[name]), max(seeds, key=lambda name: seeds[name])
-    return Place(
-        label,
-        _interval(_mean(own, own)),
-        float(np.exp(np.mean([max(0.0, values[0]) for values in own.values()]))),
-        _interval(ratio),
-        len(own),
-        worst,
-        prices[worst],
-        worst_seed,
-        seeds[worst_seed],
-    )
+    strict = float(np.exp(np.mean([max(0.0, values[0]) for values in own.values()])))
+    worst, worst_seed = (max(found.items(), key=lambda item: item[1]) for found in (prices, seeds))
+    return Place(label, _interval(_mean(own, own)), strict, _interval(ratio), len(own), *worst, *worst_seed)
 
 
 def worst_seed_price(scores: Scores, label: str, name: str) -> float:
     """The highest price of a selector in one seed of an instance."""
-    return float(scores.selectors[label][name].max()) / _denominator(scores, name)
-
-
-def _denominator(scores: Scores, name: str) -> float:
-    return max(float(scores.learners[name].mean(axis=0).min()), scores.floors[name])
+    return float(scores.selectors[label][name].max()) / _denominator(scores.learners[name], scores.floors[name])
 
 
 def _interval(logs: Array) -> Interval:

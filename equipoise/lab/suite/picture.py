@@ -1,8 +1,8 @@
 """The suite as a picture: prices of selectors by instance, in colors on a logarithmic scale.
 
 Rows are in the order of the leaderboard. The columns of its instances are grouped by half, with the geometric mean in
-front, those of the others by what they are about. Selectors with a
-proved regret bound are marked; a blank cell is an instance that the selector is not compatible with.
+front, all others by their group. Selectors with a proved regret bound are marked; a blank cell is an instance that the
+selector is not compatible with.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equipoise.lab.report.drawing import GRAY, INK, blank_figure
 from equipoise.lab.suite.contenders import CONTENDERS, REFERENCES
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.suite import Outcome
 from equipoise.lab.suite.tables import TITLES, Grid, places, price_grid
+from equipoise.types import Config
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
 
 CELL_WIDTH, CELL_HEIGHT = 0.62, 0.29  # inches
 LEFT, RIGHT, HEAD, FOOT, BETWEEN = 2.05, 0.75, 1.7, 0.75, 0.3
+MIN_WIDTH = 9.5  # inches, so that no title is cut
 CHARACTERS = 15  # of the caption, in an inch
 GAP = 0.35  # cells between the mean and the instances, and between halves
 MIN_PRICE, MAX_PRICE = 0.1, 100.0  # of the darkest colors
-INK, QUIET = "#1c1c1c", "#5f6368"
 
 
 class Panel(NamedTuple):
@@ -41,7 +42,7 @@ class Panel(NamedTuple):
 
     @property
     def lefts(self) -> list[float]:
-        """The left end of each column, in cells, behind that of the means."""
+        """The left end of each column, in cells, behind the column of means."""
         left, lefts = 1.0 + GAP if self.means else 0.0, []
         for k, part in enumerate(self.parts):
             left += GAP if k and part != self.parts[k - 1] else 0.0
@@ -73,19 +74,14 @@ def _panels(outcome: Outcome) -> Iterator[Panel]:
 
 def suite_figure(outcome: Outcome) -> Figure:
     """The leaderboard's instances without and with shared data, then the other instances."""
-    from matplotlib.figure import Figure
-
     panels = list(_panels(outcome))
-    width = LEFT + RIGHT + CELL_WIDTH * max(panel.n_cells for panel in panels)
+    width = max(MIN_WIDTH, LEFT + RIGHT + CELL_WIDTH * max(panel.n_cells for panel in panels))
     height = FOOT + sum(HEAD + panel.height for panel in panels) + BETWEEN * (len(panels) - 1)
-    figure = Figure(figsize=(max(width, 6.5), height))
-    top = height
+    (figure, place), top = blank_figure(width, height), 0.0
     for panel in panels:
-        top -= HEAD
-        box = (LEFT / figure.get_figwidth(), (top - panel.height) / height)
-        size = (CELL_WIDTH * panel.n_cells / figure.get_figwidth(), panel.height / height)
-        _draw(figure.add_axes((*box, *size)), panel)
-        top -= panel.height + BETWEEN
+        top += HEAD
+        _draw(place("", LEFT, top, CELL_WIDTH * panel.n_cells, panel.height), panel)
+        top += panel.height + BETWEEN
     caption = (
         "Price of selection: mean regret of the selector, divided by that of the best learner alone, over "
         f"{outcome.n_seeds} seeds. Lower is better: white is 1, blue cells are below, darker red cells are higher. The "
@@ -93,12 +89,14 @@ def suite_figure(outcome: Outcome) -> Figure:
         "◆ a regret bound is proved. Blank where a selector is not compatible with an instance; its mean is then in "
         "parentheses, and its rank is by the instances it shares with the leader."
     )
-    lines = fill(caption, int(CHARACTERS * figure.get_figwidth()))
-    figure.text(0.012, 0.1 / height, lines, fontsize=8.5, color=QUIET, va="bottom")
+    lines = fill(caption, int(CHARACTERS * width))
+    figure.text(0.012, 0.1 / height, lines, fontsize=8.5, color=GRAY, va="bottom")
     return figure
 
 
 def _draw(axes: Axes, panel: Panel) -> None:
+    from matplotlib.patches import Rectangle
+
     for row, label in enumerate(panel.grid.labels):
         prices = panel.grid.prices[row]
         cells = list(zip(panel.lefts, prices, strict=True))
@@ -108,20 +106,12 @@ def _draw(axes: Axes, panel: Panel) -> None:
             if value is None:
                 continue
             shade = _shade(value)
-            axes.add_patch(_cell(left, row, shade))
+            axes.add_patch(Rectangle((left, row), 1.0, 1.0, facecolor=shade, edgecolor="white", linewidth=0.8))
             is_mean = bool(panel.means) and left == 0.0
             shown = f"({_short(value)})" if is_mean and None in prices else _short(value)
             dark = float(np.dot(shade[:3], (0.299, 0.587, 0.114))) < 0.5
-            axes.text(
-                left + 0.5,
-                row + 0.5,
-                shown,
-                ha="center",
-                va="center",
-                fontsize=8,
-                color="white" if dark else INK,
-                fontweight="bold" if is_mean else "normal",
-            )
+            style: Config = {"color": "white" if dark else INK, "fontweight": "bold" if is_mean else "normal"}
+            axes.text(left + 0.5, row + 0.5, shown, ha="center", va="center", fontsize=8, **style)
     _frame(axes, panel)
 
 
@@ -135,36 +125,27 @@ def _shade(value: float) -> tuple[float, float, float, float]:
     return colormaps["Reds"](0.8 * float(LogNorm(1.0, MAX_PRICE, clip=True)(value)))
 
 
-def _cell(left: float, row: int, shade: tuple[float, float, float, float]) -> Rectangle:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((left, row), 1.0, 1.0, facecolor=shade, edgecolor="white", linewidth=0.8)
-
-
 def _frame(axes: Axes, panel: Panel) -> None:
     labels, lefts = panel.grid.labels, panel.lefts
     axes.set_xlim(0, panel.n_cells)
     axes.set_ylim(len(labels), 0)
-    axes.set_yticks(np.arange(len(labels)) + 0.5, [_marked(label) for label in labels], fontsize=9)
+    proved = [label not in REFERENCES and CONTENDERS[label].guaranteed for label in labels]
+    marked = [f"{label} ◆" if proof else f"{label}    " for label, proof in zip(labels, proved, strict=True)]
+    axes.set_yticks(np.arange(len(labels)) + 0.5, marked, fontsize=9)
     ticks = dict(zip([left + 0.5 for left in lefts], panel.grid.names, strict=True))
     ticks |= {0.5: "geometric mean"} if panel.means else {}
     axes.set_xticks(list(ticks), list(ticks.values()))
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     for text in axes.get_xticklabels():
         text.set(rotation=40, ha="left", va="bottom", rotation_mode="anchor", fontsize=8.5)
-    for side in axes.spines.values():
-        side.set_visible(False)
+    axes.spines[:].set_visible(False)
     # One unit is a cell.
     place = (-(LEFT - 0.12) / CELL_WIDTH, -1.55 / CELL_HEIGHT)
     axes.text(*place, f"Price of selection. {panel.title}", fontsize=11.5, fontweight="bold", color=INK, va="top")
     for part in dict.fromkeys(panel.parts):
         own = [left for left, other in zip(lefts, panel.parts, strict=True) if other == part]
         middle = (own[0] + own[-1] + 1) / 2
-        axes.text(middle, len(labels) + 0.12, part, ha="center", va="top", fontsize=8.5, color=QUIET)
-
-
-def _marked(label: str) -> str:
-    return f"{label} ◆" if label not in REFERENCES and CONTENDERS[label].guaranteed else f"{label}    "
+        axes.text(middle, len(labels) + 0.12, part, ha="center", va="top", fontsize=8.5, color=GRAY)
 
 
 def _short(value: float) -> str:

@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from html import escape
 from pathlib import Path
-from textwrap import fill
 
 from equipoise import __version__
-from equipoise.lab.report.figures import save_figure, small_png
-from equipoise.lab.report.html import inline, page, table
+from equipoise.lab.report import drawing, kit
+from equipoise.lab.report.kit import Block, Table, number
 from equipoise.lab.runs.summary import PRICE_FLOOR
 from equipoise.lab.suite import tables
 from equipoise.lab.suite.contenders import CONTENDERS, DELTA, REFERENCES
-from equipoise.lab.suite.exceptions import FACTOR, RECOMMENDED, lower_rivals, reason
 from equipoise.lab.suite.instances import INSTANCES
-from equipoise.lab.suite.leaderboard import Place
 from equipoise.lab.suite.picture import suite_figure
 from equipoise.lab.suite.setups import HALVES
 from equipoise.lab.suite.suite import TUNING_SEEDS, Outcome
 from equipoise.storage.files import write_atomic
 from equipoise.theory.first_rounds import N_LEARNERS
-from equipoise.types import Config, Plain
+from equipoise.types import Config
 
 JSON, REPORT, PICTURE, DRAWING, PAGE = "suite.json", "report.html", "suite.png", "suite.svg", "suite.md"
-FORMAT = 2
-WIDTH = 120
+FORMAT = 1
 TITLE = "The suite: which selector to use"
+WHY = (
+    "[Choose a selector](guide/choose-a-selector.md#where-another-selector-is-better) says why another selector is "
+    "better where one is."
+)
+FOOTER = f"*Written by `equipoise suite` with version {__version__}: do not edit.*"
 LOWER_TITLE = "Where another selector is clearly better than the recommended one"
 
 
 def publish(outcome: Outcome, out: Path, docs: Path | None) -> list[Path]:
     """Write the files of the run to `out` and, if `docs` is given, page and picture there; returns all paths."""
     figure = suite_figure(outcome)
-    svg = save_figure(figure, out, PICTURE, DRAWING)
-    content = json.dumps(figures(outcome), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    write_atomic(out / JSON, content.encode())
-    write_atomic(out / REPORT, page(TITLE, list(_sections(outcome, svg))).encode())
+    blocks = list(_blocks(outcome, drawing.save_figure(figure, out / PICTURE)))
+    write_atomic(out / JSON, kit.json_text(figures(outcome)).encode())
+    write_atomic(out / REPORT, kit.page(TITLE, blocks).encode())
     paths = [out / name for name in (REPORT, PICTURE, DRAWING, JSON)]
     if docs is not None:
         docs.mkdir(parents=True, exist_ok=True)
-        write_atomic(docs / PICTURE, small_png(figure))
-        write_atomic(docs / PAGE, ("\n\n".join(_paragraphs(outcome)) + "\n").encode())
+        write_atomic(docs / PICTURE, drawing.small_png(figure))
+        write_atomic(docs / PAGE, f"{kit.markdown(blocks)}\n{WHY}\n\n{FOOTER}\n".encode())
         paths += [docs / PAGE, docs / PICTURE]
     return paths
 
@@ -62,27 +60,22 @@ def figures(outcome: Outcome) -> Config:
                 "half": INSTANCES[name].half,
                 "tests": INSTANCES[name].tests,
                 "rounds": outcome.rounds[name],
-                "learners": [
-                    {"name": learner, "regret_mean": float(mean)}
-                    for learner, mean in zip(
-                        outcome.learners[name], outcome.scores["alone"].learners[name].mean(axis=0), strict=True
-                    )
-                ],
+                "learners": _learner_figures(outcome, name),
             }
             for name in outcome.instances
         ],
         "selectors": [
-            {
-                "name": label,
-                "class": each.selector,
-                "constants": each.constants,
-                "proved": each.proof,
-                "informative_from": each.informative_from,
-            }
+            {"name": label, "class": each.selector, "constants": each.constants, "proved": each.proof}
+            | {"informative_from": each.informative_from}
             for label, each in CONTENDERS.items()
         ],
         "tables": {name: _table_figures(outcome, name) for name in outcome.scores},
     }
+
+
+def _learner_figures(outcome: Outcome, name: str) -> list[Config]:
+    means = outcome.scores["alone"].learners[name].mean(axis=0).tolist()
+    return [{"name": each, "regret_mean": mean} for each, mean in zip(outcome.learners[name], means, strict=True)]
 
 
 def _table_figures(outcome: Outcome, name: str) -> Config:
@@ -105,27 +98,13 @@ def _table_figures(outcome: Outcome, name: str) -> Config:
             for label, own in scores.selectors.items()
             if (after := {n: value for n in own if (value := outcome.after_change(name, label, n)) is not None})
         },
-        "leaderboard": [_place(place) for place in tables.places(outcome, name)],
-        **{half: [_place(place) for place in tables.half_places(outcome, name, half)] for half in HALVES},
+        "leaderboard": [asdict(place) for place in tables.places(outcome, name)],
+        **{half: [asdict(place) for place in tables.half_places(outcome, name, half)] for half in HALVES},
         "violations": {
             label: sum(r["violated"] for r in outcome.rows_of(name, label, prices[label])) for label in prices
         },
-        "lower_rivals": [
-            {**case._asdict(), "ratio": case.ratio, "reason": reason(name, case)}
-            for case in lower_rivals(outcome, name)
-        ],
+        "lower_rivals": [{**case._asdict(), "ratio": case.ratio} for case in tables.lower_rivals(outcome, name)],
     }
-
-
-def _place(place: Place) -> Config:
-    """As plain data; null where there is no ratio."""
-
-    def plain(value: Plain) -> Plain:
-        if isinstance(value, dict):
-            return {key: plain(each) for key, each in value.items()}
-        return None if value != value else value
-
-    return {key: plain(value) for key, value in asdict(place).items()}
 
 
 def describe_table(outcome: Outcome, name: str) -> str:
@@ -136,16 +115,16 @@ def describe_table(outcome: Outcome, name: str) -> str:
     if not ranked:
         return "No selector is compatible with all instances."
     first = ranked[0]
-    figures = f"{tables.number(first.price.value)} ({tables.span(first.price)})"
+    figures = f"{number(first.price.value)} ({tables.span(first.price)})"
     text = f"Lowest price of the selectors compatible with all {n_all} instances: {first.label}, {figures}"
     strictest = min(ranked, key=lambda place: place.strict)
-    text += f"; lowest strict price: {strictest.label}, {tables.number(strictest.strict)}"
+    text += f"; lowest strict price: {strictest.label}, {number(strictest.strict)}"
     proved = [place for place in ranked if CONTENDERS[place.label].guaranteed]
     if not CONTENDERS[first.label].guaranteed and proved:
         best = proved[0]
-        text += f"; lowest with a proved bound: {best.label}, {tables.number(best.price.value)}"
+        text += f"; lowest with a proved bound: {best.label}, {number(best.price.value)}"
     worst = min(ranked, key=lambda place: place.worst_seed_price)
-    return f"{text}. Lowest price in its worst seed: {worst.label}, {tables.number(worst.worst_seed_price)}."
+    return f"{text}. Lowest price in its worst seed: {worst.label}, {number(worst.worst_seed_price)}."
 
 
 def explanations(outcome: Outcome) -> list[str]:
@@ -178,68 +157,41 @@ def explanations(outcome: Outcome) -> list[str]:
     ]
 
 
-def _lower_lines(outcome: Outcome, table: str) -> list[str]:
-    cases = lower_rivals(outcome, table)
-    if not cases:
-        return [f"On no instance is another selector's strict price more than {FACTOR:g} times lower."]
-    return [
-        f"{case.instance}: {case.rival} {tables.number(case.rival_price)} against {case.recommended} "
-        f"{tables.number(case.price)}, {tables.number(case.ratio)} times lower. Reason: {reason(table, case)}"
-        for case in cases
-    ]
-
-
-def _sections(outcome: Outcome, svg: str) -> Iterator[list[str]]:
-    yield [f"<h1>{escape(TITLE)}</h1>", *(f"<p class='quiet'>{escape(text)}</p>" for text in explanations(outcome))]
-    yield ["<h2>Prices by instance</h2>", f"<figure>{inline(svg, TITLE)}</figure>"]
+def _blocks(outcome: Outcome, svg: str) -> Iterator[Block | Table]:
+    """The report, which is also a page of the documentation."""
+    yield kit.heading(TITLE, 1)
+    yield kit.listing(command(outcome))
+    yield kit.picture(svg, "Prices of selection by selector and instance", PICTURE)
     for name in outcome.scores:
-        yield [
-            f"<h2>{escape(tables.TITLES[name])}</h2>",
-            f"<p>{escape(describe_table(outcome, name))}</p>",
-            _html(tables.leaders(outcome, name)),
-            "<h3>Tuning half and report half</h3>",
-            _html(tables.halves(outcome, name)),
-            "<h3>By instance</h3>",
-            _html(tables.by_instance(outcome, name, RECOMMENDED)),
-            *(["<h3>Regret after the change</h3>", _html(found)] if (found := tables.drifts(outcome, name)) else []),
-            f"<h3>{escape(LOWER_TITLE)}</h3>",
-            *(f"<p>{escape(text.replace('**', ''))}</p>" for text in _lower_lines(outcome, name)),
-        ]
-    yield ["<h2>Selectors and their constants</h2>", _html(tables.contenders(outcome), "settings")]
-    yield ["<h2>Instances</h2>", _html(tables.instances(outcome), "settings")]
-    yield ["<h2>Run it again</h2>", f"<pre>{escape(command(outcome))}</pre>"]
-
-
-def _html(rows: tables.Table, kind: str = "figures") -> str:
-    return table(rows[0], rows[1:], kind=kind)
-
-
-def _paragraphs(outcome: Outcome) -> Iterator[str]:
-    """The page of the documentation, in Markdown."""
-    yield f"# {TITLE}"
-    yield f"```sh\n{command(outcome)}\n```"
-    yield "![Prices of selection by selector and instance](suite.png)"
-    for name in outcome.scores:
-        yield f"## {tables.TITLES[name]}"
-        yield describe_table(outcome, name)
-        yield tables.markdown(tables.leaders(outcome, name), left=(0, 1, 8, 9))
-        yield "### Tuning half and report half"
-        yield tables.markdown(tables.halves(outcome, name), left=(0, 1))
-        yield "### By instance"
-        grid = tables.by_instance(outcome, name, RECOMMENDED)
-        yield tables.markdown(grid, left=(0, len(grid[0]) - 1))
+        yield kit.heading(tables.TITLES[name])
+        yield kit.paragraph(describe_table(outcome, name))
+        yield tables.leaders(outcome, name)
+        yield kit.heading("Tuning half and report half", 3)
+        yield tables.halves(outcome, name)
+        yield kit.heading("By instance", 3)
+        yield tables.by_instance(outcome, name)
         if found := tables.drifts(outcome, name):
-            yield "### Regret after the change"
-            yield tables.markdown(found)
-        yield f"### {LOWER_TITLE}"
-        yield "\n".join(fill(f"- {text}", WIDTH, subsequent_indent="  ") for text in _lower_lines(outcome, name))
-    yield "## How to read it"
-    yield from (fill(text, WIDTH) for text in explanations(outcome))
-    yield "## Selectors and their constants"
-    yield tables.markdown(tables.contenders(outcome), left=(0, 1, 2, 4))
-    yield "## Instances"
-    yield tables.markdown(tables.instances(outcome), left=(0, 1, 2, 5, 7))
-    yield f"*Written by `equipoise suite` with version {__version__}: do not edit.*"
+            yield kit.heading("Regret after the change", 3)
+            yield found
+        yield kit.heading(LOWER_TITLE, 3)
+        yield kit.items((line,) for line in _lower_lines(outcome, name))
+    yield kit.heading("How to read it")
+    yield from map(kit.paragraph, explanations(outcome))
+    yield kit.heading("Selectors and their constants")
+    yield tables.contenders(outcome)
+    yield kit.heading("Instances")
+    yield tables.instances(outcome)
+
+
+def _lower_lines(outcome: Outcome, table: str) -> Iterator[str]:
+    cases = tables.lower_rivals(outcome, table)
+    for case in cases:
+        yield (
+            f"{case.instance}: {case.rival} {number(case.rival_price)} against {case.recommended} "
+            f"{number(case.price)}, {number(case.ratio)} times lower."
+        )
+    if not cases:
+        yield f"On no instance is another selector's strict price more than {tables.FACTOR:g} times lower."
 
 
 def command(outcome: Outcome) -> str:

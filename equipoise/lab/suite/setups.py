@@ -21,16 +21,8 @@ from equipoise.types import Array, Config, Integers, Plain
 ROUNDS = 100_000
 EPISODES = 5_000  # an episode of the decision process stands for several rounds, and takes as long
 HALVES = ("tuning", "report")
-BANDITS, EPISODIC, QUIET, POOR, DRIFT, LATE, FURTHER = (
-    "bandits",
-    "episodes",
-    "quiet start",
-    "poor start",
-    "drift",
-    "late rewards",
-    "further",
-)
-GROUPS = (BANDITS, EPISODIC, QUIET, POOR, DRIFT, LATE, FURTHER)
+GROUPS = ("bandits", "episodes", "quiet start", "poor start", "drift", "late rewards", "further")
+BANDITS, EPISODIC, QUIET, POOR, DRIFT, LATE, FURTHER = GROUPS
 
 
 class InstanceSetup(NamedTuple):
@@ -98,9 +90,9 @@ def _as_experiment(experiment: Experiment, settings: Mapping[str, Plain], seed: 
     assert isinstance(scaled, BalancedElimination) and scaled.bounds is not None
     kept = settings.get("learners", range(len(setup.learners)))
     learners, bounds = tuple(setup.learners[i] for i in kept), tuple(scaled.bounds[i] for i in kept)
-    delays = (
-        drawn_delays(settings["delay"], settings["lost"], settings["rounds"], seed) if "delay" in settings else None
-    )
+    delays = None
+    if "delay" in settings:
+        delays = drawn_delays(settings["delay"], settings["lost"], settings["rounds"], seed)
     return InstanceSetup(setup.problem, learners, bounds, scaled.contexts, delays)
 
 

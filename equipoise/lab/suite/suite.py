@@ -1,12 +1,16 @@
 """Runs the suite: finds missing results, computes them, and gathers the tables.
 
-What is computed is a function of instance, seed, selector and code alone, so the tables do not depend on the number of
-processes, on the order in which they finish or on how often the run was interrupted.
+A result is a function of instance, seed, selector and code alone, so the tables do not depend on the number of
+processes, on the order in which they finish or on how often the run was interrupted. Results are appended to a log as
+they come in, one row per instance, seed and selector, each with its cache key and checksum. A line that was cut off or
+altered is passed over, and its result is computed again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+import json
+import os
+from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -14,17 +18,58 @@ from pathlib import Path
 
 import numpy as np
 
-from equipoise.errors import UnknownName
+from equipoise.errors import EquipoiseError, UnknownName
 from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks, silent
 from equipoise.lab.suite.cells import LEARNERS, TWINS, has_twins, key_of, perform, plan, way_of
 from equipoise.lab.suite.contenders import CONTENDERS
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.leaderboard import Scores, floor, with_references
-from equipoise.lab.suite.results import ResultLog, Row
 from equipoise.settings.checks import count
-from equipoise.storage.files import make_folder
+from equipoise.storage.files import canonical_json, digest, make_folder, write_atomic
 from equipoise.storage.registry import command_name
-from equipoise.types import Array
+from equipoise.types import Array, Config
+
+Row = Config  # of one run, or of all learners alone
+
+
+class ResultLog:
+    """The rows of a file by key; the latest counts."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: dict[str, Row] = {}
+        try:
+            lines = path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise EquipoiseError(f"'{path}' cannot be read: {error.strerror}") from error
+        rows = [_row(line) for line in lines if line]
+        self.rows = {row["key"]: row for row in rows if row is not None}
+        if None in rows or lines[-1]:  # what follows must not be joined to half a line
+            write_atomic(path, b"".join(_line(row) for row in self.rows.values()))
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Keep rows, each with its "key", on disk before anything else happens."""
+        new = list(rows)
+        with self.path.open("ab") as file:
+            file.write(b"".join(_line(row) for row in new))
+            file.flush()
+            os.fsync(file.fileno())
+        self.rows |= {row["key"]: row for row in new}
+
+
+def _line(row: Row) -> bytes:
+    return canonical_json({**row, "digest": digest(row)}) + b"\n"
+
+
+def _row(line: bytes) -> Row | None:
+    try:
+        row = json.loads(line)
+        return row if row["digest"] == digest(row) and isinstance(row["key"], str) else None
+    except (ValueError, TypeError, KeyError):
+        return None
+
 
 LOG, TAPES = "results.jsonl", "tapes"
 SEEDS = 20
@@ -86,8 +131,7 @@ def run_suite(
     """Compute what the folder `out` lacks of these selectors; the tables show all that it has of any.
 
     `jobs` is a number of local processes; `executor`, of `concurrent.futures`, runs tasks elsewhere, on machines that
-    see the folder `out`. `progress` is told shares of the whole. What is finished is kept at once, so that a run that
-    was killed goes on where it ended.
+    see the folder `out`. `progress` is called with shares of the whole. Results are kept as they finish.
     """
     names = chosen_instances(instances, quick)
     labels = chosen_labels(selectors)
@@ -136,8 +180,6 @@ def chosen_labels(wanted: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _gather(names: Sequence[str], rounds: Mapping[str, int], seeds: range, log: ResultLog) -> Outcome:
-    """The tables of every contender whose results are complete."""
-
     def rows_of(name: str, label: str, shared: bool) -> list[Row]:
         keys = [key_of(name, rounds[name], label, shared, seed) for seed in seeds]
         return [log.rows[key] for key in keys if key in log.rows]

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
+from equipoise.lab.report.kit import MISSING, Table, number
 from equipoise.lab.suite.contenders import CONTENDERS, REFERENCES
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.leaderboard import Interval, Place, Scores, leaderboard, price, restricted, worst_seed_price
 from equipoise.lab.suite.setups import BANDITS, GROUPS, HALVES
 from equipoise.lab.suite.suite import Outcome
 
-Table = list[list[str]]  # the header first
-TITLES = {
-    "alone": "Every learner learns from its own plays",
-    "shared": "Learners learn from all rounds where they can",
-}
+TITLES = {"alone": "Every learner learns from its own plays", "shared": "Learners learn from all rounds where they can"}
+# `Portfolio` takes the first that is compatible with the learners.
+RECOMMENDED = ("counterfactual-balancing", "realized-balancing")
+FACTOR = 1.25  # by which another selector's strict price must be lower to be listed
+
 LEADERS = (
     "selector",
     "proved",
@@ -57,7 +57,8 @@ def half_places(outcome: Outcome, table: str, half: str) -> list[Place]:
 def leaders(outcome: Outcome, table: str) -> Table:
     """The leaderboard with all its columns."""
     n_all = len(ranked_scores(outcome, table).learners)
-    return [list(LEADERS), *(_leader(outcome, table, place, n_all) for place in places(outcome, table))]
+    rows = [_leader(outcome, table, place, n_all) for place in places(outcome, table)]
+    return Table(LEADERS, rows, left=(0, 1, 8, 9))
 
 
 def _leader(outcome: Outcome, table: str, place: Place, n_all: int) -> list[str]:
@@ -86,14 +87,14 @@ def halves(outcome: Outcome, table: str) -> Table:
     head = ["selector", "proved"]
     for half in HALVES:
         head += [f"{half} price", "95 %", "to leader", "95 %"]
-    rows = [head]
+    rows = []
     for label in [place.label for place in places(outcome, table)]:
         cells = [label, proof_mark(label)]
         for half in HALVES:
             place = found[half].get(label)
-            cells += [""] * 4 if place is None else _figures(place)
+            cells += [MISSING] * 4 if place is None else _figures(place)
         rows.append(cells)
-    return rows
+    return Table(head, rows, left=(0, 1))
 
 
 def _figures(place: Place) -> list[str]:
@@ -112,15 +113,14 @@ def price_grid(outcome: Outcome, table: str, *, ranked: bool = True) -> Grid:
     """Prices on the instances of the leaderboard, by half, or on the others, by group."""
     scores, within = outcome.scores[table], ranked_scores(outcome, table).learners
     names = [name for name in scores.learners if (name in within) == ranked]
-    names.sort(key=lambda name: (HALVES if ranked else GROUPS).index(_part(name, ranked)))
+    if ranked:
+        names.sort(key=lambda name: HALVES.index(INSTANCES[name].half))
+    else:
+        names.sort(key=lambda name: GROUPS.index(INSTANCES[name].group))
     order = [place.label for place in places(outcome, table)]
     order += [label for label in scores.selectors if label not in order]
     labels = [label for label in order if any(name in scores.selectors[label] for name in names)]
     return Grid(labels, names, [[_price(scores, label, name) for name in names] for label in labels])
-
-
-def _part(name: str, ranked: bool) -> str:
-    return INSTANCES[name].half if ranked else INSTANCES[name].group
 
 
 def _price(scores: Scores, label: str, name: str) -> float | None:
@@ -128,8 +128,14 @@ def _price(scores: Scores, label: str, name: str) -> float | None:
     return price(own[name], scores.learners[name], scores.floors[name]) if name in own else None
 
 
-def drifts(outcome: Outcome, table: str) -> Table:
-    """Mean regret after the law has changed, by selector, least in the first column first; empty without drift."""
+def _prices(scores: Scores, name: str) -> dict[str, float]:
+    """The prices of all compatible selectors on an instance, without the references."""
+    labels = [label for label in scores.selectors if label not in REFERENCES]
+    return {label: value for label in labels if (value := _price(scores, label, name)) is not None}
+
+
+def drifts(outcome: Outcome, table: str) -> Table | None:
+    """Mean regret after the law has changed, by selector, least in the first column first; None without drift."""
     names = [name for name in outcome.instances if INSTANCES[name].change(outcome.rounds[name]) is not None]
     names = [name for name in names if name in outcome.scores[table].learners]
     after = {
@@ -137,62 +143,82 @@ def drifts(outcome: Outcome, table: str) -> Table:
     }
     kept = {label: row for label, row in after.items() if any(value is not None for value in row)}
     ranked = sorted(kept, key=lambda label: [inf if value is None else value for value in kept[label]])
-    rows = [[label, *("" if value is None else f"{value:,.0f}" for value in kept[label])] for label in ranked]
-    return [["selector", *names], *rows] if rows else []
+    rows = [[label, *(MISSING if value is None else f"{value:,.0f}" for value in kept[label])] for label in ranked]
+    return Table(("selector", *names), rows) if rows else None
 
 
-def by_instance(outcome: Outcome, table: str, shown: Sequence[str]) -> Table:
-    """Price and worst seed of the selectors shown, and the lowest price of any, on every instance."""
+def by_instance(outcome: Outcome, table: str) -> Table:
+    """Price and worst seed of the recommended selectors, and the lowest price of any, on every instance."""
     scores = outcome.scores[table]
-    shown = [label for label in shown if label in scores.selectors]
+    shown = [label for label in RECOMMENDED if label in scores.selectors]
     head = ["instance"]
     for label in shown:
         head += [label, "strict", "worst seed"]
-    rows = [[*head, "lowest price"]]
-    rivals = [label for label in scores.selectors if label not in REFERENCES]
+    rows = []
     for name in scores.learners:
         cells = [name]
         for label in shown:
             value = _price(scores, label, name)
             worst = number(worst_seed_price(scores, label, name)) if value is not None else ""
-            cells += ["", "", ""] if value is None else [number(value), number(max(1.0, value)), worst]
-        prices = {label: value for label in rivals if (value := _price(scores, label, name)) is not None}
+            cells += [MISSING] * 3 if value is None else [number(value), number(max(1.0, value)), worst]
+        prices = _prices(scores, name)
         lowest = min(prices, key=lambda label: prices[label], default=None)
-        rows.append([*cells, "" if lowest is None else f"{number(prices[lowest])} {lowest}"])
-    return rows
+        rows.append([*cells, MISSING if lowest is None else f"{number(prices[lowest])} {lowest}"])
+    return Table([*head, "lowest price"], rows, left=(0, len(head)))
+
+
+class Lower(NamedTuple):
+    """An instance on which another selector has a lower strict price than the recommended one."""
+
+    instance: str
+    recommended: str
+    price: float
+    rival: str
+    rival_price: float
+
+    @property
+    def ratio(self) -> float:
+        return self.price / self.rival_price
+
+
+def lower_rivals(outcome: Outcome, table: str, factor: float = FACTOR) -> list[Lower]:
+    """The instances on which the best other selector is more than `factor` times lower, the largest ratio first."""
+    scores, found = outcome.scores[table], []
+    for name in scores.learners:
+        prices = {label: max(1.0, value) for label, value in _prices(scores, name).items()}
+        subject = next((label for label in RECOMMENDED if label in prices), None)
+        if subject is None:
+            continue
+        rival = min(prices, key=lambda label: prices[label])
+        case = Lower(name, subject, prices[subject], rival, prices[rival])
+        if case.ratio > factor:
+            found.append(case)
+    return sorted(found, key=lambda case: -case.ratio)
 
 
 def instances(outcome: Outcome) -> Table:
     """What each instance tests, and the regrets of its best learner and of its best greedy twin alone."""
-    rows = [["instance", "group", "half", "rounds", "learners", "best alone", "best twin alone", "what it tests"]]
+    head = ("instance", "group", "half", "rounds", "learners", "best alone", "best twin alone", "what it tests")
+    rows = []
     for name in outcome.instances:
         means = outcome.scores["alone"].learners[name].mean(axis=0)
         best = outcome.learners[name][int(means.argmin())]
         instance, twins = INSTANCES[name], outcome.twins.get(name)
         twin = "" if twins is None else f"{np.nanmin(twins.mean(axis=0)):,.0f}"
-        rows.append(
-            [
-                name,
-                instance.group,
-                instance.half,
-                f"{outcome.rounds[name]:,}",
-                str(len(means)),
-                f"{best}: {means.min():,.0f}",
-                twin,
-                instance.tests,
-            ]
-        )
-    return rows
+        sizes = [f"{outcome.rounds[name]:,}", str(len(means)), f"{best}: {means.min():,.0f}", twin]
+        rows.append([name, instance.group, instance.half, *sizes, instance.tests])
+    return Table(head, rows, left=(0, 1, 2, 5, 7))
 
 
 def contenders(outcome: Outcome) -> Table:
     """The constants of the selectors that took part."""
     took_part = {label for scores in outcome.scores.values() for label in scores.selectors}
-    rows = [["selector", "class", "proved", "below trivial from T", "constants"]]
-    for label, contender in CONTENDERS.items():
-        if label in took_part:
-            rows.append([label, contender.selector, proof_mark(label), informative_from(label), contender.constants])
-    return rows
+    rows = [
+        (label, each.selector, proof_mark(label), informative_from(label), each.constants)
+        for label, each in CONTENDERS.items()
+        if label in took_part
+    ]
+    return Table(("selector", "class", "proved", "below trivial from T", "constants"), rows, left=(0, 1, 2, 4))
 
 
 def proof_mark(label: str) -> str:
@@ -212,24 +238,5 @@ def informative_from(label: str) -> str:
     return "unknown" if first is None else f"{first:,}"
 
 
-def number(value: float) -> str:
-    """Three significant digits, more for large numbers; empty for nan.
-
-    >>> [number(value) for value in (0.9876, 98.76, 9876.5, float("nan"))]
-    ['0.99', '98.8', '9,876', '']
-    """
-    if value != value:
-        return ""
-    digits = 2 if value < 10 else 1 if value < 100 else 0
-    return f"{value:,.{digits}f}"
-
-
 def span(interval: Interval) -> str:
     return "" if interval.value != interval.value else f"{number(interval.low)}–{number(interval.high)}"
-
-
-def markdown(table: Table, left: Sequence[int] = (0,)) -> str:
-    """A table in Markdown, columns aligned to the right but for those in `left`."""
-    head, *rows = table
-    rule = ["---" if column in left else "---:" for column in range(len(head))]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *rows))

@@ -22,18 +22,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.learners._core.base import IndexLearner, MemoryT, ParamsT
-from equipoise.settings import Configured, configurable, setting
+from equipoise.settings import setting
 from equipoise.settings.checks import count
 from equipoise.types import AnyArray, Integers, State
 
 RowsT = TypeVar("RowsT", bound=tuple[AnyArray, ...])
 MIN_CAPACITY = 8
+
+window_setting = partial(
+    setting,
+    default=10_000,
+    check=partial(count, maximum=10**12),
+    doc="Number of updates after which an arm that is no longer offered is forgotten.",
+)
 
 
 def block_of(order: int, expected: int) -> int:
@@ -116,7 +122,6 @@ class Arms(Generic[RowsT]):
             array[:n] = rows
 
     def state(self) -> State:
-        """The arms that are remembered, as arrays."""
         kept = self.known()
         slots = np.array([slot for _, slot in kept], np.int64)
         encoded = [id_.encode() for id_, _ in kept]
@@ -131,8 +136,10 @@ class Arms(Generic[RowsT]):
         }
 
     def from_state(self, state: Mapping[str, AnyArray]) -> Arms[RowsT]:
-        """A new table with the arms of a saved state; raises an error if it does not fit."""
+        """A new table with the arms of a saved state, none if it is empty; raises an error if it does not fit."""
         arms = Arms(self._unknown, self._window)
+        if not state:
+            return arms
         expected = arms.state()
         if state.keys() != expected.keys():
             raise InvalidArgument(f"state has entries {sorted(state)}, but must have {sorted(expected)}")
@@ -157,30 +164,7 @@ class Arms(Generic[RowsT]):
         return fields
 
 
-@configurable
-class Windowed(Configured):
-    """`window`: the number of lessons of a learner after which an arm that is no longer offered is forgotten."""
-
-    window: int = setting(default=10_000, check=partial(count, maximum=10**12))
-
-
-class ByIdLearner(IndexLearner[ParamsT, MemoryT], Windowed):
-    """A learner that addresses the arms of `Offers` with ids by id; `arms` is then how many are expected (M)."""
-
-    _arms: Arms[Any]
-
-    def state(self) -> State:
-        """The learned state as a dictionary of arrays."""
-        return {**super().state(), **(self._arms.state() if self._arms.n_new else {})}
-
-    def restore(self, state: State) -> None:
-        """Restore a state returned by `state`. Any other state raises an error and changes nothing."""
-        of_arms = {name: array for name, array in state.items() if name.startswith("arms.")}
-        arms = self._arms.from_state(of_arms or Arms(self._arms._unknown, self.window).state())
-        super().restore({name: array for name, array in state.items() if name not in of_arms})
-        self._arms = arms
-
-    @property
-    def n_ids(self) -> int:
-        """Number of ids that are remembered."""
-        return len(self._arms.known())
+def split_arms(state: State) -> tuple[State, State]:
+    """The state of a learner without its arms, and the state of the arms."""
+    by_id = {name: array for name, array in state.items() if name.startswith("arms.")}
+    return {name: array for name, array in state.items() if name not in by_id}, by_id

@@ -55,7 +55,6 @@ class Ball:
 
 
 def check_ball_action(ball: Ball, action: Action) -> Array:
-    """The action as a vector of the ball."""
     try:
         vector = np.asarray(action, dtype=np.float64)
     except (TypeError, ValueError):

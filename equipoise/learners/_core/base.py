@@ -1,17 +1,16 @@
-"""Base classes of learners made of kernels: parameters, memory, saving, and checks of contexts.
+"""Base class of learners made of kernels: parameters, memory, saving, and checks of contexts.
 
-Settings that several learners share are declared once: `Named` has the name, `Seeded` the seed of learners that draw
-random numbers, and `units` has the range of rewards and their noise.
+Settings that several learners share are declared once, as functions that make the field: `name_setting`,
+`seed_setting` of learners that draw random numbers, and those of `equipoise.settings.units`.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import Field
+from dataclasses import field
 from functools import partial
 from operator import index
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,14 +18,26 @@ from equipoise.errors import InvalidArgument
 from equipoise.features import Offers
 from equipoise.kernels.streams import LEARNERS, open_stream, seek
 from equipoise.learner import Learner, Proposal, one_hot
-from equipoise.settings import Configured, configurable, optional, setting
-from equipoise.settings.checks import count, non_negative, real, text
+from equipoise.learners._core.arms import Arms, split_arms
+from equipoise.settings import Configured, configurable, optional, setting, settings_of
+from equipoise.settings.checks import non_negative, real, seed_number, text
 from equipoise.settings.units import Units
 from equipoise.types import Action, AnyArray, Array, Context, State
 
 # Covariant, so that learners of different algorithms have a type in common.
 ParamsT = TypeVar("ParamsT", covariant=True)
 MemoryT = TypeVar("MemoryT", covariant=True)
+
+name_setting = partial(
+    setting,
+    default=None,
+    check=optional(text),
+    derived="default_name",
+    doc="Name of the learner in tables and certificates. Default: made from the other settings.",
+)
+seed_setting = partial(
+    setting, default=0, check=seed_number, doc="Seed of its own random stream, used if `decide` gets no generator."
+)
 
 
 class Kernels(NamedTuple):
@@ -41,49 +52,44 @@ class Kernels(NamedTuple):
 
 
 @configurable
-class Named(Configured):
-    """A name; by default it is made from the other settings."""
-
-    name: str = setting(default=None, check=optional(text))
-
-    def _set_up(self) -> None:
-        super()._set_up()
-        if self.name is None:
-            self.name = self.default_name()
-
-    def default_name(self) -> str:
-        return type(self).__name__
-
-    def _default_of(self, each: Field[str]) -> object:
-        return self.default_name() if each.name == "name" else super()._default_of(each)
-
-
-class KernelLearner(Named, Units, Generic[ParamsT, MemoryT]):
+class KernelLearner(Configured, Units, Generic[ParamsT, MemoryT]):
     """A learner whose decisions and updates are kernels over a tuple of arrays.
 
-    A subclass declares its settings, creates `params` and `memory` in `_open`, and implements `check_context`.
+    A subclass declares its settings, creates `params` and `memory` in `_set_up`, and implements `check_context`. Its
+    actions are indices of finitely many offers. Kernels know only the actions that the mask of `Offers` leaves; the
+    indices in proposals are those of all offers.
     """
+
+    name: str = name_setting()
 
     accepts: ClassVar[frozenset[str]] = frozenset()
     provides: ClassVar[frozenset[str]] = frozenset()
-    randomized: ClassVar[bool] = False  # whether deciding draws random numbers
+    randomized: ClassVar[bool] = False  # whether deciding draws random numbers, from `seed` if it is a setting
+    simulation_only: ClassVar[bool] = False  # whether a portfolio refuses it
     kernels: ClassVar[Kernels]
-    params: ParamsT  # what the kernels take first; plain numbers
-    memory: MemoryT  # what the kernels take second; a tuple of arrays that they change in place
-    _draws: int = 0  # generators taken from the learner's own random stream
+    params: ParamsT = field(init=False)  # what the kernels take first; plain numbers
+    memory: MemoryT = field(init=False)  # what the kernels take second; a tuple of arrays that they change in place
+    _arms: Arms[Any] | None = field(default=None, init=False)  # what it knows about arms by id, if it does
+    _draws: int = field(default=0, init=False)  # generators taken from the learner's own random stream
 
-    @property
-    def offers(self) -> frozenset[str]:
-        """Deprecated: the former name of `provides`."""
-        warnings.warn(
-            "offers is deprecated and will be removed in equipoise 0.3; use provides", DeprecationWarning, stacklevel=2
-        )
-        return self.provides
+    def _set_up(self) -> None:
+        self._fill_in_units()
+        super()._set_up()
+        has_seed = any(each.name == "seed" for each in settings_of(type(self)))
+        self._stream = open_stream(self.seed) if has_seed else None  # type: ignore[attr-defined]
+
+    def default_name(self) -> str:
+        return type(self).__name__
 
     @property
     def n_columns(self) -> int | None:
         """Number of leading columns of a context that the learner uses; None if it may use all of them."""
         return None
+
+    @property
+    def n_ids(self) -> int:
+        """Number of ids that are remembered, by a learner that addresses arms by id."""
+        return 0 if self._arms is None else len(self._arms.known())
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """Propose an action. Changes nothing, except the learner's own random stream if no `rng` is given."""
@@ -91,65 +97,13 @@ class KernelLearner(Named, Units, Generic[ParamsT, MemoryT]):
         if rng is None:
             rng = self._own_generator()
         proposal = self.kernels.decide(self.params, self.memory_for(context), actions, rng)
-        return proposal if proposal.greedy >= 0 else proposal._replace(greedy=None)
+        return among_all(proposal if proposal.greedy >= 0 else proposal._replace(greedy=None), context)
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action."""
         actions, position = self.check_offered(context, action)
         number = self.check_reward(reward, weight)
         self.kernels.learn(self.params, self.memory, actions, position, number, float(weight))
-
-    def memory_for(self, context: Context) -> MemoryT:
-        """The memory that deciding in this context uses."""
-        return self.memory
-
-    def check_context(self, context: Context) -> Array:
-        """Return the offered actions as an array, one row each; raise an error if this learner cannot use them."""
-        raise NotImplementedError  # abstract
-
-    def check_offered(self, context: Context, action: Action) -> tuple[Array, int]:
-        """Return the offered actions and the index of `action` among them."""
-        raise NotImplementedError  # abstract
-
-    def check_reward(self, reward: float, weight: float) -> float:
-        return check_lesson(self, reward, weight)
-
-    def state(self) -> State:
-        """The learned state as a dictionary of arrays."""
-        arrays = {name: array.copy() for name, array in self._arrays().items()}
-        return {"draws": np.array([self._draws]), **self._units_state(), **arrays}
-
-    def restore(self, state: State) -> None:
-        """Restore a state returned by `state`. Any other state raises an error and changes nothing."""
-        learner = self._in_units_of(state)
-        check_layout(state, learner.state(), self.name)
-        for name, array in learner._arrays().items():
-            array[...] = state[name]
-        learner._draws = int(state["draws"][0])
-        if learner is not self:
-            vars(self).update(vars(learner))
-
-    def _arrays(self) -> State:
-        return dict(_arrays_of(self.memory))
-
-    def _own_generator(self) -> np.random.Generator | None:
-        return None
-
-
-class IndexLearner(KernelLearner[ParamsT, MemoryT]):
-    """A learner whose actions are indices of finitely many offers.
-
-    Kernels know only the actions that the mask of `Offers` leaves; here their indices are those of all offers.
-    """
-
-    def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
-        """Propose an action. Changes nothing, except the learner's own random stream if no `rng` is given."""
-        return among_all(super().decide(context, rng), context)
-
-    def check_offered(self, context: Context, action: Action) -> tuple[Array, int]:
-        """Return the offered actions and the index of `action` among them."""
-        actions = self.check_context(context)
-        return actions, check_choice(context, action, len(actions))
 
     def pmf(self, context: Context) -> Array:
         """The probability of every action, given the context and what has been learned. Changes nothing."""
@@ -167,19 +121,43 @@ class IndexLearner(KernelLearner[ParamsT, MemoryT]):
         proposal = self.kernels.decide(self.params, self.memory_for(context), actions, None)
         return one_hot(proposal.action, len(actions))
 
+    def memory_for(self, context: Context) -> MemoryT:
+        """The memory that deciding in this context uses."""
+        return self.memory
 
-@configurable
-class Seeded(KernelLearner[ParamsT, MemoryT]):
-    """A learner that draws random numbers; `seed` is that of its own stream, used when `decide` is given no `rng`."""
+    def check_context(self, context: Context) -> Array:
+        """Return the offered actions as an array, one row each; raise an error if this learner cannot use them."""
+        raise NotImplementedError  # abstract
 
-    randomized = True
-    seed: int = setting(default=0, check=partial(count, minimum=0, maximum=2**64 - 1))
+    def check_offered(self, context: Context, action: Action) -> tuple[Array, int]:
+        """Return the offered actions and the index of `action` among them."""
+        actions = self.check_context(context)
+        return actions, check_choice(context, action, len(actions))
 
-    def _set_up(self) -> None:
-        super()._set_up()
-        self._stream = open_stream(self.seed)
+    def check_reward(self, reward: float, weight: float) -> float:
+        return check_lesson(self, reward, weight)
 
-    def _own_generator(self) -> np.random.Generator:
+    def state(self) -> State:
+        """The learned state as a dictionary of arrays."""
+        arrays = {name: array.copy() for name, array in _arrays_of(self.memory)}
+        by_id = self._arms.state() if self._arms is not None and self._arms.n_new else {}
+        return {"draws": np.array([self._draws]), **self._units_state(), **arrays, **by_id}
+
+    def restore(self, state: State) -> None:
+        """Restore a state returned by `state`. Any other state raises an error and changes nothing."""
+        own, by_id = (state, {}) if self._arms is None else split_arms(state)
+        arms = None if self._arms is None else self._arms.from_state(by_id)
+        fresh = self._in_units_of(state)
+        check_layout(own, split_arms(fresh.state())[0], self.name)
+        if fresh is not self:
+            vars(self).update(vars(fresh))
+        for name, array in _arrays_of(self.memory):
+            array[...] = own[name]
+        self._draws, self._arms = int(own["draws"][0]), arms
+
+    def _own_generator(self) -> np.random.Generator | None:
+        if self._stream is None:
+            return None
         seek(self._stream, LEARNERS, self._draws)
         self._draws += 1
         return self._stream.generator
@@ -190,7 +168,7 @@ def _arrays_of(part: object, name: str = "") -> Iterator[tuple[str, AnyArray]]:
     if isinstance(part, np.ndarray):
         yield name, part
     elif isinstance(part, tuple):
-        names = getattr(part, "_fields", None) or range(len(part))
+        names = range(len(part)) if type(part) is tuple else part._fields  # type: ignore[attr-defined]
         for own, value in zip(names, part, strict=True):
             if own != "scratch":  # temporary storage of compiled code
                 yield from _arrays_of(value, f"{name}.{own}" if name else str(own))

@@ -1,4 +1,4 @@
-"""Base classes of learners for finite episodic decision processes: policies, trajectories, observed regret.
+"""Base class of learners for finite episodic decision processes: policies, trajectories, observed regret.
 
 A round is an episode of H steps from a start state, which is the context. The proposed action is a policy, a table of
 H x S action indices, and the learner learns from the trajectory. Rewards of steps lie in [0, 1].
@@ -31,9 +31,10 @@ learning with linear function approximation", lemma B.5 (optimism and one-step e
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import field
 from functools import partial
 from math import exp, log, sqrt
-from typing import ClassVar, Protocol, TypeAlias, TypeVar
+from typing import ClassVar, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -41,9 +42,9 @@ from equipoise.errors import InvalidArgument
 from equipoise.kernels.boundaries import STITCHED_FACTOR, stitched_bracket, stitched_level
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
-from equipoise.learners._core.base import KernelLearner, MemoryT, Named, ParamsT
+from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT
 from equipoise.learners._core.trajectory import Steps, as_indices, as_step_rewards, check_lengths
-from equipoise.settings import Numbers, configurable, setting
+from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count, probability
 from equipoise.types import Action, Array, Context, Integers, Outcome
 
@@ -98,17 +99,16 @@ def check_plan(plan: object, shape: tuple[int, ...]) -> tuple[int, Array]:
 class Plan(Protocol):
     """Fields that the memory of every `PlanningLearner` has."""
 
-    @property
-    def policy(self) -> Integers: ...
+    policy: Integers
+    widths: Array
+    episodes: Integers
+    width_sum: Array
 
-    @property
-    def widths(self) -> Array: ...
 
-    @property
-    def episodes(self) -> Integers: ...
-
-    @property
-    def width_sum(self) -> Array: ...
+def new_plan(horizon: int, n_states: int, width: float = 0.0) -> tuple[Table, Array, Integers, Array]:
+    """Policy, widths, episodes and width_sum of a memory without episodes."""
+    shape = (horizon, n_states)
+    return np.zeros(shape, np.int64), np.full(shape, width), np.zeros(1, np.int64), np.zeros(1)
 
 
 @kernel
@@ -143,36 +143,28 @@ def check_features(name: str, features: object) -> Array:
     return array
 
 
-@configurable
-class Episodes(Named):
-    """Settings of an episodic learner: `horizon` is the number of steps H, `delta` its failure probability."""
+# Checks and docs of settings that several learners declare.
+check_size = partial(count, maximum=1_000_000)
+HORIZON = "Number of steps H of an episode."
+STATES = "Number of states S of the process."
+ACTIONS = "Number of actions A in each state."
+FEATURES = "Feature vectors of all states and actions, an array of shape (S, A, d) with norms of at most 1."
+DIM = "Number of features used: the first `dim` of them. Default: all."
+delta_setting = partial(
+    setting, default=0.01, check=probability, doc="Probability in (0, 1) that optimism or the observed bound fails."
+)
 
-    horizon: int = setting(check=partial(count, maximum=1_000_000))
-    delta: float = setting(default=0.01, check=probability)
 
-
-class EpisodicLearner(KernelLearner[ParamsT, MemoryT], Episodes):
-    """A learner for finite episodic processes; checks trajectories before `learn_checked` uses them."""
+class Process(NamedTuple):
+    """The sizes of a finite episodic process, with the checks that follow from them."""
 
     n_states: int
     n_actions: int
+    horizon: int
 
-    def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
-        """Learn from a trajectory. `reward`, its return in the units of the selector, is checked but not used."""
-        self.learn_checked(self.check_episode(context, action, reward, weight))
-
-    def learn_checked(self, steps: Steps) -> None:
-        """Learn from the steps of an episode."""
-        raise NotImplementedError  # abstract
-
-    def check_episode(self, context: Context, action: Action, reward: float, weight: float) -> Steps:
-        """Return the steps of an episode; raise an error if an argument of `learn` is invalid."""
-        steps = self.check_trajectory(action)
-        start = self.check_state(context)
-        if steps.states[0] != start:
-            raise InvalidArgument(f"trajectory starts in {steps.states[0]}, but must start in its context {start}")
-        self.check_reward(reward, weight)
-        return steps
+    def check_state(self, state: Context) -> int:
+        """Return the start state of an episode as an index."""
+        return count("context", state, minimum=0, maximum=self.n_states - 1)
 
     def check_trajectory(self, trajectory: Outcome) -> Steps:
         """Return the trajectory as arrays; raise an error if it is invalid."""
@@ -183,21 +175,33 @@ class EpisodicLearner(KernelLearner[ParamsT, MemoryT], Episodes):
             as_step_rewards(rewards),
         )
 
-    def check_state(self, state: Context) -> int:
-        """Return the start state of an episode as an index."""
-        return count("context", state, minimum=0, maximum=self.n_states - 1)
+    def check_episode(self, context: Context, action: Action) -> Steps:
+        """Return the steps of an episode; raise an error if they are invalid or do not start in the context."""
+        steps = self.check_trajectory(action)
+        start = self.check_state(context)
+        if steps.states[0] != start:
+            raise InvalidArgument(f"trajectory starts in {steps.states[0]}, but must start in its context {start}")
+        return steps
 
 
-PlanT = TypeVar("PlanT", bound=Plan, covariant=True)
+def used_features(features: Array, dim: int | None) -> int:
+    """The number of features to use: `dim`, or all of them if it is None."""
+    return features.shape[2] if dim is None else count("dim", dim, maximum=features.shape[2])
 
 
-class PlanningLearner(EpisodicLearner[ParamsT, PlanT]):
+@configurable
+class PlanningLearner(KernelLearner[ParamsT, MemoryT]):
     """An episodic learner that plans one policy for all start states after every episode.
 
     `memory.policy` (H, S) is the plan for the next episode, and `memory.widths` (H, S) bounds the loss of the plan at
     each step and state, not counting later losses (nan if unknown); `episodes` and `width_sum` are totals over the
     learner's own episodes. Half of `delta` is the failure probability of optimism, half that of the observed bound.
     """
+
+    horizon: int = setting(HORIZON, check_size)
+    delta: float = delta_setting()
+    episodes: int = setting("Planned number of episodes K, which enters the bonus through a logarithm.", count)
+    process: Process = field(init=False)
 
     provides = frozenset({"regret"})
     learn_episode: ClassVar[Callable[..., None]]  # kernel over (params, memory, states, actions, rewards)
@@ -209,19 +213,17 @@ class PlanningLearner(EpisodicLearner[ParamsT, PlanT]):
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """Propose the planned policy, which is the same for all start states."""
-        self.check_state(context)
-        memory = self.memory
+        self.process.check_state(context)
+        memory = cast(Plan, self.memory)
         plan = (int(memory.episodes[0]), memory.widths.copy()) if "regret" in self.provides else None
         return Proposal(memory.policy.copy(), plan=plan)
 
     def learn(
         self, context: Context, action: Action, reward: float, weight: float = 1.0, plan: PlanRecord | None = None
     ) -> None:
-        """Learn from a trajectory of the proposal with this plan, or of the present plan if it is not given.
-
-        `reward`, its return in the units of the selector, is checked but not used.
-        """
-        memory, steps = self.memory, self.check_episode(context, action, reward, weight)
+        """Learn from a trajectory of this plan, or of the present one; `reward`, its return, is checked, not used."""
+        memory, steps = cast(Plan, self.memory), self.process.check_episode(context, action)
+        self.check_reward(reward, weight)
         width = episode_width(self._plan_record(plan)[1], steps.states)
         memory.episodes[0] += 1
         memory.width_sum[0] += width
@@ -234,35 +236,11 @@ class PlanningLearner(EpisodicLearner[ParamsT, PlanT]):
         learned; if not, the result is an upper bound on the increase.
         """
         learned, widths = self._plan_record(plan)
-        width, memory = episode_width(widths, self.check_trajectory(outcome).states), self.memory
+        width, memory = episode_width(widths, self.process.check_trajectory(outcome).states), cast(Plan, self.memory)
         if not in_order:
             return largest_increase(learned, width, self.max_width, self.delta / 2)
         return increase(int(memory.episodes[0]), float(memory.width_sum[0]), width, self.max_width, self.delta / 2)
 
     def _plan_record(self, plan: PlanRecord | None) -> PlanRecord:
-        memory = self.memory
+        memory = cast(Plan, self.memory)
         return (int(memory.episodes[0]), memory.widths) if plan is None else check_plan(plan, memory.widths.shape)
-
-
-@configurable
-class Tabular(Named):
-    """Settings of a learner that keeps a table of all states and actions; `episodes` is the planned total."""
-
-    n_states: int = setting(check=partial(count, maximum=1_000_000), kw_only=False)
-    n_actions: int = setting(check=partial(count, maximum=1_000_000), kw_only=False)
-    episodes: int = setting(check=count)
-
-
-@configurable
-class FeatureLearner(EpisodicLearner[ParamsT, MemoryT]):
-    """A learner on the first `dim` features (default: all) of a finite process, given as an array (S, A, d)."""
-
-    features: Numbers = setting(check=check_features, encode=np.ndarray.tolist, kw_only=False)
-    dim: int = setting(default=None, kw_only=False)
-
-    def _set_up(self) -> None:
-        self.n_states, self.n_actions, n_features = self.features.shape
-        if self.dim is None:
-            self.dim = n_features
-        self.dim = count("dim", self.dim, maximum=n_features)
-        super()._set_up()

@@ -1,7 +1,9 @@
-"""Base classes of learners that ignore features, and of learners with finitely many arms."""
+"""Base classes of learners that ignore features: with any number of actions, and with one estimate per arm."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import field
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -9,9 +11,9 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.features import Offers
-from equipoise.learners._core.arms import Arms, ByIdLearner, block_of
+from equipoise.learners._core.arms import Arms, block_of, window_setting
 from equipoise.learners._core.ball import Ball
-from equipoise.learners._core.base import IndexLearner, MemoryT, ParamsT
+from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
 from equipoise.settings.matrices import as_matrix, check_entries
@@ -20,7 +22,7 @@ from equipoise.types import Action, Array, Context, Integers
 AnyMemory = TypeVar("AnyMemory")
 
 
-class FeaturelessLearner(IndexLearner[ParamsT, MemoryT]):
+class FeaturelessLearner(KernelLearner[ParamsT, MemoryT]):
     """A learner that uses only the number of offered actions.
 
     A context is a matrix with one offered action per row or `Offers`; features are ignored. Any other context (None, a
@@ -37,15 +39,7 @@ class FeaturelessLearner(IndexLearner[ParamsT, MemoryT]):
     def check_context(self, context: Context) -> Array:
         if isinstance(context, Offers):
             self.check_offers(context)
-            return context.offered_actions
-        if isinstance(context, Ball):
-            raise InvalidArgument(f"context is {context}, but must offer finitely many actions")
-        if not _is_array(context):
-            return self._all_actions
-        actions = as_matrix(context)
-        self.check_n_actions(len(actions))
-        check_entries(actions)
-        return actions
+        return offered_rows(context, self.check_n_actions, self._all_actions)
 
     def check_offers(self, offers: Offers) -> None:
         """Raise an error if the learner cannot use these offers."""
@@ -56,6 +50,20 @@ class FeaturelessLearner(IndexLearner[ParamsT, MemoryT]):
         raise NotImplementedError  # abstract
 
 
+def offered_rows(context: Context, check_n_actions: Callable[[int], None], all_actions: Array) -> Array:
+    """The offered actions of a matrix or of `Offers`; `all_actions` for any other context (None, a dictionary, ...)."""
+    if isinstance(context, Offers):
+        return context.offered_actions
+    if isinstance(context, Ball):
+        raise InvalidArgument(f"context is {context}, but must offer finitely many actions")
+    if not _is_array(context):
+        return all_actions
+    actions = as_matrix(context)
+    check_n_actions(len(actions))
+    check_entries(actions)
+    return actions
+
+
 def _is_array(context: Context) -> bool:
     return isinstance(context, np.ndarray | list | tuple) or (
         hasattr(context, "__array__") and not isinstance(context, np.generic)
@@ -63,20 +71,33 @@ def _is_array(context: Context) -> bool:
 
 
 @configurable
-class FiniteLearner(FeaturelessLearner[ParamsT, MemoryT], ByIdLearner[ParamsT, MemoryT]):
+class FiniteLearner(KernelLearner[ParamsT, MemoryT]):
     """A learner with one estimate per arm.
 
     Row k of a context is arm k, of at most `arms`; the arms of `Offers` with ids are addressed by id, and there may be
     any number of them. A context that is neither a matrix nor `Offers` offers all arms.
     """
 
-    arms: int = setting(check=partial(count, maximum=1_000_000), kw_only=False)
+    arms: int = setting(
+        "Number of arms; with ids, the number that is expected in total.",
+        partial(count, maximum=1_000_000),
+        kw_only=False,
+    )
+
+    window: int = window_setting()
+
+    ignores_contexts = True  # as in `FeaturelessLearner`
+    _arms: Arms[Any] = field(init=False)
 
     def _set_up(self) -> None:
         super()._set_up()
         self._all_actions = np.empty((self.arms, 0))
         self.memory = self.new_memory(self.arms)
         self._arms = Arms(self.new_memory(1), self.window)
+
+    @property
+    def n_columns(self) -> int:
+        return 0
 
     def new_memory(self, n_arms: int) -> Any:
         """The memory of arms about which nothing is known."""
@@ -92,13 +113,11 @@ class FiniteLearner(FeaturelessLearner[ParamsT, MemoryT], ByIdLearner[ParamsT, M
             raise InvalidArgument(f"context has no ids, but {self.name} has learned arms by id")
         if by_id and self._arms.n_new == 0 and self.memory.plays.any():  # type: ignore[attr-defined]
             raise InvalidArgument(f"context has ids, but {self.name} has learned arms by row")
-        return super().check_context(context)
+        if isinstance(context, Offers) and not by_id:
+            self._check_n_actions(len(context))
+        return offered_rows(context, self._check_n_actions, self._all_actions)
 
-    def check_offers(self, offers: Offers) -> None:
-        if offers.ids is None:
-            super().check_offers(offers)
-
-    def check_n_actions(self, n_actions: int) -> None:
+    def _check_n_actions(self, n_actions: int) -> None:
         if n_actions > self.arms:
             raise InvalidArgument(f"context has {n_actions} rows, but must have at most arms = {self.arms}")
 

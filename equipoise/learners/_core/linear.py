@@ -1,8 +1,4 @@
-"""Base classes of learners for linear rewards: settings, regression, and checks of contexts.
-
-`LinearLearner` is the common base. `EllipsoidLearner` adds a confidence ellipsoid around the estimate, and
-`RidgeLearner` is for learners whose memory is a single regression.
-"""
+"""Base class of learners for linear rewards: settings, regression, and checks of contexts."""
 
 from __future__ import annotations
 
@@ -17,20 +13,26 @@ from equipoise.features import FeatureMap, Offers, Prefix
 from equipoise.features.maps import check_map, columns_used, feature_names, map_from_plain, map_to_plain
 from equipoise.features.offers import as_offers
 from equipoise.kernels.marks import kernel
-from equipoise.learners._core.base import IndexLearner, MemoryT, ParamsT, check_choice
+from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT, check_choice
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, update, update_offered
 from equipoise.settings import configurable, optional, setting
 from equipoise.settings.checks import count, positive, probability
 from equipoise.settings.matrices import as_matrix, check_entries
-from equipoise.settings.units import Noisy, Ranged
 from equipoise.types import Action, Array, Context
 
 NORM_TOLERANCE = 1 + 1e-9  # relative tolerance for rounding in the norms of actions
 # Smallest regularization, in units of action_bound^2; below it, rounding errors show in the widths after 1e6 rows.
 MIN_REGULARIZATION = 1e-8
 
-check_dim = partial(count, maximum=10_000)
+check_dim = check_arms = partial(count, maximum=10_000)
+
+delta_setting = partial(
+    setting,
+    default=0.01,
+    check=probability,
+    doc="Probability in (0, 1) that the confidence ellipsoid ever fails to contain theta*.",
+)
 
 
 def check_features(name: str, features: object) -> FeatureMap:
@@ -45,22 +47,32 @@ def learn(params: object, ridge: Ridge, actions: Array, action: int, reward: flo
 
 
 @configurable
-class LinearLearner(IndexLearner[ParamsT, MemoryT]):
+class LinearLearner(KernelLearner[ParamsT, MemoryT]):
     """Least squares on the features of the offered actions: the first `dim` columns, or those of the map `features`.
 
     A context is `Offers`, or a K x d matrix of actions with d >= dim, with row norms of at most `action_bound`; K may
-    change from round to round. `norm_bound` bounds the norm of the parameter, `regularization` is the ridge penalty.
+    change from round to round. A learner whose memory is a single regression learns from the row of the action alone.
     """
 
-    dim: int = setting(default=None, check=optional(check_dim), kw_only=False)
-    features: FeatureMap | None = setting(
+    dim: int = setting(
+        "Number of leading columns to use. Default: as many as `features` has.",
+        optional(check_dim),
         default=None,
-        check=optional(check_features),
+        kw_only=False,
+    )
+    features: FeatureMap | None = setting(
+        "Feature map to use instead of the first columns; see `equipoise.features`. Default: none.",
+        optional(check_features),
+        default=None,
         encode=lambda features: None if features is None else map_to_plain(features),
     )
-    norm_bound: float = setting(default=1.0, check=positive)
-    action_bound: float = setting(default=1.0, check=positive)
-    regularization: float = setting(default=1.0, check=positive)
+    norm_bound: float = setting(
+        "Upper bound on the norm of the true parameter theta*, positive.", positive, default=1.0
+    )
+    action_bound: float = setting(
+        "Upper bound on the norm of a row of features, positive; larger rows are rejected.", positive, default=1.0
+    )
+    regularization: float = setting("Ridge penalty lambda, at least 1e-8 * action_bound^2.", positive, default=1.0)
 
     def _set_up(self) -> None:
         if self.features is not None and self.dim is None:
@@ -77,7 +89,11 @@ class LinearLearner(IndexLearner[ParamsT, MemoryT]):
         self._max_squared_norm = (self.action_bound * NORM_TOLERANCE) ** 2
 
     def default_name(self) -> str:
-        return f"{type(self).__name__}(d={self.dim})"
+        return self._name_with()
+
+    def _name_with(self, scale: float = 1.0, more: str = "") -> str:
+        scaled = f", scale={scale:g}" if scale != 1.0 else ""
+        return f"{type(self).__name__}(d={self.dim}{scaled}{more})"
 
     @property
     def n_columns(self) -> int | None:
@@ -110,58 +126,11 @@ class LinearLearner(IndexLearner[ParamsT, MemoryT]):
         rule = f"norms must be at most action_bound = {self.action_bound:g}"
         raise InvalidArgument(f"context has row {row} of norm {norms[row]:.6g}, but {rule}")
 
-
-@configurable
-class EllipsoidLearner(LinearLearner[ParamsT, MemoryT], Noisy):
-    """A linear learner with a confidence ellipsoid that holds at all times with probability 1 - `delta`.
-
-    `noise` is the sub-Gaussian factor of the rewards; half the width of their range suffices.
-    """
-
-    delta: float = setting(default=0.01, check=probability)
-
-    @property
-    def ellipsoid(self) -> Ellipsoid:
-        return Ellipsoid(self.noise, 2 * log(1 / self.delta), sqrt(self.regularization) * self.norm_bound)
-
-
-@configurable
-class RangedEllipsoidLearner(EllipsoidLearner[ParamsT, MemoryT], Ranged):
-    """An ellipsoid learner with a range of expected rewards, which together define a `LinearClass`."""
-
-    def model_class(self) -> LinearClass:
-        """The class of rewards that the learner assumes."""
-        return LinearClass(
-            name=self.name,
-            dim=self.dim,
-            norm_bound=self.norm_bound,
-            action_bound=self.action_bound,
-            regularization=self.regularization,
-            noise=self.noise,
-            delta=self.delta,
-            reward_range=self.reward_range,
-            features=() if isinstance(self._map, Prefix) else feature_names(self._map),
-        )
-
-
-@configurable
-class RidgeLearner(LinearLearner[ParamsT, Ridge], Ranged):
-    """A linear learner whose memory is a single regression; it can learn from rounds that other learners played."""
-
-    accepts = frozenset({"off_policy"})
-    provides = frozenset({"greedy", "value"})
-    scale: float = setting(default=1.0, check=positive)
-
-    def _set_up(self) -> None:
-        super()._set_up()
-        self.memory = new_ridge(self.dim, self.regularization)
-
-    def default_name(self) -> str:
-        scaled = f", scale={self.scale:g}" if self.scale != 1.0 else ""
-        return f"{type(self).__name__}(d={self.dim}{scaled})"
-
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action, with its squared error multiplied by `weight`."""
+        if not isinstance(self.memory, Ridge):
+            super().learn(context, action, reward, weight)
+            return
         row, number = self.check_row(context, action), self.check_reward(reward, weight)
         update(self.memory, row, number, float(weight))
 
@@ -177,3 +146,25 @@ class RidgeLearner(LinearLearner[ParamsT, Ridge], Ranged):
             check_entries(actions)
             self._refuse_norm(actions)
         return row[: self.dim]
+
+    def new_ridge(self) -> Ridge:
+        """A regression without rows on the features of the learner."""
+        return new_ridge(self.dim, self.regularization)
+
+    def ellipsoid(self, noise: float, delta: float) -> Ellipsoid:
+        """The confidence ellipsoid around the estimate, which holds at all times with probability 1 - `delta`."""
+        return Ellipsoid(noise, 2 * log(1 / delta), sqrt(self.regularization) * self.norm_bound)
+
+    def linear_class(self, noise: float, delta: float) -> LinearClass:
+        """The class of rewards that a learner with this ellipsoid assumes."""
+        return LinearClass(
+            name=self.name,
+            dim=self.dim,
+            norm_bound=self.norm_bound,
+            action_bound=self.action_bound,
+            regularization=self.regularization,
+            noise=noise,
+            delta=delta,
+            reward_range=self.reward_range,
+            features=() if isinstance(self._map, Prefix) else feature_names(self._map),
+        )

@@ -140,16 +140,12 @@ def proof_size(model_class: LinearClass, rounds: int | None = None) -> float:
     b is the smaller of R^max / min(1, kappa beta) and L / sqrt(lambda), beta the radius of the ellipsoid before any
     data, which is its smallest; the paper assumes that it is at least 1.
     """
-    min_radius = model_class.scale * (
-        model_class.noise * sqrt(2 * log(1 / model_class.delta))
-        + sqrt(model_class.regularization) * model_class.norm_bound
-    )
-    norm_ratio = min(
-        _half_width(model_class) / min(1.0, min_radius), model_class.action_bound / sqrt(model_class.regularization)
-    )
-    spread = model_class.noise**2 * model_class.dim + model_class.regularization * model_class.norm_bound**2
+    _, dim, norm_bound, action_bound, regularization, noise, delta, scale, *_ = model_class
+    min_radius = scale * (noise * sqrt(2 * log(1 / delta)) + sqrt(regularization) * norm_bound)
+    norm_ratio = min(_half_width(model_class) / min(1.0, min_radius), action_bound / sqrt(regularization))
+    spread = noise**2 * dim + regularization * norm_bound**2
     error = _squared_error_sum(model_class, rounds)
-    return model_class.dim * (model_class.scale**2 * spread + error) * (1 + norm_ratio**2) + error
+    return dim * (scale**2 * spread + error) * (1 + norm_ratio**2) + error
 
 
 def text_size(model_class: LinearClass, rounds: int | None = None) -> float:
@@ -165,9 +161,8 @@ def theorem_size(model_class: LinearClass, rounds: int | None = None) -> float:
 
 
 def _unit_size(model_class: LinearClass, error: float) -> float:
-    return model_class.scale**2 * (model_class.dim**2 + model_class.dim * model_class.norm_bound**2) + (
-        model_class.dim * error
-    )
+    dim, scale, norm_bound = model_class.dim, model_class.scale, model_class.norm_bound
+    return scale**2 * (dim**2 + dim * norm_bound**2) + dim * error
 
 
 def _squared_error_sum(model_class: LinearClass, rounds: int | None) -> float:
@@ -189,11 +184,8 @@ def _half_width(model_class: LinearClass) -> float:
 
 
 # The paper's measures z of the size of a class: OFUL's regret in n <= `rounds` rounds is of order sqrt(z n).
-SIZES: dict[str, Callable[[LinearClass, int | None], float]] = {
-    "proof": proof_size,
-    "text": text_size,
-    "theorem": theorem_size,
-}
+Size = Callable[[LinearClass, int | None], float]
+SIZES: dict[str, Size] = {"proof": proof_size, "text": text_size, "theorem": theorem_size}
 
 
 def well_spaced(sizes: Sequence[float]) -> list[bool]:

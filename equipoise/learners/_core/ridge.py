@@ -192,7 +192,6 @@ def predict(ridge: Ridge, rows: Array) -> Array:
 
 @kernel
 def restart(ridge: Ridge, regularization: float) -> None:
-    """Remove all rows."""
     ridge.factor[:, :] = 0.0
     for i in range(len(ridge.theta)):
         ridge.factor[i, i] = 1.0 / sqrt(regularization)
@@ -304,7 +303,6 @@ def _squared_norms_by_blas(ridge: Ridge, rows: Array) -> None:
 
 @kernel
 def squared_length(rows: Array, k: int) -> float:
-    """||rows[k]||^2."""
     return float(rows[k].dot(rows[k]))
 
 

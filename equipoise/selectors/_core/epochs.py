@@ -23,6 +23,7 @@ the width of the expected rewards, a lower bound to their range. Sums are compen
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
@@ -33,7 +34,7 @@ from equipoise.learner import Proposals
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.evidence import Params as Limits
 from equipoise.selectors._core.evidence import add, rounds_made
-from equipoise.selectors._core.nested import Params
+from equipoise.selectors._core.kernels import Params
 
 
 @dataclass(slots=True)
@@ -78,6 +79,16 @@ class State(NamedTuple):
     claims: list[Claim]
     epoch: list[Epoch]  # one row
     ends: list[End]
+
+
+def open_state(accounts: evidence.State, sizes: Sequence[float]) -> State:
+    """Return the initial state; a learner plays in inverse proportion to the size of its class."""
+    return State(accounts, [Claim(1 / size) for size in sizes], [Epoch()], [End() for _ in sizes])
+
+
+def ended_epochs(state: State) -> list[int]:
+    """Return the smallest learners of the epochs that have ended, in order."""
+    return [i for i, end in enumerate(state.ends) if end.ended_at > 0]
 
 
 @kernel

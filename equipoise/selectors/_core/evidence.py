@@ -330,12 +330,6 @@ def certify(params: Params, state: State) -> tuple[float, float, float, float, b
     for i in range(len(state.accounts)):
         if state.accounts[i].active:
             upper = max(upper, state.accounts[i].least_upper)
-    return certify_below(params, state, upper)
-
-
-@kernel
-def certify_below(params: Params, state: State, upper: float) -> tuple[float, float, float, float, bool]:
-    """The certificate if the optimum is at most `upper`."""
     pooled = state.pool[0]
     rounds, resolved, pool_radius = rounds_made(state), pooled.plays, 0.0
     lower = max(params.low, pooled.best_lower)

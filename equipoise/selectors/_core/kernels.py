@@ -1,11 +1,119 @@
-"""The kernels of a selector: the functions that the simulator compiles and that the selector's methods call."""
+"""The kernels of a selector: the functions that the simulator compiles and that the selector's methods call.
+
+Params and state of a selector are those of `evidence`, or contain them and more. For the second kind this module has
+the kernels of `evidence` in a form that finds them inside, and the kernels of rewards as they arrive. Confidence
+statements need evidence in play order, because delays can depend on rewards. An index needs no validity: it can use all
+rewards that have arrived, in any order, so that late or lost rewards do not blind the choice. If every reward arrives
+at once, these sums equal the sums of the evidence.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
-from equipoise.selectors._core import evidence, nested
+from equipoise.kernels.marks import kernel
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.evidence import add
+
+
+class Params(NamedTuple):
+    """Params of a selector that adds only state."""
+
+    evidence: evidence.Params
+
+
+class HasParams(Protocol):
+    """Params that contain those of `evidence`."""
+
+    @property
+    def evidence(self) -> evidence.Params: ...
+
+
+class HasState(Protocol):
+    """A state that contains that of `evidence`."""
+
+    @property
+    def evidence(self) -> evidence.State: ...
+
+
+@kernel
+def evidence_of(params: HasParams, state: HasState) -> tuple[evidence.Params, evidence.State]:
+    """The params and state of `evidence` within those of a selector."""
+    return params.evidence, state.evidence
+
+
+@kernel
+def open_play(params: HasParams, state: HasState, i: int) -> None:
+    evidence.open_play(params.evidence, state.evidence, i)
+
+
+@kernel
+def rewind(params: HasParams, state: HasState, i: int) -> None:
+    evidence.rewind(params.evidence, state.evidence, i)
+
+
+@kernel
+def play(params: HasParams, state: HasState, i: int, position: int, regret: float) -> None:
+    evidence.play(params.evidence, state.evidence, i, position, regret)
+
+
+@kernel
+def credit(params: HasParams, state: HasState, i: int, reward: float, regret: float, probability: float) -> None:
+    evidence.credit(params.evidence, state.evidence, i, reward, regret)
+
+
+@kernel
+def skip(params: HasParams, state: HasState, i: int, increment: float, regret: float) -> None:
+    evidence.skip(params.evidence, state.evidence, i, increment, regret)
+
+
+@kernel
+def pool(params: HasParams, state: HasState, reward: float) -> None:
+    evidence.pool(params.evidence, state.evidence, reward)
+
+
+@kernel
+def certify(params: HasParams, state: HasState) -> tuple[float, float, float, float, bool]:
+    return evidence.certify(params.evidence, state.evidence)
+
+
+@kernel
+def is_active(params: HasParams, state: HasState, i: int) -> bool:
+    return evidence.is_active(params.evidence, state.evidence, i)
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """The rewards of one learner that have arrived, as a compensated sum."""
+
+    plays: int = 0
+    rewards: float = 0.0
+    rewards_carry: float = 0.0
+
+
+class ArrivalState(NamedTuple):
+    """State of a selector that adds only the arrivals."""
+
+    evidence: evidence.State
+    arrivals: list[Arrivals]
+
+
+def open_arrivals(accounts: evidence.State) -> ArrivalState:
+    return ArrivalState(accounts, [Arrivals() for _ in accounts.accounts])
+
+
+@kernel
+def arrive(params: HasParams, state: ArrivalState, i: int, reward: float, probability: float) -> None:
+    """Add a reward of learner i that has just arrived."""
+    add_arrival(state.arrivals[i], reward)
+
+
+@kernel
+def add_arrival(row: Arrivals, reward: float) -> None:
+    row.plays += 1
+    row.rewards, row.rewards_carry = add(row.rewards, row.rewards_carry, reward)
 
 
 class Kernels(NamedTuple):
@@ -26,10 +134,32 @@ class Kernels(NamedTuple):
     learner_of: Callable[..., tuple[int, bool]] = evidence.learner_of  # (i) -> learner, whether it plays greedily
     evidence_of: Callable[..., tuple[evidence.Params, evidence.State]] = evidence.evidence_of
 
+    @property
+    def replays_policies(self) -> bool:
+        """Whether stored policies of learners play again."""
+        return self.stage is not evidence.stage
+
+    @property
+    def adds_to_evidence(self) -> bool:
+        """Whether params and state contain those of `evidence` and more."""
+        return self.evidence_of is not evidence.evidence_of
+
+    @property
+    def adds_arrivals(self) -> bool:
+        """Whether the state adds only the arrivals to the evidence."""
+        return self.arrive is arrive
+
 
 NESTED: dict[str, Any] = {
-    name: getattr(nested, name)
-    for name in ("credit", "open_play", "rewind", "play", "skip", "pool", "certify", "is_active", "evidence_of")
+    "credit": credit,
+    "open_play": open_play,
+    "rewind": rewind,
+    "play": play,
+    "skip": skip,
+    "pool": pool,
+    "certify": certify,
+    "is_active": is_active,
+    "evidence_of": evidence_of,
 }
 
 

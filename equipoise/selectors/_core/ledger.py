@@ -19,42 +19,40 @@ The ledger holds plain data: it returns what has become complete, and the select
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from math import isnan, nan
 from operator import attrgetter
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from equipoise.errors import UnknownDecision
 from equipoise.kernels.records import check_shapes
-from equipoise.learner import Proposals
-from equipoise.selectors._core.proposals import blank_proposals
 from equipoise.types import State
 
 
 class Entry:
-    """One open play. `reward` is nan until it is credited, `regret` until it is known."""
+    """One open play of an account. `reward` is nan until it is credited, `regret` until it is known."""
 
     # Most plays have only what `__init__` sets, and a reward.
     regret = nan
     reward = nan
-    proposals: Proposals | None = None  # of all learners, if they are stored
+    details: Any = None  # what the selector keeps of the round, such as the proposals of all learners
     withdrawn = False
     counted = False  # whether the balanced bound includes it, with the regret it has now
     left_out = False  # never counts as evidence
     queued = True  # whether it is beyond the prefix of its learner
     certified = False  # whether its round is in the sums that are kept in the order of rounds
 
-    def __init__(self, learner: int, ticket: int, probability: float, round_: int, epoch: int) -> None:
-        self.learner = learner
+    def __init__(self, account: int, ticket: int, probability: float, round_: int, epoch: int) -> None:
+        self.account = account
         self.ticket = ticket
         self.probability = probability
         self.round = round_  # when it was chosen
         self.epoch = epoch  # number of learners eliminated before it was chosen
 
     def __repr__(self) -> str:
-        return f"Entry(learner {self.learner}, play {self.ticket}, round {self.round}, reward {self.reward:g})"
+        return f"Entry(account {self.account}, play {self.ticket}, round {self.round}, reward {self.reward:g})"
 
 
 # What became complete: rounds in order, plays of one learner in order, both with those that are left out, and whether
@@ -67,60 +65,87 @@ Resolved: TypeAlias = tuple[list[Entry], list[Entry], bool]
 Uncounted: TypeAlias = tuple[list[int], list[tuple[int, Entry]]]
 
 
-class Ledger:
-    """The open plays of all learners. With `keeps_proposals` the proposals of a round are saved with it.
+class Details(NamedTuple):
+    """The form of the details that a selector keeps of every open round."""
 
-    `observed` are the learners with an observed bound.
+    name: str  # of their columns in a saved state
+    blank: Any  # a NamedTuple of tuples: the details of a round of which nothing is known
+
+    def columns(self, kept: list[Any]) -> State:
+        """Return the details of some rounds as arrays, one for each field."""
+        return {
+            f"{self.name}.{field}": np.array([getattr(row, field) for row in kept], np.array(blank).dtype).reshape(
+                len(kept), len(blank)
+            )
+            for field, blank in self.blank._asdict().items()
+        }
+
+    def row(self, state: State, k: int) -> Any:
+        """Return the details of the k-th round of a saved state."""
+        return self.blank._make(tuple(state[f"{self.name}.{field}"][k].tolist()) for field in self.blank._fields)
+
+    def widened(self, details: Any, more: Any) -> Any:
+        """Return details with more entries in each field."""
+        return self.blank._make((*old, *new) for old, new in zip(details, more, strict=True))
+
+
+class Ledger:
+    """The open plays of all accounts. With `details` the ledger keeps and saves what the selector knows of a round.
+
+    `observed` are the accounts with an observed bound.
     """
 
-    def __init__(self, n_learners: int, keeps_proposals: bool = False, observed: Iterable[int] = ()) -> None:
-        self._keeps_proposals = keeps_proposals
+    def __init__(self, n_accounts: int, details: Details | None = None, observed: Iterable[int] = ()) -> None:
+        self._details = details
         self._observed = set(observed)
         self.window = 0  # age in rounds at which a play without a reward is left out; 0 for never
         self._young: deque[Entry] = deque()  # with a window: rounds that are not that old, in order
-        self.waiting = [0] * n_learners  # for each learner, the rewards that wait for that of an earlier play
-        self._queues: list[deque[Entry]] = [deque() for _ in range(n_learners)]  # plays beyond the resolved prefix
+        self.waiting = [0] * n_accounts  # for each account, the rewards that wait for that of an earlier play
+        self._queues: list[deque[Entry]] = [deque() for _ in range(n_accounts)]  # plays beyond the resolved prefix
         self._rounds: deque[Entry] = deque()  # rounds beyond the resolved prefix of all rounds
         self.open_plays: dict[tuple[int, int], Entry] = {}  # plays without a reward
-        self._last_tickets = [0] * n_learners
+        self._last_tickets = [0] * n_accounts
         self.stale: set[int] = set()  # learners with a pending play that their balanced bound does not include
         self._recount: set[int] = set()  # of those, the ones whose balanced bound must be rebuilt from the prefix
 
-    def add_learner(self, observed: bool) -> None:
+    def add_account(self, observed: bool) -> None:
         if observed:
             self._observed.add(len(self._queues))
         self._queues.append(deque())
         self._last_tickets.append(0)
         self.waiting.append(0)
 
-    def widen(self, blank: Proposals) -> None:
-        """Add what is not known of new learners to the proposals of all rounds that are stored."""
+    def widen(self, more: Any) -> None:
+        """Add entries of new learners to the details of all rounds; they have the form of the details."""
+        if self._details is None:
+            return
+        self._details = self._details._replace(blank=self._details.widened(self._details.blank, more))
         for entry in {id(entry): entry for entry in (*self._rounds, *self.open_plays.values())}.values():
-            if entry.proposals is not None:
-                entry.proposals = Proposals._make((*old, *new) for old, new in zip(entry.proposals, blank, strict=True))
+            if entry.details is not None:
+                entry.details = self._details.widened(entry.details, more)
 
-    def open(self, learner: int, probability: float, round_: int, epoch: int = 0) -> int:
+    def open(self, account: int, probability: float, round_: int, epoch: int = 0) -> int:
         """Record a play and return its ticket."""
         tickets = self._last_tickets
-        tickets[learner] = ticket = tickets[learner] + 1
-        entry = Entry(learner, ticket, probability, round_, epoch)
-        self.open_plays[learner, ticket] = entry
-        self._queues[learner].append(entry)
+        tickets[account] = ticket = tickets[account] + 1
+        entry = Entry(account, ticket, probability, round_, epoch)
+        self.open_plays[account, ticket] = entry
+        self._queues[account].append(entry)
         self._rounds.append(entry)
         if self.window:
             self._young.append(entry)
-        self.stale.add(learner)
+        self.stale.add(account)
         return ticket
 
     def expire(self, clock: int) -> set[int]:
-        """Leave out plays that are `window` rounds old and have no reward; returns their learners, to be advanced."""
-        learners = set()
+        """Leave out plays that are `window` rounds old and have no reward; returns their accounts, to be advanced."""
+        accounts = set()
         while self._young and self._young[0].round + self.window <= clock:
             entry = self._young.popleft()
             if isnan(entry.reward) and not entry.withdrawn:
                 entry.left_out = True
-                learners.add(entry.learner)
-        return learners
+                accounts.add(entry.account)
+        return accounts
 
     def blocking(self) -> dict[int, tuple[int, int]]:
         """For each learner with rewards that wait: the ticket of the play that they wait for, and how many they are."""
@@ -131,21 +156,18 @@ class Ledger:
                 blocked[i] = first.ticket, n_waiting
         return blocked
 
-    def arrived(self) -> Iterator[Entry]:
-        """The plays whose rewards wait for that of an earlier play."""
-        return (entry for queue in self._queues for entry in queue if not isnan(entry.reward))
+    def next_ticket(self, account: int) -> int:
+        return self._last_tickets[account] + 1
 
-    def next_ticket(self, learner: int) -> int:
-        return self._last_tickets[learner] + 1
-
-    def share_tickets(self, learner: int, others: Iterable[int]) -> None:
+    def share_tickets(self, account: int, others: Iterable[int]) -> None:
         """Continue the tickets of other accounts where those of this one stand, if they number the same plays."""
         for other in others:
-            self._last_tickets[other] = self._last_tickets[learner]
+            self._last_tickets[other] = self._last_tickets[account]
 
-    def entry(self, learner: int, ticket: int) -> Entry:
+    def entry(self, account: int, ticket: int, learner: int) -> Entry:
+        """Return an open play of an account of this learner."""
         try:
-            return self.open_plays[learner, ticket]
+            return self.open_plays[account, ticket]
         except KeyError:
             raise UnknownDecision(
                 f"play {ticket} of learner {learner} is not open: never chosen, withdrawn, or already credited"
@@ -160,53 +182,53 @@ class Ledger:
         if not entry.queued:  # it was left out and passed over with the regret it had
             return
         if entry.counted and regret != entry.regret:
-            self._uncount(entry.learner)
+            self._uncount(entry.account)
         entry.regret = regret
 
     def credit(self, entry: Entry, reward: float, regret: float) -> Resolved:
         """Record the reward of an open play; returns what is complete now, to be credited at once."""
-        learner = entry.learner
+        account = entry.account
         if not isnan(regret):
             self.observe(entry, regret)
         entry.reward = reward
-        del self.open_plays[learner, entry.ticket]
-        rounds, queue = self._rounds, self._queues[learner]
+        del self.open_plays[account, entry.ticket]
+        rounds, queue = self._rounds, self._queues[account]
         if len(rounds) == 1 == len(queue) and rounds[0] is entry is queue[0] and not entry.counted:
             # The usual case, in which nothing waits: the same as `advance` below, in less time.
             rounds.clear()
             queue.clear()
             entry.queued = False
-            self.stale.discard(learner)
-            self._recount.discard(learner)
+            self.stale.discard(account)
+            self._recount.discard(account)
             return [entry], [entry], True
         if entry.queued and not entry.left_out:
-            self.waiting[learner] += 1
-        return self.advance(learner)
+            self.waiting[account] += 1
+        return self.advance(account)
 
     def withdraw(self, entry: Entry) -> Resolved:
         """Remove an open play, as if its round had not happened; returns what is complete now, to be credited at once.
 
         The newest ticket of a learner is used again. Withdrawing the newest of all rounds restores the previous state.
         """
-        learner, ticket = entry.learner, entry.ticket
+        account, ticket = entry.account, entry.ticket
         if self._rounds and self._rounds[-1] is entry:
             self._rounds.pop()
         if self._young and self._young[-1] is entry:
             self._young.pop()
-        del self.open_plays[learner, ticket]
+        del self.open_plays[account, ticket]
         entry.withdrawn = True
         if entry.queued:
-            self._queues[learner].remove(entry)
-        if ticket == self._last_tickets[learner]:
-            self._last_tickets[learner] -= 1
-        self._uncount(learner)
-        return self.advance(learner)
+            self._queues[account].remove(entry)
+        if ticket == self._last_tickets[account]:
+            self._last_tickets[account] -= 1
+        self._uncount(account)
+        return self.advance(account)
 
     def count(self) -> Uncounted:
         """Return what the balanced bounds do not include yet and mark it as counted; takes time for new plays only."""
         rewound, plays = list(self._recount), []
-        for learner in self.stale:
-            queue = self._queues[learner]
+        for account in self.stale:
+            queue = self._queues[account]
             first_new = len(queue)
             while first_new > 0 and not queue[first_new - 1].counted:
                 first_new -= 1
@@ -218,16 +240,16 @@ class Ledger:
         self._recount.clear()
         return rewound, plays
 
-    def _uncount(self, learner: int) -> None:
-        if learner not in self._recount:  # otherwise nothing has been counted since
-            for entry in self._queues[learner]:
+    def _uncount(self, account: int) -> None:
+        if account not in self._recount:  # otherwise nothing has been counted since
+            for entry in self._queues[account]:
                 entry.counted = False
-            self.stale.add(learner)
-            self._recount.add(learner)
+            self.stale.add(account)
+            self._recount.add(account)
 
-    def advance(self, learner: int) -> Resolved:
-        """What is complete of all rounds, and of the plays of a learner, to be credited at once."""
-        rounds, queue, recount = self._rounds, self._queues[learner], False
+    def advance(self, account: int) -> Resolved:
+        """What is complete of all rounds, and of the plays of an account, to be credited at once."""
+        rounds, queue, recount = self._rounds, self._queues[account], False
         closed: list[Entry] = []
         credited: list[Entry] = []
         while rounds and (not isnan(rounds[0].reward) or rounds[0].withdrawn or rounds[0].left_out):
@@ -240,14 +262,14 @@ class Ledger:
             credited.append(entry)
             # Complete before it was counted as pending: rebuild from the new prefix. What a play that is left out adds
             # to an observed bound is added in another order than before.
-            recount = recount or not entry.counted or (entry.left_out and learner in self._observed)
+            recount = recount or not entry.counted or (entry.left_out and account in self._observed)
             if not entry.left_out:
-                self.waiting[learner] -= 1
+                self.waiting[account] -= 1
         if queue and recount:
-            self._uncount(learner)
+            self._uncount(account)
         elif recount:  # nothing is pending
-            self.stale.discard(learner)
-            self._recount.discard(learner)
+            self.stale.discard(account)
+            self._recount.discard(account)
         return closed, credited, recount and not queue
 
     def state(self) -> State:
@@ -262,7 +284,7 @@ class Ledger:
             pooled.pop(id(entry), None)
         entries += sorted(pooled.values(), key=attrgetter("round"))
         return {
-            **(self._proposals_of(entries) if self._keeps_proposals else {}),
+            **self._details_of(entries),
             **{
                 name: np.array([getattr(entry, field) for entry in entries], t) for name, (field, t) in _COLUMNS.items()
             },
@@ -270,27 +292,24 @@ class Ledger:
             "last_tickets": np.array(self._last_tickets, np.int64),
         }
 
-    def _proposals_of(self, entries: list[Entry]) -> State:
-        n_learners = len(self._queues)
-        kept = [blank_proposals(n_learners) if entry.proposals is None else entry.proposals for entry in entries]
-        columns = {
-            f"proposals.{name}": np.array([row[k] for row in kept], dtype).reshape(len(kept), n_learners)
-            for k, (name, dtype) in enumerate(_PROPOSALS.items())
-        }
-        epochs = np.array([entry.epoch for entry in entries], np.int64)
+    def _details_of(self, entries: list[Entry]) -> State:
+        details = self._details
+        if details is None:
+            return {}
         return {
-            "epochs": epochs,
-            "observed": np.array([entry.proposals is not None for entry in entries], np.bool_),
-            **columns,
+            "epochs": np.array([entry.epoch for entry in entries], np.int64),
+            "observed": np.array([entry.details is not None for entry in entries], np.bool_),
+            **details.columns([details.blank if entry.details is None else entry.details for entry in entries]),
         }
 
     def check_state(self, state: State) -> None:
         """Raise if `state` cannot have returned this."""
-        n_rounds = state["learners"].size if "learners" in state else 0
+        n_rounds = state["accounts"].size if "accounts" in state else 0
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys((*_COLUMNS, "pooled"), (n_rounds,))
-        if self._keeps_proposals:
+        if self._details is not None:
             shapes |= dict.fromkeys(("epochs", "observed"), (n_rounds,))
-            shapes |= {f"proposals.{name}": (n_rounds, len(self._queues)) for name in _PROPOSALS}
+            name, blank = self._details
+            shapes |= {f"{name}.{field}": (n_rounds, len(row)) for field, row in blank._asdict().items()}
         check_shapes(state, shapes | {"last_tickets": (len(self._queues),)})
 
     def restore(self, state: State) -> None:
@@ -308,29 +327,26 @@ class Ledger:
             entry = Entry(0, 0, 1.0, 0, 0)
             for field, value in zip(fields, values, strict=True):
                 setattr(entry, field, value)
-            if self._keeps_proposals:
+            if self._details is not None:
                 entry.epoch = int(state["epochs"][row])
-                if state["observed"][row]:
-                    entry.proposals = Proposals(
-                        *(tuple(state[f"proposals.{name}"][row].tolist()) for name in _PROPOSALS)
-                    )
+                entry.details = self._details.row(state, row) if state["observed"][row] else None
             entries.append(entry)
             if not state["pooled"][row]:
                 self._rounds.append(entry)
             if isnan(entry.reward) and not entry.withdrawn:
-                self.open_plays[entry.learner, entry.ticket] = entry
+                self.open_plays[entry.account, entry.ticket] = entry
                 if self.window and not entry.left_out:
                     self._young.append(entry)
         for entry in sorted(entries, key=attrgetter("ticket")):  # those that are left out come last in the columns
             if entry.queued and not entry.withdrawn:
-                self._queues[entry.learner].append(entry)
-                self.waiting[entry.learner] += not isnan(entry.reward) and not entry.left_out
+                self._queues[entry.account].append(entry)
+                self.waiting[entry.account] += not isnan(entry.reward) and not entry.left_out
         self.stale = set(range(len(self._queues)))
         self._recount = set(self.stale)
 
 
 _COLUMNS: dict[str, tuple[str, type[np.generic]]] = {  # column of the saved state: field of the entry, type
-    "learners": ("learner", np.int64),
+    "accounts": ("account", np.int64),
     "tickets": ("ticket", np.int64),
     "probabilities": ("probability", np.float64),
     "regrets": ("regret", np.float64),
@@ -339,7 +355,4 @@ _COLUMNS: dict[str, tuple[str, type[np.generic]]] = {  # column of the saved sta
     "rounds": ("round", np.int64),
     "left_out": ("left_out", np.bool_),
     "queued": ("queued", np.bool_),
-}
-_PROPOSALS: dict[str, type[np.generic]] = {
-    name: np.int64 if name in ("actions", "greedy") else np.float64 for name in Proposals._fields
 }

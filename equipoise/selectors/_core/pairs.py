@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import NamedTuple
 
+from equipoise.drift_order import PairSums
 from equipoise.kernels.marks import kernel
 from equipoise.kernels.records import derived
 from equipoise.selectors._core import evidence
@@ -41,16 +42,16 @@ EARLY_ROUNDS = 500.0  # after which that share increases
 
 @dataclass(slots=True)
 class Expert:
-    """A learner, or its greedy twin, in the current round."""
+    """A learner, or its greedy action, in the current round."""
 
     learner: int
     greedy: bool
-    teaching: int  # of its learner: ALL, AGREED or OWN
-    own: int  # row of the expert that is its learner, itself unless it is a twin
-    has_twin: bool  # whether it is a learner whose greedy action is another expert
+    learning: int  # of its learner: ALL, AGREED or OWN
+    own: int  # row of the expert that is its learner, itself unless it is greedy
+    has_greedy: bool  # whether it is a learner whose greedy action is another expert
     probability: float = 0.0  # with which it was drawn; 0 between rounds
     action: int = -1  # an index that is equal for equal actions
-    taught: int = 0  # rounds that its learner has learned from
+    updates: int = 0  # rounds that its learner has learned from
     predicts: bool = derived(False)  # whether it is a learner that predicted the reward of the action
     error: float = derived(0.0)  # of that prediction, squared
     bonus: float = derived(0.0)
@@ -203,19 +204,19 @@ def score(params: evidence.Params, state: State, e: int, reward: float, values: 
 
 
 @kernel
-def teach(state: State, e: int) -> None:
-    """Count who learns from a round that was drawn for expert e."""
+def count_updates(state: State, e: int) -> None:
+    """Count the learners that learn from a round that was drawn for expert e."""
     experts = state.experts
     drawn = experts[e]
     for expert in experts:
-        if expert.teaching == ALL or learns(expert, drawn, experts[expert.own].action, drawn.action):
-            expert.taught += 1
+        if expert.learning == ALL or learns(expert, drawn, experts[expert.own].action, drawn.action):
+            expert.updates += 1
 
 
 @kernel
 def learns(expert: Expert, drawn: Expert, proposed: int, played: int) -> bool:
     """Whether the learner of `expert` learns from a round that was drawn for expert `drawn`; from two actions."""
-    if expert.teaching == ALL or (expert.teaching == AGREED and proposed == played):
+    if expert.learning == ALL or (expert.learning == AGREED and proposed == played):
         return True
     return expert.learner == drawn.learner and not drawn.greedy
 
@@ -248,11 +249,11 @@ def compare(state: State, leader: int, bonuses: bool, squared_scale: float) -> N
     """Evidence against all experts that are `weighed`: that their present proposals are worse than another's, as z^2.
 
     z is by how many standard errors the other one is better where they differ, after a bonus, and f by how many its
-    learner predicts better, from 0 to MAX_FIT. The rounds that compare predictions are lessons of both learners. Not so
-    for one that learns from own plays only: its poor predictions may only say that it had few lessons, and f is 0. Both
-    are added as independent evidence if they agree; else rewards count against predictions. Of what speaks against one
-    that explores only a share counts, unless it also predicts worse. All pairs are compared or, if `leader` is not -1,
-    those with it.
+    learner predicts better, from 0 to MAX_FIT. Both learners learn from the rounds that compare predictions. A learner
+    that learns from its own plays only does not: its poor predictions can mean that it had few updates, and f is 0.
+    Both are added as independent evidence if they agree; else rewards count against predictions. Evidence against an
+    exploring expert is down-weighted, unless the expert also predicts worse. All pairs are compared or, if `leader` is
+    not -1, those with it.
     """
     experts, rows, n = state.experts, state.pairs, len(state.experts)
     exploring_share = counted_share(state.spread[0].matched)
@@ -279,8 +280,8 @@ def compare(state: State, leader: int, bonuses: bool, squared_scale: float) -> N
                 if bonuses and (expert.bonus > 0.0 or other.bonus > 0.0):
                     z_j, z_k = after_bonuses(state, j, k, squared_scale)
             if f_j < 0.0:
-                f_j, f_k = 0.0, 0.0 if other.teaching == OWN else -f_j
-            elif f_j > 0.0 and expert.teaching == OWN:
+                f_j, f_k = 0.0, 0.0 if other.learning == OWN else -f_j
+            elif f_j > 0.0 and expert.learning == OWN:
                 f_j = 0.0
             if f_j + z_j > 0.0:
                 squared = z_j * z_j + f_j * f_j if z_j >= 0.0 else (f_j + z_j) ** 2
@@ -309,15 +310,23 @@ def after_bonuses(state: State, j: int, k: int, squared_scale: float) -> tuple[f
 
 @kernel
 def explores(expert: Expert) -> bool:
-    """Whether an expert is a learner with a twin that learns from all rounds, so that its plays are for exploring."""
-    return expert.has_twin and expert.teaching == ALL
+    """Whether an expert is a learner with a greedy expert that learns from all rounds: its plays are for exploring."""
+    return expert.has_greedy and expert.learning == ALL
 
 
 @kernel
 def counted_share(n_rounds: int) -> float:
     """The share of z^2 that counts against experts that explore.
 
-    What a learner explores is worse than what twins exploit, also where it is needed: all twins may have settled on the
-    second best action. That becomes less likely the more rounds all have learned from.
+    An action that explores is worse than one that exploits, also where exploring is needed: all greedy experts may have
+    settled on the second best action. That becomes less likely the more rounds all have learned from.
     """
     return min(1.0, EARLY_SHARE * sqrt(sqrt(sqrt(max(1.0, n_rounds / EARLY_ROUNDS)))))
+
+
+def pair_sums(state: State) -> PairSums:
+    """Return the sums of Y and Y^2 of all pairs; the row of a pair has only the rounds played as its first expert."""
+    n, rows = len(state.experts), state.pairs
+    both = [(rows[j * n + k], rows[k * n + j]) for j in range(n) for k in range(n)]
+    gains = [forth.gain - back.gain for forth, back in both]
+    return PairSums(state.spread[0].closed, gains, [forth.gain_squares + back.gain_squares for forth, back in both])

@@ -8,14 +8,11 @@ plays, both sides concern the same rounds. Let i have played n rounds with optim
   sum_k mu*_k  <=  U_i + R_i(n) + D(n)        if the bound of i holds,
 
 where D is a radius of the reward noise alone (v = w^2/4, or sigma^2), on one side. If the first sum is above the right
-side of the second, one hypothesis is false. Algorithm 1 asks nothing of its witness; this test does, so j is one of
-
-- the learners after i in a nested pool: if the class of i contains the true model, so does that of j;
-- the learner that the user trusts.
-
-A misspecified witness would eliminate perfect learners. A learner is eliminated only while its witness is active, so at
-least one learner remains. One event per learner: alpha = delta / (3 (M + 1)), beside the two of the radius. The
-statement on the eliminated learner adds the failure probability of the witness's confidence sets.
+side of the second, one hypothesis is false. Algorithm 1 asks nothing of its witness; this test does, so j is one of the
+learners after i in a nested pool: if the class of i contains the true model, so does that of j. A misspecified witness
+would eliminate perfect learners. A learner is eliminated only while its witness is active, so at least one learner
+remains. One event per learner: alpha = delta / (3 (M + 1)), in addition to the two of the radius. The statement on the
+eliminated learner adds the failure probability of the witness's confidence sets.
 
 Symbols: U_i rewards, R_i bound, sum of lower_{j,k} lower_sum; all over the resolved prefix of all rounds, in order,
 without those that are no evidence. These count in the n of a closed form R_i, which bounds the regret of all plays.
@@ -33,13 +30,12 @@ from equipoise.confidence import Mixture, radius_sum
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.evidence import add, certify_below, rounds_made
+from equipoise.selectors._core.evidence import add, rounds_made
 
 
 class Params(NamedTuple):
     evidence: evidence.Params
     noise_radius: Mixture
-    trusted: int  # the only witness, and the learner whose bound the certificate presumes; -1 if there is none
 
 
 @dataclass(slots=True)
@@ -98,14 +94,13 @@ def close_round(params: Params, state: State, i: int, reward: float, regret: flo
         limits.width,
     )
     witness, greatest = -1, -inf
-    for j in range(n_learners):
-        if j == params.trusted or (params.trusted < 0 and j > i):
-            lower, claimed = proposals.lowers[j], state.claimed[i * n_learners + j]
-            stated = min(max(lower, limits.low), limits.high) if lower == lower else limits.low
-            claimed.lower_sum, claimed.lower_carry = add(claimed.lower_sum, claimed.lower_carry, stated)
-            if state.evidence.accounts[j].active and claimed.lower_sum > greatest:
-                witness, greatest = j, claimed.lower_sum
-    if witness < 0 or witness == i or not account.active:
+    for j in range(i + 1, n_learners):
+        lower, claimed = proposals.lowers[j], state.claimed[i * n_learners + j]
+        stated = min(max(lower, limits.low), limits.high) if lower == lower else limits.low
+        claimed.lower_sum, claimed.lower_carry = add(claimed.lower_sum, claimed.lower_carry, stated)
+        if state.evidence.accounts[j].active and claimed.lower_sum > greatest:
+            witness, greatest = j, claimed.lower_sum
+    if witness < 0 or not account.active:
         return
     if own.rewards + own.bound + radius_sum(params.noise_radius, own.plays) < greatest:
         account.active = False
@@ -116,12 +111,3 @@ def close_round(params: Params, state: State, i: int, reward: float, regret: flo
         own.proof_rewards = own.rewards
         own.proof_bound = own.bound
         own.proof_lower_sum = greatest
-
-
-@kernel
-def certify(params: Params, state: State) -> tuple[float, float, float, float, bool]:
-    """As in `evidence`, but if a learner is trusted, its bound alone gives the upper end."""
-    if params.trusted < 0:
-        return evidence.certify(params.evidence, state.evidence)
-    upper = state.evidence.accounts[params.trusted].least_upper
-    return certify_below(params.evidence, state.evidence, upper)

@@ -1,20 +1,15 @@
-"""Groups of settings that several selectors share. `BalancedElimination` documents those of `ConfidenceSettings`."""
+"""Checks and fields that the settings of several selectors share; those of all selectors are in `selector`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import partial
-from typing import ClassVar
-
-import numpy as np
+from collections.abc import Iterable
+from dataclasses import field
+from typing import Any
 
 from equipoise.bounds import BOUNDS, Bound, from_json, to_json
-from equipoise.confidence import RADII, Confidence, RadiusSettings, make_confidence
 from equipoise.errors import InvalidArgument
-from equipoise.kernels.streams import SELECTOR, open_stream, seek
-from equipoise.settings import Configured, configurable, optional, setting
-from equipoise.settings.checks import count, interval, one_of, positive, probability
-from equipoise.settings.units import DEFAULT_RANGE, Units
+from equipoise.settings import setting
+from equipoise.settings.checks import count, seed_number
 from equipoise.types import Config
 
 
@@ -39,87 +34,18 @@ def decode_bounds(rows: Iterable[Config] | None) -> list[Bound] | None:
     return None if rows is None else [from_json(row) for row in rows]
 
 
-@configurable
-class LearnerCount(Configured):
-    """Settings of a selector that needs only the number of learners."""
-
-    n_learners: int = setting(check=count, kw_only=False)
-
-
-@configurable
-class CandidateBounds(Configured):
-    """Settings of a selector that needs a candidate bound for each learner."""
-
-    needs = frozenset({"bounds"})
-
-    bounds: Sequence[Bound] = setting(check=check_bounds, encode=encode_bounds, decode=decode_bounds, kw_only=False)
-
-    def _set_up(self) -> None:
-        self.n_learners = len(self.learner_bounds)
-        super()._set_up()
-
-    @property
-    def learner_bounds(self) -> tuple[Bound, ...]:
-        """The candidate bound of each learner."""
-        return tuple(self.bounds)
+def at_least_two(name: str, n_learners: int) -> int:
+    number = count(name, n_learners)
+    if number < 2:
+        raise InvalidArgument(f"{name} is {n_learners!r}, but must be at least 2")
+    return number
 
 
-@configurable
-class CertificateSettings(Units):
-    """Settings of a selector with bounded rewards that uses a radius only for its certificate."""
-
-    delta: float = setting(default=0.05, check=probability)
-    reward_range: tuple[float, float] = setting(default=None, check=optional(interval))
-    contexts: str = setting(default="random", check=partial(one_of, options=("random", "fixed")))
-    radius: str = setting(default="mixture", check=partial(one_of, options=RADII))
-
-    def _set_up(self) -> None:
-        self._leave_unstated("reward_range", DEFAULT_RANGE)
-        super()._set_up()
-
-    def _make_confidence(self, n_learners: int, delta: float | None = None) -> Confidence:
-        return make_confidence(self.radius, **self._radius_settings(n_learners, delta))
-
-    def _radius_settings(
-        self, n_learners: int, delta: float | None, noise: float | None = None, scale: float = 1.0
-    ) -> RadiusSettings:
-        width, contexts = self.reward_range[1] - self.reward_range[0], self.contexts
-        delta = self.delta if delta is None else delta
-        return RadiusSettings(
-            n_learners=n_learners, delta=delta, width=width, noise=noise, contexts=contexts, scale=scale
-        )
+def fixed(value: Any) -> Any:
+    """Declare a field that is a setting of other selectors only; in this class it always has this value."""
+    return field(default=value, init=False)
 
 
-@configurable
-class ConfidenceSettings(CertificateSettings):
-    """Settings of a selector with a choice of noise model and radius."""
-
-    separate_lower: ClassVar[bool] = False  # whether lower means have a radius of their own
-
-    noise: float | None = setting(default=None, check=optional(positive))
-    radius_scale: float = setting(default=1.0, check=positive)
-
-    def _set_up(self) -> None:
-        self._leave_unstated("noise", None)
-        super()._set_up()
-
-    def _make_confidence(self, n_learners: int, delta: float | None = None) -> Confidence:
-        settings = self._radius_settings(n_learners, delta, self.noise, self.radius_scale)
-        return make_confidence(self.radius, separate_lower=self.separate_lower, **settings)
-
-
-@configurable
-class Seeded(Configured):
-    """Settings of a randomized selector: `seed` is used if `choose` gets no generator."""
-
-    randomized: ClassVar[bool] = True
-
-    seed: int = setting(default=0, check=partial(count, minimum=0, maximum=2**64 - 1))
-
-    def _set_up(self) -> None:
-        self._stream = open_stream(self.seed)
-        super()._set_up()
-
-    def _own_generator(self, draws: int) -> np.random.Generator:
-        seek(self._stream, SELECTOR, draws)
-        return self._stream.generator
+def seed_setting() -> Any:
+    """Declare the seed of a randomized selector, used if `choose` gets no generator."""
+    return setting("Seed of the selector's random numbers, used if `choose` gets no generator.", seed_number, default=0)

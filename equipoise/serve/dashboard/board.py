@@ -10,11 +10,11 @@ from time import monotonic
 
 from equipoise.certificates import Standing
 from equipoise.errors import EquipoiseError
-from equipoise.journal.encoding import decode, encode
-from equipoise.portfolio.health import REPORTED_FROM
-from equipoise.serve.dashboard.arrivals import Arrivals
+from equipoise.portfolio.statements import MIN_REPORTED
 from equipoise.serve.dashboard.reading import MAX_LISTED, Reading
 from equipoise.serve.dashboard.timeline import Row, Timeline, columns, mean_between, short, times_of
+from equipoise.serve.hosted import Arrivals
+from equipoise.storage.codec import decode, encode
 from equipoise.storage.files import read_bytes, write_atomic
 from equipoise.types import Config
 
@@ -25,18 +25,12 @@ RATE_SECONDS = 60.0
 
 
 class Board:
-    """The dashboard's memory of one portfolio.
-
-    Parameters
-    ----------
-    path
-        File that keeps the timeline between two runs of the service. Default: none.
-    """
+    """The dashboard's memory of one portfolio; a file keeps the timeline between two runs of the service."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.timeline = Timeline()
         self.reading: Reading | None = None
-        self.read_at = self.read_in_words_at = 0.0  # steady clock
+        self.read_at = self.described_at = 0.0  # steady clock
         self.words: Config = {}
         self.watchers = 0
         self._path = path
@@ -48,18 +42,18 @@ class Board:
         """Take in a reading, and wake up those who watch."""
         self.reading, self.read_at = reading, monotonic()
         if reading.words is not None:
-            self.words, self.read_in_words_at = reading.words, self.read_at
+            self.words, self.described_at = reading.words, self.read_at
         self.timeline.add(reading.row)
         self.timeline.start = self.timeline.start or reading.start
         self.wake()
 
     def wake(self) -> None:
-        """Let those who watch go on."""
+        """Wake up the tasks that wait for a reading."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
     def resume(self, arrivals: Arrivals) -> None:
-        """Let the counts of rewards go on from where an earlier run of the service was, once."""
+        """Continue the counts of rewards from an earlier run of the service, once."""
         if self._earlier is not None:
             arrivals.resume(zip(self._earlier.column(1), self._earlier.column(2), strict=True))
             self._earlier = None
@@ -86,7 +80,7 @@ class Board:
             self._earlier = self.timeline.last
         except (EquipoiseError, ValueError, TypeError, KeyError, AttributeError) as error:
             self.timeline = Timeline()
-            logger.warning("%s was not read, so charts begin anew: %s", self._path.name, error)
+            logger.warning("%s was not read, so charts start empty: %s", self._path.name, error)
 
     def summary(self, name: str, failure: str | None) -> Config:
         """The line of a portfolio among all."""
@@ -102,14 +96,14 @@ class Board:
             "learners": {state: states.count(state) for state in dict.fromkeys(states)},
             "open": health["open"],
             "overdue": health["overdue"],
-            "blocking": sum(each["holds_up"] >= REPORTED_FROM for each in health["blocking"]),
-            "failed_lessons": health["failed_lessons"],
+            "blocking": sum(each["holds_up"] >= MIN_REPORTED for each in health["blocking"]),
+            "failed_updates": health["failed_updates"],
             "per_second": self._rate(row),
             **self._progress(row),
         }
 
     def view(self, name: str, failure: str | None) -> Config:
-        """Everything that the page of a portfolio shows beside the charts."""
+        """Everything that the page of a portfolio shows next to the charts."""
         assert self.reading is not None
         row, health, words = self.reading.row, self.reading.health, self.words
         rounds = [mark["round"] for mark in words.get("marks", ())]
@@ -154,7 +148,7 @@ class Board:
 
 COUNTS = (
     *("rounds", "unplayed", "fallbacks", "withdrawn", "expired", "ignored", "clipped"),
-    *("open", "overdue", "failed_lessons", "forgotten_lessons"),
+    *("open", "overdue", "failed_updates", "forgotten_updates"),
 )
 
 

@@ -8,23 +8,23 @@ from typing import Any
 
 from equipoise.errors import UnknownDecision
 from equipoise.learner import Proposal
-from equipoise.portfolio import Event, Portfolio
-from equipoise.portfolio.explaining import rule_of
+from equipoise.portfolio import Event, Portfolio, text
 from equipoise.selector import Choice
 from equipoise.serve.dashboard.timeline import short
-from equipoise.serve.encoding import known, plain
 from equipoise.serve.hosted import Hosted
+from equipoise.serve.schemas import plain
 from equipoise.types import Config
 
 MAX_RECENT = 20
 NO_EVENTS = "no decision of this id is in the journal; a service without a journal keeps none"
-PRIVATE = frozenset({"context", "digest", "outcome"})  # may be about people: they stay in the journal
+# The first three may be about people: they stay in the journal.
+HIDDEN = frozenset({"context", "digest", "outcome", "proposals", "choice", "learners_to_update", "id"})
 ENDS = ("rewarded", "expired", "withdrawn")
 
 
 def story(hosted: Hosted, id_: str) -> Config:
     """Everything about one decision but its context; raises an error if it is not in the journal."""
-    events, portfolio = hosted.trail(id_), hosted.portfolio
+    events, portfolio = hosted.find(id_), hosted.portfolio
     made = next((event for event in events if event.kind == "decided"), None)
     if made is None:
         raise UnknownDecision(NO_EVENTS)
@@ -32,10 +32,10 @@ def story(hosted: Hosted, id_: str) -> Config:
     return {
         **_line(made),
         "reason": " ".join(_reasons(portfolio, made.data)),
-        "rule": rule_of(portfolio),
+        "rule": text.rule(portfolio.statements()),
         "proposals": list(_proposals(portfolio, made.data)),
         "state": ends[-1].kind if ends else "open",
-        "reward": known(ends[-1].data["reward"]) if ends and "reward" in ends[-1].data else None,
+        "reward": ends[-1].data["reward"] if ends and "reward" in ends[-1].data else None,
         "trail": [_trail(event) for event in events],
     }
 
@@ -56,14 +56,13 @@ def _line(event: Event) -> Config:
         "learner": data["name"],
         "action": plain(data["action"]),
         "action_id": data["action_id"],
-        "learner_probability": known(of_learner),
-        "action_probability": known(of_action),
-        "propensity": known(propensity),
+        "learner_probability": of_learner,
+        "action_probability": of_action,
+        "propensity": propensity,
     }
 
 
 def _reasons(portfolio: Portfolio, data: Any) -> Iterator[str]:
-    """Why this learner played, in sentences."""
     names, name = portfolio.learner_names, data["name"]
     for i, error in data["failures"]:
         yield f"{names[i]} was asked, but failed ({error})."
@@ -80,8 +79,6 @@ def _reasons(portfolio: Portfolio, data: Any) -> Iterator[str]:
         yield f"{name} played because the rule of the selector named it, with probability 1."
     elif not isnan(choice.probability):
         yield f"{name} was drawn: it had the probability {choice.probability:.3g}."
-    if choice.snapshot is not None:
-        yield "A saved policy of the learner played instead of its current one."
     if choice.greedy:
         yield "Its best action by its own estimates was played."
     if not choice.evidence:
@@ -103,11 +100,6 @@ def _proposals(portfolio: Portfolio, data: Any) -> Iterator[Config]:
 
 
 def _trail(event: Event) -> Config:
-    """One event in plain data."""
-    hidden = PRIVATE | {"proposals", "choice", "students", "agreed", "id"}
-    rest = {key: plain(value) for key, value in event.data.items() if key not in hidden}
-    return {"seq": event.seq, "kind": event.kind, "time": event.time, "data": _without_nothing(rest)}
-
-
-def _without_nothing(data: Config) -> Config:
-    return {key: value for key, value in data.items() if value is not None and value is not False and value != []}
+    shown = {key: plain(value) for key, value in event.data.items() if key not in HIDDEN}
+    rest = {key: value for key, value in shown.items() if value is not None and value is not False and value != []}
+    return {"seq": event.seq, "kind": event.kind, "time": event.time, "data": rest}

@@ -21,8 +21,6 @@ THEME = "theme.css"
 
 
 class File(NamedTuple):
-    """A file in both forms."""
-
     media_type: str
     content: bytes
     compressed: bytes

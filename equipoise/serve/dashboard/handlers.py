@@ -15,17 +15,18 @@ from starlette.responses import Response
 
 from equipoise import __version__
 from equipoise.errors import UnknownName
-from equipoise.serve.dashboard import decisions, schemas
+from equipoise.serve import schemas
+from equipoise.serve.dashboard import decisions
 from equipoise.serve.dashboard.board import Board
 from equipoise.serve.dashboard.files import File, files
 from equipoise.serve.dashboard.files import page as page_file
 from equipoise.serve.dashboard.reading import Reading, about_learner
 from equipoise.serve.dashboard.sampler import PERIOD_SECONDS, fresh
 from equipoise.serve.dashboard.timeline import SPANS, columns, history_columns
-from equipoise.serve.encoding import plain
 from equipoise.serve.failures import Refused
 from equipoise.serve.handlers import Call, stream
 from equipoise.serve.hosted import Hosted
+from equipoise.serve.schemas import plain
 from equipoise.serve.service import Served
 from equipoise.types import Config
 
@@ -75,7 +76,7 @@ async def _overview(call: Call) -> schemas.Overview:
     rows = []
     for name in names:
         served = service.portfolios[name]
-        board = await fresh(service, served, in_words=False)
+        board = await fresh(service, served, with_text=False)
         rows.append(plain(board.summary(name, served.engine.failure)))
     admin = [name for name in names if token.allows("admin", name)]
     return schemas.Overview(__version__, time(), token.name, list(token.scopes), admin, rows)
@@ -87,7 +88,7 @@ async def view(call: Call) -> Response:
 
 async def _view(call: Call) -> schemas.View:
     served = call.served
-    board = await fresh(call.service, served, in_words=True)
+    board = await fresh(call.service, served, with_text=True)
     _check_read(board, served)
     return schemas.View(plain(board.view(served.name, served.engine.failure)))
 
@@ -100,7 +101,7 @@ def _check_read(board: Board, served: Served) -> Reading:
 
 async def timeline(call: Call) -> Response:
     span, served = call.request.path_params["span"], call.served
-    board = await fresh(call.service, served, in_words=False)
+    board = await fresh(call.service, served, with_text=False)
     if span not in (*SPANS, "all"):
         raise Refused(404, "unknown-span", f"there is no such span: only {', '.join(SPANS)} and all")
     reading = _check_read(board, served)

@@ -10,14 +10,12 @@ from typing import NamedTuple
 from equipoise.certificates import Certificate, Standing
 from equipoise.certificates.wording import confidence_text
 from equipoise.errors import EquipoiseError
-from equipoise.learner import part_name
-from equipoise.portfolio import Portfolio
-from equipoise.portfolio.explaining import explain, rule_of
+from equipoise.portfolio import Portfolio, text
 from equipoise.serve.dashboard.timeline import Row
 from equipoise.serve.hosted import Hosted
 from equipoise.types import Config
 
-MAX_LISTED = 20  # failed lessons, blocking decisions
+MAX_LISTED = 20  # failed updates, blocking decisions
 
 
 class Reading(NamedTuple):
@@ -32,37 +30,37 @@ class Reading(NamedTuple):
     seconds: float
 
 
-def read(hosted: Hosted, requests: Sequence[float], *, in_words: bool) -> Reading:
-    """A sample of a portfolio at the time of the operation."""
+def read(hosted: Hosted, requests: Sequence[float], *, with_text: bool) -> Reading:
     since = perf_counter()
     portfolio = hosted.portfolio
     health, standing, certificate = portfolio.health(), portfolio.standing(), portfolio.certificate()
     about = certificate.regret_lower, certificate.regret_upper, certificate.optimum_lower, certificate.optimum_upper
-    counts = health["open"], health["overdue"], health["failed_lessons"]
+    counts = health["open"], health["overdue"], health["failed_updates"]
     learners = [
         number
         for each in standing
         for number in (each.plays, *hosted.arrivals.of(each.learner), each.mean_reward, each.mean_radius)
     ]
     row = Row(array("d", [hosted.time, health["rounds"], *about, *counts, *requests, *learners]))
-    words = _words(portfolio, standing, certificate) if in_words else None
+    words = _words(portfolio, standing, certificate) if with_text else None
     about_start = hosted.arrivals.start
     return Reading(row, health, portfolio.learner_names, standing, about_start, words, perf_counter() - since)
 
 
 def _words(portfolio: Portfolio, standing: Sequence[Standing], certificate: Certificate) -> Config:
-    sentences = portfolio.describe().split("\n")
+    statements = portfolio.statements()
     return {
-        "selector": part_name(portfolio.selector),
-        "rule": rule_of(portfolio),
-        "statements": sentences[: len(sentences) - len(standing)],
-        "about_learners": sentences[len(sentences) - len(standing) :],
-        "reward_range": portfolio.reward_range,
+        "selector": statements.selector,
+        "rule": text.rule(statements),
+        "statements": text.headlines(statements),
+        "recommendation": statements.recommendation,
+        "about_learners": [text.about(statements, learner) for learner in statements.learners],
+        "reward_range": statements.reward_range,
         "pairs": _pairs(portfolio, standing),
         "valid": certificate.valid,
-        "dead_letters": [
-            {"name": portfolio.learner_names[lesson.learner], "round": lesson.round, "error": lesson.error}
-            for lesson in portfolio.failed_lessons[-MAX_LISTED:]
+        "failed_update_rows": [
+            {"name": portfolio.learner_names[update.learner], "round": update.round, "error": update.error}
+            for update in portfolio.failed_updates[-MAX_LISTED:]
         ],
         "marks": [mark._asdict() for mark in portfolio.history.marks],
         "deadline": None if portfolio.deadline is None else {_unit(portfolio.deadline): portfolio.deadline},
@@ -102,7 +100,7 @@ def pairs_with(portfolio: Portfolio, learner: int, standing: Sequence[Standing])
 
 def about_learner(portfolio: Portfolio, name: str) -> Config:
     """What the page of one learner says; raises an error if there is none of this name."""
-    text = explain(portfolio, name)
+    text = portfolio.explain(name)
     i, standing = portfolio.learner_names.index(name), portfolio.standing()
     learner = portfolio.learners[i]
     counted = [row for row in standing if row.plays > row.pending]
@@ -113,7 +111,7 @@ def about_learner(portfolio: Portfolio, name: str) -> Config:
         "setting": "removed" if learner is None else repr(learner),
         "pairs": pairs_with(portfolio, i, counted) if has_pairs else {"reason": "No reward counts yet.", "rows": []},
         "marks": [mark._asdict() for mark in portfolio.history.marks if mark.name == name],
-        "dead_letters": [
-            {"round": lesson.round, "error": lesson.error} for lesson in portfolio.failed_lessons if lesson.learner == i
+        "failed_update_rows": [
+            {"round": update.round, "error": update.error} for update in portfolio.failed_updates if update.learner == i
         ][-MAX_LISTED:],
     }

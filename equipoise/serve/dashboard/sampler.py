@@ -1,7 +1,7 @@
 """The task that reads all portfolios for the dashboard, every second while that takes next to no time.
 
 Readings go through the engines like requests. However many portfolios, learners and open decisions there are, they
-take at most `MAX_SHARE` of the time; words are written only for portfolios that somebody watches.
+take at most `MAX_SHARE` of the time; words are written only for portfolios that have watchers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def _attempt(service: Service, served: Served) -> Reading | None:
     if served.engine.failure is not None:
         return None
     try:
-        return await update(service, served, in_words=served.board.watchers > 0)
+        return await update(service, served, with_text=served.board.watchers > 0)
     except EquipoiseError as error:
         logger.warning("the dashboard could not read %s: %s", served.name, error)
     except Exception:
@@ -50,23 +50,22 @@ async def _attempt(service: Service, served: Served) -> Reading | None:
     return None
 
 
-async def update(service: Service, served: Served, *, in_words: bool) -> Reading:
-    """Read a portfolio now."""
+async def update(service: Service, served: Served, *, with_text: bool) -> Reading:
     counts = service.metrics.counts_of("decide")
 
     def operation(hosted: Hosted) -> Reading:
         served.board.resume(hosted.arrivals)
-        return read(hosted, counts, in_words=in_words)
+        return read(hosted, counts, with_text=with_text)
 
     reading = await served.engine.run(operation)
     served.board.take(reading)
     return reading
 
 
-async def fresh(service: Service, served: Served, *, in_words: bool) -> Board:
+async def fresh(service: Service, served: Served, *, with_text: bool) -> Board:
     """The board of a portfolio, not older than the period; as it was, if the portfolio cannot be read any more."""
     board = served.board
-    read_at = board.read_in_words_at if in_words else board.read_at
+    read_at = board.described_at if with_text else board.read_at
     if served.engine.failure is None and (not read_at or monotonic() - read_at > PERIOD_SECONDS):
-        await update(service, served, in_words=in_words)
+        await update(service, served, with_text=with_text)
     return board

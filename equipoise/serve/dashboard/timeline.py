@@ -17,8 +17,8 @@ from math import isfinite, isnan, nan
 
 import numpy as np
 
-from equipoise.portfolio.history import Sample
-from equipoise.serve.dashboard.latency import N_BUCKETS, quantile
+from equipoise.portfolio.statements import Sample
+from equipoise.serve.metrics import N_BUCKETS, quantile
 from equipoise.types import Config, Plain
 
 MAX_ROWS = 180
@@ -27,7 +27,7 @@ MANY_LEARNERS, THINNED = 16, 2  # with more learners, every second sample is sen
 VERSION = 1
 FIXED = (
     *("time", "round", "regret_lower", "regret_upper", "optimum_lower", "optimum_upper"),
-    *("open", "overdue", "failed_lessons"),
+    *("open", "overdue", "failed_updates"),
 )
 HEAD = len(FIXED) + N_BUCKETS
 PER_LEARNER = 5  # plays; number and sum of rewards that arrived; mean reward of what counts, and its radius
@@ -62,8 +62,6 @@ class Row:
 
 
 class Timeline:
-    """The samples of all tiers."""
-
     def __init__(self) -> None:
         self._tiers: dict[str, deque[Row]] = {span: deque(maxlen=MAX_ROWS) for span in SPANS}
         self.start: tuple[float, float] | None = None  # number and sum of the rewards of the first decisions
@@ -83,14 +81,12 @@ class Timeline:
         return [*rows[:: THINNED if now.n_learners > MANY_LEARNERS else 1], now]
 
     def all_rows(self) -> list[Row]:
-        """The samples of all tiers by time."""
         by_time = {row["time"]: row for rows in self._tiers.values() for row in rows}
         if self.last is not None:
             by_time[self.last["time"]] = self.last
         return [by_time[time] for time in sorted(by_time)]
 
     def state(self) -> Config:
-        """Everything as plain data."""
         rows = self.all_rows()
         return {
             "version": VERSION,

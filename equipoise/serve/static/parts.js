@@ -22,7 +22,7 @@ export function problems(row) {
   const found = [];
   if (row.failure) found.push(["bad", `nothing is accepted: ${row.failure}`]);
   if (row.learners?.["paused after failures"]) found.push(["bad", `${plural(row.learners["paused after failures"], "learner")} paused after failures`]);
-  if (row.failed_lessons) found.push(["warn", plural(row.failed_lessons, "dead letter")]);
+  if (row.failed_updates) found.push(["warn", plural(row.failed_updates, "failed update")]);
   if (row.overdue) found.push(["warn", `${plural(row.overdue, "overdue decision")}`]);
   if (row.blocking) found.push(["warn", `${plural(row.blocking, "missing reward holds", "missing rewards hold")} up a hundred others or more`]);
   if (row.learners?.suspended) found.push(["note", `${plural(row.learners.suspended, "learner")} suspended by request`]);
@@ -57,21 +57,18 @@ export const HAPPENED = {
 };
 const SHOWN_MARKS = 20;
 
-const UNTIL = /^until round [\d,]+: /; // begins the reason of a pause after failures
-
-export const happened = (mark) => (mark.kind === "learner_suspended" && UNTIL.test(mark.reason)) ? "paused after failures" : HAPPENED[mark.kind] ?? String(mark.kind).replaceAll("_", " ");
+export const happened = (mark) => mark.kind === "learner_suspended" && Number.isFinite(mark.until) ? "paused after failures" : HAPPENED[mark.kind] ?? String(mark.kind).replaceAll("_", " ");
 
 // The newest marks, numbered as in the charts; one after the other for the same reason are one.
 export function numbered(marks) {
   const groups = [];
   for (const mark of marks ?? []) {
     const last = groups.at(-1);
-    const reason = String(mark.reason ?? "").replace(UNTIL, "");
-    if (last && last.kind === mark.kind && last.name === mark.name && last.cause === reason) {
+    if (last && last.kind === mark.kind && last.name === mark.name && last.reason === mark.reason) {
       last.times += 1;
-      last.until = mark;
+      last.last = mark;
     } else {
-      groups.push({ ...mark, cause: reason, times: 1, until: mark });
+      groups.push({ ...mark, times: 1, last: mark });
     }
   }
   return groups.map((mark, k) => ({ ...mark, label: String(k + 1) })).slice(-SHOWN_MARKS);
@@ -79,13 +76,14 @@ export function numbered(marks) {
 
 export function markList(marks, name) {
   const shown = numbered(marks);
-  if (!shown.length) return h("p", { class: "quiet" }, "Nothing was eliminated, suspended, added or alarmed so far.");
+  if (!shown.length) return h("p", { class: "quiet" }, "No events yet.");
   const item = (mark) => h("li", { value: mark.label },
     mark.name ? [h("a", { href: links.learner(name, mark.name) }, mark.name), " "] : null,
     h("b", {}, happened(mark)),
-    mark.times > 1 ? ` ${number(mark.times)} times, from round ${number(mark.round)} to ${number(mark.until.round)}` : ` in round ${number(mark.round)}`,
-    Number.isFinite(mark.time) ? h("span", { class: "quiet" }, ` (${time(mark.time)}${mark.times > 1 ? ` to ${time(mark.until.time)}` : ""})`) : null,
-    mark.reason ? `: ${mark.times > 1 ? mark.cause : mark.reason}` : "", ".");
+    mark.times > 1 ? ` ${number(mark.times)} times, from round ${number(mark.round)} to ${number(mark.last.round)}` : ` in round ${number(mark.round)}`,
+    Number.isFinite(mark.time) ? h("span", { class: "quiet" }, ` (${time(mark.time)}${mark.times > 1 ? ` to ${time(mark.last.time)}` : ""})`) : null,
+    Number.isFinite(mark.until) && mark.times === 1 ? `, until round ${number(mark.until)}` : null,
+    mark.reason ? `: ${mark.reason}` : "", ".");
   return h("ol", { class: "marks" }, shown.reverse().map(item));
 }
 

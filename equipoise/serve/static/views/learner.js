@@ -29,7 +29,7 @@ export async function learnerView({ main, name, item, session, current }) {
   const show = () => {
     const { learner, decisions } = about;
     fill(body, h("p", { class: "claim" }, learner.explanation), h("p", { class: "quiet" }, "Settings: ", h("code", {}, learner.setting)),
-      learner.dead_letters.length ? [h("h3", {}, "Dead letters"), table("Dead letters", ["round", "error"], learner.dead_letters.map((row) => [number(row.round), row.error]), { left: [1] })] : null);
+      learner.failed_update_rows.length ? [h("h3", {}, "Failed updates"), table("Failed updates", ["round", "error"], learner.failed_update_rows.map((row) => [number(row.round), row.error]), { left: [1] })] : null);
     fill(happened, markList(learner.marks, name));
     fill(compared, pairs(learner.pairs, name, "this learner"));
     fill(newest, decisions.length ? table("Its newest decisions", DECISION_HEAD, decisionRows(decisions, name), { left: [3, 4] })

@@ -107,7 +107,7 @@ export class Panels {
     this.open.set({ ...base, note, lines: [
       { name: "open", color: "learner-2", values: pick(columns.open) },
       { name: "overdue", color: "selector-1", dash: [5, 4], values: pick(columns.overdue) },
-      { name: "dead letters", color: "selector-3", dash: [2, 3], values: pick(columns.failed_lessons) },
+      { name: "failed updates", color: "selector-3", dash: [2, 3], values: pick(columns.failed_updates) },
     ] });
     this.latency.set({ ...base, note, lines: [
       { name: "middle", color: "learner-2", values: pick(columns.median_ms) },

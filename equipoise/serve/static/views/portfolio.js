@@ -69,12 +69,12 @@ export async function portfolioView({ main, name, session, current }) {
   };
   const show = () => {
     panels.range = state.reward_range;
-    section("top", [state.statements, state.failure, state.blocking, state.failed_lessons, state.overdue, state.learners], () => top(state));
+    section("top", [state.statements, state.recommendation, state.failure, state.blocking, state.failed_updates, state.overdue, state.learners], () => top(state));
     section("tiles", [state.rounds, state.per_second, state.reward, state.recent_reward, state.open, state.row.regret_upper], () => tiles(state));
     section("marks", state.marks, () => markList(state.marks, name));
     section("learners", [state.standing, shown], () => learners(name, state, isAdmin, shown, (next) => { shown = next; panels.shown = next; panels.draw(); show(); }));
     section("pairs", state.pairs, () => pairs(state.pairs, name));
-    section("stuck", [state.counts, state.blocking_decisions, state.dead_letters, state.oldest_open], () => stuck(state, name));
+    section("stuck", [state.counts, state.blocking_decisions, state.failed_update_rows, state.oldest_open], () => stuck(state, name));
   };
   show();
   setColumns(timeline);
@@ -124,6 +124,7 @@ function top(state) {
   return [
     h("div", { class: "health" }, health(state)),
     (state.statements ?? []).map((sentence, k) => h("p", { class: k ? null : "claim" }, sentence)),
+    state.recommendation ? h("p", { class: "quiet" }, state.recommendation) : null,
     h("p", { class: "quiet" }, state.rule),
   ];
 }
@@ -139,7 +140,7 @@ function tiles(state) {
     tile("Mean reward now", rewards.now, rewards.text, rewards.kind),
     tile("The search has cost at most", upper === null ? "no bound" : short(upper), upper === null ? "the selector proves none" : `reward in all, ${perRound} per decision`),
     tile("Waiting for a reward", number(state.open), `${number(state.overdue)} overdue, ${number(state.blocking)} hold up many others`, state.overdue || state.blocking ? "warn" : null),
-    tile("Dead letters", number(state.counts.failed_lessons), "lessons that a learner failed to learn", state.counts.failed_lessons ? "warn" : null),
+    tile("Failed updates", number(state.counts.failed_updates), "updates that a learner failed to make", state.counts.failed_updates ? "warn" : null),
     tile("Time to answer", milliseconds(state.row.median_ms.at(-1)), slow === null ? "no request lately" : `slowest of 100: ${milliseconds(slow)}`));
 }
 
@@ -189,7 +190,7 @@ export function pairs(found, name, who = "which plays most") {
 }
 
 function stuck(state, name) {
-  const { counts, blocking_decisions: blocking, dead_letters: failed, oldest_open: oldest } = state;
+  const { counts, blocking_decisions: blocking, failed_update_rows: failed, oldest_open: oldest } = state;
   const { deadline } = state;
   const line = (n, text) => (n ? h("li", {}, text) : null);
   return [
@@ -212,9 +213,9 @@ function stuck(state, name) {
         blocking.map((row) => [h("a", { href: links.decision(name, row.id) }, row.id), row.learner, number(row.holds_up), row.what, age(row)])),
     ] : null,
     failed?.length ? [
-      h("h3", {}, "Dead letters"),
-      h("p", { class: "quiet" }, "Lessons that a learner failed to learn, the newest last. The rewards count all the same; only the learner did not learn from them."),
-      table("Dead letters", ["learner", "round", "error"], failed.map((row) => [row.name, number(row.round), row.error]), { left: [2] }),
+      h("h3", {}, "Failed updates"),
+      h("p", { class: "quiet" }, "Updates that a learner failed to make, the newest last. The rewards count all the same; only the learner did not learn from them."),
+      table("Failed updates", ["learner", "round", "error"], failed.map((row) => [row.name, number(row.round), row.error]), { left: [2] }),
     ] : null,
   ];
 }
@@ -248,6 +249,6 @@ function help() {
     entry("Suspended, paused", "Suspended: by request, until it is resumed. Paused: it failed several times in a row, and is tried again by itself after a number of rounds."),
     entry("Do not count yet", "Plays whose reward is missing, or waits for that of an earlier play."),
     entry("Holds up others", "Good rewards may arrive sooner than bad ones, so to use those that are there and to leave out those that are missing would be biased. A deadline in the configuration closes decisions that get no reward."),
-    entry("Dead letter", "A lesson that a learner failed to learn. The reward counts all the same."),
+    entry("Failed update", "A round that a learner failed to learn from. The reward counts all the same."),
     entry("Drift alarm", "The rewards of late contradict the earlier ones: what was best may have changed.")));
 }

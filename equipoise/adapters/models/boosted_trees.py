@@ -1,0 +1,181 @@
+"""Gradient-boosted trees by LightGBM and XGBoost, fitted again from time to time on a window of the last lessons.
+
+After lesson n, a multiple of `every`, a fit starts in another thread on a copy of the window. The fitted model takes
+effect right after lesson n + `lag`, which waits for it if it is late. So the model in use depends on the lessons alone
+and not on how fast the machine is: replays and resumed runs are exact, and a request waits only if a fit takes longer
+than `lag` lessons do.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache, partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from equipoise.adapters._core.outside import as_array
+from equipoise.adapters.model import Model
+from equipoise.errors import InvalidArgument, require
+from equipoise.settings import configurable, describe, setting
+from equipoise.settings.checks import count
+from equipoise.types import Array, Config, State
+
+# One thread and a fixed order of sums, so that equal lessons give equal trees.
+LIGHTGBM = {"deterministic": True, "force_row_wise": True, "num_threads": 1, "seed": 0, "verbosity": -1}
+XGBOOST = {"nthread": 1, "seed": 0, "verbosity": 0, "device": "cpu"}
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """One thread for all fits of the process, which leaves the other cores to requests."""
+    return ThreadPoolExecutor(1, thread_name_prefix="equipoise-fit")
+
+
+def plain_settings(name: str, value: Any) -> Config:
+    """Settings of a library: a dict from names to numbers, strings, booleans or lists of these."""
+    items = (bool, int, float, str)
+    if not isinstance(value, dict):
+        raise InvalidArgument(f"{name} is {value!r:.80}, but must be a dict of settings")
+    for key, item in value.items():
+        values = item if isinstance(item, list | tuple) else [item]
+        if not isinstance(key, str) or not all(isinstance(each, items) for each in values):
+            raise InvalidArgument(f"{name}[{key!r}] is {item!r:.80}, but must be a number, a string or a list of these")
+    return {key: list(item) if isinstance(item, tuple) else item for key, item in value.items()}
+
+
+@configurable
+class WindowedModel(Model):
+    """A model that is fitted on a window of the last lessons. Subclasses implement `fit`, `load`, `dump`, `predict`."""
+
+    window: int = setting(
+        "Number of latest updates that a fit uses.", partial(count, maximum=10_000_000), default=2_048
+    )
+    every: int = setting("Number of updates between fits.", count, default=256)
+    lag: int = setting("Number of updates after which a fit takes effect, at most `every`.", count, default=64)
+    trees: int = setting("Number of trees.", partial(count, maximum=100_000), default=20)
+    settings: Config = setting(
+        "Further parameters of the library. Default: {}.",
+        lambda name, value: plain_settings(name, value or {}),
+        default=None,
+    )
+
+    library: ClassVar[str]  # the package that fits
+
+    def open(self, reward_range: tuple[float, float]) -> None:
+        require(f"a model {type(self).__name__}", self.library)
+        if self.lag > self.every:
+            raise InvalidArgument(f"lag is {self.lag}, but must be at most every = {self.every}")
+        self._prior = sum(reward_range) / 2
+        self._rows = np.zeros((self.window, self.dim))
+        self._rewards, self._weights = np.zeros(self.window), np.zeros(self.window)
+        self._n_lessons = 0
+        self._model: Any = None  # in use; None before the first fit
+        self._fit: Future[Any] | None = None  # takes effect later
+
+    def fit(self, rows: Array, rewards: Array, weights: Array) -> Any:
+        """A model that is fitted on these lessons; runs in another thread."""
+        raise NotImplementedError  # abstract
+
+    def load(self, data: bytes) -> Any:
+        raise NotImplementedError  # abstract
+
+    def dump(self, model: Any) -> bytes:
+        """The bytes of a model; those that it was loaded from."""
+        raise NotImplementedError  # abstract
+
+    def predict(self, model: Any, rows: Array) -> Array:
+        raise NotImplementedError  # abstract
+
+    def scores(self, rows: Array) -> Array:
+        return np.full(len(rows), self._prior) if self._model is None else self.predict(self._model, rows)
+
+    def learn(self, row: Array, reward: float, weight: float) -> None:
+        position = self._n_lessons % self.window
+        self._rows[position], self._rewards[position], self._weights[position] = row, reward, weight
+        self._n_lessons += 1
+        since_start = self._n_lessons % self.every
+        if since_start == self.lag % self.every and self._fit is not None:
+            self._model, self._fit = self._fit.result(), None
+        if since_start == 0:
+            used = slice(min(self._n_lessons, self.window))
+            lessons = (self._rows[used].copy(), self._rewards[used].copy(), self._weights[used].copy())
+            self._fit = _pool().submit(self._fit_and_load, *lessons)
+
+    def _fit_and_load(self, rows: Array, rewards: Array, weights: Array) -> Any:
+        # Loaded from its bytes, the model is the same object that a resumed run would have.
+        return self.load(self.dump(self.fit(rows, rewards, weights)))
+
+    def state(self) -> State:
+        coming = None if self._fit is None else self._fit.result()
+        return {
+            "rows": self._rows.copy(),
+            "rewards": self._rewards.copy(),
+            "weights": self._weights.copy(),
+            "n_lessons": np.array([self._n_lessons]),
+            "model": as_array(b"" if self._model is None else self.dump(self._model)),
+            "coming": as_array(b"" if coming is None else self.dump(coming)),
+        }
+
+    def restore(self, state: State) -> None:
+        model, coming = (self.load(state[name].tobytes()) if len(state[name]) else None for name in ("model", "coming"))
+        for own, name in ((self._rows, "rows"), (self._rewards, "rewards"), (self._weights, "weights")):
+            own[...] = state[name]
+        self._n_lessons = int(state["n_lessons"][0])
+        self._model, self._fit = model, None
+        if coming is not None:
+            self._fit = Future()
+            self._fit.set_result(coming)
+
+
+@describe(settings='Further parameters of LightGBM, such as {"num_leaves": 15}. Default: {}.')
+@configurable
+class LightGBM(WindowedModel):
+    """Gradient-boosted trees by LightGBM."""
+
+    library: ClassVar[str] = "lightgbm"
+
+    def fit(self, rows: Array, rewards: Array, weights: Array) -> Any:
+        import lightgbm
+
+        data = lightgbm.Dataset(rows, rewards, weight=weights)
+        return lightgbm.train({"objective": "regression", **self.settings, **LIGHTGBM}, data, self.trees)
+
+    def load(self, data: bytes) -> Any:
+        import lightgbm
+
+        return lightgbm.Booster(model_str=data.decode())
+
+    def dump(self, model: Any) -> bytes:
+        return str(model.model_to_string()).encode()
+
+    def predict(self, model: Any, rows: Array) -> Array:
+        scores: Array = model.predict(rows, num_threads=1)
+        return scores
+
+
+@describe(settings='Further parameters of XGBoost, such as {"max_depth": 4}. Default: {}.')
+@configurable
+class XGBoost(WindowedModel):
+    """Gradient-boosted trees by XGBoost."""
+
+    library: ClassVar[str] = "xgboost"
+
+    def fit(self, rows: Array, rewards: Array, weights: Array) -> Any:
+        import xgboost
+
+        data = xgboost.DMatrix(rows, rewards, weight=weights, nthread=1)
+        return xgboost.train({**self.settings, **XGBOOST}, data, self.trees)
+
+    def load(self, data: bytes) -> Any:
+        import xgboost
+
+        booster = xgboost.Booster({"nthread": 1, "verbosity": 0})
+        booster.load_model(bytearray(data))
+        return booster
+
+    def dump(self, model: Any) -> bytes:
+        return bytes(model.save_raw("ubj"))
+
+    def predict(self, model: Any, rows: Array) -> Array:
+        return np.asarray(model.inplace_predict(rows), np.float64)

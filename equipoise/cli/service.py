@@ -1,0 +1,154 @@
+"""`equipoise serve`, `check` and `token`: the service, its files and who may use it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from equipoise.cli.app import GROUP_OF, app, command, print_error
+from equipoise.errors import InvalidArgument, require
+from equipoise.types import Context
+
+if TYPE_CHECKING:
+    from equipoise.config import PortfolioConfig
+
+ConfigPath = Annotated[Path, typer.Argument(metavar="PATH", help="A file portfolio.toml, or a folder of such files.")]
+DataFolder = Annotated[Path, typer.Option(help="Folder of the journals and tokens.")]
+DATA = Path("equipoise-data")
+
+tokens = typer.Typer(help="Add, list and remove tokens of the service.", no_args_is_help=True)
+app.add_typer(tokens, name="token", rich_help_panel=GROUP_OF["token"])
+
+
+@command("serve")
+def serve(
+    path: ConfigPath,
+    data: DataFolder = DATA,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; beyond this machine only with tokens.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on.")] = 8000,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="A name under which the service is addressed, such as the name of a proxy.")
+    ] = None,
+    max_open: Annotated[
+        int, typer.Option(min=1, help="Most decisions of a portfolio that wait for rewards; more get 503.")
+    ] = 100_000,
+    memory: Annotated[bool, typer.Option("--memory", help="Keep nothing: for trials only.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Log every request.")] = False,
+) -> None:
+    """Serve portfolios over HTTP; every answer is durable. SIGHUP applies changed files, SIGTERM drains and ends."""
+    require("equipoise serve", "starlette", "uvicorn", "msgspec", "prometheus_client")
+    from equipoise.serve.server import serve
+    from equipoise.serve.service import open_in, open_in_memory
+    from equipoise.serve.tokens import FILE
+
+    if not path.exists():
+        raise InvalidArgument(f"PATH is {str(path)!r}, but there is no such file or folder")
+    opener, hosts = open_in_memory if memory else open_in(data), allow_host or ()
+    serve(path, opener, host=host, port=port, token_file=data / FILE, extra_hosts=hosts, max_open=max_open, debug=debug)
+
+
+@command("check")
+def check(path: ConfigPath) -> None:
+    """Build the portfolio of each file, print which learners fit the selector, and play a dry round."""
+    from equipoise.config import check_served, config_files, read
+
+    names: list[str] = []
+    for file in config_files(path):
+        config = read(file)
+        check_served(config, names)
+        names.append(config.name)
+        _check(config)
+
+
+def _check(config: PortfolioConfig) -> None:
+    from equipoise.cli.terminal import print_table
+    from equipoise.compatibility import NEEDS, provided_by
+    from equipoise.lab.report.kit import text_table
+
+    portfolio = config.portfolio()
+    selector = portfolio.selector
+    typer.echo(f"{config.name}: {selector!r}")
+    needed = [need for need in NEEDS if need in selector.needs]
+    rows = []
+    for name, learner in zip(portfolio.learner_names, portfolio.learners, strict=True):
+        words = provided_by(learner)
+        lacking = [NEEDS[need].heading for need in needed if not NEEDS[need].met_by(learner)]
+        rows.append((name, ", ".join(sorted(words)) or "-", f"lacks {', '.join(lacking)}" if lacking else "yes"))
+    print_table(text_table(("learner", "accepts and provides", "compatible"), rows))
+    if needed:
+        typer.echo(f"needs: {'; '.join(NEEDS[need].meaning for need in needed)}")
+    context = _dry_context(config)
+    decision = portfolio.decide(context)
+    low, high = config.reward_range or (0.0, 1.0)
+    portfolio.learn(decision, (low + high) / 2.0)
+    action = decision.action if decision.action_id is None else f"{decision.action_id!r}"
+    typer.echo(
+        f"dry round on {context!r:.200}: {decision.learner_name} chose action {action} and learned; nothing is kept"
+    )
+    if not config.has_deadline:
+        typer.echo("no deadline: a reward that never comes keeps its decision open; see [reward] deadline")
+    if portfolio.failed_updates:
+        raise InvalidArgument(f"learning failed in the dry round: {portfolio.failed_updates[0].error}")
+
+
+def _dry_context(config: PortfolioConfig) -> Context:
+    """Return a context with everything that the learners of a file ask for; None if they ask for nothing."""
+    import numpy as np
+
+    from equipoise.features import Concat, FeatureMap, Interactions, Offers, OneHot, Shared
+    from equipoise.learner import capabilities
+
+    known = [capabilities(learner) for learner in config.learners()]
+    maps: list[FeatureMap] = [each.features for each in known if each.features is not None]
+    ids, n_shared = config.action_names, len(config.context_features or ())
+    while maps:
+        match maps.pop():
+            case Interactions(left, right):
+                maps += [left, right]
+            case Concat(parts):
+                maps += parts
+            case Shared(dim):
+                n_shared = max(n_shared, dim)
+            case OneHot(names):
+                ids = ids or names
+    n_columns = max(each.n_columns or 0 for each in known)
+    if ids is None and not n_columns and not n_shared:
+        return None
+    rows = np.full((len(ids) if ids else 2, n_columns), 1.0 / max(n_columns, 1))
+    return Offers(rows, np.full(n_shared, 1.0 / n_shared) if n_shared else None, ids)
+
+
+@tokens.command("add")
+def add(
+    name: Annotated[str, typer.Argument(help="What the token is called: a-z, 0-9, _ and -.")],
+    scope: Annotated[list[str], typer.Option(help="decide, reward, read or admin; may be repeated.")],
+    portfolio: Annotated[list[str] | None, typer.Option(help="Name of a portfolio; may be repeated.")] = None,
+    data: DataFolder = DATA,
+) -> None:
+    """Add a token and print its secret, which is shown once and stored nowhere."""
+    from equipoise.serve.tokens import ALL, FILE, add_token, make_data_folder
+
+    make_data_folder(data)
+    typer.echo(add_token(data / FILE, name, scope, portfolio or (ALL,)))
+    print_error("keep this secret, it is not shown again; a running service reads it on SIGHUP")
+
+
+@tokens.command("list")
+def list_tokens(data: DataFolder = DATA) -> None:
+    """List the tokens, without their secrets."""
+    from equipoise.serve.tokens import FILE, read_tokens
+
+    for token in read_tokens(data / FILE):
+        typer.echo(f"{token.name}  {','.join(token.scopes)}  {','.join(token.portfolios)}")
+
+
+@tokens.command("remove")
+def remove(name: Annotated[str, typer.Argument(help="What the token is called.")], data: DataFolder = DATA) -> None:
+    """Remove a token; a running service forgets it on SIGHUP."""
+    from equipoise.serve.tokens import FILE, remove_token
+
+    remove_token(data / FILE, name)

@@ -1,0 +1,367 @@
+"""The learners of a portfolio and its selector: names, failures and pauses, units of rewards, joining and leaving.
+
+A learner that fails `MAX_FAILURES` times in a row, while deciding or while learning, is suspended for `FIRST_PAUSE`
+rounds. If it fails again right after a pause, the next pause is twice as long, up to `MAX_PAUSE` rounds; after
+`MIN_SUCCESSES` successes in a row, while neither decisions nor updates fail, pauses start short again.
+
+A learner that joins late has the next index; a removed one keeps its index, so that certificates and open decisions
+stay true. The range of rewards is stated once, at the portfolio: a selector or learner that states none adopts it, and
+one that states another is refused, because one of the two must be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+from equipoise.bounds import Bound, Observed
+from equipoise.compatibility import check_sharing
+from equipoise.errors import InvalidArgument, UnknownName
+from equipoise.learner import AdaptedLearner, MinimalLearner, StatesUnits, accepts, find, part_name, unique_names
+from equipoise.portfolio.events import Events
+from equipoise.selector import Selector, SelectorTraits, capabilities, configure, traits_of
+from equipoise.settings.checks import text
+from equipoise.settings.units import DEFAULT_RANGE
+from equipoise.types import Config
+
+MAX_FAILURES = 3
+FIRST_PAUSE = 8
+MAX_PAUSE = 1024
+MIN_SUCCESSES = 5
+MAX_ERROR_LENGTH = 300  # characters
+Range = tuple[float, float]
+
+
+@dataclass(slots=True)
+class Times:
+    """How long the calls of one method took, in seconds; not saved."""
+
+    calls: int = 0
+    total: float = 0.0
+    longest: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.calls += 1
+        self.total += seconds
+        if seconds > self.longest:
+            self.longest = seconds
+
+    def to_json(self) -> Config:
+        mean = self.total / self.calls if self.calls else 0.0
+        return {"calls": self.calls, "mean_seconds": mean, "longest_seconds": self.longest}
+
+
+@dataclass(slots=True)
+class Member:
+    """One learner of a portfolio. `learner` is None once it is removed."""
+
+    learner: AdaptedLearner | None
+    name: str
+    suspended: bool = False  # by request
+    paused_until: int = 0  # the first round in which it may play again after failures
+    pause: int = 0  # length of the last pause; 0 after enough successes
+    failing_decisions: int = 0  # in a row
+    failing_updates: int = 0  # in a row
+    successes: int = 0  # since the last failure
+    failures: int = 0  # in total
+    last_error: str = ""
+    logged_rounds: int = 0  # of logs that it learned before it played
+    decide_times: Times = field(default_factory=Times, compare=False)
+    learn_times: Times = field(default_factory=Times, compare=False)
+
+    def is_available(self, round_: int) -> bool:
+        """Whether it may be chosen in this round."""
+        return self.learner is not None and not self.suspended and self.paused_until <= round_
+
+    @property
+    def adapted(self) -> AdaptedLearner:
+        assert self.learner is not None, f"{self.name} is removed"
+        return self.learner
+
+    def failed(self, round_: int, error: str, *, deciding: bool) -> bool:
+        """Count a failure; return whether the learner is suspended because of it."""
+        self.failures += 1
+        self.successes = 0
+        self.last_error = error
+        if deciding:
+            self.failing_decisions += 1
+        else:
+            self.failing_updates += 1
+        # After a pause the first failure is enough.
+        tolerated = MAX_FAILURES if self.pause == 0 else 1
+        if max(self.failing_decisions, self.failing_updates) < tolerated:
+            return False
+        self.pause = min(MAX_PAUSE, 2 * self.pause or FIRST_PAUSE)
+        self.paused_until = round_ + self.pause + 1
+        return True
+
+    def succeeded_deciding(self) -> None:
+        """Count a decision, unless updates fail: then it says nothing about them."""
+        self.failing_decisions = 0
+        if not self.failing_updates:
+            self._count_success()
+
+    def succeeded_learning(self) -> None:
+        """Count an update, unless decisions fail."""
+        self.failing_updates = 0
+        if not self.failing_decisions:
+            self._count_success()
+
+    def _count_success(self) -> None:
+        self.successes += 1
+        if self.successes == MIN_SUCCESSES:
+            self.pause = 0
+
+    def resume(self) -> None:
+        """End every suspension."""
+        self.suspended, self.paused_until, self.pause = False, 0, 0
+        self.failing_decisions = self.failing_updates = 0
+
+    def state(self) -> Config:
+        return {name: getattr(self, name) for name in self.__slots__ if name not in NOT_SAVED}
+
+    def restore(self, state: Config) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
+
+NOT_SAVED = frozenset({"learner", "decide_times", "learn_times"})
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the error in one line."""
+    return f"{type(error).__name__}: {error}".splitlines()[0][:MAX_ERROR_LENGTH]
+
+
+class Pool:
+    """The learners of a portfolio, by index."""
+
+    def __init__(self, learners: Sequence[MinimalLearner | None], events: Events) -> None:
+        adapted = [None if learner is None else AdaptedLearner(learner) for learner in learners]
+        names = unique_names(["" if learner is None else learner.name for learner in adapted])
+        self.members = [Member(learner, name) for learner, name in zip(adapted, names, strict=True)]
+        self.any_unavailable = True  # whether a learner may be suspended or paused
+        self._events = events
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all learners, removed ones included."""
+        return tuple([member.name for member in self.members])
+
+    @property
+    def learners(self) -> tuple[Any, ...]:
+        """The given learners by index; None for one that was removed."""
+        return tuple(None if member.learner is None else member.learner.learner for member in self.members)
+
+    def present(self) -> Iterator[tuple[int, Member]]:
+        """Yield the learners that were not removed."""
+        return ((i, member) for i, member in enumerate(self.members) if member.learner is not None)
+
+    def index(self, name: str) -> int:
+        """Return the index of the learner with this name, which was not removed."""
+        for i, member in self.present():
+            if member.name == name:
+                return i
+        raise UnknownName("learner", name, [member.name for _, member in self.present()])
+
+    def indices(self, available: Iterable[str]) -> frozenset[int]:
+        """Return the learners that a caller names."""
+        if isinstance(available, str) or not isinstance(available, Iterable):
+            raise InvalidArgument(f"available is {available!r}, but must be a list of names of learners")
+        names = list(available)
+        for name in names:
+            if not isinstance(name, str):
+                raise InvalidArgument(f"available has {name!r:.80}, but must have names of learners")
+        return frozenset(map(self.index, names))
+
+    def add(self, learner: AdaptedLearner) -> Member:
+        name = unique_names([*self.names, learner.name])[-1]
+        self.members.append(Member(learner, name))
+        return self.members[-1]
+
+    def remove(self, name: str) -> None:
+        self.members[self.index(name)].learner = None
+        self._events.emit("learner_removed", {"name": name})
+
+    def rename(self, name: str, new: str) -> None:
+        i = self.index(name)
+        if text("new", new) in self.names:
+            raise InvalidArgument(f"new is {new!r}, but must differ from the names of the other learners")
+        self.members[i].name = new
+        self._events.emit("learner_renamed", {"name": name, "new": new})
+
+    def suspend(self, name: str) -> None:
+        self.members[self.index(name)].suspended = True
+        self.any_unavailable = True
+        self._events.emit("learner_suspended", {"name": name, "error": "by request"})
+
+    def resume(self, name: str) -> None:
+        self.members[self.index(name)].resume()
+        self._events.emit("learner_resumed", {"name": name})
+
+    def count_failure(self, i: int, error: str, round_: int, *, deciding: bool) -> None:
+        """Count a failure of learner i, and suspend it if it fails too often."""
+        member = self.members[i]
+        if member.failed(round_, error, deciding=deciding):
+            self.any_unavailable = True
+            data = {"name": member.name, "until_round": member.paused_until, "error": error}
+            self._events.emit("learner_suspended", data, derived=True)
+
+    def count_answers(self, asked: Iterable[int], failures: Sequence[tuple[int, str]], round_: int) -> None:
+        """Count the learners that could decide and those that could not."""
+        for i in asked:
+            self.members[i].succeeded_deciding()
+        for i, error in failures:
+            self.count_failure(i, error, round_, deciding=True)
+
+
+class Selection:
+    """The selector of a portfolio, with its capabilities and its present traits."""
+
+    def __init__(self, selector: Selector) -> None:
+        self.selector = selector
+        self.can = capabilities(selector)
+        self.needs = selector.needs
+        self.traits: SelectorTraits = traits_of(selector)
+
+    def refresh(self) -> None:
+        """Read the traits again, after the selector changed."""
+        self.traits = traits_of(self.selector)
+
+    def sharing(self, pool: Pool) -> set[int]:
+        """Return the learners that learn from every round if data are shared."""
+        members = pool.members
+        able = (i for i in self.selector.active if members[i].learner is not None)
+        return {i for i in able if "off_policy" in members[i].adapted.accepts}
+
+    def check_sharing(self, pool: Pool) -> None:
+        """Raise an error if a caller cannot ask for shared data: no learner can use them, or the selector decides."""
+        check_sharing(self.selector, pool.learners)
+
+    @property
+    def decides_updates(self) -> bool:
+        """Whether the selector decides which learners learn from a round."""
+        return self.can.updates is not None
+
+    def width(self, stated: Range | None) -> float:
+        low, high = self.reward_range(stated) or DEFAULT_RANGE
+        return high - low
+
+    def reward_range(self, stated: Range | None) -> Range | None:
+        """Return the range of rewards: the portfolio's, or the selector's if the portfolio states none."""
+        return stated or self.traits.reward_range
+
+    def check_units(self, learners: Sequence[MinimalLearner], stated: Range | None) -> None:
+        """Raise an error if a part states other units than the portfolio; change nothing."""
+        traits = self.traits
+        if stated not in (None, traits.reward_range):
+            _check_units(self.selector, stated, None)
+            if traits.reward_range is not None and self.can.configures is None:
+                raise InvalidArgument(
+                    f"reward_range of selector {self.can.name!r} is {traits.reward_range}, but that of the portfolio "
+                    f"is {stated}: leave one out, or state the same"
+                )
+        for learner in learners:
+            _check_units(learner, stated or traits.reward_range, traits.noise)
+
+    def configure(self, pool: Pool, stated: Range | None, delays: str, window: int | None) -> None:
+        """Tell selector and learners what the portfolio states once, before the first round."""
+        facts = {} if stated in (None, self.traits.reward_range) else {"reward_range": stated}
+        if facts or delays == "exogenous":
+            configure(self.selector, delays=delays, window=window, **facts)
+            self.refresh()
+        for _, member in pool.present():
+            self.adopt(member.adapted, stated)
+
+    def adopt(self, learner: AdaptedLearner, stated: Range | None) -> None:
+        """Tell a learner the units of rewards."""
+        units = self.reward_range(stated)
+        if units is not None:
+            learner.configure(units, _unless_stated(learner.learner, self.traits.noise))
+
+    def check_joining(self, learner: AdaptedLearner, bound: Bound | None) -> None:
+        """Raise an error if a learner that joins lacks what the selector needs."""
+        if "bounds" in self.needs and bound is None:
+            raise InvalidArgument(f"bound is None, but {type(self.selector).__name__} needs one for every learner")
+        if isinstance(bound, Observed) and "regret" not in learner.provides:
+            raise InvalidArgument(f"bound is Observed, but learner {learner.name!r} provides no 'regret'")
+        if "lower" in self.needs and "lower" not in learner.provides:
+            raise InvalidArgument(f"learner {learner.name!r} provides no 'lower', which the selector needs")
+        if "weight" in self.needs and "weight" not in learner.accepts:
+            raise InvalidArgument(f"learner {learner.name!r} does not accept 'weight', which the selector needs")
+
+    def check_can_share(self) -> None:
+        """Raise an error if the selector decides itself which learners learn."""
+        if self.decides_updates:
+            raise InvalidArgument(f"share_data is given, but {self.can.name} decides itself what each learner learns")
+
+
+def _check_units(part: object, units: Range | None, noise: float | None) -> None:
+    """Raise what `configure` would, if the part can tell without a change."""
+    stating = None if isinstance(part, type) else find(part, StatesUnits)  # a class is refused elsewhere
+    if units is not None and stating is not None:
+        stating.check_units(reward_range=units, noise=_unless_stated(part, noise))
+
+
+def _unless_stated(part: object, noise: float | None) -> float | None:
+    """Return the noise for a learner; None if it states one, since it may know more about its own rounds."""
+    stating = find(part, StatesUnits)
+    return None if stating is not None and stating.states("noise") else noise
+
+
+_OWNERS: WeakValueDictionary[int, object] = WeakValueDictionary()  # by the id of the selector
+
+
+def claim(selector: object, portfolio: object) -> None:
+    """Raise an error if another portfolio uses the selector: two must not share the state of one."""
+    if _OWNERS.setdefault(id(selector), portfolio) is not portfolio:
+        name = type(selector).__name__
+        raise InvalidArgument(f"selector is a {name} of another portfolio, but every portfolio needs its own")
+
+
+class Recommendation(NamedTuple):
+    """A selector, and in a sentence why it is that one."""
+
+    selector: Selector
+    reason: str
+
+
+def recommend(learners: Sequence[MinimalLearner], share_data: bool | None) -> Recommendation:
+    """Return the selector for these learners; with `share_data` False no learner learns from rounds of others.
+
+    `CounterfactualBalancing` asks every learner in every round, and pays off where learners learn from rounds of
+    others. It is recommended if every learner accepts "off_policy" or "agreed" and provides "greedy" (a fixed rule
+    needs neither), and at least one that learns accepts "off_policy". A learner that accepts only "agreed" but ignores
+    contexts, such as `UCB`, learns from its own plays: next to learners that see contexts, the rounds that it agrees
+    with are not a fair sample. Everywhere else `RealizedBalancing` is recommended.
+    """
+    from equipoise.selectors import CounterfactualBalancing, RealizedBalancing  # slow to import
+
+    obstacle = "data are not shared" if share_data is False else _obstacle(learners)
+    if obstacle:
+        reason = f"The selector is RealizedBalancing: {obstacle}."
+        return Recommendation(RealizedBalancing(len(learners)), reason)
+    return Recommendation(
+        CounterfactualBalancing.for_learners(learners, share_data=True),
+        "The selector is CounterfactualBalancing: learners learn from each other's rounds and have greedy actions.",
+    )
+
+
+def _obstacle(learners: Sequence[MinimalLearner]) -> str:
+    """Return why the learners do not suit CounterfactualBalancing; empty if they do."""
+    from equipoise.selectors._core.experts import can_learn, incompatibility
+
+    if len(learners) < 2:
+        return "there is one learner"
+    for learner in learners:
+        reason = incompatibility(learner)
+        if reason:
+            return f"{part_name(learner)} {reason}"
+    if not any("off_policy" in accepts(learner) and can_learn(learner) for learner in learners):
+        return "no learner learns from rounds that others play"
+    return ""

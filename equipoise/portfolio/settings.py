@@ -1,0 +1,261 @@
+"""Settings of a portfolio, each stated once: check, doc, key in a file, whether it may change while a portfolio runs.
+
+The constructor, `reconfigure`, saved files, `portfolio.toml`, the comparison of a file with a journal, reloads and the
+reference all derive from the fields of `PortfolioSettings`. A new setting is a new field here, and an argument of
+`Portfolio`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
+from functools import partial
+from typing import Any, Self
+
+from equipoise.errors import InvalidArgument, UnknownSetting
+from equipoise.settings import equal_data, optional, parameter_entry
+from equipoise.settings.checks import boolean, count, fraction, interval, one_of, real
+from equipoise.types import Config, Plain
+
+AGGREGATES = ("first", "sum", "last")
+AVAILABILITIES = ("any", "independent")
+DELAYS = ("any", "independent", "exogenous")
+RESPONSES = ("warn", "restart", "ignore")
+SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+DURATION = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*([smhd])")
+MAX_SECONDS = 1e10
+
+
+def check_duration(name: str, duration: object) -> int | float:
+    """Return a duration as a whole number of rounds or as a float of seconds.
+
+    >>> check_duration("deadline", 100), check_duration("deadline", "1.5h"), check_duration("d", timedelta(days=1))
+    (100, 5400.0, 86400.0)
+    """
+    if isinstance(duration, timedelta):
+        seconds = duration.total_seconds()
+    elif isinstance(duration, str):
+        match = DURATION.fullmatch(duration.strip())
+        if match is None:
+            raise InvalidArgument(f"{name} is {duration!r}, but a text must be a number and a unit, such as '24h'")
+        seconds = float(match[1]) * SECONDS[match[2]]
+    elif isinstance(duration, float):  # checked before: seconds
+        seconds = duration
+    else:
+        return count(name, duration)
+    if not 0.0 < seconds <= MAX_SECONDS:
+        raise InvalidArgument(f"{name} is {duration!r}, but must be positive and at most {MAX_SECONDS:g} seconds")
+    return seconds
+
+
+def check_deadline(name: str, deadline: object) -> int | float:
+    """Return a deadline; a number given by a caller is a number of rounds, so it must be whole."""
+    return count(name, deadline) if isinstance(deadline, float) else check_duration(name, deadline)
+
+
+def duration_to_plain(duration: int | float | None) -> int | str | None:
+    """Return a checked duration as an argument from which the same one is made."""
+    return f"{duration!r}s" if isinstance(duration, float) else duration
+
+
+def _unless_function(value: object) -> Plain:
+    return None if callable(value) else value
+
+
+def portfolio_setting(
+    default: Any,
+    check: Callable[[str, Any], Any] | None,
+    doc: str,
+    *,
+    key: str | None = None,
+    changeable: bool = False,
+    encode: Callable[[Any], Plain] = lambda value: value,
+) -> Any:
+    """Declare a setting of a portfolio.
+
+    `check` takes name and value, and returns the value to store or raises an error. `key` is its place in a file, by
+    default its name. `changeable` settings may change while a portfolio runs. `encode` makes plain data of a value,
+    from which `check` makes the value again.
+    """
+    rules = {"check": check, "doc": doc, "key": key, "changeable": changeable, "encode": encode}
+    return field(default=default, metadata=rules)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PortfolioSettings:
+    """The settings of a portfolio, checked."""
+
+    seed: int = portfolio_setting(
+        0, partial(count, minimum=0, maximum=2**64 - 1), "Seed of all random numbers that learners and selector draw."
+    )
+    share_data: bool | None = portfolio_setting(
+        None,
+        optional(boolean),
+        "Whether every learner that accepts off-policy data learns from every round. Default: as the default selector "
+        "says; no, if a selector is given.",
+        changeable=True,
+    )
+    deadline: int | float | None = portfolio_setting(
+        None,
+        optional(check_duration),
+        "When a decision without a reward gets `default_reward`: after a number of later decisions (an int), or after "
+        'a time (a timedelta, or a text such as "24h"). All statements are then about rewards with these defaults. A '
+        "reward that arrives even later is logged and ignored.",
+        key="reward.deadline",
+        changeable=True,
+        encode=duration_to_plain,
+    )
+    default_reward: float | None = portfolio_setting(
+        None,
+        optional(real),
+        "The reward of decisions past their deadline; must be given together with `deadline`.",
+        key="reward.default",
+        changeable=True,
+    )
+    aggregate: str = portfolio_setting(
+        "first",
+        partial(one_of, options=AGGREGATES),
+        '"first": the first reward of a decision is its reward. "sum" or "last": rewards until the deadline, each with '
+        "a `key`, are added up, or the last one counts. All statements are then about the aggregate.",
+        key="reward.aggregate",
+    )
+    delays: str = portfolio_setting(
+        "any",
+        partial(one_of, options=DELAYS),
+        '"any"; "independent" if the arrival time of a reward is independent of its value given context and action; '
+        'or "exogenous" if delays might as well have been drawn before the first round, independently of contexts, '
+        "actions and rewards; this needs `window`. This is a promise: if it is not true, certificates are not valid.",
+    )
+    window: int | None = portfolio_setting(
+        None,
+        optional(count),
+        "Needed with exogenous delays, and only then: a play whose reward has not arrived after this many rounds is "
+        "left out of evidence for good, so that no other reward waits for it.",
+    )
+    fallback: Any = portfolio_setting(  # noqa: RUF009  it declares a field; an action, or a function from a context to one
+        None,
+        None,
+        "The action, or a function from the context to the action, if no learner can play.",
+        changeable=True,
+        encode=_unless_function,
+    )
+    explore: float = portfolio_setting(
+        0.0,
+        fraction,
+        "Probability with which an offered action is drawn uniformly, instead of a learner's: a play of no learner.",
+        changeable=True,
+    )
+    availability: str = portfolio_setting(
+        "any",
+        partial(one_of, options=AVAILABILITIES),
+        '"any", or "independent" if failures of learners, and `available` of `decide`, do not depend on contexts. With '
+        '"any", a round that a substitute plays does not count as evidence.',
+        changeable=True,
+    )
+    reward_range: tuple[float, float] | None = portfolio_setting(
+        None,
+        optional(interval),
+        "Lowest and highest reward, in any unit; said here once, and adopted by selector and learners that state none. "
+        "Default: the range of the selector, which is (0, 1) unless it states another.",
+        key="reward.range",
+    )
+    clip: bool = portfolio_setting(
+        False,
+        boolean,
+        "Whether rewards outside of the range count as its nearer end; else they are refused. All statements are then "
+        "about clipped rewards.",
+        key="reward.clip",
+    )
+    on_drift: str = portfolio_setting(
+        "warn",
+        partial(one_of, options=RESPONSES),
+        'What follows if one law of the rewards is refuted: "warn" for an event and a sentence in `describe()`, '
+        '"restart" for a new epoch of the selector in addition, "ignore" if nothing is monitored. See docs/drift.md.',
+    )
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            check = each.metadata["check"]
+            if check is not None:
+                object.__setattr__(self, each.name, check(each.name, getattr(self, each.name)))
+        if (self.deadline is None) != (self.default_reward is None):
+            given = f"deadline is {self.deadline!r} and default_reward is {self.default_reward!r}"
+            raise InvalidArgument(f"{given}, but must be given together")
+        if self.aggregate != "first" and self.deadline is None:
+            raise InvalidArgument(
+                f"aggregate is {self.aggregate!r} without a deadline, but needs one to know the reward"
+            )
+        if self.delays == "exogenous" and self.window is None:
+            raise InvalidArgument("window is None with delays 'exogenous', but must be a number of rounds")
+        if self.delays != "exogenous" and self.window is not None:
+            raise InvalidArgument(
+                f"window is {self.window!r} with delays {self.delays!r}, but needs delays 'exogenous'"
+            )
+
+    @classmethod
+    def given(cls, arguments: Mapping[str, Any]) -> Self:
+        """Return the settings of a caller's arguments; unknown names are errors."""
+        for name in arguments:
+            if name not in cls.__dataclass_fields__:
+                raise UnknownSetting("setting of Portfolio", name, cls.__dataclass_fields__)
+        return cls(**{name: _from_caller(name, value) for name, value in arguments.items()})
+
+    def changed(self, changes: Mapping[str, Any]) -> Self:
+        """Return the settings with changes to a running portfolio; refuse a setting that may not change."""
+        changeable = [each.name for each in fields(self) if each.metadata["changeable"]]
+        for name, value in changes.items():
+            if name not in self.__dataclass_fields__:
+                raise UnknownSetting("changeable setting", name, changeable)
+            if name not in changeable:
+                raise self._refusal({name: value})
+        return replace(self, **{name: _from_caller(name, value) for name, value in changes.items()})
+
+    def to_plain(self) -> Config:
+        """Return the settings as plain data; a fallback that is a function is left out."""
+        return {each.name: each.metadata["encode"](getattr(self, each.name)) for each in fields(self)}
+
+    def changes_to(self, wanted: PortfolioSettings, declared: PortfolioSettings) -> dict[str, Any]:
+        """Return the arguments of `reconfigure` that lead to the wanted settings; refuse by name if one may not change.
+
+        Only settings in which `wanted` differs from those `declared` before are changed: changes at run time stay. A
+        function that takes the place of another function, or of nothing, is not a change, as functions are not saved.
+        """
+        changes, refused = {}, {}
+        for each in fields(self):
+            now, then = getattr(self, each.name), getattr(wanted, each.name)
+            if equal_data(getattr(declared, each.name), then) or equal_data(now, then):
+                continue
+            if callable(then) and (now is None or callable(now)):
+                continue
+            if each.metadata["changeable"]:
+                changes[each.name] = then if callable(then) else each.metadata["encode"](then)
+            else:
+                refused[each.name] = then
+        if refused:
+            raise self._refusal(refused)
+        return changes
+
+    def _refusal(self, refused: Mapping[str, Any]) -> InvalidArgument:
+        wanted = " and ".join(f"{name} is {value!r:.80}" for name, value in refused.items())
+        now = " and ".join(f"{getattr(self, name)!r:.80}" for name in refused)
+        changeable = ", ".join(each.name for each in fields(self) if each.metadata["changeable"])
+        return InvalidArgument(
+            f"{wanted}, but must stay {now} for a portfolio that has begun; only {changeable} may change"
+        )
+
+
+def _from_caller(name: str, value: Any) -> Any:
+    """Refuse a float for a duration: `PortfolioSettings` holds seconds as floats, but callers give texts."""
+    return check_deadline(name, value) if name == "deadline" and isinstance(value, float) else value
+
+
+def file_keys() -> dict[str, tuple[str, ...]]:
+    """Return the path in a file of every setting, such as ("reward", "range")."""
+    return {each.name: tuple((each.metadata["key"] or each.name).split(".")) for each in fields(PortfolioSettings)}
+
+
+def parameter_docs() -> str:
+    """Return the numpydoc entries of all settings."""
+    return "\n".join(parameter_entry(each.name, each) for each in fields(PortfolioSettings))

@@ -1,0 +1,227 @@
+"""Updates: which learners learn from a round, when, and how a failed update is kept.
+
+The learner that played learns. With shared data, every learner that accepts off-policy data learns from every round.
+Learners whose bound is `Observed` learn in the order of their plays unless delays are declared independent of the
+rewards: if bad rewards arrive later than good ones, learning at once would bias the data that the bound is built on.
+All others learn at once. A selector with the capability `Updates` decides, when a round is decided, which learners
+learn from it.
+
+A learner that raises an error loses that update and nothing else: the update goes to a list of failed updates, of
+bounded length, from which it can be tried again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isnan
+from time import perf_counter
+from typing import NamedTuple
+
+from equipoise.errors import InvalidArgument
+from equipoise.learner import AdaptedLearner
+from equipoise.portfolio.pool import Member, Pool, describe_error
+from equipoise.portfolio.tickets import Ticket
+from equipoise.types import Config
+
+MAX_FAILED_UPDATES = 1_000
+Failures = Mapping[tuple[int, int], str]  # the errors of updates that failed according to a log, by learner and round
+
+
+class FailedUpdate(NamedTuple):
+    """An update that failed: learner, round, and the error in one line."""
+
+    learner: int
+    round: int
+    error: str
+
+
+class LearnerUpdates:
+    """Updates learners, and keeps the updates that failed."""
+
+    def __init__(self, pool: Pool, *, weighted: bool, in_order: Iterable[int]) -> None:
+        self._members: list[Member] = pool.members
+        self.weighted = weighted
+        self.sharing: set[int] = set()  # learners that learn from every round
+        # The learners that learn in the order of their plays, with the rounds that each still has to learn from.
+        self.in_order: dict[int, deque[Ticket]] = {i: deque() for i in in_order}
+        self._failed: deque[tuple[FailedUpdate, Ticket]] = deque()
+        self.forgotten = 0  # failed updates that were dropped because the list was full
+
+    def learn_in_order(self, i: int) -> None:
+        self.in_order.setdefault(i, deque())
+
+    @property
+    def failed(self) -> tuple[FailedUpdate, ...]:
+        return tuple(update for update, _ in self._failed)
+
+    def waiting(self, i: int) -> tuple[Ticket, int] | None:
+        """Return the ticket that holds up updates of learner i, and how many it holds up; None if nothing does."""
+        queue = self.in_order.get(i)
+        if not queue or not isnan(queue[0].reward):
+            return None
+        held_up = sum(not isnan(ticket.reward) for ticket in queue)
+        return (queue[0], held_up) if held_up else None
+
+    def waiting_ids(self) -> frozenset[str]:
+        """Return the ids of the decisions that a learner still has to learn from."""
+        queued = {ticket.id for queue in self.in_order.values() for ticket in queue}
+        return frozenset(queued | {ticket.id for _, ticket in self._failed})
+
+    def is_next(self, ticket: Ticket) -> bool | None:
+        """Whether this is the next update of its own learner; None if that learner does not learn in order."""
+        queue = None if ticket.learner is None else self.in_order.get(ticket.learner)
+        return None if queue is None else bool(queue) and queue[0] is ticket
+
+    def learners_of(self, ticket: Ticket) -> Sequence[int]:
+        """Return the learners that learn from this round."""
+        choice = ticket.choice
+        if choice is None:
+            return sorted(self.sharing)
+        if ticket.learners_to_update is not None:
+            return ticket.learners_to_update
+        own = choice.learner
+        if self.weighted:
+            return sorted({own, *ticket.others})
+        return sorted(self.sharing | {own}) if self.sharing else (own,)
+
+    def open(self, ticket: Ticket) -> None:
+        """Queue a new round with the learners that learn in order."""
+        for i in self.learners_of(ticket):
+            if i in self.in_order:
+                self.in_order[i].append(ticket)
+
+    def update(self, ticket: Ticket, failures: Failures | None) -> list[FailedUpdate]:
+        """Let learners learn from a round whose reward is known; return the updates that failed.
+
+        With `failures`, exactly the updates that failed according to a log fail.
+        """
+        failed: list[FailedUpdate] = []
+        queues = self.in_order
+        for i in self.learners_of(ticket):
+            if i in queues:
+                self._advance(i, failures, failed)
+            else:
+                self._update(i, ticket, failures, failed)
+        return failed
+
+    def withdraw(self, ticket: Ticket, failures: Failures | None) -> list[FailedUpdate]:
+        """Forget a round that did not happen, and make the updates that waited for it."""
+        failed: list[FailedUpdate] = []
+        for i, queue in self.in_order.items():
+            if ticket in queue:
+                queue.remove(ticket)
+                self._advance(i, failures, failed)
+        return failed
+
+    def retire(self, i: int) -> None:
+        """Let a learner that never plays again learn from its own open rounds only."""
+        self.sharing.discard(i)
+        if i in self.in_order:
+            self.in_order[i] = deque(ticket for ticket in self.in_order[i] if ticket.learner == i)
+
+    def remove(self, i: int) -> None:
+        """Let a removed learner learn nothing more."""
+        self.sharing.discard(i)
+        self.in_order.pop(i, None)
+        self._failed = deque((update, ticket) for update, ticket in self._failed if update.learner != i)
+
+    def retry(self, failures: Failures | None) -> tuple[int, list[FailedUpdate]]:
+        """Try failed updates again, the oldest first; return how many succeeded, and those that failed again."""
+        updates, self._failed = list(self._failed), deque()
+        failed: list[FailedUpdate] = []
+        for update, ticket in updates:
+            self._update(update.learner, ticket, failures, failed)
+        return len(updates) - len(failed), failed
+
+    def _advance(self, i: int, failures: Failures | None, failed: list[FailedUpdate]) -> None:
+        queue = self.in_order[i]
+        while queue and not isnan(queue[0].reward):
+            self._update(i, queue[0], failures, failed)
+            queue.popleft()
+
+    def _update(self, i: int, ticket: Ticket, failures: Failures | None, failed: list[FailedUpdate]) -> None:
+        member = self._members[i]
+        learner = member.learner
+        if i in ticket.updated or learner is None:
+            return
+        if failures is not None and (i, ticket.round) in failures:
+            self._fail(i, ticket, failures[i, ticket.round], failed)
+            return
+        since = perf_counter()
+        try:
+            self._call(i, learner, ticket)
+        except Exception as error:
+            if failures is not None:
+                raise  # the log says that the learner learned this
+            member.learn_times.add(perf_counter() - since)
+            self._fail(i, ticket, describe_error(error), failed)
+            return
+        member.learn_times.add(perf_counter() - since)
+        member.succeeded_learning()
+        ticket.updated += (i,)
+
+    def _fail(self, i: int, ticket: Ticket, error: str, failed: list[FailedUpdate]) -> None:
+        update = FailedUpdate(i, ticket.round, error)
+        failed.append(update)
+        self._failed.append((update, ticket))
+        if len(self._failed) > MAX_FAILED_UPDATES:
+            self._failed.popleft()
+            self.forgotten += 1
+
+    def _call(self, i: int, learner: AdaptedLearner, ticket: Ticket) -> None:
+        context, offers, plan = ticket.context, ticket.offers, ticket.plan
+        learn: Callable[..., None] = learner.learner.learn
+        outcome = ticket.action if ticket.outcome is None else ticket.outcome
+        if offers is not None:
+            context = learner.sees(context, offers)
+        takes_probability = "probability" in learner.accepts
+        if plan is None and not takes_probability and not self.weighted:
+            learn(context, outcome, ticket.reward)
+            return
+        arguments = {"probability": self._probability(i, ticket)} if takes_probability else {}
+        if plan is not None and i == ticket.learner:
+            arguments["plan"] = plan
+        if not self.weighted:
+            learn(context, outcome, ticket.reward, **arguments)
+        elif ticket.choice is not None and i == ticket.choice.learner:
+            learn(context, outcome, ticket.reward, 1.0 / ticket.choice.probability, **arguments)
+        else:
+            learn(context, ticket.others[i], 0.0, 0.0, **arguments)
+
+    def _probability(self, i: int, ticket: Ticket) -> float:
+        """Return the probability of the action among the rounds that this learner learns from."""
+        # The choice of the learner does not depend on the context, so among its own plays the action has the
+        # probability with which the learner picked it; among all rounds it has the propensity.
+        return ticket.propensity if i in self.sharing or self._is_anothers(i, ticket) else ticket.action_probability
+
+    def _is_anothers(self, i: int, ticket: Ticket) -> bool:
+        """Whether the selector lets this learner learn from an action that it did not draw itself."""
+        choice = ticket.choice
+        return ticket.learners_to_update is not None and choice is not None and (choice.greedy or choice.learner != i)
+
+    def check_untouched(self, ticket: Ticket) -> None:
+        """Raise an error if a learner has learned from this round."""
+        if ticket.updated:
+            name = self._members[min(ticket.updated)].name
+            raise InvalidArgument(f"decision {ticket.id} has been learned by {name!r}, so it cannot be withdrawn")
+
+    def state(self) -> Config:
+        queued = {ticket.round: ticket for queue in self.in_order.values() for ticket in queue}
+        failed = {ticket.round: ticket for _, ticket in self._failed}
+        return {
+            "sharing": sorted(self.sharing),
+            "tickets": [ticket.to_row() for _, ticket in sorted((queued | failed).items())],
+            "queues": [(i, [ticket.round for ticket in queue]) for i, queue in sorted(self.in_order.items())],
+            "failed": [tuple(update) for update, _ in self._failed],
+            "forgotten": self.forgotten,
+        }
+
+    def restore(self, state: Config, open_tickets: Iterable[Ticket]) -> None:
+        """Restore what `state` returned; a ticket that is open too becomes one object with the open one."""
+        tickets: dict[int, Ticket] = {row["round"]: Ticket.from_row(row) for row in state["tickets"]}
+        tickets |= {ticket.round: ticket for ticket in open_tickets}
+        self.sharing = set(state["sharing"])
+        self.in_order = {i: deque(tickets[round_] for round_ in rounds) for i, rounds in state["queues"]}
+        self._failed = deque((FailedUpdate(*row), tickets[row[1]]) for row in state["failed"])
+        self.forgotten = state["forgotten"]

@@ -1,0 +1,547 @@
+"""Guarantees of Algorithm 1 with explicit constants: the lemmas behind it, and its theorems with and without gaps.
+
+Each docstring names the theorem by its label in the paper's source and states its assumptions; arguments that violate
+an assumption raise an error. `printed_...` are forms that had to be corrected. `docs/theory.md` lists all of them with
+their checks.
+
+R_i is the admissible bound of learner i, n_i its plays, D the radius of a sum (`equipoise.confidence`), D_1 =
+D(T)/sqrt(T) is called `per_root`, w the width of the expected rewards, B the number of misspecified learners out of M;
+* is any learner that satisfies its bound. All statements hold with probability 1 - delta simultaneously for all T.
+A learner has the gap Delta and the exponent alpha if its regret over n plays is at least Delta n^alpha, at every n.
+With alpha above 1/2 and above the exponent of its bound the test must fire; N_i is the largest number of plays at which
+learner i can pass it.
+
+Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing and Elimination for Model Selection in
+Bandits and RL": lem:balancing, lem:regbound_nonelim, lem:suff_cond_elimination, lem:general_ratio_bound,
+lem:sqrt_ratio_bound, thm:general_regbound, thm:poly_reg, thm:sqrt_reg, thm:linTmissp, lem:lin_sqrt_regret_bound,
+lem:elimination_gen_obs, thm:poly_reg_gap, lem:elimination_sqrt_obs and thm:sqrt_reg_gap.
+Departures in balancing: the printed step R + 1 <= 2 R needs R(1) = w. For a concave bound the factor 2 needs no
+assumption: when i was chosen last R_i(n_i - 1) <= R_*(n_*), and R_i(n_i) <= 2 R_i(n_i - 1) once n_i >= 2; n_i = 1 is
+trivial. With bounds c_i sqrt(n ln(n/delta)) the same argument gives the ratio of square roots, without the printed
+ln ln.
+Departures without gaps: thm:poly_reg as printed has the play ratio 2 (d_*/d_i)^(1/beta), its lemma
+(2 d_*/d_i)^(1/beta); the latter is used, for any coefficients, without the normalization d_i >= 1. The proof of
+thm:sqrt_reg gives a factor 3 that its statement lacks; the play ratio here gives 2 and no ln ln. thm:linTmissp has no
+constants; they are taken from its lemma, in whose last case n_i/sqrt(n_*) <= 3 sqrt(n_i) is printed without the 3, so
+that 2 C_1 sqrt(n_i) becomes 6 C_1 sqrt(n_i). A misspecified learner may have an additional regret w in the play on
+which the test fires.
+Departures with gaps: one more play than printed, the one on which the test fires; for equal exponents (n_i/n_*)
+R_*(n_*) is bounded by c_* Z_i^(1-beta) n_i^beta instead of 2 Z_i R_i(n_i); the theorems are printed without constants
+(the second with those of a lemma that is stated as analogous), and here have the constants of the lemmas, summed. "At
+every n" is false for a learner that starts well, so the lemmas apply to learners whose regret is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import e, log, sqrt
+from typing import NamedTuple, TypeAlias
+
+from equipoise.confidence import RadiusSettings, make_radius, radius_sum
+from equipoise.errors import InvalidArgument
+from equipoise.settings.checks import count, non_negative, positive, probability, real
+
+# One entry per learner: coefficients or bounds, whether it is well specified, and its gap, None if it is.
+Sizes: TypeAlias = Sequence[float]
+Flags: TypeAlias = Sequence[bool]
+Gaps: TypeAlias = Sequence[float | None]
+
+
+def imbalance(regret_bounds: Sizes) -> float:
+    """The largest difference between the bounds of active learners; by lem:balancing at most w, at every round.
+
+    >>> imbalance([3.0, 3.5, 2.75])
+    0.75
+    """
+    return max(regret_bounds) - min(regret_bounds)
+
+
+def survivor_regret(
+    plays: int, regret_bound: float, best_plays: int, best_bound: float, radius: Callable[[int], float]
+) -> float:
+    """R_i + (n_i/n_*)(R_* + 2 D(n_*)) + 2 D(n_i): upper bound on the regret of a learner that passed the
+    test (lem:regbound_nonelim); one with larger regret fails it (lem:suff_cond_elimination).
+
+    The printed form has R_* + w instead of R_i, by balancing, and the radius at t instead of those at n_i and n_*.
+
+    >>> survivor_regret(100, 10.0, 50, 5.0, lambda n: n**0.5)
+    68.2842712474619
+    """
+    n, best_n = count("plays", plays), count("best_plays", best_plays)
+    best = non_negative("best_bound", best_bound) + 2 * radius(best_n)
+    return non_negative("regret_bound", regret_bound) + n / best_n * best + 2 * radius(n)
+
+
+def power_ratio(
+    coefficient: float,
+    best_coefficient: float,
+    exponent: float,
+    best_exponent: float | None = None,
+    best_plays: int | None = None,
+) -> float:
+    """Z_i, the largest possible n_i/n_*, for active learners with bounds min(c n^beta, w n): lem:general_ratio_bound.
+
+    max(2, (2 c_*/c_i)^(1/beta_i) n_*^(beta_*/beta_i - 1)); the last factor is 1 for equal exponents and
+    otherwise needs `best_plays`, the plays of * (their maximum if beta_* > beta_i, their minimum if beta_* < beta_i).
+
+    >>> power_ratio(1.0, 3.0, 0.5)
+    36.0
+    """
+    own = check_exponent(exponent)
+    base = 2 * positive("best_coefficient", best_coefficient) / positive("coefficient", coefficient)
+    spread = (own if best_exponent is None else check_exponent(best_exponent)) / own - 1
+    factor = count("best_plays", best_plays) ** spread if spread else 1.0
+    return max(2.0, float(base ** (1 / own)) * factor)
+
+
+def sqrt_log_ratio(coefficient: float, best_coefficient: float, bound_delta: float) -> float:
+    """Z_i for bounds min(c sqrt(n ln_+(n/delta)), w n), as for square roots: lem:sqrt_ratio_bound, without its factor.
+
+    From c_i^2 n_i ln_+(n_i/delta) <= 4 c_*^2 n_* ln_+(n_*/delta): either n_i < n_*, or the logarithms make
+    the ratio smaller.
+
+    >>> sqrt_log_ratio(1.0, 3.0, 0.05)
+    36.0
+    """
+    check_bound_delta(bound_delta)
+    return power_ratio(coefficient, best_coefficient, 0.5)
+
+
+def printed_sqrt_log_ratio(coefficient: float, best_coefficient: float, bound_delta: float, rounds: int) -> float:
+    """lem:sqrt_ratio_bound as printed: 7 max(1, (d_*/d_i)^2) ln_+(4 e ln(t/delta)).
+
+    >>> round(printed_sqrt_log_ratio(1.0, 3.0, 0.05, 1000))
+    295
+    """
+    logs = log(max(4 * e * log(count("rounds", rounds) / check_bound_delta(bound_delta)), e))
+    ratio = positive("best_coefficient", best_coefficient) / positive("coefficient", coefficient)
+    return 7 * max(1.0, ratio**2) * logs
+
+
+def printed_survivor_regret(plays: int, best_plays: int, best_bound: float, deviation: float) -> float:
+    """lem:regbound_nonelim as printed, where `deviation` is c sqrt(ln(M ln t/delta)).
+
+    >>> printed_survivor_regret(100, 100, 5.0, 1.0)
+    51.0
+    """
+    ratio = count("plays", plays) / count("best_plays", best_plays)
+    return 1 + (ratio + 1) * best_bound + 2 * deviation * (1 + sqrt(ratio)) * sqrt(plays)
+
+
+class Passed(NamedTuple):
+    """State of a misspecified learner in the last round in which it passed the test, and of * in the same round."""
+
+    plays: int
+    regret_bound: float
+    best_plays: int
+    best_bound: float
+
+
+def general_guarantee(
+    kept_bounds: Sizes, passed: Sequence[Passed | None], radius: Callable[[int], float], *, width: float = 1.0
+) -> float:
+    """thm:general_regbound in terms of the actual play counts, for every admissible bound, including observed ones.
+
+    `kept_bounds` are R_i(n_i(T)) of the well-specified learners; `passed` has an entry for each of the others, None for
+    one that was never tested and so was played at most once.
+
+    >>> general_guarantee([5.0], [Passed(100, 10.0, 50, 5.0)], lambda n: n**0.5)
+    74.2842712474619
+    """
+    if not kept_bounds:
+        raise InvalidArgument("kept_bounds is empty, but must have an entry for at least one learner")
+    positive("width", width)
+    total = sum(non_negative("kept_bounds", bound) for bound in kept_bounds)
+    return total + sum(width + (0.0 if row is None else survivor_regret(*row, radius)) for row in passed)
+
+
+def printed_general_guarantee(n_learners: int, passed: Sequence[Passed], deviation: float) -> float:
+    """thm:general_regbound as printed for width 1, where `deviation` is c sqrt(ln(M ln T/delta)); the first sum
+    is over all M learners and uses the largest R_* in `passed`.
+
+    >>> printed_general_guarantee(2, [Passed(100, 10.0, 100, 5.0)], 1.0)
+    59.0
+    """
+    max_bound = max((row.best_bound for row in passed), default=0.0)
+    total = count("n_learners", n_learners) * (max_bound + 2)
+    for row in passed:
+        ratio = row.plays / row.best_plays
+        total += ratio * row.best_bound + 2 * deviation * (1 + sqrt(ratio)) * sqrt(row.plays)
+    return total
+
+
+def power_guarantee(
+    coefficients: Sizes, exponent: float, well_specified: Flags, *, rounds: int, radius: float, width: float = 1.0
+) -> float:
+    """thm:poly_reg, corrected: the smallest guarantee with bounds c_i n^beta; `radius` is D(T).
+
+    Reg(T) <= M c_* T^beta + c_* Z^(1-beta) T^beta + 2 M w + 2 (sqrt(B) + sqrt(Z)) D(T), with Z the sum over the
+    misspecified i of Z_i = max(2, (2 c_*/c_i)^(1/beta)).
+
+    >>> round(power_guarantee([1.0, 2.0], 0.5, [False, True], rounds=100, radius=10.0))
+    224
+    """
+    check_exponent(exponent)
+    return _rooted(coefficients, exponent, well_specified, rounds**exponent, rounds, radius, width)
+
+
+def sqrt_log_guarantee(
+    coefficients: Sizes, bound_delta: float, well_specified: Flags, *, rounds: int, radius: float, width: float = 1.0
+) -> float:
+    """thm:sqrt_reg, corrected: the smallest guarantee with bounds c_i sqrt(n ln_+(n/delta)), `bound_delta` their delta.
+
+    As `power_guarantee` for square roots, with sqrt(T ln_+(T/delta)) for sqrt(T).
+
+    >>> round(sqrt_log_guarantee([1.0, 2.0], 0.05, [False, True], rounds=100, radius=10.0))
+    435
+    """
+    growth = sqrt(count("rounds", rounds) * log(max(rounds / check_bound_delta(bound_delta), e)))
+    return _rooted(coefficients, 0.5, well_specified, growth, rounds, radius, width)
+
+
+def _rooted(
+    coefficients: Sizes, exponent: float, well_specified: Flags, growth: float, rounds: int, radius: float, width: float
+) -> float:
+    check_pool(coefficients, well_specified)
+    check_terms(rounds, radius, width)
+    n_learners = len(coefficients)
+    misspecified = [c for c, true in zip(coefficients, well_specified, strict=True) if not true]
+
+    def guarantee(best: float) -> float:
+        ratio = sum(power_ratio(c, best, exponent) for c in misspecified)
+        extra = ratio ** (1 - exponent) if misspecified else 0.0
+        learning = (n_learners + extra) * best * growth
+        return learning + 2 * n_learners * width + 2 * (sqrt(len(misspecified)) + sqrt(ratio)) * radius
+
+    return min(guarantee(best) for best, true in zip(coefficients, well_specified, strict=True) if true)
+
+
+def linear_sqrt_guarantee(
+    slopes: Sizes, coefficient: float, well_specified: Flags, *, rounds: int, radius: float, width: float = 1.0
+) -> float:
+    """thm:linTmissp with constants: the smallest guarantee with bounds C_1 sqrt(n) + s_i n, for * with s_* >= s_i for
+    all misspecified i; inf if there is none. The regret of the misspecified ones is at most `linear_sqrt_survivor` at
+    their plays, which sum to at most T.
+
+    >>> round(linear_sqrt_guarantee([0.5, 0.1], 1.0, [True, True], rounds=100, radius=10.0))
+    42
+    """
+    check_pool([1 + non_negative(f"slopes[{i}]", slope) for i, slope in enumerate(slopes)], well_specified)
+    check_terms(rounds, radius, width)
+    misspecified = [slope for slope, true in zip(slopes, well_specified, strict=True) if not true]
+    guarantees = [float("inf")]
+    for slope, true in zip(slopes, well_specified, strict=True):
+        if not true or any(other > slope for other in misspecified):
+            continue
+        bound = min(coefficient * sqrt(rounds) + slope * rounds, width * rounds)
+        guarantee = (len(slopes) - len(misspecified)) * (bound + width)
+        if misspecified:
+            shared = {"width": width, "per_root": radius / sqrt(rounds)}
+            # Terms in n_i and sqrt(n_i) are largest for equal plays: B times one learner with T/B plays.
+            share = rounds / len(misspecified)
+            guarantee += len(misspecified) * (width + linear_sqrt_survivor(slope, coefficient, share, bound, **shared))
+        guarantees.append(guarantee)
+    return min(guarantees)
+
+
+def linear_sqrt_survivor(
+    slope: float, coefficient: float, plays: float, best_bound: float, *, per_root: float, width: float = 1.0
+) -> float:
+    """lem:lin_sqrt_regret_bound, corrected: bound on the regret of a learner that passed the test after n_i plays.
+
+    w + (1 + k^2) R_* + 2 s_* (1 + D_1/C_1) n_i + ((2 + 2 k) D_1 + 2 k C_1) sqrt(n_i) + 8 C_1 (C_1 + D_1)/w, where
+    `slope` is s_* >= s_i, `best_bound` R_*(n_*), `per_root` D_1 >= D(n)/sqrt(n), and k = 2 + min(w/C_1, 2), which is 3
+    in the paper.
+
+    >>> linear_sqrt_survivor(0.1, 1.0, 100, 20.0, per_root=1.0)
+    397.0
+    """
+    root, own = sqrt(positive("plays", plays)), positive("coefficient", coefficient)
+    k = 2 + min(positive("width", width) / own, 2)
+    learning = width + (1 + k**2) * best_bound + 8 * own * (own + per_root) / width
+    linear = 2 * non_negative("slope", slope) * (1 + per_root / own) * plays
+    return learning + linear + ((2 + 2 * k) * per_root + 2 * k * own) * root
+
+
+def printed_power_guarantee(
+    best_size: float, constant: float, exponent: float, n_learners: int, n_wrong: int, *, rounds: int, radius: float
+) -> float:
+    """thm:poly_reg as printed, for bounds d_i C n^beta with d_i >= 1, C >= 1 and width 1; its constants are too small.
+
+    >>> round(printed_power_guarantee(2.0, 1.0, 0.5, 2, 1, rounds=100, radius=10.0))
+    224
+    """
+    check_printed([best_size], constant)
+    check_terms(rounds, radius, 1.0)
+    factor = n_learners + 2 * n_wrong ** (1 - exponent) * best_size ** (1 / exponent - 1)
+    rest = 5 * best_size ** (1 / (2 * exponent)) * sqrt(n_wrong) * radius + 2 * n_learners
+    return float(factor * best_size * constant * rounds**exponent + rest)
+
+
+def printed_sqrt_log_guarantee(
+    best_size: float,
+    constant: float,
+    bound_delta: float,
+    n_learners: int,
+    n_wrong: int,
+    *,
+    rounds: int,
+    deviation: float,
+) -> float:
+    """thm:sqrt_reg as printed, for bounds d_i C sqrt(n ln_+(n/delta)); `deviation` stands for c ln(11 M ln T/delta).
+
+    >>> round(printed_sqrt_log_guarantee(2.0, 1.0, 0.05, 2, 1, rounds=100, deviation=3.0))
+    826
+    """
+    check_printed([best_size], constant)
+    logs = log(count("rounds", rounds) / check_bound_delta(bound_delta))
+    factor = n_learners + best_size * sqrt(n_wrong * log(max(11 * logs, e)))
+    learning = factor * best_size * constant * sqrt(rounds * max(logs, 1.0))
+    return learning + 2 * n_learners + 8 * deviation * best_size * sqrt(n_wrong * rounds)
+
+
+def power_plays(
+    coefficient: float,
+    best_coefficient: float,
+    exponent: float,
+    *,
+    gap: float,
+    gap_exponent: float = 1.0,
+    per_root: float,
+    best_exponent: float | None = None,
+    best_plays: int | None = None,
+) -> float:
+    """lem:elimination_gen_obs, corrected: the largest number of plays of a learner with a gap and bound c_j n^beta.
+
+    1 + max( [(2/Delta) A]^(1/(alpha-beta)), [(4/Delta)(1 + sqrt(Z)) D_1]^(1/(alpha-1/2)) ), with A = c_j + c_*
+    Z^(1-beta) for equal exponents and (1 + 2 Z) c_j otherwise; Z as in `power_ratio`.
+
+    >>> round(power_plays(1.0, 1.0, 0.5, gap=0.5, per_root=2.0))
+    2305
+    """
+    check_gap(gap, gap_exponent, check_exponent(exponent))
+    ratio = power_ratio(coefficient, best_coefficient, exponent, best_exponent, best_plays)
+    if best_exponent is None or best_exponent == exponent:
+        learning = coefficient + best_coefficient * ratio ** (1 - exponent)
+    else:
+        learning = (1 + 2 * ratio) * coefficient
+    by_bounds = (2 / gap * learning) ** (1 / (gap_exponent - exponent))
+    by_noise = (4 / gap * (1 + sqrt(ratio)) * positive("per_root", per_root)) ** (1 / (gap_exponent - 0.5))
+    return 1 + float(max(by_bounds, by_noise))
+
+
+def sqrt_log_plays(
+    coefficient: float,
+    best_coefficient: float,
+    bound_delta: float,
+    *,
+    gap: float,
+    gap_exponent: float = 1.0,
+    per_root: float,
+    rounds: int,
+) -> float:
+    """lem:elimination_sqrt_obs, corrected: the largest number of plays with bound c_j sqrt(n ln_+(n/delta)).
+
+    1 + [ ((c_j + c_* sqrt(Z)) sqrt(ln_+(T/delta)) + 2 (1 + sqrt(Z)) D_1) / Delta ]^(1/(alpha-1/2)).
+
+    >>> round(sqrt_log_plays(1.0, 1.0, 0.05, gap=0.5, per_root=2.0, rounds=1000))
+    1840
+    """
+    check_gap(gap, gap_exponent, 0.5)
+    slope = _sqrt_log_slope(coefficient, best_coefficient, bound_delta, per_root, rounds)
+    return 1 + float((slope / gap) ** (1 / (gap_exponent - 0.5)))
+
+
+def power_gap_guarantee(
+    coefficients: Sizes,
+    exponent: float,
+    gaps: Gaps,
+    *,
+    rounds: int,
+    radius: float,
+    gap_exponent: float = 1.0,
+    width: float = 1.0,
+) -> float:
+    """thm:poly_reg_gap with constants: the smallest guarantee with bounds c_i n^beta; `gaps` has None for the
+    well-specified learners.
+
+    (M - B)(c_* T^beta + w) + sum over the others of w + (c_i + c_* Z_i^(1-beta)) N_i^beta + 2 (1 + sqrt(Z_i)) D_1
+    sqrt(N_i), where N_i is the smaller of `power_plays` - 1 and T.
+
+    >>> round(power_gap_guarantee([1.0, 2.0], 0.5, [0.5, None], rounds=10**6, radius=3000.0))
+    6682
+    """
+    check_terms(rounds, radius, width)
+    per_root = radius / sqrt(rounds)
+
+    def survivor(c: float, best: float, gap: float) -> float:
+        ratio = power_ratio(c, best, exponent)
+        n_plays = power_plays(c, best, exponent, gap=gap, gap_exponent=gap_exponent, per_root=per_root)
+        n = min(n_plays - 1, rounds)
+        learning: float = (c + best * ratio ** (1 - exponent)) * n**exponent
+        return learning + 2 * (1 + sqrt(ratio)) * per_root * sqrt(n)
+
+    return _with_gaps(coefficients, gaps, width, lambda best: best * rounds**exponent, survivor)
+
+
+def sqrt_log_gap_guarantee(
+    coefficients: Sizes,
+    bound_delta: float,
+    gaps: Gaps,
+    *,
+    rounds: int,
+    radius: float,
+    gap_exponent: float = 1.0,
+    width: float = 1.0,
+) -> float:
+    """thm:sqrt_reg_gap with the constants of `sqrt_log_plays`; the arguments are as in `power_gap_guarantee`.
+
+    >>> round(sqrt_log_gap_guarantee([1.0, 2.0], 0.05, [0.5, None], rounds=10**6, radius=3000.0))
+    17154
+    """
+    check_terms(rounds, radius, width)
+    per_root = radius / sqrt(rounds)
+
+    def survivor(c: float, best: float, gap: float) -> float:
+        slope = _sqrt_log_slope(c, best, bound_delta, per_root, rounds)
+        terms = {"gap": gap, "gap_exponent": gap_exponent, "per_root": per_root}
+        return slope * sqrt(min(sqrt_log_plays(c, best, bound_delta, rounds=rounds, **terms) - 1, rounds))
+
+    growth = sqrt(rounds * log(max(rounds / bound_delta, e)))
+    return _with_gaps(coefficients, gaps, width, lambda best: best * growth, survivor)
+
+
+def _with_gaps(
+    coefficients: Sizes,
+    gaps: Gaps,
+    width: float,
+    own: Callable[[float], float],
+    survivor: Callable[[float, float, float], float],
+) -> float:
+    """Return the smallest guarantee over the well-specified learners *.
+
+    own(c_*) bounds the regret of each well-specified learner, survivor(c_i, c_*, gap) the regret of each other one.
+    """
+    well_specified = [gap is None for gap in gaps]
+    check_pool(coefficients, well_specified)
+    return min(
+        sum(well_specified) * (own(best) + width)
+        + sum(width + survivor(c, best, gap) for c, gap in zip(coefficients, gaps, strict=True) if gap is not None)
+        for best, true in zip(coefficients, well_specified, strict=True)
+        if true
+    )
+
+
+def _sqrt_log_slope(coefficient: float, best: float, bound_delta: float, per_root: float, rounds: int) -> float:
+    """Upper bound on the regret of a learner that passes the test, divided by the square root of its plays."""
+    root = sqrt(sqrt_log_ratio(coefficient, best, bound_delta))
+    logs = log(max(count("rounds", rounds) / check_bound_delta(bound_delta), e))
+    return (coefficient + best * root) * sqrt(logs) + 2 * (1 + root) * positive("per_root", per_root)
+
+
+def printed_power_gap_order(
+    sizes: Sizes,
+    constant: float,
+    exponent: float,
+    gaps: Gaps,
+    best: int,
+    *,
+    rounds: int,
+    log_term: float,
+    gap_exponent: float = 1.0,
+) -> float:
+    """The expression in the O(...) of thm:poly_reg_gap, for bounds d_i C n^beta; `log_term` is ln(M ln T/delta).
+
+    >>> round(printed_power_gap_order([1.0, 2.0], 1.0, 0.5, [0.5, None], 1, rounds=10**6, log_term=6.0))
+    5764
+    """
+    star, alpha, beta = sizes[best], gap_exponent, check_exponent(exponent)
+    total: float = len(sizes) * star * constant * count("rounds", rounds) ** beta
+    for size, gap in zip(sizes, gaps, strict=True):
+        if gap is None:
+            continue
+        check_gap(gap, alpha, beta)
+        if beta < 0.5:
+            power = 1 / (2 * alpha - 1)
+            sum_of_sizes = (2 * star) ** (1 / beta + power / beta) + star * size**power
+            total += constant * sum_of_sizes * (20 * constant / gap * non_negative("log_term", log_term)) ** power
+        else:
+            power = beta / (alpha - beta)
+            sum_of_sizes = star ** (1 / beta + 1 / (alpha - beta)) + star * size**power
+            total += constant * sqrt(log_term) * sum_of_sizes * (20 * constant / gap) ** power
+    return total
+
+
+def printed_sqrt_log_gap(
+    sizes: Sizes, constant: float, bound_delta: float, gaps: Gaps, best: int, *, rounds: int, gap_exponent: float = 1.0
+) -> float:
+    """thm:sqrt_reg_gap as printed, for bounds d_i C sqrt(n ln_+(n/delta)).
+
+    >>> round(printed_sqrt_log_gap([1.0, 2.0], 1.0, 0.05, [0.5, None], 1, rounds=10**6))
+    2533143
+    """
+    star, n_learners = sizes[best], len(sizes)
+    power = 1 / (2 * gap_exponent - 1)
+    outer = log(max(4 * e * log(rounds / check_bound_delta(bound_delta)), e))
+    inner = log(max(n_learners * rounds / bound_delta, e))
+    total = n_learners * star * constant * sqrt(rounds * log(max(rounds / bound_delta, e))) + 2 * n_learners
+    for size, gap in zip(sizes, gaps, strict=True):
+        if gap is not None:
+            check_gap(gap, gap_exponent, 0.5)
+            term = 9 * constant * star * outer ** (0.5 + power) * inner ** (0.5 + power / 2)
+            total += term * (42 * size * constant / gap) ** power * max(1.0, star / size) ** (1 + 2 * power)
+    return total
+
+
+def stitched_deviation(n_learners: int, rounds: int, delta: float, width: float = 1.0) -> float:
+    """Return D(T) of the stitched radius for bounded rewards and random contexts."""
+    settings = RadiusSettings(n_learners=n_learners, delta=delta, width=width, noise=None, contexts="random", scale=1.0)
+    return radius_sum(make_radius("stitched", **settings), rounds)
+
+
+def check_pool(bounds: Sizes, well_specified: Flags) -> None:
+    """Check that there is one positive number per learner, and at least one well-specified learner."""
+    if len(bounds) != len(well_specified):
+        raise InvalidArgument(
+            f"well_specified has {len(well_specified)} entries, but must have {len(bounds)}, one per bound"
+        )
+    if not any(well_specified):
+        raise InvalidArgument("well_specified has no True, but must have at least one")
+    for i, number in enumerate(bounds):
+        positive(f"coefficients[{i}]", number)
+
+
+def check_terms(rounds: int, radius: float, width: float) -> None:
+    count("rounds", rounds)
+    positive("radius", radius)
+    positive("width", width)
+
+
+def check_exponent(exponent: float) -> float:
+    number = real("exponent", exponent)
+    if not 0.0 < number <= 1.0:
+        raise InvalidArgument(f"exponent is {exponent!r}, but must lie in (0, 1]")
+    return number
+
+
+def check_gap(gap: float, gap_exponent: float, exponent: float) -> None:
+    """Check that elimination can detect a gap Delta n^alpha: alpha above 1/2 and above the exponent of the bounds."""
+    positive("gap", gap)
+    if not max(0.5, exponent) < real("gap_exponent", gap_exponent) <= 1.0:
+        raise InvalidArgument(f"gap_exponent is {gap_exponent!r}, but must lie in ({max(0.5, exponent):g}, 1]")
+
+
+def check_bound_delta(bound_delta: float) -> float:
+    """Check the delta of bounds c sqrt(n ln_+(n / delta)); with a larger one they are not concave."""
+    if probability("bound_delta", bound_delta) > 1 / e:
+        raise InvalidArgument(f"bound_delta is {bound_delta!r}, but must be at most 1/e for concave bounds")
+    return bound_delta
+
+
+def check_printed(sizes: Sizes, constant: float) -> None:
+    """Check the normalization of the printed theorems: d_i >= 1 and C >= 1 (width 1)."""
+    for i, size in enumerate(sizes):
+        if real(f"sizes[{i}]", size) < 1.0:
+            raise InvalidArgument(f"sizes[{i}] is {size!r}, but must be at least 1, as in the printed theorem")
+    if real("constant", constant) < 1.0:
+        raise InvalidArgument(f"constant is {constant!r}, but must be at least 1, as in the printed theorem")

@@ -1,0 +1,95 @@
+"""How the package is built: composition in the cores, no reads of another module's private names."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import equipoise
+from equipoise import Portfolio
+from equipoise.learners import UCB
+
+PACKAGE = Path(equipoise.__file__).parent
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+# A later change may raise these by naming the collaborator that it adds.
+MAX_PACKAGE_MODULES = 330
+MAX_PORTFOLIO_MODULES = 13
+MAX_PORTFOLIO_ATTRIBUTES = 14
+OF_THE_LANGUAGE = {"_replace", "_asdict", "_fields", "_make"}  # of named tuples
+
+
+def private_reads(tree: ast.Module) -> list[str]:
+    """Private names that a module reads from other objects and does not define itself."""
+    own = {
+        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
+    own |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    own |= {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+    }
+    return [
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and node.attr not in own | OF_THE_LANGUAGE
+    ]
+
+
+# Private names that are not this package's, with the reason.
+FOREIGN = {
+    "adapters/mab_wiser.py": "MABWiser keeps its state behind private names only",
+    "logs/dsjson.py": "the fields of the log format begin with an underscore",
+    "simulation/compiler.py": "Numba has no public names for these",
+}
+
+
+def test_no_module_reads_private_names_of_another() -> None:
+    trees = {str(path.relative_to(PACKAGE)): ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
+    found = {name: private_reads(tree) for name, tree in trees.items()}
+    assert {name: reads for name, reads in found.items() if reads and name not in FOREIGN} == {}
+    assert FOREIGN.keys() <= found.keys()
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def f(portfolio):\n    return portfolio._drift.delta", ["portfolio._drift"]),
+        ("class A:\n    def _b(self): ...\n    def c(self, other):\n        return other._b()", []),
+        ("def f(row):\n    return row._replace(a=1)", []),
+    ],
+)
+def test_the_check_finds_a_read(source: str, expected: list[str]) -> None:
+    assert private_reads(ast.parse(source)) == expected
+
+
+def test_a_portfolio_is_composed() -> None:
+    assert Portfolio.__mro__ == (Portfolio, object)
+    portfolio = Portfolio([UCB(3), UCB(3)])
+    portfolio.learn(portfolio.decide(None), 0.5)
+    assert len(vars(portfolio)) <= MAX_PORTFOLIO_ATTRIBUTES
+    (state,) = (value for value in vars(portfolio).values() if type(value).__module__.startswith("equipoise"))
+    assert type(state).__mro__ == (type(state), object)
+    assert len(vars(state)) <= MAX_PORTFOLIO_ATTRIBUTES
+    parts = [part for part in vars(state).values() if type(part).__module__.startswith("equipoise")]
+    assert len(parts) > 8 and all(type(part).__mro__ == (type(part), object) for part in parts)
+
+
+def test_modules_stay_few() -> None:
+    assert len(SOURCES) <= MAX_PACKAGE_MODULES
+    assert len(list((PACKAGE / "portfolio").glob("*.py"))) <= MAX_PORTFOLIO_MODULES
+
+
+def test_the_map_covers_every_folder_and_the_walks_name_real_files() -> None:
+    root = PACKAGE.parent
+    contributing = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    folders = {path.parent.relative_to(PACKAGE).parts[0] for path in SOURCES if path.parent != PACKAGE}
+    assert [name for name in sorted(folders) if f"{name}/`" not in contributing] == []
+    architecture = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z_]+(?:/[a-z_]+)+\.py)`", architecture)) - {"tests/test_project.py"}
+    assert len(named) > 20
+    assert [name for name in sorted(named) if not (PACKAGE / name).exists()] == []
