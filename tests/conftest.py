@@ -30,11 +30,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="millions of rounds: needs the compiler"))
 
 
+LOGGERS = ("", "equipoise", "equipoise.serve", "uvicorn.error")
+
+
 @pytest.fixture(autouse=True)
 def leave_logging_as_it_was() -> Iterator[None]:
-    """Studies switch warnings off; the next test in the same process may be about them."""
-    logger = logging.getLogger("equipoise")
-    disabled, level = logging.root.manager.disable, logger.level
+    """Restore handlers and levels: studies switch warnings off, and `serve` replaces the handlers of the root."""
+    disabled = logging.root.manager.disable
+    loggers = [(logger, logger.level, logger.handlers[:]) for logger in map(logging.getLogger, LOGGERS)]
     yield
     logging.disable(disabled)
-    logger.setLevel(level)
+    for logger, level, handlers in loggers:
+        logger.setLevel(level)
+        logger.handlers[:] = handlers
