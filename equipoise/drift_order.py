@@ -1,4 +1,4 @@
-"""The order of two experts that learn nothing, over windows of rounds: the part of `equipoise.drift` about pairs.
+"""The order of two experts that learn nothing, over windows of rounds; `equipoise.portfolio.drift` has the alarms.
 
 By lemma 2 of docs/counterfactual-balancing.md the sum of Y over a window, minus its radius, bounds from below by how
 much the proposals of j were worth more than those of k, also under drift. Windows begin where the sums stand at a look.

@@ -375,18 +375,25 @@ class AdaptedLearner:
         self.can = can = capabilities(learner)
         self.name, self.accepts, self.provides, self.delta = can.name, can.accepts, can.provides, can.delta
         self.randomized, self.has_map = can.randomized, can.features is not None
-        self._takes_rng = _takes_rng(learner)
+        # decide(context, rng) of the learner, which returns a proposal or a bare action
+        self.ask: Callable[..., Proposal | Action] = learner.decide
+        if not _takes_rng_by_position(learner):
+            self.ask = self._ask_with_name if _takes_rng_by_name(learner) else self._ask_without_rng
 
     def __repr__(self) -> str:
         return f"AdaptedLearner({self.learner!r})"
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
-        if self._takes_rng == BY_POSITION:
-            answer = self.learner.decide(context, rng)
-        elif self._takes_rng == BY_NAME:
-            answer = self.learner.decide(context, rng=rng)
-        else:
-            answer = self.learner.decide(context)
+        return self.proposal(self.ask(context, rng))
+
+    def _ask_with_name(self, context: Context, rng: np.random.Generator | None) -> Proposal | Action:
+        return self.learner.decide(context, rng=rng)
+
+    def _ask_without_rng(self, context: Context, rng: np.random.Generator | None) -> Proposal | Action:
+        return self.learner.decide(context)
+
+    def proposal(self, answer: Proposal | Action) -> Proposal:
+        """Return what `ask` has returned as a proposal."""
         if isinstance(answer, Proposal):
             return answer
         return Proposal(answer, probability=nan if self.randomized else 1.0)
@@ -464,19 +471,18 @@ def check_pmf(name: str, pmf: object) -> Array:
     return probabilities
 
 
-NOT_AT_ALL, BY_POSITION, BY_NAME = 0, 1, 2
+def _takes_rng_by_name(learner: MinimalLearner) -> bool:
+    """Whether `decide` takes a random generator as the keyword argument `rng`."""
+    rng = inspect.signature(learner.decide).parameters.get("rng")
+    return rng is not None and rng.kind is rng.KEYWORD_ONLY
 
 
-def _takes_rng(learner: MinimalLearner) -> int:
-    """How `decide` takes its random generator."""
+def _takes_rng_by_position(learner: MinimalLearner) -> bool:
+    """Whether `decide` takes a random generator as its second argument, which is a setting in decide(context, k=5)."""
     parameters = list(inspect.signature(learner.decide).parameters.values())
-    if any(parameter.name == "rng" and parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters):
-        return BY_NAME
-    return BY_POSITION if any(_is_rng(parameter) for parameter in parameters[1:2]) else NOT_AT_ALL
-
-
-def _is_rng(second: inspect.Parameter) -> bool:
-    # In decide(context, k=5) the second parameter is a setting, not the generator.
+    if len(parameters) < 2 or _takes_rng_by_name(learner):
+        return False
+    second = parameters[1]
     by_position = second.kind in (second.POSITIONAL_ONLY, second.POSITIONAL_OR_KEYWORD, second.VAR_POSITIONAL)
     return by_position and (second.name == "rng" or second.default in (None, second.empty))
 

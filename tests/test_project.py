@@ -35,7 +35,6 @@ RINGS = (
     ("bounds", "confidence", "features", "learner", "problem", "storage.files"),
     ("certificates",),
     ("drift_order",),
-    ("drift",),
     ("selector",),
     ("compatibility",),
     ("learners", "selectors", "problems"),

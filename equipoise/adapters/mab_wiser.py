@@ -20,10 +20,10 @@ import numpy as np
 from equipoise.adapters._core.objects import pack, unpack
 from equipoise.adapters._core.outside import OutsideLearner, as_array
 from equipoise.errors import InvalidArgument, UnknownName, require
+from equipoise.features.offers import check_entries
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import check_index
 from equipoise.settings import configurable, setting
-from equipoise.settings.matrices import check_entries
 from equipoise.types import Action, Array, Config, Context, State
 
 # Policies by whether their actions are deterministic given the data. Policies that take functions, or that keep all

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.errors import InvalidArgument, UnknownName
-from equipoise.features.offers import FeatureMap, Offers, check_ids
+from equipoise.features.offers import FeatureMap, Offers, as_numbers, check_ids
 from equipoise.settings.checks import count, text
-from equipoise.settings.matrices import as_numbers
 from equipoise.types import Array, Plain
 
 MAX_DIM = 10_000

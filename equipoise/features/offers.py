@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InvalidArgument
 from equipoise.settings import equal_data
-from equipoise.settings.matrices import as_matrix, as_numbers, check_entries
+from equipoise.settings.checks import LARGEST
 from equipoise.types import Array, Config, Context, Integers, Plain
 
 
@@ -32,6 +32,7 @@ class FeatureMap(Protocol):
         ...
 
 
+FLOAT64 = np.dtype(np.float64)
 NORM_ROUNDING = 1 + 1e-12  # relative: more than two sums of the same squares differ by
 
 
@@ -208,6 +209,38 @@ def _max_squared_norm(rows: Array) -> float:
 def as_offers(context: Context) -> Offers:
     """The context as offers; a matrix offers its rows, without shared features and ids."""
     return context if isinstance(context, Offers) else Offers(as_matrix(context))
+
+
+def as_matrix(matrix: Any, dim: int = 0, name: str = "context") -> Array:
+    """Return a matrix with one offered action per row and at least `dim` columns, entries unchecked."""
+    actions = matrix if type(matrix) is np.ndarray and matrix.dtype is FLOAT64 else as_numbers(matrix, name)
+    if actions.ndim != 2 or len(actions) == 0:
+        raise InvalidArgument(f"{name} has shape {actions.shape}, but must be a K x d matrix with K >= 1 rows")
+    if actions.shape[1] < dim:
+        raise InvalidArgument(f"{name} has {actions.shape[1]} columns, but must have at least dim = {dim}")
+    return actions
+
+
+def as_numbers(numbers: Any, name: str, what: str = "a K x d matrix of numbers") -> Array:
+    """Return numbers as an array of floats."""
+    try:
+        array = np.asarray(numbers)
+    except ValueError:  # rows of different lengths
+        array = np.asarray(None)
+    if array.dtype.kind not in "fiub":
+        raise InvalidArgument(f"{name} is {numbers!r:.80}, but must be {what}")
+    with np.errstate(over="ignore"):  # beyond the range of a float64: rejected later as infinite
+        return array.astype(np.float64)
+
+
+def check_entries(numbers: Array, name: str = "context") -> None:
+    """Raise an error if an entry is not finite or is too large in magnitude."""
+    # One sum of squares covers all entries, nan and infinities included (vdot does not warn when it overflows); only if
+    # it is out of range is the largest entry computed.
+    if not np.vdot(numbers, numbers) <= LARGEST:
+        worst = float(np.abs(numbers).max())
+        if not worst <= LARGEST:
+            raise InvalidArgument(f"{name} has an entry {worst!r}, but entries must be finite and at most {LARGEST:g}")
 
 
 def check_ids(ids: object, name: str = "ids") -> tuple[str, ...]:

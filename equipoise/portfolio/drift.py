@@ -1,32 +1,353 @@
-"""Drift in a portfolio: which plays are monitored, and what an alarm changes.
+"""Drift in a portfolio: alarms that refute a named null hypothesis about the rewards, and what an alarm changes.
 
-The mathematics is in `equipoise.drift`. Streams follow play order, so that late rewards cannot bias them. An alarm is
-an event, `drift`. With `on_drift="restart"` the selector begins a new *epoch*: it forgets all plays, eliminated
-learners return, and epoch e = 0, 1, ... has delta/((e + 1)(e + 2)), so that all epochs together spend delta. Plays that
-were made before stay in their old epoch however late they are resolved: learners learn from them, the selector does
-not.
+A drop in a learner's mean reward is not evidence that the law of the rewards changed: a learner that explores earns
+less. An alarm is the refutation of a null hypothesis, on *windows*: the plays (c_j, n] of a stream after its checkpoint
+c_j = j `STEP`, j = 0, 1, ... With U and n the sum and the number of the rewards of a window and D its radius, all
+intervals (U -+ D)/n of a stream hold at once with probability 1 - 2 alpha, if window j has the share
+alpha_j = alpha/((j + 1)(j + 2)) on either side: the radius is uniform in n, and the windows are countably many, fixed
+in advance. So windows can be dropped, and checked at any interval. A play whose reward does not come holds up the
+windows that contain it; when too many plays wait behind it, these windows are dropped, and later ones continue.
+
+- "arms" (contexts do not change): the intervals of one action have no point in common. Null: it has one mean reward.
+- "frozen policy": the same of a learner that learns nothing. Null: contexts and rewards have one law.
+- "bound": LB > UB_i for every active learner i. LB is the highest lower end of any window of
+  any learner, UB_i the least (U + G + D)/n of the windows of i, G what i's own regret bound grew by in the window.
+  Null: one law, and one of these learners keeps its bound.
+- "order" (selectors that credit agreement): by lemma 2 of docs/counterfactual-balancing.md the proposals of j were
+  better than those of k in one window and worse in another, for learners j and k that learn nothing. Null: one law. A
+  learner that learns may overtake another under one law.
+
+Each null is refuted wrongly with probability at most its share, delta/4. The s-th stream of a null has
+1/((s + 1)(s + 2)) of that, so that streams may be added at any time.
+
+Streams follow play order, so that late rewards cannot bias them. An alarm is an event, `drift`. With
+`on_drift="restart"` the selector begins a new *epoch*: it forgets all plays, eliminated learners return, and epoch e =
+0, 1, ... has delta/((e + 1)(e + 2)), so that all epochs together spend delta. Plays that were made before stay in their
+old epoch however late they are resolved: learners learn from them, the selector does not.
 
 The monitor keeps plays of its own besides the ledger of open decisions: a stream needs rewards in play order, so the
 rewards of decisions that are closed already wait here for an earlier one that is open.
+
+Reference: docs/drift.md. Radii: Howard, Ramdas, McAuliffe and Sekhon (2021), eq. (11), see `equipoise.confidence`.
+Symbols: U total, n plays, G width, D `radius`, c_j start, alpha_j `Window.level` = ln(5.2/alpha_j), v variance.
 """
 
 from __future__ import annotations
 
-from math import nan
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
+from math import inf, isnan, log, nan, sqrt
 from typing import NamedTuple
 
-from equipoise import drift
-from equipoise.drift import Alarm, Watch, law_of
-from equipoise.drift_order import look_period, share
+from equipoise.drift_order import Pairs, PairSums, look_period, share, thinned
+from equipoise.kernels.boundaries import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT
 from equipoise.portfolio.pool import Pool, Selection
 from equipoise.portfolio.tickets import Ticket, Tickets
 from equipoise.selector import ComparesPairs, require
 from equipoise.selector import Restarts as RestartsSelector
 from equipoise.settings.units import DEFAULT_RANGE
-from equipoise.types import Config
+from equipoise.types import Config, Plain
 
+STEP = 64  # plays between two checkpoints
+LOOK_EVERY, LOOK_SHARE = 16, 1 / 64  # plays between two looks at the windows, and as a share of all plays if larger
+MAX_WAITING = 4_096  # plays behind one without a reward, after which a stream continues without it
+ARMS, FROZEN, BOUND, ORDER = "arms", "frozen policy", "bound", "order"
+SHARE = 1 / 4  # of delta, for each null
 MAX_ARMS = 256  # further actions are not monitored
 MAX_EXPERTS = 20  # pairs of more experts are not monitored
+
+
+class Window(NamedTuple):
+    """The plays of a stream after a checkpoint; sums are those of the stream at the checkpoint."""
+
+    start: int
+    level: float
+    total: float
+    width: float
+
+    def unit_radius(self, n: int) -> float:
+        """D(n) for v = 1: the stitched boundary."""
+        return STITCHED_FACTOR * sqrt(n * (log(log(2.0 * n)) + STITCHED_WEIGHT * self.level))
+
+
+class Stream:
+    """The resolved plays of one action or learner, in play order, over all windows that are kept."""
+
+    def __init__(self, alpha: float, lower_variance: float, upper_variance: float) -> None:
+        self.alpha = alpha  # of one side
+        self.lower_variance, self.upper_variance = lower_variance, upper_variance
+        self.plays, self.total, self.width = 0, 0.0, 0.0
+        self.highest_lower, self.least_upper = -inf, inf
+        self.next_look = LOOK_EVERY  # in plays
+        self.skipped = False  # whether plays were passed over, so that no bound at all plays is known
+        self.windows = [self._window(0)]
+        self.queue: deque[Play] = deque()  # plays that are not in the sums yet
+
+    def _window(self, j: int) -> Window:
+        return Window(self.plays, log(STITCHED_RATIO / share(self.alpha, j)), self.total, self.width)
+
+    def advance(self) -> None:
+        """Count the plays that are resolved, up to the first that is not."""
+        queue = self.queue
+        while queue:
+            reward = queue[0].reward
+            if reward is None:
+                break
+            width = queue.popleft().width
+            if reward == reward:  # a play that was withdrawn has nan
+                self.plays += 1
+                self.total += reward
+                self.width += width
+                if self.plays % STEP == 0:
+                    self._open_window()
+
+    def skip(self) -> list[Play]:
+        """Drop all windows so far with their plays, up to the next checkpoint; returns the plays without a reward."""
+        queue = self.queue
+        given_up: list[Play] = []
+        while queue and (not given_up or self.plays % STEP):
+            play = queue.popleft()
+            self.plays += 1
+            self.width += play.width
+            if play.reward is None:
+                given_up.append(play)
+        self.skipped = True
+        self.windows = [self._window(self.plays // STEP)]
+        return given_up
+
+    def _open_window(self) -> None:
+        windows = self.windows
+        windows.append(self._window(self.plays // STEP))
+        thinned(windows, [self.plays - window.start + STEP for window in windows])
+
+    def look(self, bound: float | None = None) -> None:
+        """Update both ends with all windows; `bound` is a regret bound at all plays to date, instead of widths."""
+        self.next_look = self.plays + max(LOOK_EVERY, int(self.plays * LOOK_SHARE))
+        below, above = sqrt(self.lower_variance), sqrt(self.upper_variance)
+        for window in self.windows:
+            n = self.plays - window.start
+            if n > 0:
+                total, radius = self.total - window.total, window.unit_radius(n)
+                lower = (total - below * radius) / n
+                if lower > self.highest_lower:
+                    self.highest_lower = lower
+                grown = self.width - window.width if bound is None else inf if self.skipped else bound
+                upper = (total + grown + above * radius) / n
+                if upper < self.least_upper:
+                    self.least_upper = upper
+
+    def fall(self) -> tuple[float, int] | None:
+        """By how much less per play was earned after a checkpoint, at least, which says nothing about why; or None."""
+        first, best, deviation = self.windows[0], (0.0, 0), sqrt(self.lower_variance)
+        for window in self.windows[1:]:
+            before, after = window.start - first.start, self.plays - window.start
+            if before > 0 and after > 0:
+                early = window.total - first.total - deviation * first.unit_radius(before)
+                late = self.total - window.total + deviation * window.unit_radius(after)
+                best = max(best, (early / before - late / after, window.start))
+        return best if best[0] > 0.0 else None
+
+    def state(self) -> Config:
+        return {
+            "settings": (self.alpha, self.lower_variance, self.upper_variance),
+            "sums": (self.plays, self.total, self.width, self.highest_lower, self.least_upper, self.next_look),
+            "skipped": self.skipped,
+            "windows": [tuple(window) for window in self.windows],
+            "queue": [play.round for play in self.queue],
+        }
+
+    @classmethod
+    def from_state(cls, state: Config, plays: dict[int, Play]) -> Stream:
+        stream = cls(*state["settings"])
+        sums = state["sums"]
+        stream.plays, stream.next_look, stream.skipped = int(sums[0]), int(sums[5]), bool(state["skipped"])
+        stream.total, stream.width, stream.highest_lower, stream.least_upper = sums[1:5]
+        stream.windows = [Window(int(start), *rest) for start, *rest in state["windows"]]
+        stream.queue = deque(plays[round_] for round_ in state["queue"])
+        return stream
+
+
+class Play:
+    """A play in the queues of its streams. `reward` is None until it is resolved, and nan if it was withdrawn."""
+
+    __slots__ = ("learner", "reward", "round", "streams", "width")
+
+    def __init__(self, round_: int, learner: int, width: float, streams: tuple[Plain, ...]) -> None:
+        self.round, self.learner, self.width, self.streams = round_, learner, width, streams
+        self.reward: float | None = None
+
+
+class Alarm(NamedTuple):
+    kind: str  # one of ARMS, FROZEN, BOUND, ORDER
+    null: str  # in words
+    evidence: str  # in words
+    share: float  # the probability with which this null is refuted wrongly, at most
+
+    @property
+    def reason(self) -> str:
+        return f"{self.null} is refuted: {self.evidence}"
+
+
+class Law(NamedTuple):
+    """What is known of the rewards: the sub-Gaussian factors of a play, and the width of the range."""
+
+    own_variance: float  # of a reward around its expectation given the past
+    regret_variance: float  # of n mu* - U - Reg, see `equipoise.confidence`
+    width: float
+
+
+def law_of(width: float, noise: float | None, contexts: str) -> Law:
+    """Rewards in an interval, or sub-Gaussian around expectations in one; contexts "fixed" or "random"."""
+    context_part = 0.0 if contexts == "fixed" else width**2 / 4
+    if noise is None:
+        return Law(width**2 / 4, context_part + width**2 / 4, width)
+    return Law(context_part + noise**2, context_part + noise**2, width)
+
+
+class Watch:
+    """Watches the plays of a portfolio for drift, since round `since`; `epoch` counts the alarms before."""
+
+    def __init__(self, delta: float, law: Law, *, since: int = 1, epoch: int = 0) -> None:
+        self.total_delta, self.law, self.since, self.epoch = delta, law, since, epoch
+        self.delta = share(delta, epoch)
+        self.arms: dict[int, Stream] = {}
+        self.learners: dict[int, Stream] = {}
+        self.open: dict[int, Play] = {}  # plays without a reward, by round
+        self.pairs: Pairs | None = None
+        self.contexts_change = False  # then no arm is watched any more
+
+    def next(self, since: int) -> Watch:
+        """The watch after an alarm; plays before it stay with the old one."""
+        watch = Watch(self.total_delta, self.law, since=since, epoch=self.epoch + 1)
+        watch.contexts_change = self.contexts_change
+        return watch
+
+    def _stream(self, s: int, upper_variance: float) -> Stream:
+        return Stream(share(self.delta * SHARE, s) / 2, self.law.own_variance, upper_variance)
+
+    def open_play(self, round_: int, learner: int, arm: int | None, width: float, frozen: bool) -> None:
+        """Queue a play; `arm` is its action if contexts do not change, `width` what it adds to the learner's bound."""
+        stream = self.learners.get(learner)
+        if stream is None:
+            variance = self.law.own_variance if frozen else self.law.regret_variance
+            stream = self.learners[learner] = self._stream(learner, variance)
+        if frozen:
+            width = 0.0
+        elif isnan(width):
+            width = inf
+        streams: tuple[Stream, ...] = (stream,)
+        if arm is not None:
+            own = self.arms.get(arm)
+            if own is None:
+                own = self.arms[arm] = self._stream(len(self.arms), self.law.own_variance)
+            streams = (stream, own)
+        play = self.open[round_] = Play(round_, learner, width, streams)
+        stream.queue.append(play)
+        if arm is not None:
+            streams[1].queue.append(play)
+
+    def close_play(self, round_: int, reward: float) -> bool:
+        """Resolve a play, with nan if it was withdrawn; returns whether it is time for a look."""
+        play = self.open.pop(round_, None)
+        if play is None:
+            return False
+        play.reward = reward
+        due = False
+        for stream in play.streams:
+            if len(stream.queue) >= LOOK_EVERY:
+                stream.advance()
+                if stream.plays >= stream.next_look:
+                    due = True
+                elif len(stream.queue) > MAX_WAITING:
+                    self._give_up(stream.skip())
+        return due
+
+    def _give_up(self, plays: Iterable[Play]) -> None:
+        """Forget plays that no stream waits for any more."""
+        for play in plays:
+            if not any(play in stream.queue for stream in play.streams):
+                self.open.pop(play.round, None)
+
+    def look(
+        self, frozen: Iterable[int], rivals: Iterable[int], bounds: dict[int, float], names: Sequence[str]
+    ) -> Alarm | None:
+        """The first null that is refuted; `rivals` are active, `bounds` are regret bounds that no widths add up to."""
+        for arm, stream in self.arms.items():
+            if stream.plays >= stream.next_look:
+                stream.look()
+                if stream.highest_lower > stream.least_upper:
+                    return self._alarm(ARMS, f"one mean reward of action {arm} since round {self.since:,}", stream)
+        looked, fixed = False, set(frozen)
+        for i, stream in self.learners.items():
+            if stream.plays >= stream.next_look:
+                looked = True
+                stream.look(bounds.get(i))
+                if i in fixed and stream.highest_lower > stream.least_upper:
+                    return self._alarm(FROZEN, f"one mean reward of {names[i]} since round {self.since:,}", stream)
+        return self._bound_alarm(fixed, rivals) if looked else None
+
+    def _bound_alarm(self, fixed: set[int], rivals: Iterable[int]) -> Alarm | None:
+        lower = max(stream.highest_lower for stream in self.learners.values())
+        uppers = [inf if i in fixed or i not in self.learners else self.learners[i].least_upper for i in rivals]
+        upper = max(uppers, default=inf)
+        if lower <= upper:
+            return None
+        return Alarm(
+            BOUND,
+            f"one law since round {self.since:,} with a learner that keeps its bound",
+            f"the best action is worth at least {lower:.4g} by some plays, at most {upper:.4g} by the bounds of all",
+            self.delta * SHARE,
+        )
+
+    def _alarm(self, kind: str, null: str, stream: Stream) -> Alarm:
+        low, high = stream.least_upper, stream.highest_lower
+        evidence = f"it was at most {low:.4g} in some plays, at least {high:.4g} in others"
+        return Alarm(kind, null, evidence, self.delta * SHARE)
+
+    def look_at_pairs(self, sums: PairSums, n_experts: int, fixed: Collection[int]) -> tuple[int, int] | None:
+        """A pair of `fixed` experts without one order; None if there is none. The first look only begins."""
+        if self.pairs is None:
+            self.pairs = Pairs(self.delta * SHARE, n_experts, self.law.width, sums)
+            return None
+        if self.pairs.n_experts != n_experts:
+            self.pairs.grow(n_experts)
+        return self.pairs.look(sums, fixed)
+
+    def state(self) -> Config:
+        plays = {play.round: play for stream in self.streams() for play in stream.queue}
+        return {
+            "settings": (self.total_delta, tuple(self.law), self.since, self.epoch),
+            "arms": [(arm, stream.state()) for arm, stream in self.arms.items()],
+            "learners": [(i, stream.state()) for i, stream in self.learners.items()],
+            "plays": [
+                (play.round, play.learner, play.width, nan if play.reward is None else play.reward)
+                for play in plays.values()
+            ],
+            "open": sorted(self.open),
+            "pairs": None if self.pairs is None else self.pairs.state(),
+            "contexts_change": self.contexts_change,
+        }
+
+    def streams(self) -> Iterable[Stream]:
+        return (*self.arms.values(), *self.learners.values())
+
+    @classmethod
+    def from_state(cls, state: Config) -> Watch:
+        delta, law, since, epoch = state["settings"]
+        watch = cls(delta, Law(*law), since=since, epoch=epoch)
+        plays, opened = {}, set(state["open"])
+        for round_, learner, width, reward in state["plays"]:
+            play = plays[round_] = Play(round_, learner, width, ())
+            play.reward = None if round_ in opened else reward
+        watch.arms = {arm: Stream.from_state(row, plays) for arm, row in state["arms"]}
+        watch.learners = {i: Stream.from_state(row, plays) for i, row in state["learners"]}
+        for stream in watch.streams():
+            for play in stream.queue:
+                play.streams = (*play.streams, stream)
+        watch.open = {round_: plays[round_] for round_ in state["open"]}
+        watch.pairs = None if state["pairs"] is None else Pairs.from_state(state["pairs"])
+        watch.contexts_change = bool(state["contexts_change"])
+        return watch
 
 
 class Refuted(NamedTuple):
@@ -141,10 +462,10 @@ class DriftMonitor:
             return None
         first, second = (self._pool.members[experts[e][0]].name for e in found)
         return Alarm(
-            drift.ORDER,
+            ORDER,
             f"one order of {first} and {second} since round {watch.since:,}",
             "each was the better one in some rounds",
-            watch.delta * drift.SHARE,
+            watch.delta * SHARE,
         )
 
     def _respond(self, alarm: Alarm, watch: Watch) -> Config:

@@ -354,7 +354,7 @@ def recommend(learners: Sequence[MinimalLearner], share_data: bool | None) -> Re
 
 def _obstacle(learners: Sequence[MinimalLearner]) -> str:
     """Return why the learners do not suit CounterfactualBalancing; empty if they do."""
-    from equipoise.selectors._core.experts import can_learn, incompatibility
+    from equipoise.selectors._core.accounts import can_learn, incompatibility
 
     if len(learners) < 2:
         return "there is one learner"

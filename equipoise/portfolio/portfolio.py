@@ -33,7 +33,7 @@ from equipoise.portfolio.pool import claim, recommend
 from equipoise.portfolio.settings import PortfolioSettings
 from equipoise.portfolio.state import PortfolioState, logged_failures
 from equipoise.portfolio.statements import History, Statements
-from equipoise.portfolio.tickets import Decision, copy_if_mutable
+from equipoise.portfolio.tickets import Decision, copy_if_mutable, own_copy
 from equipoise.portfolio.updates import FailedUpdate
 from equipoise.portfolio.warm_start import AnyLog, LogReplay, WarmStart
 from equipoise.selector import ChangesPool, Selector, Updates, check_selector, require
@@ -267,12 +267,12 @@ class Portfolio:
                 earlier, digest = tickets.remembered(id, context)
                 if earlier is not None:
                     return earlier
-            if state.savable and context is not None:
-                check_savable(context, "context")
+            if context is not None:
+                context = own_copy(context, "context", state.savable)
             allowed = None if available is None else state.pool.indices(available)
             before, time, round_ = tickets.time, state.admit(at), tickets.round + 1
             try:
-                decided = state.rounds.decide(copy_if_mutable(context), round_, allowed, propensity=propensity)
+                decided = state.rounds.decide(context, round_, allowed, propensity=propensity)
             except BaseException:
                 tickets.time = before
                 raise

@@ -29,9 +29,8 @@ from equipoise.learner import Proposal
 from equipoise.portfolio.events import logger
 from equipoise.portfolio.pool import Member, Pool, Selection, describe_error
 from equipoise.portfolio.settings import PortfolioSettings
-from equipoise.portfolio.tickets import Decision, Ticket, copy_if_mutable
+from equipoise.portfolio.tickets import Decision, Ticket, copy_if_mutable, own_copy
 from equipoise.selector import Choice
-from equipoise.storage.codec import check_savable
 from equipoise.types import Action, Config, Context
 
 SUBSTITUTES = 4 << 20  # lanes of the random streams for the choice of substitutes
@@ -308,9 +307,10 @@ class Rounds:
         seen = context if self.offers is None else learner.sees(context, self.offers)
         since = perf_counter()
         try:
-            proposal = learner.decide(seen, self._stream.generator)
+            answer = learner.ask(seen, self._stream.generator)
         finally:
             member.decide_times.add(perf_counter() - since)
+        proposal = answer if isinstance(answer, Proposal) else learner.proposal(answer)
         if self._greedy and proposal.greedy is None and i in self._greedy:
             raise InvalidProposal("greedy is None, but the selector may play this learner's greedy action")
         checked = check_proposal(proposal, n_actions, self._lower, self.savable)
@@ -531,9 +531,8 @@ def check_action(name: str, action: Action, n_actions: int | None, savable: bool
         raise InvalidProposal(f"{name} is {action!r}, but must be finite")
     if isinstance(action, np.ndarray) and action.dtype.kind == "f" and not np.isfinite(action).all():
         raise InvalidProposal(f"{name} has an entry that is not finite")
-    if savable and not callable(action):  # a policy of an episode is not saved: learners learn from the outcome
-        check_savable(action, name)
-    return copy_if_mutable(action)
+    # A policy of an episode is not saved: learners learn from the outcome.
+    return own_copy(action, name, savable and not callable(action))
 
 
 def check_offered(name: str, action: Action, context: Context) -> None:

@@ -26,6 +26,8 @@ from equipoise.features import Offers
 from equipoise.portfolio.settings import PortfolioSettings
 from equipoise.selector import Choice
 from equipoise.settings.checks import real
+from equipoise.storage.codec import KINDS as SAVED_KINDS
+from equipoise.storage.codec import check_savable
 from equipoise.storage.codec import digest as context_digest
 from equipoise.types import Action, Config, Context, Outcome, Plain
 
@@ -148,6 +150,18 @@ def copy_if_mutable(value: T) -> T:
     if isinstance(value, np.ndarray):
         return value.copy()
     return deepcopy(value) if isinstance(value, COPIED) else value
+
+
+def own_copy(value: T, where: str, savable: bool) -> T:
+    """Return a caller's value as a ticket keeps it: a copy, if the caller could change the value.
+
+    If `savable`, raise an error that names the place in the value, called `where`, that cannot be saved.
+    """
+    if type(value) is np.ndarray and value.dtype.kind in SAVED_KINDS:  # fast path: nearly all contexts
+        return value.copy()
+    if savable:
+        check_savable(value, where)
+    return copy_if_mutable(value)
 
 
 class OwnIds:

@@ -42,10 +42,21 @@ from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals, part_name, provides
 from equipoise.selector import Choice
-from equipoise.selectors._core import evidence, experts, pairs
+from equipoise.selectors._core import evidence, pairs
+from equipoise.selectors._core.accounts import (
+    LEARNING,
+    DrawRule,
+    Experts,
+    check_greedy,
+    check_learning,
+    check_mode,
+    has_greedy_expert,
+    incompatibility,
+    learning_of,
+)
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.ledger import Accounts
 from equipoise.selectors._core.pairs import ALL, Expert
-from equipoise.selectors._core.rounds import Accounts
 from equipoise.selectors._core.selector import KernelSelector
 from equipoise.selectors._core.settings import seed_setting
 from equipoise.selectors.realized_balancing import (
@@ -120,7 +131,7 @@ def only_expert(params: Params, state: State) -> int:
         spread += account.spread
     scale = sqrt(spread / n_resolved) if n_resolved > 0 else 0.0
     unit = max(params.min_unit * width, min(width, 2.0 * scale))
-    best_lower = lower_bound(params, state)
+    best_lower = lower_bound(params, accounts)
     regrets, least = realized_regrets(accounts, best_lower, params.floor * unit)
     limit, most_plays = params.slack * regrets[least], 0
     total = weigh(params, state, n_rounds, n_active)
@@ -264,7 +275,7 @@ def learner_of(params: Params, state: State, e: int) -> tuple[int, bool]:
     return state.credit.experts[e].learner, state.credit.experts[e].greedy
 
 
-DRAW_RULE = experts.DrawRule(only_expert, arrive_at_experts)
+DRAW_RULE = DrawRule(only_expert, arrive_at_experts)
 
 
 @describe(delta="Failure probability of the certificate of the regret.")
@@ -293,11 +304,11 @@ class CounterfactualBalancing(KernelSelector[Params, State, Elimination]):
     learning: Sequence[str] | None = setting(
         'For each learner, the rounds it learns from: "all", "agreed" (its own, and those in which the action '
         'is the one it proposed) or "own"; see `for_learners`. Default: "own" for all.',
-        optional(experts.check_learning),
+        optional(check_learning),
         default=None,
     )
     greedy_experts: Sequence[int] = setting(
-        "Learners whose greedy action is a second expert. Default: none.", experts.check_greedy, default=()
+        "Learners whose greedy action is a second expert. Default: none.", check_greedy, default=()
     )
     floor: float = floor_setting()
     slack: float = setting(
@@ -315,10 +326,10 @@ class CounterfactualBalancing(KernelSelector[Params, State, Elimination]):
             raise InvalidArgument(f"learning has {len(learning)} entries, but n_learners is {n}")
         if any(i >= n for i in greedy):
             raise InvalidArgument(f"greedy_experts is {greedy!r}, but must have learners from 0 to {n - 1}")
-        codes = [experts.LEARNING[word] for word in learning or ("own",) * n]
+        codes = [LEARNING[word] for word in learning or ("own",) * n]
         rows = [Expert(i, False, codes[i], i, i in greedy) for i in range(n)]
         rows += [Expert(i, True, codes[i], i, False) for i in greedy]
-        self._experts = experts.Experts(rows, DRAW_RULE, self._changes.removed)
+        self._experts = Experts(rows, DRAW_RULE, self._changes.removed)
         return self._experts
 
     def _make_params(self, limits: evidence.Params) -> Params:
@@ -355,8 +366,8 @@ class CounterfactualBalancing(KernelSelector[Params, State, Elimination]):
         "fixed". The greedy actions of learners that provide "greedy" and learn are experts.
         """
         shared, contexts = boolean("share_data", share_data), settings.get("contexts", "random")
-        learning = [experts.learning_of(learner, shared, contexts) for learner in learners]
-        greedy = [i for i, learner in enumerate(learners) if experts.has_greedy_expert(learner)]
+        learning = [learning_of(learner, shared, contexts) for learner in learners]
+        greedy = [i for i, learner in enumerate(learners) if has_greedy_expert(learner)]
         selector = cls(len(learners), learning=learning, greedy_experts=greedy, **settings)
         check_compatible(selector, learners)
         return selector
@@ -365,7 +376,7 @@ class CounterfactualBalancing(KernelSelector[Params, State, Elimination]):
         """Raise an error if a learner cannot learn, or play, as the settings say."""
         words = self.learning or ("own",) * self.n_learners
         for i, (learner, word) in enumerate(zip(learners, words, strict=True)):
-            experts.check_mode(learner, word, self.contexts)
+            check_mode(learner, word, self.contexts)
             if (i, True) in self.experts and "greedy" not in provides(learner):
                 raise IncompatibleLearner(
                     f"greedy_experts has learner {i}, but {part_name(learner)!r} provides no 'greedy'"
@@ -376,20 +387,20 @@ class CounterfactualBalancing(KernelSelector[Params, State, Elimination]):
 
         It learns from all rounds if it can and another learner with a greedy expert does.
         """
-        obstacle = experts.incompatibility(learner)
+        obstacle = incompatibility(learner)
         if obstacle:
             raise IncompatibleLearner(
                 f"learner {part_name(learner)!r} cannot join: it {obstacle}; "
                 "a portfolio with RealizedBalancing takes any learner"
             )
         shared = any(row.greedy and row.learning == ALL for row in self._experts.rows)
-        learning = experts.learning_of(learner, shared, self.contexts)
-        return {"learning": learning, "greedy": experts.has_greedy_expert(learner)}
+        learning = learning_of(learner, shared, self.contexts)
+        return {"learning": learning, "greedy": has_greedy_expert(learner)}
 
     def add_learner(self, bound: Bound | None = None, *, learning: str = "own", greedy: bool = False) -> int:
         """Add a learner to the pool; returns its index. See the settings `learning` and `greedy_experts`."""
-        (word,) = experts.check_learning("learning", [learning])
-        mode = self._experts.mode(experts.LEARNING[word], boolean("greedy", greedy))
+        (word,) = check_learning("learning", [learning])
+        mode = self._experts.mode(LEARNING[word], boolean("greedy", greedy))
         return self._add_learner(bound, mode)
 
     def propensity(self, choice: Choice) -> float:

@@ -40,8 +40,8 @@ from equipoise.kernels.boundaries import add_spread
 from equipoise.kernels.marks import kernel
 from equipoise.selectors import balanced_elimination
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.evidence import Account, best_mean_lower
-from equipoise.selectors._core.kernels import Arrivals, HasState, Kernels, add_arrival, nested_kernels
+from equipoise.selectors._core.evidence import Account
+from equipoise.selectors._core.kernels import Arrivals, Kernels, add_arrival, nested_kernels
 from equipoise.selectors._core.selector import KernelSelector
 from equipoise.selectors._core.settings import check_bounds, decode_bounds, encode_bounds
 from equipoise.settings import configurable, optional, setting
@@ -124,7 +124,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
         unit = limits.width
     if unit < least_unit:
         unit = least_unit
-    best_lower, rewards_wait = lower_bound(params, state), n_arrived > n_counted
+    best_lower, rewards_wait = lower_bound(params, accounts), n_arrived > n_counted
     regrets, least = realized_regrets(accounts, best_lower, params.floor * unit)
     limit, scale = params.slack * regrets[least], params.optimism * deviation
     due, highest, fewest_plays = least, -inf, 0
@@ -182,9 +182,13 @@ def is_held_up(account: Account, trend: Trend, best_lower: float, limit: float) 
 
 
 @kernel
-def lower_bound(params: Guard, state: HasState) -> float:
+def lower_bound(params: Guard, accounts: list[Account]) -> float:
     """LB. It may fall with the means of all learners, so that the learner that attains it has realized regret 0."""
-    return max(params.evidence.low, best_mean_lower(state.evidence))
+    best_lower = params.evidence.low
+    for account in accounts:
+        if account.mean_lower > best_lower:
+            best_lower = account.mean_lower
+    return best_lower
 
 
 @kernel

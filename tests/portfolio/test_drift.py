@@ -13,11 +13,11 @@ import pytest
 from equipoise import Portfolio, Proposal
 from equipoise.bounds import Power
 from equipoise.certificates.records import describe_elimination, verify_record
-from equipoise.drift import LOOK_EVERY, MAX_WAITING, STEP, Play, Stream, law_of
 from equipoise.drift_order import MAX_WINDOWS, Pairs, PairSums, share
 from equipoise.errors import InvalidArgument
 from equipoise.learners import UCB, Constant
 from equipoise.portfolio import Event
+from equipoise.portfolio.drift import LOOK_EVERY, MAX_WAITING, STEP, Play, Stream, law_of
 from equipoise.selectors import BalancedElimination, CounterfactualBalancing, RealizedBalancing, realized_balancing
 from tools.studies.drift import NULLS, alarms, regrets_after_swap, stream_crosses
 

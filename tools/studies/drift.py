@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from equipoise import Portfolio
-from equipoise.drift import Play, Stream, Watch
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.learners import OFUL, UCB, Constant
+from equipoise.portfolio.drift import Play, Stream, Watch
 from equipoise.problems import DriftingBandit, KArmedBandit, LinearBandit
 from equipoise.selectors import CounterfactualBalancing, RealizedBalancing
 

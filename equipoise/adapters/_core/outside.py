@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from equipoise.features.offers import as_matrix, check_entries
 from equipoise.kernels.streams import LEARNERS, generator_at
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import check_index, check_layout, check_lesson, name_setting, seed_setting
 from equipoise.settings import Configured, configurable
-from equipoise.settings.matrices import as_matrix, check_entries
 from equipoise.settings.units import Units, rewards_setting
 from equipoise.types import Action, AnyArray, Array, Context, State
 

@@ -31,9 +31,9 @@ from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.selector import Choice
 from equipoise.selectors._core import evidence
+from equipoise.selectors._core.accounts import LearnerAccounts
 from equipoise.selectors._core.evidence import KEEP, REPLAY, TEACH
-from equipoise.selectors._core.ledger import Entry
-from equipoise.selectors._core.rounds import LearnerAccounts, Rounds
+from equipoise.selectors._core.ledger import Entry, Rounds
 from equipoise.selectors.corral import Row, chances, sample
 
 

@@ -27,7 +27,7 @@ from equipoise.selector import Choice
 from equipoise.selectors import corral
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
-from equipoise.selectors._core.rounds import Accounts
+from equipoise.selectors._core.ledger import Accounts
 from equipoise.selectors._core.selector import KernelSelector
 from equipoise.selectors._core.settings import at_least_two, fixed, seed_setting
 from equipoise.selectors.corral import Odds, Params, loss_of

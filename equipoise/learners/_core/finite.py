@@ -11,12 +11,12 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.features import Offers
+from equipoise.features.offers import as_matrix, check_entries
 from equipoise.learners._core.arms import Arms, block_of, window_setting
 from equipoise.learners._core.ball import Ball
 from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
-from equipoise.settings.matrices import as_matrix, check_entries
 from equipoise.types import Action, Array, Context, Integers
 
 AnyMemory = TypeVar("AnyMemory")

@@ -11,14 +11,13 @@ import numpy as np
 from equipoise.errors import InvalidArgument
 from equipoise.features import FeatureMap, Offers, Prefix
 from equipoise.features.maps import check_map, columns_used, feature_names, map_from_plain, map_to_plain
-from equipoise.features.offers import as_offers
+from equipoise.features.offers import as_matrix, as_offers, check_entries
 from equipoise.kernels.marks import kernel
 from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT, check_choice
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, update, update_offered
 from equipoise.settings import configurable, optional, setting
 from equipoise.settings.checks import count, positive, probability
-from equipoise.settings.matrices import as_matrix, check_entries
 from equipoise.types import Action, Array, Context
 
 NORM_TOLERANCE = 1 + 1e-9  # relative tolerance for rounding in the norms of actions

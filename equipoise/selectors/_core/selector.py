@@ -30,14 +30,14 @@ from equipoise.learner import Proposal
 from equipoise.selector import Choice, SelectorTraits
 from equipoise.selectors._core import kernels as nested
 from equipoise.selectors._core import state as saving
+from equipoise.selectors._core.accounts import LearnerAccounts
 from equipoise.selectors._core.evidence import Params as EvidenceParams
 from equipoise.selectors._core.evidence import State as EvidenceState
 from equipoise.selectors._core.evidence import open_state
 from equipoise.selectors._core.kernels import Kernels
-from equipoise.selectors._core.ledger import Entry
+from equipoise.selectors._core.ledger import Accounts, Changes, Entry, Late, Rounds, check_regret
 from equipoise.selectors._core.radii import Radii
 from equipoise.selectors._core.records import Records, Terms
-from equipoise.selectors._core.rounds import Accounts, Changes, Late, LearnerAccounts, Rounds, check_regret
 from equipoise.selectors._core.settings import fixed
 from equipoise.settings import Configured, configurable, optional, setting, settings_of
 from equipoise.settings.checks import count, interval, one_of, positive, probability

@@ -10,7 +10,7 @@ import numpy as np
 from equipoise.bounds import Bound, bound_of
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.records import check_columns, check_shapes, load_columns, state_columns
-from equipoise.selectors._core.rounds import Changes, Rounds
+from equipoise.selectors._core.ledger import Changes, Rounds
 from equipoise.types import AnyArray, State
 
 FORMAT = 1

@@ -1,4 +1,4 @@
-"""The accounts of selectors that draw experts: learners, or their greedy actions, with known probabilities.
+"""The accounts of selectors: one for each learner, or one for each expert, which are drawn with known probabilities.
 
 An expert is a learner or, as a second expert of a learner, its greedy action: the action that the learner estimates to
 be best. Each expert has an account of its own plays. A play is numbered among all plays of its learner, and its entry
@@ -16,12 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.errors import IncompatibleLearner, InvalidArgument, UnknownDecision
-from equipoise.learner import Proposal, accepts, capabilities, part_name, provides
+from equipoise.learner import Proposal, Proposals, accepts, capabilities, part_name, provides
 from equipoise.selector import Choice
 from equipoise.selectors._core import pairs
-from equipoise.selectors._core.ledger import Details, Entry
+from equipoise.selectors._core.ledger import Details, Entry, Rounds, check_regret
 from equipoise.selectors._core.pairs import AGREED, ALL, OWN, Expert
-from equipoise.selectors._core.rounds import Rounds, unseen
 from equipoise.settings import equal_data
 from equipoise.settings.checks import LARGEST, count, real
 from equipoise.types import Action, State
@@ -29,7 +28,115 @@ from equipoise.types import Action, State
 LEARNING = {"all": ALL, "agreed": AGREED, "own": OWN}
 ACTION, GREEDY = Proposal._fields.index("action"), Proposal._fields.index("greedy")
 ABSENT = object()  # the action of an expert without a proposal
+UNKNOWN = Proposal(-1, nan, nan, nan, -1, nan)
 NO_ACTION = -1  # of an expert without a proposal, or before the proposals are known
+
+
+class LearnerAccounts:
+    """One account for each learner, with the learner's index."""
+
+    compares_all = True
+    mode_fields: tuple[str, ...] = ()
+
+    def __init__(self, n_learners: int, needs: frozenset[str]) -> None:
+        self.n_learners = n_learners
+        self._needs_lower = "lower" in needs
+        self.details = Details("proposals", blank_proposals(n_learners)) if "actions" in needs else None
+
+    @property
+    def size(self) -> int:
+        return self.n_learners
+
+    def attach(self, rounds: Rounds) -> None:
+        self._rounds = rounds
+
+    def of(self, learner: int) -> tuple[int, ...]:
+        return (learner,)
+
+    def learner_of(self, account: int) -> int:
+        return account
+
+    def choose(self, rng: np.random.Generator | None) -> Choice:
+        rounds = self._rounds
+        learner, chance = rounds.kernels.choose(rounds.radii.params, rounds.state, rng)
+        return Choice(learner, rounds.open(learner, chance), chance)
+
+    def replay(self, choice: Choice, available: Collection[int] | None) -> None:
+        self._rounds.open(choice.learner, choice.probability)
+
+    def entry(self, choice: Choice) -> Entry:
+        return self._rounds.ledger.entry(choice.learner, choice.play, choice.learner)
+
+    def seen(self, choice: Choice) -> Entry:
+        entry = self._rounds.ledger.entry(choice.learner, choice.play, choice.learner)
+        if self.details is not None and entry.details is None and not entry.left_out and choice.evidence:
+            raise unseen(choice)
+        return entry
+
+    def gather(self, entry: Entry, proposals: Mapping[int, Proposal], left_out: bool) -> Proposals:
+        rounds = self._rounds
+        asked = rounds.active if rounds.in_epoch(entry) and not left_out else (entry.account,)
+        return gather(proposals, asked, self.n_learners, self._needs_lower)
+
+    def arrive(self, entry: Entry, reward: float) -> None:
+        rounds = self._rounds
+        rounds.kernels.arrive(rounds.radii.params, rounds.state, entry.account, reward, entry.probability)
+
+    def close_round(self, entry: Entry) -> None:
+        rounds, account = self._rounds, entry.account
+        rounds.kernels.close_round(
+            rounds.radii.params, rounds.state, account, entry.reward, entry.regret, entry.details
+        )
+
+    def n_accounts_of(self, mode: None) -> int:
+        return 1
+
+    def add(self, mode: None) -> Proposals:
+        self.n_learners += 1
+        return blank_proposals(1)
+
+    def mode_of(self, row: Sequence[int]) -> None:
+        pass
+
+    def check_saved(self, ledger: State) -> None:
+        pass
+
+    def withdrawn(self, entry: Entry) -> None:
+        pass
+
+    def clear(self) -> None:
+        pass
+
+
+def unseen(choice: Choice) -> InvalidArgument:
+    """Return the error of a play that is credited before its proposals are observed."""
+    play = f"play {choice.play} of learner {choice.learner}"
+    return InvalidArgument(f"proposals of {play} are unknown, but observe() must come before credit()")
+
+
+def gather(proposals: Mapping[int, Proposal], asked: Sequence[int], n_learners: int, lower: bool) -> Proposals:
+    """Return the proposals of the learners that were asked; `lower` tells whether lower bounds are needed."""
+    missing = [j for j in asked if j not in proposals]
+    if missing:
+        raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {missing[0]} too")
+    rows = [UNKNOWN] * n_learners
+    for j in asked:
+        action, lower_bound, regret, probability, greedy, value, _ = proposals[j]
+        if lower:
+            lower_bound = real(f"lower of learner {j}", lower_bound)
+        rows[j] = Proposal(_index(action), lower_bound, check_regret(regret), probability, _index(greedy), value)
+    actions, lowers, regrets, probabilities, all_greedy, values, _ = zip(*rows, strict=True)
+    return Proposals(actions, all_greedy, lowers, regrets, probabilities, values)
+
+
+def blank_proposals(n_learners: int) -> Proposals:
+    """Return the proposals of a round in which no learner was asked."""
+    none, unknown = (-1,) * n_learners, (nan,) * n_learners
+    return Proposals(none, none, unknown, unknown, unknown, unknown)
+
+
+def _index(action: Action) -> int:
+    return int(action) if isinstance(action, int | np.integer) else -1
 
 
 class LearningMode(NamedTuple):
