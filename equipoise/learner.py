@@ -280,7 +280,7 @@ def compilable(part: object) -> bool:
 
 @dataclass(frozen=True)
 class LearnerCapabilities:
-    """Everything that portfolios, simulations and checks ask of a learner beyond `decide` and `learn`."""
+    """What portfolios and simulations ask of a learner beyond `decide` and `learn`; `find` knows all capabilities."""
 
     name: str
     accepts: frozenset[str]
@@ -292,18 +292,14 @@ class LearnerCapabilities:
     arms: int | None  # number of actions, if the learner fixes it
     n_columns: int | None  # of a matrix of offers that the learner uses
     features: FeatureMap | None
-    settings: HasSettings | None
     saves: Saves | None
     configures: Configures | None
-    units: StatesUnits | None
-    model: HasModelClass | None
     regret: KnowsRegret | None
     pmf: KnowsPmf | None
-    contexts: ChecksContexts | None
 
 
 def capabilities(learner: object) -> LearnerCapabilities:
-    """Return all capabilities of a learner; the one place that looks for its optional members."""
+    """Return the capabilities that rounds need; this module is the one place that looks for optional members."""
     features, learns = getattr(learner, "features", None), getattr(learner, "learns", True)
     return LearnerCapabilities(
         name=part_name(learner),
@@ -316,14 +312,10 @@ def capabilities(learner: object) -> LearnerCapabilities:
         arms=_whole(learner, "arms"),
         n_columns=_whole(learner, "n_columns"),
         features=features if isinstance(features, FeatureMap) else None,
-        settings=find(learner, HasSettings),
         saves=find(learner, Saves),
         configures=find(learner, Configures),
-        units=find(learner, StatesUnits),
-        model=find(learner, HasModelClass),
         regret=find(learner, KnowsRegret),
         pmf=find(learner, KnowsPmf),
-        contexts=find(learner, ChecksContexts),
     )
 
 

@@ -13,24 +13,19 @@ from dataclasses import dataclass
 from math import nan
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
-import numpy as np
-
 from equipoise.bounds import Bound
 from equipoise.certificates import AnyElimination, Certificate, Comparison, Standing
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.learner import (
     C,
-    HasSettings,
     MinimalLearner,
     ModelClass,
     Proposal,
-    Saves,
-    StatesUnits,
     find,
     implements,
     part_name,
 )
-from equipoise.settings.checks import real
+from equipoise.settings.checks import in_range, real
 from equipoise.types import Config, Plain, State
 
 if TYPE_CHECKING:
@@ -160,12 +155,7 @@ class SelectorTraits:
 
     def check_reward(self, reward: float) -> float:
         """The reward as a float; raises an error if it is invalid."""
-        number = real("reward", reward)
-        if self.reward_range is not None and self.noise is None:
-            low, high = self.reward_range
-            if not low <= number <= high:
-                raise InvalidArgument(f"reward is {reward!r}, but must lie in reward_range ({low:g}, {high:g})")
-        return number
+        return in_range("reward", reward, self.reward_range if self.noise is None else None)
 
 
 class ChecksCredit(Protocol):
@@ -277,56 +267,40 @@ class Restarts(Protocol):
 
 @dataclass(frozen=True)
 class SelectorCapabilities:
-    """Everything that portfolios, simulations and checks ask of a selector beyond the required members."""
+    """What a portfolio asks of a selector in its rounds beyond the required members; `find` knows all capabilities."""
 
     name: str
     explanation: str  # how it chooses, in one sentence; may be empty
     takes_available: bool  # whether choose() and replay() can leave learners out
-    settings: HasSettings | None
-    saves: Saves | None
     credit: ChecksCredit | None
     chances: KnowsChances | None
     configures: Configures | None
-    units: StatesUnits | None
     unplayed: CountsUnplayed | None
-    pool: ChangesPool | None
     admits: AdmitsLearners | None
-    learners: ChecksLearners | None
-    reconfigures: Reconfigures | None
     pending: ReportsPending | None
-    compares: Compares | None
     updates: Updates | None
     propensity: KnowsPropensity | None
     drift: ExplainsDrift | None
     pairs: ComparesPairs | None
-    restarts: Restarts | None
 
 
 def capabilities(selector: object) -> SelectorCapabilities:
-    """Return all capabilities of a selector; the one place that looks for its optional members."""
+    """Return the capabilities that rounds need; this module is the one place that looks for optional members."""
     explanation = getattr(selector, "explanation", "")
     return SelectorCapabilities(
         name=part_name(selector),
         explanation=explanation if isinstance(explanation, str) else "",
         takes_available=takes_available(selector),
-        settings=find(selector, HasSettings),
-        saves=find(selector, Saves),
         credit=find(selector, ChecksCredit),
         chances=find(selector, KnowsChances),
         configures=find(selector, Configures),
-        units=find(selector, StatesUnits),
         unplayed=find(selector, CountsUnplayed),
-        pool=find(selector, ChangesPool),
         admits=find(selector, AdmitsLearners),
-        learners=find(selector, ChecksLearners),
-        reconfigures=find(selector, Reconfigures),
         pending=find(selector, ReportsPending),
-        compares=find(selector, Compares),
         updates=find(selector, Updates),
         propensity=find(selector, KnowsPropensity),
         drift=find(selector, ExplainsDrift),
         pairs=find(selector, ComparesPairs),
-        restarts=find(selector, Restarts),
     )
 
 
@@ -352,25 +326,17 @@ def takes_available(selector: object) -> bool:
     return all(callable(each) and "available" in inspect.signature(each).parameters for each in methods)
 
 
-def choose(selector: Selector, rng: np.random.Generator | None, available: Collection[int] | None = None) -> Choice:
-    """Choose among the `available` learners; all of them if None, which a selector without `available` supports."""
-    return selector.choose(rng, *_given(selector, available))
-
-
 def replay(selector: Selector, choice: Choice, available: Collection[int] | None = None) -> None:
-    """Open a given play; `available` is as in `choose`."""
-    selector.replay(choice, *_given(selector, available))
-
-
-def _given(selector: Selector, available: Collection[int] | None) -> tuple[Collection[int], ...]:
+    """Open a given play; `available` are the learners that could be chosen, all if None."""
     if available is None:
-        return ()
-    if not takes_available(selector):
+        selector.replay(choice)
+    elif takes_available(selector):
+        selector.replay(choice, available)
+    else:
         name = type(selector).__name__
         raise InvalidArgument(
             f"selector is a {name}, but its choose() and replay() must take `available` to leave learners out"
         )
-    return (available,)
 
 
 def require(selector: object, protocol: type[C], purpose: str) -> C:

@@ -13,7 +13,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.portfolio import PortfolioSettings
 from equipoise.problems import LinearBandit
 from equipoise.selectors import BalancedElimination
-from equipoise.storage.archive import pack
+from equipoise.storage.parts import pack
 
 EPOCH = re.compile(r"^[0-9a-f]{16}(?=-|$)")
 

@@ -25,11 +25,9 @@ class FeatureMap(Protocol):
     @property
     def dim(self) -> int:
         """Number of features."""
-        ...
 
     def of(self, offers: Offers) -> Array:
         """The features of the offered actions, one row each."""
-        ...
 
 
 FLOAT64 = np.dtype(np.float64)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from equipoise.errors import EquipoiseError, StoreConflict, UnreadableFile
 from equipoise.journal.recovery import Recovered, rebuild, recover
 from equipoise.journal.sqlite import LockFile, SQLiteJournal, connect_reader
 from equipoise.portfolio import Portfolio
+from equipoise.storage.files import replacing
 from equipoise.types import Plain
 
 
@@ -53,22 +53,18 @@ def restore(backup_path: str | Path, path: str | Path, *, replace: bool = False)
 
 
 def _copy(source: Path, target: Path) -> int:
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
     try:
-        with closing(connect_reader(source)) as reader, closing(sqlite3.connect(temporary)) as writer:
-            reader.backup(writer)
-            writer.execute("PRAGMA journal_mode = DELETE")  # one file, without a WAL next to it
-            (last_seq,) = writer.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
-        _flush(temporary)
-        for leftover in ("-wal", "-shm"):  # of a journal that is replaced: they do not belong to the new one
-            target.with_name(target.name + leftover).unlink(missing_ok=True)
-        os.replace(temporary, target)
+        with replacing(target) as temporary:
+            with closing(connect_reader(source)) as reader, closing(sqlite3.connect(temporary)) as writer:
+                reader.backup(writer)
+                writer.execute("PRAGMA journal_mode = DELETE")  # one file, without a WAL next to it
+                (last_seq,) = writer.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
+            _flush(temporary)
+            for leftover in ("-wal", "-shm"):  # of a journal that is replaced: they do not belong to the new one
+                target.with_name(target.name + leftover).unlink(missing_ok=True)
         _flush(target.parent)
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, OSError, EquipoiseError) as error:
         raise EquipoiseError(f"{str(source)!r} could not be copied to {str(target)!r}: {error}") from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
     return int(last_seq)
 
 

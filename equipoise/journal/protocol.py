@@ -28,54 +28,44 @@ class Journal(Protocol):
     @property
     def portfolio(self) -> str:
         """Name of the portfolio."""
-        ...
 
     @property
     def backlog(self) -> int:
         """Number of batches that wait to be written; the caller of `append` keeps it bounded."""
-        ...
 
     @property
     def last_seq(self) -> int:
         """Number of the last durable event; 0 if there is none."""
-        ...
 
     def lease(self) -> int:
         """Take the right to write and return its epoch, which grows with every lease.
 
         Raises `JournalLocked` if another process has it. An append under an old epoch fails.
         """
-        ...
 
     def check_writable(self) -> None:
         """Raise the error that an append would raise: not leased, forked, or failed before."""
-        ...
 
     def append(self, events: Sequence[Event], commit: Commit) -> None:
         """Queue a batch, numbered without gaps; `commit` finishes when all before it and itself are durable.
 
         An empty batch waits for those before it. Raises `JournalFailed` if an earlier batch failed.
         """
-        ...
 
     def read(self, from_seq: int = 1) -> Iterator[Event]:
         """The durable events from a number on; raises `UnreadableFile` at one that is damaged or missing."""
-        ...
 
     def snapshots(self) -> list[SnapshotInfo]:
         """The complete snapshots, the newest first."""
-        ...
 
     def get_snapshot(self, seq: int) -> Config:
         """The state at an event; raises `UnreadableFile` if the snapshot is damaged."""
-        ...
 
     def put_snapshot(self, seq: int, state: Config, *, base: bool = False) -> None:
         """Store the state at an event, once that event is durable; appends continue meanwhile.
 
         Two snapshots are kept, and the newest base.
         """
-        ...
 
     def redact(self, *, ids: Collection[str] | None, before: float | None, keep: Collection[str]) -> int:
         """Remove contexts and outcomes from the log, of these decisions or of those made before a time.
@@ -83,8 +73,6 @@ class Journal(Protocol):
         Those in `keep` are left alone. Snapshots before the newest base go too. Returns the number of events that lost
         data.
         """
-        ...
 
     def close(self) -> None:
         """Finish what is queued and give the lease back."""
-        ...

@@ -112,16 +112,11 @@ class SQLiteJournal:
         if not create and not self.path.is_file():
             fault = "is not a file" if self.path.exists() else "does not exist"
             raise UnreadableFile(f"{os.fspath(path)!r} {fault}, so there is no journal to open")
-        self._portfolio = self.path.stem if portfolio is None else portfolio
+        self.portfolio = self.path.stem if portfolio is None else portfolio  # name
         self._writer: Writer | None = None
         self._lock: LockFile | None = None
         self._last_seq = 0
         self._id = ""
-
-    @property
-    def portfolio(self) -> str:
-        """Name of the portfolio."""
-        return self._portfolio
 
     @property
     def last_seq(self) -> int:
@@ -169,7 +164,7 @@ class SQLiteJournal:
             lock.close()
             raise
         self._lock = lock
-        self._writer = Writer(connection, self._committed, self._portfolio)
+        self._writer = Writer(connection, self._committed, self.portfolio)
         return epoch
 
     def _prepare(self, connection: sqlite3.Connection, lock: LockFile, is_new: bool) -> int:
@@ -183,13 +178,13 @@ class SQLiteJournal:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA secure_delete = ON")
             if version == 0:
-                schema.create(connection, self._portfolio)
+                schema.create(connection, self.portfolio)
             else:
                 schema.migrate(connection, version)
             # A write, so that a file that cannot be written is found before the first event.
             connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'epoch'")
             meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
-            self._id, self._portfolio = meta["id"], meta["portfolio"]
+            self._id, self.portfolio = meta["id"], meta["portfolio"]
             (self._last_seq,) = connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
             return int(meta["epoch"])
 
@@ -218,20 +213,14 @@ class SQLiteJournal:
         for row in self._rows(from_seq):
             yield self._event(row)
 
-    def is_redacted(self, seq: int) -> bool:
-        """Whether an event lost data."""
-        return bool(self._query("SELECT redacted FROM events WHERE seq = ?", seq)[0][0])
-
     def of_decision(self, id_: str) -> list[Event]:
         """The events about a decision."""
-        rows = self._query(f"SELECT {COLUMNS} FROM events WHERE subject = ? ORDER BY seq", id_)
-        return [self._event(_check_row(row, self.path)) for row in rows]
+        return self._events("subject = ? ORDER BY seq", id_)
 
     def latest(self, kind: str) -> list[Event]:
         """The newest events of a kind, the newest first, among the last `LATEST_AMONG`; at most `MAX_LATEST`."""
-        statement = f"SELECT {COLUMNS} FROM events WHERE seq > ? AND kind = ? ORDER BY seq DESC LIMIT {MAX_LATEST}"
-        rows = self._query(statement, self.last_seq - LATEST_AMONG, kind)
-        return [self._event(_check_row(row, self.path)) for row in rows]
+        since = self.last_seq - LATEST_AMONG
+        return self._events(f"seq > ? AND kind = ? ORDER BY seq DESC LIMIT {MAX_LATEST}", since, kind)
 
     def snapshots(self) -> list[SnapshotInfo]:
         """The complete snapshots, the newest first."""
@@ -281,8 +270,7 @@ class SQLiteJournal:
         seqs = [seq for seq, subject in found if subject not in kept]
         for start in range(0, len(seqs), REDACTED_PER_TRANSACTION):
             some = seqs[start : start + REDACTED_PER_TRANSACTION]
-            rows = (self._query(f"SELECT {COLUMNS} FROM events WHERE seq = ?", seq)[0] for seq in some)
-            self._do([_stripped(self._event(_check_row(row, self.path))) for row in rows])
+            self._do([_stripped(event) for seq in some for event in self._events("seq = ?", seq)])
         # Older snapshots and the WAL hold it too.
         base = "(SELECT max(seq) FROM snapshots WHERE base)"
         self._do([(f"DELETE FROM {table} WHERE seq < {base}", ()) for table in ("snapshot_parts", "snapshots")])
@@ -337,7 +325,11 @@ class SQLiteJournal:
 
     def _event(self, row: Row) -> Event:
         seq, kind, key, _, time, derived, version, _, data, _ = row
-        return Event(kind, decode(data), time, bool(derived), version, self._portfolio, seq, key)
+        return Event(kind, decode(data), time, bool(derived), version, self.portfolio, seq, key)
+
+    def _events(self, where: str, *arguments: object) -> list[Event]:
+        rows = self._query(f"SELECT {COLUMNS} FROM events WHERE {where}", *arguments)
+        return [self._event(_check_row(row, self.path)) for row in rows]
 
     def _query(self, statement: str, *arguments: object) -> list[Row]:
         with closing(self._connect_reader()) as connection:

@@ -27,8 +27,8 @@ before them (an elimination, a learner suspended because it failed) are `derived
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from equipoise.errors import InvalidArgument
 from equipoise.portfolio.tickets import Tickets
@@ -93,6 +93,7 @@ class Event(NamedTuple):
 
 
 Callback = Callable[[Event], None]
+T = TypeVar("T")
 
 
 class Listeners:
@@ -112,11 +113,7 @@ class Listeners:
         if self.logs and logger.isEnabledFor(level):
             facts = ", ".join(f"{key} {value}" for key, value in event.data.items() if key not in BULKY)
             logger.log(level, "%s: %s", event.kind, facts)
-        for callback in self.callbacks:
-            try:
-                callback(event)
-            except Exception:
-                logger.exception("a callback failed on the event %r", event.kind)
+        _call(self.callbacks, event, event.kind)
 
 
 class Remembers(Protocol):
@@ -143,8 +140,12 @@ class Events:
 
     def announce_elimination(self, elimination: Any, data: Mapping[str, Plain]) -> None:
         self.emit("eliminated", data, derived=True)
-        for callback in self.on_elimination:
-            try:
-                callback(elimination)
-            except Exception:
-                logger.exception("a callback failed on an elimination")
+        _call(self.on_elimination, elimination, "eliminated")
+
+
+def _call(callbacks: Iterable[Callable[[T], None]], happened: T, kind: str) -> None:
+    for callback in callbacks:
+        try:
+            callback(happened)
+        except Exception:
+            logger.exception("a callback failed on the event %r", kind)

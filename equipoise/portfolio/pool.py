@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from equipoise.bounds import Bound, Observed
-from equipoise.compatibility import check_sharing
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.learner import AdaptedLearner, MinimalLearner, StatesUnits, accepts, find, part_name, unique_names
 from equipoise.portfolio.events import Events
@@ -238,10 +237,6 @@ class Selection:
         members = pool.members
         able = (i for i in self.selector.active if members[i].learner is not None)
         return {i for i in able if "off_policy" in members[i].adapted.accepts}
-
-    def check_sharing(self, pool: Pool) -> None:
-        """Raise an error if a caller cannot ask for shared data: no learner can use them, or the selector decides."""
-        check_sharing(self.selector, pool.learners)
 
     @property
     def decides_updates(self) -> bool:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 from equipoise.bounds import Bound, Observed, from_json, to_json
 from equipoise.certificates import Certificate, Comparison, Standing
 from equipoise.certificates.fields import Record
-from equipoise.compatibility import check_compatible, check_learners, check_live
+from equipoise.compatibility import check_compatible, check_learners, check_live, check_sharing
 from equipoise.errors import InvalidArgument
 from equipoise.errors import require as require_package
 from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored, find
@@ -110,8 +110,7 @@ class Portfolio:
         If it is not `live`, parts that run in simulations only may join.
         """
         portfolio = cls.__new__(cls)
-        portfolio._begin(learners, selector, settings, live)
-        portfolio._state.declared = declared or settings
+        portfolio._begin(learners, selector, settings, declared, live)
         return portfolio
 
     def _begin(
@@ -119,10 +118,11 @@ class Portfolio:
         learners: Sequence[MinimalLearner],
         selector: Selector | None,
         settings: PortfolioSettings,
+        declared: PortfolioSettings | None = None,
         live: bool = True,
     ) -> None:
         check_learners(learners)
-        recommendation, declared = "", settings
+        recommendation, declared = "", declared or settings
         if selector is None:
             selector, recommendation = recommend(learners, settings.share_data)
             if find(selector, Updates) is not None:
@@ -134,7 +134,7 @@ class Portfolio:
         self._lock = RLock()
         self._state = state = PortfolioState(learners, selector, settings)
         if settings.share_data:
-            state.selection.check_sharing(state.pool)
+            check_sharing(selector, learners)
         state.selection.check_units(learners, settings.reward_range)
         claim(selector, self)
         state.recommendation, state.declared = recommendation, declared
@@ -202,11 +202,6 @@ class Portfolio:
     def pending(self) -> tuple[str, ...]:
         """The ids of the decisions that have no reward yet."""
         return tuple(self._state.tickets.open)
-
-    @property
-    def n_pending(self) -> int:
-        """The number of decisions that have no reward yet."""
-        return len(self._state.tickets.open)
 
     @property
     def unfinished(self) -> frozenset[str]:

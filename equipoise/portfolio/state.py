@@ -9,6 +9,7 @@ from math import inf, isnan, nan
 from typing import Any
 
 from equipoise.certificates import AnyElimination
+from equipoise.compatibility import check_sharing
 from equipoise.errors import InvalidArgument
 from equipoise.learner import MinimalLearner, Proposal, can_be_restored
 from equipoise.portfolio import settings as portfolio_settings
@@ -21,9 +22,11 @@ from equipoise.portfolio.statements import History, Reporter
 from equipoise.portfolio.tickets import Counts, Decision, Ticket, Tickets, check_key, clipped, combine, optional_tuple
 from equipoise.portfolio.updates import FailedUpdate, Failures, LearnerUpdates
 from equipoise.selector import Choice, Reconfigures, Selector, check_credit, replay, require
-from equipoise.settings.checks import real
+from equipoise.settings.checks import in_range, real
 from equipoise.storage.parts import describe_part, rebuild_learners, rebuild_selector
 from equipoise.types import Config, Outcome, Plain
+
+Learners = Sequence[MinimalLearner] | None
 
 REPORTED_EVERY = 1024  # rounds between two checks of what is held up
 
@@ -67,7 +70,7 @@ class PortfolioState:
         if settings.fallback is not None and not callable(settings.fallback):
             check_action("fallback", settings.fallback, None, self.savable)
         if settings.default_reward is not None:
-            self._check_in_range("default_reward", settings.default_reward, limits)
+            in_range("default_reward", settings.default_reward, limits if noise is None else None)
         self.settings = self.tickets.settings = self.rounds.settings = settings
 
     def reconfigure(self, changes: Mapping[str, Any], *, declared: bool = False) -> None:
@@ -78,7 +81,7 @@ class PortfolioState:
         if "share_data" in own:
             selection.check_can_share()
             if settings.share_data:
-                selection.check_sharing(self.pool)
+                check_sharing(selection.selector, self.pool.learners)
         if not isinstance(changes.get("selector", {}), Mapping):
             raise InvalidArgument(f"selector is {changes['selector']!r:.80}, but must be a dict of settings")
         self.adopt(settings)
@@ -120,14 +123,7 @@ class PortfolioState:
 
     def check_reward(self, reward: float) -> float:
         """Return the reward as a float; raise an error if it is invalid."""
-        return self._check_in_range("reward", reward, self.reward_range)
-
-    def _check_in_range(self, name: str, reward: float, limits: tuple[float, float] | None) -> float:
-        number = real(name, reward)
-        if limits is not None and self.selection.traits.noise is None and not limits[0] <= number <= limits[1]:
-            low, high = limits
-            raise InvalidArgument(f"{name} is {reward!r}, but must lie in reward_range ({low:g}, {high:g})")
-        return number
+        return in_range("reward", reward, self.reward_range if self.selection.traits.noise is None else None)
 
     def admit(self, at: float | None) -> float:
         """Return the time of a call; listeners want the clock's."""
@@ -367,19 +363,17 @@ class PortfolioState:
         if choice is not None:
             replay(self.selection.selector, choice, data["available"])
             self.selection.selector.observe(choice, proposals)
-        learner_probability, action_probability, propensity = data["probabilities"]
+        decision = Decision.of_event(data)
         ticket = Ticket(data["round"], choice, data["context"], data["action"])
         ticket.id, ticket.time, ticket.regret = data["id"], self.tickets.time, data["regret"]
         ticket.learners_to_update = optional_tuple(data["learners_to_update"])
         if not data["fallback"]:
-            ticket.action_probability, ticket.propensity = action_probability, propensity
+            ticket.action_probability, ticket.propensity = decision.action_probability, decision.propensity
         if choice is not None and not choice.greedy:
             ticket.plan = proposals[choice.learner].plan
         if self.updates.weighted and choice is not None:
             ticket.others = {j: proposal.action for j, proposal in proposals.items() if j != choice.learner}
         if data["digest"]:
-            made = data["id"], data["action"], data["learner"], data["name"]
-            decision = Decision(*made, learner_probability, action_probability, propensity, data["action_id"])
             self.tickets.callers.remember(data["digest"], decision, ticket.round)
         else:
             self.tickets.ids.record(data["id"])
@@ -441,13 +435,8 @@ class PortfolioState:
         }
 
     @classmethod
-    def from_plain(
-        cls,
-        saved: Mapping[str, Plain],
-        learners: Sequence[MinimalLearner] | None = None,
-        selector: Selector | None = None,
-    ) -> PortfolioState:
-        """Return what `to_plain` described."""
+    def from_plain(cls, saved: Mapping[str, Plain], learners: Learners, selector: Selector | None) -> PortfolioState:
+        """Return what `to_plain` described; `learners` and `selector` are given if they are not registered."""
         rows = [row for row in saved["learners"] if row is not None]
         given = iter(rebuild_learners(rows, learners))
         rebuilt = [None if row is None else next(given) for row in saved["learners"]]

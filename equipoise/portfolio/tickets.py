@@ -73,6 +73,13 @@ class Decision(NamedTuple):
     propensity: float = nan
     action_id: str | None = None
 
+    @classmethod
+    def of_event(cls, data: Mapping[str, Plain]) -> Self:
+        """Return the decision that an event `decided` is about."""
+        made = data["id"], data["action"], data["learner"], data["name"]
+        of_learner, of_action, propensity = data["probabilities"]
+        return cls(*made, of_learner, of_action, propensity, data["action_id"])
+
 
 class Ticket:
     """An open decision. `reward` is nan until it is known; `updated` has the learners that have learned from it."""
@@ -157,9 +164,8 @@ def own_copy(value: T, where: str, savable: bool) -> T:
 
     If `savable`, raise an error that names the place in the value, called `where`, that cannot be saved.
     """
-    if type(value) is np.ndarray and value.dtype.kind in SAVED_KINDS:  # fast path: nearly all contexts
-        return value.copy()
-    if savable:
+    plain = type(value) is np.ndarray and value.dtype.kind in SAVED_KINDS  # type: ignore[attr-defined]
+    if savable and not plain:  # nearly all contexts are plain
         check_savable(value, where)
     return copy_if_mutable(value)
 

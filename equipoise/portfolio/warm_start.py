@@ -78,7 +78,6 @@ class Log(Protocol):
 
     def each_round(self) -> Iterator[LoggedRound]:
         """Yield the rounds, in order."""
-        ...
 
 
 AnyLog = Log | Sequence[LoggedRound]

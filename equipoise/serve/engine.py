@@ -33,30 +33,29 @@ class Engine(Protocol):
     @property
     def depth(self) -> int:
         """Number of operations that wait."""
-        ...
+
+    @property
+    def timeline_path(self) -> Path | None:
+        """The file in which the dashboard may keep its timeline, if any."""
 
     @property
     def failure(self) -> str | None:
         """Why nothing more is accepted, if so."""
-        ...
 
     async def run(self, operation: Callable[Concatenate[Hosted, P], T], *arguments: P.args, **options: P.kwargs) -> T:
         """Run an operation with the portfolio and `arguments`; return its result, or raise its error, when durable."""
-        ...
 
     def on_event(self, callback: Callable[[Event], None]) -> None:
         """Call `callback` with every event that is durable from now on, in any thread."""
-        ...
 
     def close(self) -> None:
         """Finish what waits; nothing is accepted afterwards."""
-        ...
 
 
 class MemoryEngine:
     """Keeps a portfolio in memory only: for tests, trials and comparisons."""
 
-    depth = 0
+    depth, timeline_path = 0, None
     failure: str | None = None
 
     def __init__(self, portfolio: Portfolio) -> None:
@@ -102,7 +101,7 @@ class JournalEngine:
 
     @property
     def timeline_path(self) -> Path:
-        """The file in which the dashboard may keep its timeline."""
+        """The file next to the journal in which the dashboard keeps its timeline."""
         return self._live.journal.path.with_suffix(".timeline")
 
     @property

@@ -75,7 +75,7 @@ class Service:
     def add(self, config: PortfolioConfig) -> None:
         check_served(config, self.portfolios)
         engine = self.open(config)
-        parts = ContextReader(config), engine, Subscribers(engine), Board(getattr(engine, "timeline_path", None))
+        parts = ContextReader(config), engine, Subscribers(engine), Board(engine.timeline_path)
         self.portfolios[config.name] = Served(config.name, config, *parts)
 
     def stop(self) -> None:

@@ -31,6 +31,15 @@ def real(name: str, value: Any) -> float:
     return number
 
 
+def in_range(name: str, value: Any, limits: tuple[float, float] | None) -> float:
+    """A float within the range of rewards, if that has limits."""
+    number = real(name, value)
+    if limits is not None and not limits[0] <= number <= limits[1]:
+        low, high = limits
+        raise InvalidArgument(f"{name} is {value!r}, but must lie in reward_range ({low:g}, {high:g})")
+    return number
+
+
 def positive(name: str, value: Any) -> float:
     number = real(name, value)
     if number < SMALLEST:

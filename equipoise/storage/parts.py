@@ -4,7 +4,8 @@ Registered classes, those of equipoise and of installed packages, are rebuilt fr
 classes are never imported because of a file: the user passes a new object, and its class name and settings are compared
 with those in the file.
 
-A learner or selector that is used without a portfolio can be saved too:
+Layout of a file: the line `equipoise archive 1`, the SHA-256 of everything after it as a line, and the value as the
+codec writes it. A learner or selector that is used without a portfolio can be saved too:
 
 >>> from equipoise.selectors import UCB1
 >>> selector = UCB1(2)
@@ -16,40 +17,35 @@ True
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
-from equipoise.learner import MadeFromConfig, MinimalLearner, implements, part_name
+from equipoise.learner import HasSettings, MadeFromConfig, MinimalLearner, Saves, implements, part_name
 from equipoise.selector import Selector, check_selector
 from equipoise.settings import equal_data
-from equipoise.storage.archive import pack, unpack
+from equipoise.storage.codec import check_savable, decode, encode
 from equipoise.storage.files import read_bytes, write_atomic
 from equipoise.storage.registry import registered_classes
-from equipoise.types import Config, State
+from equipoise.types import Config, Plain
 
-VERSION = 1
-
-
-@runtime_checkable
-class Savable(Protocol):
-    """A learner or selector whose state can be saved and restored."""
-
-    def state(self) -> State: ...
-
-    def restore(self, state: State) -> None: ...
+MAGIC = "equipoise archive"
+ARCHIVE_VERSION = 1  # of the layout of a file
+VERSION = 1  # of its content
 
 
 Part = TypeVar("Part")
 
 
-def save(part: Savable, path: str | Path) -> None:
+def save(part: Saves, path: str | Path) -> None:
     """Write a learner or selector to a file, with its settings and its state."""
     write_part(path, "part", describe_part(part))
 
 
-def load(path: str | Path, part: Savable | None = None) -> Any:
+def load(path: str | Path, part: Saves | None = None) -> Any:
     """Read what `save` wrote; the result continues exactly as the saved object would have.
 
     Registered classes are created from the file. For another class, pass a new object with the same settings as `part`.
@@ -77,10 +73,31 @@ def read_part(path: str | Path, kind: str) -> Config:
     return saved
 
 
+def pack(value: Plain) -> bytes:
+    """Return the archive of a value; raise an error that names the place of anything that would not come back."""
+    check_savable(value, "value", inf)
+    content = encode(value)
+    return f"{MAGIC} {ARCHIVE_VERSION}\n{hashlib.sha256(content).hexdigest()}\n".encode() + content
+
+
+def unpack(data: bytes, path: Path) -> Plain:
+    """Return the value of an archive; `path` names the file in errors."""
+    first, _, rest = data.partition(b"\n")
+    digest, _, content = rest.partition(b"\n")
+    name, _, version = first.decode("ascii", "replace").rpartition(" ")
+    if name != MAGIC:
+        raise UnreadableFile(f"{path} is not an equipoise file")
+    if version != str(ARCHIVE_VERSION):
+        raise UnreadableFile(f"{path} has version {version}, but this release reads version {ARCHIVE_VERSION}")
+    if hashlib.sha256(content).hexdigest().encode() != digest:
+        raise UnreadableFile(f"{path} is truncated or was modified: its digest does not match its content")
+    return decode(content)
+
+
 def describe_part(part: object) -> Config:
     """Class, settings and state of a learner or selector."""
     name = part_name(part)
-    if not isinstance(part, Savable):
+    if not implements(part, Saves):
         raise InvalidArgument(f"{name!r} has no state() and restore(), so it cannot be saved")
     return {**fingerprint(part), "name": name, "state": part.state()}
 
@@ -88,14 +105,9 @@ def describe_part(part: object) -> Config:
 def fingerprint(part: object) -> Config:
     """What must be equal in an object that is restored from a saved state."""
     cls = type(part)
-    config = part.config() if isinstance(part, _Configured) else {}
+    config = part.config() if implements(part, HasSettings) else {}
     is_registered = cls in (registered_classes(kind).get(cls.__name__) for kind in ("learners", "selectors"))
     return {"class": cls.__name__, "ours": is_registered, "config": config}
-
-
-@runtime_checkable
-class _Configured(Protocol):
-    def config(self) -> Config: ...
 
 
 def rebuild_learners(saved: Sequence[Config], given: Sequence[MinimalLearner] | None) -> Sequence[MinimalLearner]:

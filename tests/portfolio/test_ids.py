@@ -13,7 +13,7 @@ from equipoise.errors import DuplicateDecision, DuplicateReward, InvalidArgument
 from equipoise.learners import UCB
 from equipoise.portfolio import tickets
 from equipoise.selectors import UCB1
-from equipoise.storage.archive import pack
+from equipoise.storage.parts import pack
 from tests.recorders import Recorder, nth, recorders, rewards_of, saved
 
 

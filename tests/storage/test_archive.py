@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from equipoise.errors import InvalidArgument, UnreadableFile
-from equipoise.storage.archive import pack, unpack
+from equipoise.storage.parts import pack, unpack
 
 FILE = Path("some/file")
 DTYPES = st.sampled_from(["?", "i1", "<i8", ">i4", "u8", "f2", "<f4", ">f8", "<f8"]).map(np.dtype)

@@ -19,7 +19,7 @@ from equipoise.bounds import Custom, Observed, Power
 from equipoise.errors import EquipoiseError, InvalidArgument, NoLearnerAvailable, StoreConflict, UnreadableFile
 from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy, LinearThompson
 from equipoise.selectors import BalancedElimination
-from equipoise.storage.archive import pack
+from equipoise.storage.parts import pack
 from tests.recorders import FiveLines, Recorder, nth, number, saved
 from tests.saving_process import make_portfolio, play_round
 

@@ -19,7 +19,7 @@ from equipoise.errors import IncompatibleLearner, InvalidArgument, UnknownDecisi
 from equipoise.learner import Proposal, Proposals, accepts, capabilities, part_name, provides
 from equipoise.selector import Choice
 from equipoise.selectors._core import pairs
-from equipoise.selectors._core.ledger import Details, Entry, Rounds, check_regret
+from equipoise.selectors._core.ledger import Accounts, Details, Entry, check_regret
 from equipoise.selectors._core.pairs import AGREED, ALL, OWN, Expert
 from equipoise.settings import equal_data
 from equipoise.settings.checks import LARGEST, count, real
@@ -32,7 +32,7 @@ UNKNOWN = Proposal(-1, nan, nan, nan, -1, nan)
 NO_ACTION = -1  # of an expert without a proposal, or before the proposals are known
 
 
-class LearnerAccounts:
+class LearnerAccounts(Accounts):
     """One account for each learner, with the learner's index."""
 
     compares_all = True
@@ -46,9 +46,6 @@ class LearnerAccounts:
     @property
     def size(self) -> int:
         return self.n_learners
-
-    def attach(self, rounds: Rounds) -> None:
-        self._rounds = rounds
 
     def of(self, learner: int) -> tuple[int, ...]:
         return (learner,)
@@ -94,18 +91,6 @@ class LearnerAccounts:
     def add(self, mode: None) -> Proposals:
         self.n_learners += 1
         return blank_proposals(1)
-
-    def mode_of(self, row: Sequence[int]) -> None:
-        pass
-
-    def check_saved(self, ledger: State) -> None:
-        pass
-
-    def withdrawn(self, entry: Entry) -> None:
-        pass
-
-    def clear(self) -> None:
-        pass
 
 
 def unseen(choice: Choice) -> InvalidArgument:
@@ -163,7 +148,7 @@ class DrawRule(NamedTuple):
     arrive: Callable[..., None]  # (e, reward, values): add a round to what the next draw depends on
 
 
-class Experts:
+class Experts(Accounts):
     """One account for each expert. `state.credit` has the rows of the experts and the tables of their pairs."""
 
     compares_all = False  # an expert that cannot propose has probability 0
@@ -191,9 +176,6 @@ class Experts:
     @property
     def size(self) -> int:
         return len(self.rows)
-
-    def attach(self, rounds: Rounds) -> None:
-        self._rounds = rounds
 
     def of(self, learner: int) -> list[int]:
         return self._same_learner[self._own[learner]]
@@ -368,9 +350,6 @@ class Experts:
         for row in ledger["experts.odds"].tolist():
             if abs(sum(row) - 1.0) > 1e-9:
                 raise InvalidArgument(f"state ledger.experts.odds has a row {row}, but it must sum to 1")
-
-    def withdrawn(self, entry: Entry) -> None:
-        pass
 
     def clear(self) -> None:
         for row in self.rows:

@@ -377,6 +377,7 @@ class Accounts(Protocol):
     own.
     """
 
+    _rounds: Rounds
     n_learners: int  # those included that were added later or removed
     details: Details | None  # the form of what is kept of a round; None if the selector asks only the chosen learner
     compares_all: bool  # whether a test compares the proposals of all active learners
@@ -385,7 +386,9 @@ class Accounts(Protocol):
     @property
     def size(self) -> int: ...  # number of accounts
 
-    def attach(self, rounds: Rounds) -> None: ...  # called once, when the rounds exist
+    def attach(self, rounds: Rounds) -> None:
+        """Called once, when the rounds exist."""
+        self._rounds = rounds
 
     def of(self, learner: int) -> Sequence[int]: ...  # its accounts, the one of its own proposals first
 
@@ -409,13 +412,21 @@ class Accounts(Protocol):
 
     def add(self, mode: Any) -> Any: ...  # a learner; returns the blank details of its accounts
 
-    def mode_of(self, row: Sequence[int]) -> Any: ...  # a mode from its saved fields
+    def mode_of(self, row: Sequence[int]) -> Any:
+        """Return a mode from its saved fields."""
+        return None
 
-    def check_saved(self, ledger: State) -> None: ...  # raises an error if saved details are impossible
+    def check_saved(self, ledger: State) -> None:
+        """Raise an error if saved details are impossible."""
+        return
 
-    def withdrawn(self, entry: Entry) -> None: ...  # takes back what opening a play has changed
+    def withdrawn(self, entry: Entry) -> None:
+        """Take back what opening a play has changed."""
+        return
 
-    def clear(self) -> None: ...  # forgets the round that kernels worked on last, which is not part of the state
+    def clear(self) -> None:
+        """Forget the round that kernels worked on last, which is not part of the state."""
+        return
 
 
 class Rounds:
