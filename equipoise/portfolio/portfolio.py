@@ -204,6 +204,11 @@ class Portfolio:
         return tuple(self._state.tickets.open)
 
     @property
+    def n_pending(self) -> int:
+        """The number of decisions that have no reward yet."""
+        return len(self._state.tickets.open)
+
+    @property
     def unfinished(self) -> frozenset[str]:
         """The ids of the decisions that are open, or that a learner still has to learn from."""
         return frozenset(self._state.tickets.open) | self._state.updates.waiting_ids()
