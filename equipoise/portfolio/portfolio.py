@@ -91,6 +91,9 @@ class Portfolio:
         reward_range: tuple[float, float] | None = None,
         clip: bool = False,
         on_drift: str = "warn",
+        action_names: Sequence[str] | None = None,
+        action_features: Sequence[str] | None = None,
+        context_features: Sequence[str] | None = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "learners", "selector")}
         self._begin(learners, selector, portfolio_settings.PortfolioSettings.given(given))
