@@ -83,8 +83,8 @@ def portfolio_setting(
     """Declare a setting of a portfolio.
 
     `check` takes name and value, and returns the value to store or raises an error. `key` is its place in a file, by
-    default its name. `changeable` settings may change while a portfolio runs; one that `grows` may get more entries at its
-    end. `encode` makes plain data of a value, from which `check` makes the value again.
+    default its name. `changeable` settings may change while a portfolio runs; one that `grows` may get more entries at
+    its end. `encode` makes plain data of a value, from which `check` makes the value again.
     """
     rules = {"check": check, "doc": doc, "key": key, "changeable": changeable, "grows": grows, "encode": encode}
     return field(default=default, metadata=rules)

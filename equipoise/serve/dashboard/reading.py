@@ -62,10 +62,15 @@ def _words(portfolio: Portfolio, standing: Sequence[Standing], certificate: Cert
             {"name": portfolio.learner_names[update.learner], "round": update.round, "error": update.error}
             for update in portfolio.failed_updates[-MAX_LISTED:]
         ],
-        "marks": [mark._asdict() for mark in portfolio.history.marks],
+        "marks": _marks(portfolio),
         "deadline": None if portfolio.deadline is None else {_unit(portfolio.deadline): portfolio.deadline},
         "default_reward": portfolio.default_reward,
     }
+
+
+def _marks(portfolio: Portfolio) -> list[Config]:
+    """What happened, each with the word for it."""
+    return [{**mark._asdict(), "word": text.happened(mark)} for mark in portfolio.history.marks]
 
 
 def _unit(deadline: float) -> str:
@@ -100,17 +105,17 @@ def pairs_with(portfolio: Portfolio, learner: int, standing: Sequence[Standing])
 
 def about_learner(portfolio: Portfolio, name: str) -> Config:
     """What the page of one learner says; raises an error if there is none of this name."""
-    text = portfolio.explain(name)
+    explanation = portfolio.explain(name)
     i, standing = portfolio.learner_names.index(name), portfolio.standing()
     learner = portfolio.learners[i]
     counted = [row for row in standing if row.plays > row.pending]
     has_pairs = standing[i] in counted
     return {
         "name": name,
-        "explanation": text,
+        "explanation": explanation,
         "setting": "removed" if learner is None else repr(learner),
         "pairs": pairs_with(portfolio, i, counted) if has_pairs else {"reason": "No reward counts yet.", "rows": []},
-        "marks": [mark._asdict() for mark in portfolio.history.marks if mark.name == name],
+        "marks": [mark for mark in _marks(portfolio) if mark["name"] == name],
         "failed_update_rows": [
             {"round": update.round, "error": update.error} for update in portfolio.failed_updates if update.learner == i
         ][-MAX_LISTED:],
