@@ -211,6 +211,11 @@ class Portfolio:
         """The number of decisions that have no reward yet."""
         return len(self._state.tickets.open)
 
+    def pending_learners(self) -> dict[str, int | None]:
+        """Return the learner of every decision that has no reward yet, by id; None if no learner played it."""
+        with self._lock:
+            return {id_: ticket.learner for id_, ticket in self._state.tickets.open.items()}
+
     @property
     def unfinished(self) -> frozenset[str]:
         """The ids of the decisions that are open, or that a learner still has to learn from."""

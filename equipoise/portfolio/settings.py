@@ -266,7 +266,7 @@ class PortfolioSettings:
 
     def _grows(self, name: str, value: object) -> bool:
         """Return whether a value has the present entries of a setting first, and may have more."""
-        now = getattr(self, name)
+        now: tuple[str, ...] | None = getattr(self, name)
         if not self.__dataclass_fields__[name].metadata["grows"] or now is None or value is None:
             return False
         return check_names(name, value)[: len(now)] == now

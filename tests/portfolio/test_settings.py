@@ -170,7 +170,7 @@ def test_names_of_actions_may_grow_at_the_end_and_keep_their_order(tmp_path: Pat
         assert [event.kind for event in live.journal.read(1)] == ["created", "config"]
     for wrong in (names, ["blue", "red", "green"], ["green", *names]):
         with pytest.raises(StoreConflict, match=r"action_names is .*, but must begin with \('red', 'blue', 'green'\)"):
-            open_journal(path, lambda wrong=wrong: make({"action_names": wrong}))
+            open_journal(path, partial(make, {"action_names": wrong}))
     open_journal(path, lambda: make({"action_names": more})).close()
 
 
