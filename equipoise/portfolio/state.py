@@ -245,7 +245,7 @@ class PortfolioState:
         failures: Failures | None = None,
         was_clipped: bool = False,
     ) -> None:
-        """Update the learners, credit the selector and close the decision; `failures` are those of a log."""
+        """Credit the selector, update the learners and close the decision; `failures` are from a log."""
         ticket.reward, ticket.outcome = reward, outcome
         eliminations: Sequence[AnyElimination] = ()
         try:
