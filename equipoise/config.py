@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 from equipoise.bounds import BOUNDS, Bound, from_json
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName, UnknownSetting, UnreadableFile
 from equipoise.features.maps import map_from_plain
-from equipoise.features.offers import check_ids
 from equipoise.learner import find
 from equipoise.portfolio import Portfolio, settings
 from equipoise.portfolio.settings import PortfolioSettings
@@ -32,7 +31,7 @@ from equipoise.types import Config
 
 VERSION = 1
 SERVED_NAME = re.compile(r"[a-z0-9_-]{1,64}")  # never a path
-TABLES = ("selector", "learner", "context", "actions")  # besides those of settings
+TABLES = ("selector", "learner")  # besides those of settings
 T = TypeVar("T")
 
 
@@ -50,24 +49,6 @@ class PortfolioConfig:
     @property
     def n_learners(self) -> int:
         return len(self.parts["learner"])
-
-    @property
-    def action_names(self) -> tuple[str, ...] | None:
-        """Names of the actions, if the file has them."""
-        names: tuple[str, ...] | None = self.parts["actions"].get("names")
-        return names
-
-    @property
-    def action_features(self) -> tuple[str, ...] | None:
-        """Names of the features of an offer, if the file has them."""
-        features: tuple[str, ...] | None = self.parts["actions"].get("features")
-        return features
-
-    @property
-    def context_features(self) -> tuple[str, ...] | None:
-        """Names of the features that all offers of a round share, if the file has them."""
-        features: tuple[str, ...] | None = self.parts["context"].get("features")
-        return features
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
@@ -139,8 +120,6 @@ def parse(content: Mapping[str, Any]) -> PortfolioConfig:
     version = content.get("version")
     if version != VERSION or isinstance(version, bool):
         raise InvalidArgument(f"version is {version!r}, but must be {VERSION}")
-    context = _names("context", content, ("features",))
-    actions = _names("actions", content, ("names", "features"))
     learners = content.get("learner")
     if isinstance(learners, Mapping):
         raise InvalidArgument("learner is a table, but must be a list of tables: [[learner]]")
@@ -149,8 +128,6 @@ def parse(content: Mapping[str, Any]) -> PortfolioConfig:
     parts: Config = {
         "settings": given,
         "selector": _table("selector", content.get("selector", {})),
-        "context": context,
-        "actions": actions,
         "learner": [_table("learner", learner) for learner in learners],
     }
     return PortfolioConfig(text("name", content.get("name")), parts)
@@ -178,13 +155,6 @@ def _table(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise InvalidArgument(f"{name} is {value!r:.80}, but must be a table")
     return dict(value)
-
-
-def _names(name: str, content: Mapping[str, Any], known: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """A table whose values are lists of different names."""
-    table = _table(name, content.get(name, {}))
-    _check_keys(f"key of [{name}]", table, known)
-    return {key: check_ids(value, f"{key} of [{name}]") for key, value in table.items()}
 
 
 def _check_keys(what: str, table: Mapping[str, Any], known: Sequence[str]) -> None:

@@ -57,7 +57,7 @@ def write(path: Path, text: str) -> Path:
 def test_learners_with_the_recommended_selector(tmp_path: Path) -> None:
     config = read(write(tmp_path / "portfolio.toml", OFFERS))
     portfolio = config.portfolio()
-    assert (config.name, config.action_names, config.n_learners) == ("offers", ("left", "middle", "right"), 2)
+    assert (config.name, config.settings.action_names, config.n_learners) == ("offers", ("left", "middle", "right"), 2)
     assert portfolio.learners == (UCB(3, reward_range=(0, 2)), EpsilonGreedy(3, epsilon=0.1, name="greedy"))
     assert isinstance(portfolio.selector, RealizedBalancing) and portfolio.selector.reward_range == (0.0, 2.0)
     assert (portfolio.seed, portfolio.deadline, portfolio.default_reward) == (5, 100, 0.0)
@@ -101,7 +101,7 @@ maps = [
 
 def test_features_names_and_times(tmp_path: Path) -> None:
     config = read(write(tmp_path / "portfolio.toml", SERVED))
-    assert (config.context_features, config.action_features) == (("age", "visits"), ("price",))
+    assert (config.settings.context_features, config.settings.action_features) == (("age", "visits"), ("price",))
     portfolio = config.portfolio()
     both = Interactions(OneHot(["red", "blue"]), Shared(2))
     assert portfolio.learners == (OFUL(features=Concat([Prefix(1), both])),)
@@ -138,8 +138,8 @@ WRONG = {
         "[reward]\ndeadline = true\ndefault = 0.0": "deadline is True, but must be a whole number",
         "explore = 2.0": "explore is 2.0, but must lie in \\[0, 1\\]",
         "[context]\nfeature = ['a']": "key of \\[context\\] 'feature' is unknown; did you mean feat",
-        "[context]\nfeatures = ['a', 'a']": "features of \\[context\\] has 'a' twice",
-        "[actions]\nnames = 'red'": "names of \\[actions\\] is 'red', but must be a list of str",
+        "[context]\nfeatures = ['a', 'a']": "context_features has 'a' twice",
+        "[actions]\nnames = 'red'": "action_names is 'red', but must be a list of str",
         "reward = 3": "reward is 3, but must be a table",
         "[actions]\nname = []": "key of \\[actions\\] 'name' is unknown",
     },

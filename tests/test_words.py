@@ -1,7 +1,7 @@
 """Words that must not occur in the package, the tools, the tests, the documentation or the text of figures.
 
 The field's terms in US spelling, and plain words: no private metaphors. Old names live on in
-the changelog.
+the changelog, and the pages of the dashboard have a list of their own.
 
 The figures of the documentation are pictures (PNG), whose text cannot be read back. So every function that draws one
 is called with made-up results, and the text of what it draws is checked.
@@ -67,7 +67,6 @@ BANNED = {
     # Accounting, court, theater
     r"\b[Bb]ooks\b|\b[Bb]ookkeeping\b|\b[Bb]ooking\b": "state, records",
     r"\b[Bb]ooked\b(?!_)": "credited",
-    r"\b[Vv]erdict\w*": "result",
     r"\b[Tt]heat(?:er|re)\b|\b[Aa]ctors?\b|\bon stage\b": "plain words",
     # US spelling
     r"\b\w*[Cc]olour\w*": "color",
@@ -89,6 +88,15 @@ BANNED = {
     r"\b[Cc]entre\w*|\b[Gg]rey\b|\b[Ll]icence\b|\b[Cc]atalogue\b": "center, gray, license, catalog",
 }
 
+# The same for screens, whose words are read by people who do not know the package.
+BANNED_ON_SCREENS = {
+    r"\b(?:[Nn]o|[Ss]ome|[Ee]very)body\b": "say which learner or user",
+    r"\b(?:goes|go) on\b|\banew\b|\b[Bb]eside\b": "continues, again, next to",
+    r"\bof late\b|\blately\b|\bin all\b": "recently, total",
+    r"(?<!\b[Tt]here )\b(?:is|are) no\b": "is not",
+}
+SCREENS = "equipoise/serve/static/"
+
 EXCEPT = {"CHANGELOG.md", "tests/test_words.py"}  # where old names have to stand
 PUBLISHED = re.compile(r"“[^”]*”|\*[^*\n]{20,}\*|\"[A-Z][^\"\n]{20,}\"")  # titles keep their spelling
 PATTERN = re.compile("|".join(f"(?:{pattern})" for pattern in BANNED))
@@ -98,8 +106,8 @@ SUSPECT = re.compile("|".join(f"(?:{pattern})" for pattern in BANNED).replace(r"
 
 def sources() -> Iterator[Path]:
     for folder in ("equipoise", "tools", "docs", "examples", "tests"):
-        for suffix in (".py", ".md", ".html", ".svg", ".toml"):
-            yield from (ROOT / folder).rglob(f"*{suffix}")
+        for suffix in (".py", ".md", ".html", ".svg", ".toml", ".js"):
+            yield from (path for path in (ROOT / folder).rglob(f"*{suffix}") if "vendor" not in path.parts)
     yield from ROOT.glob("*.md")
 
 
@@ -112,13 +120,16 @@ FILES = sorted({file_id(path) for path in sources()} - EXCEPT)
 
 def found_in(text: str) -> list[str]:
     """What stands in a text that must not, each with its line and what to write instead."""
-    faults: list[str] = []
     if not SUSPECT.search(text):
-        return faults
-    text = PUBLISHED.sub(lambda title: re.sub(r"\S", "_", title[0]), text)
+        return []
+    return faults_of(PUBLISHED.sub(lambda title: re.sub(r"\S", "_", title[0]), text), PATTERN, BANNED)
+
+
+def faults_of(text: str, pattern: re.Pattern[str], banned: dict[str, str]) -> list[str]:
+    faults: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
-        for match in PATTERN.finditer(line):
-            instead = next(word for rule, word in BANNED.items() if re.compile(rule).match(line, match.start()))
+        for match in pattern.finditer(line):
+            instead = next(word for rule, word in banned.items() if re.compile(rule).match(line, match.start()))
             faults.append(f"line {number}: {match[0]!r} (write: {instead})")
     return faults
 
@@ -194,6 +205,21 @@ def test_only_plain_words_occur() -> None:
     found = {name: found_in((ROOT / name).read_text(encoding="utf-8")) for name in FILES}
     assert len(found) > 500
     assert {name: faults for name, faults in found.items() if faults} == {}
+
+
+SCREEN_PATTERN = re.compile("|".join(f"(?:{pattern})" for pattern in BANNED_ON_SCREENS))
+
+
+def test_screens_speak_plainly() -> None:
+    screens = [name for name in FILES if name.startswith(SCREENS)]
+    assert len(screens) > 10 and f"{SCREENS}parts.js" in screens
+    found = {
+        name: faults_of((ROOT / name).read_text(encoding="utf-8"), SCREEN_PATTERN, BANNED_ON_SCREENS)
+        for name in screens
+    }
+    assert {name: faults for name, faults in found.items() if faults} == {}
+    control = "until somebody resumes it. It goes on learning; the rewards of late"
+    assert len(faults_of(control, SCREEN_PATTERN, BANNED_ON_SCREENS)) == 3
 
 
 def test_every_file_that_is_left_out_exists() -> None:

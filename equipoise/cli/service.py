@@ -104,7 +104,7 @@ def _dry_context(config: PortfolioConfig) -> Context:
 
     known = [capabilities(learner) for learner in config.learners()]
     maps: list[FeatureMap] = [each.features for each in known if each.features is not None]
-    ids, n_shared = config.action_names, len(config.context_features or ())
+    ids, n_shared = config.settings.action_names, len(config.settings.context_features or ())
     while maps:
         match maps.pop():
             case Interactions(left, right):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from copy import deepcopy
 from functools import wraps
 from inspect import signature
 from itertools import count
@@ -32,7 +33,6 @@ from equipoise.learner import MinimalLearner
 from equipoise.portfolio import Portfolio
 from equipoise.portfolio.events import Callback, Event, Listeners
 from equipoise.portfolio.tickets import Clock
-from equipoise.portfolio.updates import FailedUpdate
 from equipoise.portfolio.warm_start import Log, LoggedRound, WarmStart
 from equipoise.storage.parts import describe_part
 from equipoise.types import Config, Plain
@@ -67,6 +67,13 @@ def _of_portfolio(method: Callable[Concatenate[Portfolio, Arguments], Result]) -
         return method(self._portfolio, *arguments, **options)
 
     return _durable(operation)
+
+
+def _property_of_portfolio(read: object, copy: Callable[[Any], Any] = lambda value: value) -> property:
+    """Make the durable form of a property of `Portfolio`; `copy` is for a value that changes."""
+    assert isinstance(read, property) and read.fget is not None
+    get = read.fget
+    return property(_durable(lambda self: copy(get(self._portfolio))), doc=read.__doc__)
 
 
 def _awaitable(method: Callable[Concatenate[LivePortfolio, Arguments], Result]) -> Awaitable[Arguments, Result]:
@@ -138,23 +145,6 @@ class LivePortfolio:
         """The reason why no more calls are accepted, if so."""
         return self._failure or self.journal.failure
 
-    @property
-    def learner_names(self) -> tuple[str, ...]:
-        """The names of the learners, unique in this portfolio."""
-        return self._portfolio.learner_names
-
-    @property
-    @_durable
-    def pending(self) -> tuple[str, ...]:
-        """The ids of the decisions that have no reward yet."""
-        return self._portfolio.pending
-
-    @property
-    @_durable
-    def failed_updates(self) -> tuple[FailedUpdate, ...]:
-        """Updates that learners failed to make, the oldest first; see `retry_updates`."""
-        return self._portfolio.failed_updates
-
     decide = _of_portfolio(Portfolio.decide)
     learn = _of_portfolio(Portfolio.learn)
     withdraw = _of_portfolio(Portfolio.withdraw)
@@ -164,11 +154,34 @@ class LivePortfolio:
     suspend = _of_portfolio(Portfolio.suspend)
     resume = _of_portfolio(Portfolio.resume)
     retry_updates = _of_portfolio(Portfolio.retry_updates)
+
+    # Reads, which wait too: they must not tell what a crash could take back.
+    settings = _property_of_portfolio(Portfolio.settings)
+    declared = _property_of_portfolio(Portfolio.declared)
+    reward_range = _property_of_portfolio(Portfolio.reward_range)
+    learner_names = _property_of_portfolio(Portfolio.learner_names)
+    recommendation = _property_of_portfolio(Portfolio.recommendation)
+    restarted_settings = _property_of_portfolio(Portfolio.restarted_settings)
+    pending = _property_of_portfolio(Portfolio.pending)
+    n_pending = _property_of_portfolio(Portfolio.n_pending)
+    unfinished = _property_of_portfolio(Portfolio.unfinished)
+    failed_updates = _property_of_portfolio(Portfolio.failed_updates)
+    time = _property_of_portfolio(Portfolio.time)
+    history = _property_of_portfolio(Portfolio.history, deepcopy)  # it changes with every round
+    pending_learners = _of_portfolio(Portfolio.pending_learners)
+    counted = _of_portfolio(Portfolio.counted)
+    regret_of = _of_portfolio(Portfolio.regret_of)
     certificate = _of_portfolio(Portfolio.certificate)
+    compare = _of_portfolio(Portfolio.compare)
     standing = _of_portfolio(Portfolio.standing)
+    statements = _of_portfolio(Portfolio.statements)
     describe = _of_portfolio(Portfolio.describe)
+    explain = _of_portfolio(Portfolio.explain)
+    records = _of_portfolio(Portfolio.records)
+    plot = _of_portfolio(Portfolio.plot)
     to_json = _of_portfolio(Portfolio.to_json)
     state = _of_portfolio(Portfolio.state)
+    save = _of_portfolio(Portfolio.save)
 
     @_durable
     def learn_many(self, rewards: Sequence[Reward]) -> list[EquipoiseError | None]:

@@ -5,23 +5,7 @@ same state. Decisions are taken from the event: the selector opens the logged pl
 learn in the order of the events; updates that failed are not repeated. Events that only report a consequence of the one
 before them (an elimination, a learner suspended because it failed) are `derived`; a fold skips them.
 
-| kind | meaning | derived |
-|---|---|---|
-| `decided` | a round was decided | |
-| `rewarded` | a reward arrived | |
-| `expired` | a decision reached its deadline | |
-| `withdrawn` | a round did not happen | |
-| `ignored` | a reward arrived after the deadline of its decision | |
-| `update_failed` | a learner raised an error while learning | yes |
-| `updates_retried` | failed updates were tried again | |
-| `learner_added`, `learner_removed`, `learner_renamed` | the pool changed | |
-| `learner_warmed` | a learner learned a log before it played | |
-| `rounds_replayed` | this many rounds since the last such event were played from a log | |
-| `learner_suspended`, `learner_resumed` | by request, or (derived) because of failures | |
-| `eliminated` | the rewards of a learner contradict its bound | yes |
-| `drift` | a null hypothesis about the rewards was refuted, and perhaps a new epoch began | yes |
-| `config` | settings changed | |
-| `blocked` | a missing reward holds up others | yes |
+`KINDS` is the one table of all kinds; levels of the log, marks of the history and the words for them derive from it.
 """
 
 from __future__ import annotations
@@ -37,21 +21,44 @@ from equipoise.types import Plain
 logger = logging.getLogger("equipoise")
 
 VERSION = 1
-LEVELS = {  # everything else is logged at the level DEBUG
-    "blocked": logging.WARNING,
-    "config": logging.INFO,
-    "drift": logging.WARNING,
-    "eliminated": logging.INFO,
-    "ignored": logging.INFO,
-    "learner_added": logging.INFO,
-    "learner_removed": logging.INFO,
-    "learner_renamed": logging.INFO,
-    "learner_resumed": logging.INFO,
-    "learner_suspended": logging.WARNING,
-    "learner_warmed": logging.INFO,
-    "update_failed": logging.INFO,  # a learner that keeps failing is suspended, which is a warning
-}
 BULKY = frozenset({"context", "learner", "outcome", "proposals", "state"})  # left out of log lines
+
+
+class Kind(NamedTuple):
+    """A kind of event."""
+
+    meaning: str
+    level: int = logging.DEBUG  # at which it is logged
+    derived: bool = False  # always; a suspension is only if failures caused it
+    word: str = ""  # for the mark in the history; empty if there is none
+
+
+KINDS = {
+    "decided": Kind("a round was decided"),
+    "rewarded": Kind("a reward arrived"),
+    "expired": Kind("a decision reached its deadline"),
+    "withdrawn": Kind("a round did not happen"),
+    "ignored": Kind("a reward arrived after the deadline of its decision", logging.INFO),
+    # At INFO: a learner that keeps failing is suspended, which is a warning.
+    "update_failed": Kind("a learner raised an error while learning", logging.INFO, derived=True),
+    "updates_retried": Kind("failed updates were tried again"),
+    "learner_added": Kind("a learner joined", logging.INFO, word="added"),
+    "learner_removed": Kind("a learner left", logging.INFO, word="removed"),
+    "learner_renamed": Kind("a learner has another name", logging.INFO, word="renamed"),
+    "learner_warmed": Kind("a learner learned a log before it played", logging.INFO, word="warmed up"),
+    "learner_suspended": Kind("by request, or (derived) because of failures", logging.WARNING, word="suspended"),
+    "learner_resumed": Kind("a learner may play again", logging.INFO, word="resumed"),
+    "rounds_replayed": Kind("this many rounds since the last such event were played from a log"),
+    "eliminated": Kind("rewards of a learner contradict its bound", logging.INFO, derived=True, word="eliminated"),
+    "drift": Kind(
+        "a null hypothesis about the rewards was refuted, and perhaps a new epoch began",
+        logging.WARNING,
+        derived=True,
+        word="drift alarm",
+    ),
+    "config": Kind("settings changed", logging.INFO),
+    "blocked": Kind("a missing reward holds up others", logging.WARNING, derived=True),
+}
 
 
 class Event(NamedTuple):
@@ -60,7 +67,7 @@ class Event(NamedTuple):
     Attributes
     ----------
     kind
-        The kind of change; see the table in `equipoise.portfolio.events`.
+        The kind of change: one of `equipoise.portfolio.events.KINDS`, or one of a journal.
     data
         The particulars.
     time
@@ -109,7 +116,7 @@ class Listeners:
         self.callbacks.append(callback)
 
     def announce(self, event: Event) -> None:
-        level = LEVELS.get(event.kind, logging.DEBUG)
+        level = KINDS[event.kind].level if event.kind in KINDS else logging.DEBUG  # a journal has its own kinds
         if self.logs and logger.isEnabledFor(level):
             facts = ", ".join(f"{key} {value}" for key, value in event.data.items() if key not in BULKY)
             logger.log(level, "%s: %s", event.kind, facts)
@@ -135,11 +142,13 @@ class Events:
         return {**self.__dict__, "listeners": Listeners(), "on_elimination": []}
 
     def emit(self, kind: str, data: Mapping[str, Plain], *, derived: bool = False, key: str | None = None) -> None:
-        self._history.mark(self._tickets.round, kind, data)
-        self.listeners.announce(Event(kind, data, self._tickets.time, derived, key=key))
+        about = KINDS[kind]
+        if about.word:
+            self._history.mark(self._tickets.round, kind, data)
+        self.listeners.announce(Event(kind, data, self._tickets.time, derived or about.derived, key=key))
 
     def announce_elimination(self, elimination: Any, data: Mapping[str, Plain]) -> None:
-        self.emit("eliminated", data, derived=True)
+        self.emit("eliminated", data)
         _call(self.on_elimination, elimination, "eliminated")
 
 

@@ -91,6 +91,9 @@ class Portfolio:
         reward_range: tuple[float, float] | None = None,
         clip: bool = False,
         on_drift: str = "warn",
+        action_names: Sequence[str] | None = None,
+        action_features: Sequence[str] | None = None,
+        context_features: Sequence[str] | None = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "learners", "selector")}
         self._begin(learners, selector, portfolio_settings.PortfolioSettings.given(given))
@@ -207,6 +210,11 @@ class Portfolio:
     def n_pending(self) -> int:
         """The number of decisions that have no reward yet."""
         return len(self._state.tickets.open)
+
+    def pending_learners(self) -> dict[str, int | None]:
+        """Return the learner of every decision that has no reward yet, by id; None if no learner played it."""
+        with self._lock:
+            return {id_: ticket.learner for id_, ticket in self._state.tickets.open.items()}
 
     @property
     def unfinished(self) -> frozenset[str]:

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Self
 
 from equipoise.errors import InvalidArgument, UnknownSetting
+from equipoise.features.offers import check_ids
 from equipoise.settings import equal_data, optional, parameter_entry
 from equipoise.settings.checks import boolean, count, fraction, interval, one_of, real
 from equipoise.types import Config, Plain
@@ -60,6 +61,11 @@ def duration_to_plain(duration: int | float | None) -> int | str | None:
     return f"{duration!r}s" if isinstance(duration, float) else duration
 
 
+def check_names(name: str, names: object) -> tuple[str, ...]:
+    """Return different names as a tuple."""
+    return check_ids(names, name)
+
+
 def _unless_function(value: object) -> Plain:
     return None if callable(value) else value
 
@@ -71,15 +77,16 @@ def portfolio_setting(
     *,
     key: str | None = None,
     changeable: bool = False,
+    grows: bool = False,
     encode: Callable[[Any], Plain] = lambda value: value,
 ) -> Any:
     """Declare a setting of a portfolio.
 
     `check` takes name and value, and returns the value to store or raises an error. `key` is its place in a file, by
-    default its name. `changeable` settings may change while a portfolio runs. `encode` makes plain data of a value,
-    from which `check` makes the value again.
+    default its name. `changeable` settings may change while a portfolio runs; one that `grows` may get more entries at
+    its end. `encode` makes plain data of a value, from which `check` makes the value again.
     """
-    rules = {"check": check, "doc": doc, "key": key, "changeable": changeable, "encode": encode}
+    rules = {"check": check, "doc": doc, "key": key, "changeable": changeable, "grows": grows, "encode": encode}
     return field(default=default, metadata=rules)
 
 
@@ -174,6 +181,26 @@ class PortfolioSettings:
         'What follows if one law of the rewards is refuted: "warn" for an event and a sentence in `describe()`, '
         '"restart" for a new epoch of the selector in addition, "ignore" if nothing is monitored. See docs/drift.md.',
     )
+    action_names: tuple[str, ...] | None = portfolio_setting(
+        None,
+        optional(check_names),
+        "Names of the actions, by index. They are kept, so that no file can swap the actions that were learned; more "
+        "may be added at the end.",
+        key="actions.names",
+        grows=True,
+    )
+    action_features: tuple[str, ...] | None = portfolio_setting(
+        None,
+        optional(check_names),
+        "Names of the features of an offer, in their order, which is kept.",
+        key="actions.features",
+    )
+    context_features: tuple[str, ...] | None = portfolio_setting(
+        None,
+        optional(check_names),
+        "Names of the features that all offers of a round share, in their order, which is kept.",
+        key="context.features",
+    )
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -208,7 +235,7 @@ class PortfolioSettings:
         for name, value in changes.items():
             if name not in self.__dataclass_fields__:
                 raise UnknownSetting("changeable setting", name, changeable)
-            if name not in changeable:
+            if name not in changeable and not self._grows(name, value):
                 raise self._refusal({name: value})
         return replace(self, **{name: _from_caller(name, value) for name, value in changes.items()})
 
@@ -229,7 +256,7 @@ class PortfolioSettings:
                 continue
             if callable(then) and (now is None or callable(now)):
                 continue
-            if each.metadata["changeable"]:
+            if each.metadata["changeable"] or self._grows(each.name, then):
                 changes[each.name] = then if callable(then) else each.metadata["encode"](then)
             else:
                 refused[each.name] = then
@@ -237,13 +264,25 @@ class PortfolioSettings:
             raise self._refusal(refused)
         return changes
 
+    def _grows(self, name: str, value: object) -> bool:
+        """Return whether a value has the present entries of a setting first, and may have more."""
+        now: tuple[str, ...] | None = getattr(self, name)
+        if not self.__dataclass_fields__[name].metadata["grows"] or now is None or value is None:
+            return False
+        return check_names(name, value)[: len(now)] == now
+
     def _refusal(self, refused: Mapping[str, Any]) -> InvalidArgument:
         wanted = " and ".join(f"{name} is {value!r:.80}" for name, value in refused.items())
-        now = " and ".join(f"{getattr(self, name)!r:.80}" for name in refused)
+        rules = " and ".join(map(self._rule, refused))
         changeable = ", ".join(each.name for each in fields(self) if each.metadata["changeable"])
         return InvalidArgument(
-            f"{wanted}, but must stay {now} for a portfolio that has begun; only {changeable} may change"
+            f"{wanted}, but must {rules} for a portfolio that has begun; only {changeable} may change"
         )
+
+    def _rule(self, name: str) -> str:
+        now = getattr(self, name)
+        grows = now is not None and self.__dataclass_fields__[name].metadata["grows"]
+        return f"{'begin with' if grows else 'stay'} {now!r:.80}"
 
 
 def _from_caller(name: str, value: Any) -> Any:

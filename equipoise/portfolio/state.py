@@ -241,7 +241,7 @@ class PortfolioState:
         failures: Failures | None = None,
         was_clipped: bool = False,
     ) -> None:
-        """Update the learners, credit the selector and close the decision; `failures` are those of a log."""
+        """Credit the selector, update the learners and close the decision; `failures` are from a log."""
         ticket.reward, ticket.outcome = reward, outcome
         eliminations: Sequence[AnyElimination] = ()
         try:
@@ -340,13 +340,13 @@ class PortfolioState:
         if alarm["restart"]:
             self.updates.sharing |= self.selection.sharing(self.pool) if self.settings.share_data else set()
             self.counts.unplayed = 0
-        self.events.emit("drift", alarm, derived=True)
+        self.events.emit("drift", alarm)
 
     def _finish(self, failed: Sequence[FailedUpdate], eliminations: Sequence[AnyElimination]) -> None:
         """Count failures of learners, retire eliminated ones, and announce both."""
         names = self.pool.names
         for update in failed:
-            self.events.emit("update_failed", {"name": names[update.learner], **update._asdict()}, derived=True)
+            self.events.emit("update_failed", {"name": names[update.learner], **update._asdict()})
             self.pool.count_failure(update.learner, update.error, self.tickets.round, deciding=False)
         for elimination in eliminations:
             self.updates.retire(elimination.learner.index)

@@ -22,7 +22,7 @@ from equipoise.certificates.fields import Record
 from equipoise.certificates.records import Provable, comparison_record, elimination_record
 from equipoise.errors import UnknownName
 from equipoise.portfolio.drift import DriftMonitor, Refuted
-from equipoise.portfolio.events import LEVELS, Events
+from equipoise.portfolio.events import Events
 from equipoise.portfolio.pool import Pool, Selection
 from equipoise.portfolio.rounds import Rounds
 from equipoise.portfolio.settings import PortfolioSettings
@@ -37,11 +37,14 @@ MAX_MARKS = 120
 MAX_REASON_LENGTH = 160  # characters
 MIN_REPORTED = 100  # held-up rewards for which a line in the log is worth it
 MIN_REWARDS, MAX_SHARE = 1_000, 1e-3  # a range is oversized if at least so many rewards span less than this share of it
-MARKED = frozenset({"drift", "eliminated", *(kind for kind in LEVELS if kind.startswith("learner_"))})
+# States of a learner; `equipoise.portfolio.text` has the words.
+ACTIVE, SUSPENDED, PAUSED, ELIMINATED = "active", "suspended", "paused", "eliminated"
+INACTIVE, EXCLUDED, REMOVED = "inactive", "excluded", "removed"
+LEARNER_STATES = (ACTIVE, SUSPENDED, PAUSED, ELIMINATED, INACTIVE, EXCLUDED, REMOVED)
 
 
 class Mark(NamedTuple):
-    """Something that happened to a learner."""
+    """Something that happened to a learner, or to all."""
 
     round: int
     kind: str  # of the event
@@ -102,9 +105,7 @@ class History:
         self.next_round = max(round_ + 1, ceil(round_ * self._ratio))
 
     def mark(self, round_: int, kind: str, data: Mapping[str, Plain]) -> None:
-        """Remember an event, if it happened to a learner."""
-        if kind not in MARKED:
-            return
+        """Remember an event."""
         reason = str(data.get("reason") or data.get("error") or "")
         name = str(data.get("name", ""))
         if kind == "learner_renamed":
@@ -198,7 +199,7 @@ class LearnerStatement:
     """How a learner is doing."""
 
     name: str
-    state: str  # what keeps it from playing, or "active"
+    state: str  # one of `LEARNER_STATES`
     standing: Standing
     logged_rounds: int  # that it learned before it played
     paused_until: int  # the first round in which it may play again after failures
@@ -329,18 +330,18 @@ class Reporter:
         return LearnerStatement(member.name, state, row, logged, member.paused_until, member.last_error)
 
     def state_of(self, i: int) -> str:
-        """Return what keeps a learner from playing, or "active"."""
+        """Return the state of a learner, one of `LEARNER_STATES`."""
         selection, member = self._state.selection, self._state.pool.members[i]
         if member.learner is None:
-            return "removed"
+            return REMOVED
         if i in selection.traits.excluded:
-            return "never played"
+            return EXCLUDED
         if i not in selection.selector.active:
             eliminated = any(each.learner.index == i for each in eliminations_of(selection.selector) or ())
-            return "eliminated" if eliminated else "inactive"
+            return ELIMINATED if eliminated else INACTIVE
         if member.suspended:
-            return "suspended"
-        return "paused after failures" if member.paused_until > self._state.tickets.round else "active"
+            return SUSPENDED
+        return PAUSED if member.paused_until > self._state.tickets.round else ACTIVE
 
     def explanation(self, name: str) -> Explanation:
         state, statements = self._state, self.statements()
@@ -453,6 +454,6 @@ class Reporter:
             if held_up >= MIN_REPORTED and (ticket.round, what) not in self._reported:
                 self._reported.add((ticket.round, what))
                 data = {"id": ticket.id, "name": state.pool.members[i].name, "holds_up": held_up, "what": what}
-                state.events.emit("blocked", {**data, **self._age(ticket)}, derived=True)
+                state.events.emit("blocked", {**data, **self._age(ticket)})
         still_open = {ticket.round for ticket in state.tickets.open.values()}
         self._reported = {(round_, what) for round_, what in self._reported if round_ in still_open}

@@ -6,7 +6,37 @@ from collections.abc import Iterator
 from math import inf, isnan
 
 from equipoise.certificates import Standing
-from equipoise.portfolio.statements import DriftStatement, Explanation, LearnerStatement, Statements
+from equipoise.portfolio.events import KINDS
+from equipoise.portfolio.statements import (
+    ACTIVE,
+    ELIMINATED,
+    EXCLUDED,
+    INACTIVE,
+    PAUSED,
+    REMOVED,
+    SUSPENDED,
+    DriftStatement,
+    Explanation,
+    LearnerStatement,
+    Mark,
+    Statements,
+)
+
+STATE_WORDS = {
+    ACTIVE: "active",
+    SUSPENDED: "suspended",
+    PAUSED: "paused after failures",
+    ELIMINATED: "eliminated",
+    INACTIVE: "inactive",
+    EXCLUDED: "never played",
+    REMOVED: "removed",
+}
+
+
+def happened(mark: Mark) -> str:
+    """Return the word for what happened; a suspension because of failures is a pause."""
+    is_pause = mark.kind == "learner_suspended" and mark.until is not None
+    return STATE_WORDS[PAUSED] if is_pause else KINDS[mark.kind].word
 
 
 def describe(statements: Statements) -> str:
@@ -35,11 +65,11 @@ def headlines(statements: Statements) -> list[str]:
 
 def about(statements: Statements, learner: LearnerStatement) -> str:
     """Return the line about one learner."""
-    row, state, limits = learner.standing, learner.state, statements.reward_range or (-inf, inf)
+    row, state, limits = learner.standing, STATE_WORDS[learner.state], statements.reward_range or (-inf, inf)
     line = row.describe(learner.name, statements.certificate, limits, state)
     if learner.logged_rounds:
         line += f" {_beginning(learner.logged_rounds)}"
-    return line if state == "active" or not row.active else f"{line} It is {state}."
+    return line if learner.state == ACTIVE or not row.active else f"{line} It is {state}."
 
 
 def _about_drift(drift: DriftStatement, names: tuple[str, ...]) -> Iterator[str]:
@@ -64,7 +94,7 @@ def explain(explanation: Explanation, *, with_rule: bool = True) -> str:
     learner, statements = explanation.learner, explanation.statements
     sentences = [_plays(learner, statements)]
     sentences += [_beginning(learner.logged_rounds)] if learner.logged_rounds else []
-    if learner.state == "active":
+    if learner.state == ACTIVE:
         sentences += [rule(statements)] if with_rule else []
         sentences += _reasons(explanation)
     else:
@@ -100,11 +130,11 @@ def _rounded(number: float) -> str:
 
 def _absence(explanation: Explanation) -> str:
     learner, statements = explanation.learner, explanation.statements
-    if learner.state == "removed":
+    if learner.state == REMOVED:
         return "It was removed, and plays no more."
-    if learner.state == "suspended":
+    if learner.state == SUSPENDED:
         return "It is suspended by request until resume() is called; other learners play instead."
-    if learner.state == "paused after failures":
+    if learner.state == PAUSED:
         return f"It failed ({learner.last_error}), and is not asked before round {learner.paused_until:,}."
     if explanation.excluded:
         return f"{statements.selector} never plays it, because its model class is too near to that of another one."

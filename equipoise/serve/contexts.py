@@ -27,9 +27,10 @@ from equipoise.types import Array, Context
 
 class ContextReader:
     def __init__(self, config: PortfolioConfig) -> None:
-        self._action_names = config.action_names
-        self._shared = None if config.context_features is None else Vectorizer(config.context_features)
-        self._features = None if config.action_features is None else Vectorizer(config.action_features)
+        settings = config.settings
+        self._action_names = settings.action_names
+        self._shared = None if settings.context_features is None else Vectorizer(settings.context_features)
+        self._features = None if settings.action_features is None else Vectorizer(settings.action_features)
 
     def read(self, context: Any, offers: Sequence[Offer] | None) -> Context:
         """The context of a request; raises an error that names what is wrong with it."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from equipoise.errors import DuplicateDecision, DuplicateReward, UnknownDecision
-from equipoise.portfolio import Decision, Event, Portfolio
+from equipoise.portfolio import Decision, Event, Portfolio, text
 from equipoise.serve.failures import LateReward, TooManyOpen
 from equipoise.storage.codec import digest as context_digest
 from equipoise.types import Config, Context
@@ -30,8 +30,8 @@ V = TypeVar("V")
 class Recent(Generic[K, V]):
     """The newest entries of a dict: at least `size` of them, at most twice as many.
 
-    Two dicts take turns. An ordered dict whose oldest entry makes room for each new one is rebuilt again and again; its
-    memory went from 29 to 52 MB over a million entries of which 100,000 were kept.
+    Two dicts take turns. An ordered dict whose oldest entry makes room for each new one is rebuilt again and again, and
+    its memory grows meanwhile; docs/architecture.md has the figures.
 
     >>> recent = Recent(2)
     >>> for k in range(5):
@@ -71,8 +71,7 @@ class Arrivals:
     """
 
     def __init__(self, portfolio: Portfolio) -> None:
-        tickets = portfolio.state()["tickets"]["open"] if portfolio.pending else ()
-        self._learners: dict[object, int | None] = {row["id"]: (row["choice"] or (None,))[0] for row in tickets}
+        self._learners: dict[object, int | None] = dict(portfolio.pending_learners().items())
         self._totals: dict[int, list[float]] = {}
         self._decisions = 0
         self._first: set[object] = set()  # first decisions that have no reward yet
@@ -197,8 +196,8 @@ class Hosted:
         return self.portfolio.expire(limit, at=self.time)
 
     def status(self) -> Config:
-        portfolio = self.portfolio
-        return {**portfolio.to_json(), "health": portfolio.health(), "description": portfolio.describe()}
+        statements = self.portfolio.statements()
+        return {**statements.to_json(), "health": self.portfolio.health(), "description": text.describe(statements)}
 
 
 TOO_MANY = "{} decisions wait for their rewards, which is the maximum: reward or withdraw some, or set a deadline"

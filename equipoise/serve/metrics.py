@@ -117,17 +117,16 @@ class _Portfolios(Collector):
         plays = CounterMetricFamily("equipoise_plays", "Rounds that a learner played", labels=labels)
         means = GaugeMetricFamily("equipoise_mean_reward", "Mean reward of a learner's plays", labels=labels)
         active = GaugeMetricFamily("equipoise_active", "Whether a learner may be chosen", labels=labels)
-        suspended = GaugeMetricFamily("equipoise_suspended", "Whether a learner is suspended or paused", labels=labels)
+        states = GaugeMetricFamily("equipoise_learner_state", "1 for the state of a learner", labels=[*labels, "state"])
         for name, status in self._statuses.items():
-            states = {row["name"]: row["state"] for row in status["health"]["learners"]}
-            for row in status["standing"]:
+            for row, about in zip(status["standing"], status["health"]["learners"], strict=True):
                 pair = [name, row["name"]]
                 plays.add_metric(pair, row["plays"])
                 active.add_metric(pair, float(row["active"]))
-                suspended.add_metric(pair, float(states.get(row["name"]) in ("suspended", "paused after failures")))
+                states.add_metric([*pair, about["state"]], 1.0)
                 if row["mean_reward"] is not None:
                     means.add_metric(pair, row["mean_reward"])
-        yield from (plays, means, active, suspended)
+        yield from (plays, means, active, states)
 
 
 def _levels(name: str, text: str, values: Mapping[str, float | None]) -> GaugeMetricFamily:

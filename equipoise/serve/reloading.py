@@ -1,8 +1,8 @@
 """Applying changed files while the service runs, where the change is safe.
 
 Safe: a new portfolio; learners that were added or removed; settings that may change while a portfolio runs; more names
-of actions. Everything else, such as another selector or another order of the features, would change what was learned or
-proved, and is refused: the portfolio stays as it is.
+of actions after the present ones. Everything else, such as another selector or another order of the features, would
+change what was learned or proved, and is refused: the portfolio stays as it is.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ async def apply_file(service: Service, config: PortfolioConfig) -> bool:
 
 
 async def _change(served: Served, config: PortfolioConfig) -> None:
-    old, new = served.config.parts, config.parts
-    _check_fixed(old, new)
+    if served.config.parts["selector"] != config.parts["selector"]:
+        raise InvalidArgument("selector changed, but must not while the portfolio runs")
     wanted = config.portfolio().declared
     before, after = tables_by_name(served.config), tables_by_name(config)
     for name in before.keys() & after.keys():
@@ -60,17 +60,6 @@ async def _change(served: Served, config: PortfolioConfig) -> None:
 
     await served.engine.run(change)
     served.config, served.reader = config, ContextReader(config)
-
-
-def _check_fixed(old: dict[str, Any], new: dict[str, Any]) -> None:
-    for key in ("selector", "context"):
-        if old[key] != new[key]:
-            raise InvalidArgument(f"{key} changed, but must not while the portfolio runs")
-    if old["actions"].get("features") != new["actions"].get("features"):
-        raise InvalidArgument("features of actions changed, but must not while the portfolio runs")
-    names, more = old["actions"].get("names"), new["actions"].get("names")
-    if (names is None) != (more is None) or not set(names or ()) <= set(more or ()):
-        raise InvalidArgument("names of [actions] lost some, but may only gain while the portfolio runs")
 
 
 def tables_by_name(config: PortfolioConfig) -> dict[str, dict[str, Any]]:

@@ -1,22 +1,31 @@
-"""Writes the recorded journal and file of format version 1: `python -m tests.journal.golden`.
+"""Writes the recorded journals and files of format version 1: `python -m tests.journal.golden`.
 
-Releases must open both as they are. Write new ones, with a new number, only together with a migration of these.
+Releases must open all of them as they are. Write new ones, with a new number, only together with a migration of these.
+Ids and times are fixed, so that the same code writes the same files.
 """
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 
 import equipoise
 from equipoise import Portfolio
+from equipoise.bounds import Power
+from equipoise.features import Offers
 from equipoise.journal import SQLiteJournal, digest, rebuild
-from equipoise.learners import UCB, EpsilonGreedy
+from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy
+from equipoise.portfolio.tickets import Clock
 from equipoise.portfolio.warm_start import LoggedRound
+from equipoise.selectors import BalancedElimination
 
 RECORDED = Path(__file__).parents[1] / "recorded"
-JOURNAL, FILE, DIGESTS = RECORDED / "journal-1.db", RECORDED / "portfolio-1.equipoise", RECORDED / "golden-1.json"
 START = 1.7e9  # seconds
 
 
@@ -29,7 +38,7 @@ class Flaky(UCB):
         super().learn(context, action, reward, weight)
 
 
-def make() -> Portfolio:
+def make_arms() -> Portfolio:
     return Portfolio(
         [UCB(3), Flaky(3, scale=0.5, name="flaky"), EpsilonGreedy(3, epsilon=0.1)],
         seed=5,
@@ -40,8 +49,8 @@ def make() -> Portfolio:
     )
 
 
-def play(live: Any) -> None:
-    """Events of all kinds."""
+def play_arms(live: Any) -> None:
+    """Change the pool and the settings, fail to learn, reach deadlines."""
     live.warm_start([LoggedRound(None, k % 3, 0.5, 1 / 3) for k in range(6)], learners=["UCB"])
     rng, waiting = np.random.default_rng(1), []
     for t in range(60):
@@ -69,18 +78,134 @@ def play(live: Any) -> None:
     live.decide(None, id="open", at=START + 9200.0)
 
 
-def main() -> None:
-    JOURNAL.unlink(missing_ok=True)
-    with equipoise.open(JOURNAL, make) as live:
-        play(live)
-    journal = SQLiteJournal(JOURNAL, create=False)
-    portfolio = rebuild(journal, make()).portfolio
-    journal.close()
-    portfolio.save(FILE)
-    for end in ("-wal", "-shm", ".lock"):
-        Path(f"{JOURNAL}{end}").unlink(missing_ok=True)
-    DIGESTS.write_text(json.dumps({"digest": digest(portfolio), "pending": list(portfolio.pending)}) + "\n")
+def make_contexts() -> Portfolio:
+    """The default selector over features, with rewards in parts."""
+    return Portfolio(
+        [OFUL(2, name="two"), OFUL(3, name="three"), OFUL(1, name="one")],
+        seed=7,
+        aggregate="sum",
+        deadline=5,
+        default_reward=0.0,
+        action_names=["red", "blue"],
+        context_features=["age"],
+    )
+
+
+def play_contexts(live: Any) -> None:
+    """Decide with contexts, get rewards in parts, some too late, and lose the oldest contexts."""
+    live.reconfigure(action_names=["red", "blue", "green"])
+    rng, decisions = np.random.default_rng(2), []
+    for t in range(100):
+        at, matrix = START + t, rng.integers(-5, 6, (3, 3)) / 10
+        offers = Offers(matrix, [t / 100], ["red", "blue", "green"], mask=[True, True, t % 4 == 0])
+        decisions.append(live.decide(offers if t % 2 else matrix, id=f"visit {t}" if t % 5 == 0 else None, at=at))
+        for key, reward in (("click", float(matrix[decisions[-1].action, 0] > 0)), ("order", t % 3 / 2)):
+            if t % 7 > 1 or key == "click":
+                live.learn(decisions[-1], reward, key=key, at=at)
+        if t == 30:
+            live.learn(decisions[5], 1.0, key="order", at=at)  # past its deadline
+            live.add_learner(OFUL(2, regularization=2.0, name="late"))
+        if t == 60:
+            live.redact(before=START + 40.0)
+
+
+class Logged(NamedTuple):
+    """A log whose every action had the same probability."""
+
+    rounds: list[LoggedRound]
+    name: str = "a log"
+    min_exposure: float = 1 / 3
+    min_offered_exposure: float = 1 / 3
+
+    @property
+    def n_rounds(self) -> int:
+        return len(self.rounds)
+
+    def each_round(self) -> Iterator[LoggedRound]:
+        return iter(self.rounds)
+
+
+def make_rules() -> Portfolio:
+    """Fixed rules with bounds, which are eliminated and return after drift."""
+    selector = BalancedElimination([Power(0.25)] * 3, contexts="fixed", delta=0.1)
+    return Portfolio([Constant(0), Constant(1), Constant(2)], selector, seed=9, on_drift="restart")
+
+
+def play_rules(live: Any) -> None:
+    """Replay a log, eliminate, see drift, and begin a new epoch, in which a missing reward holds up others."""
+    logged = [LoggedRound(None, k // 2 % 3, float(k // 2 % 3 == 0), 1 / 3) for k in range(12)]
+    live.warm_start(Logged(logged), evidence=True)
+    early: list[Any] = []
+    for t in range(280):
+        at, decision = START + t, live.decide(None, at=START + t)
+        withheld = (2, 0) if not early else (1, 150)  # the action, and the round before; each holds up others
+        if len(early) < 2 and decision.action == withheld[0] and t > withheld[1]:
+            early.append(decision)
+        else:
+            live.learn(decision, float((decision.action == 0) == (t < 110)), at=at)
+    live.learn(early[0], 0.0, at=START + 300.0)  # of the epoch before
+
+
+class Golden(NamedTuple):
+    """A portfolio, what happens to it, and the learners of its file, if the classes of some are not registered."""
+
+    make: Callable[[], Portfolio]
+    play: Callable[[Any], None]
+    learners: Callable[[], list[Any] | None] = lambda: None
+
+
+GOLDEN = {
+    "arms": Golden(make_arms, play_arms, lambda: [*make_arms().learners[:2], UCB(3, scale=2.0, name="late")]),
+    "contexts": Golden(make_contexts, play_contexts),
+    "rules": Golden(make_rules, play_rules),
+}
+
+
+def journal_of(name: str, folder: Path = RECORDED) -> Path:
+    return folder / f"journal-1-{name}.db"
+
+
+def file_of(name: str, folder: Path = RECORDED) -> Path:
+    return folder / f"portfolio-1-{name}.equipoise"
+
+
+def facts_of(name: str, folder: Path = RECORDED) -> Any:
+    """The digest of the state, and the open decisions."""
+    return json.loads((folder / "golden-1.json").read_text())[name]
+
+
+@contextmanager
+def fixed() -> Iterator[None]:
+    """Let ids and times be the same in every recording, and report early what is held up."""
+    numbers = count(1)
+    with ExitStack() as stack:
+        for where in ("equipoise.portfolio.tickets.token_hex", "equipoise.journal.schema.secrets.token_hex"):
+            stack.enter_context(patch(where, lambda n_bytes: f"{next(numbers):0{2 * n_bytes}x}"))
+        stack.enter_context(patch.object(Clock, "now", lambda self, at_least=-inf: max(START, at_least)))
+        stack.enter_context(patch("equipoise.journal.sqlite.clock", lambda: START))
+        stack.enter_context(patch("equipoise.portfolio.state.REPORTED_EVERY", 32))
+        stack.enter_context(patch("equipoise.portfolio.statements.MIN_REPORTED", 10))
+        yield
+
+
+def record(folder: Path = RECORDED) -> None:
+    """Write all journals, files and their facts."""
+    facts = {}
+    for name, (make, play, _) in GOLDEN.items():
+        path = journal_of(name, folder)
+        path.unlink(missing_ok=True)
+        with fixed():
+            with equipoise.open(path, make) as live:
+                play(live)
+            journal = SQLiteJournal(path, create=False)
+            portfolio = rebuild(journal, make()).portfolio
+            journal.close()
+            portfolio.save(file_of(name, folder))
+        for end in ("-wal", "-shm", ".lock"):
+            Path(f"{path}{end}").unlink(missing_ok=True)
+        facts[name] = {"digest": digest(portfolio), "pending": list(portfolio.pending)}
+    (folder / "golden-1.json").write_text(json.dumps(facts, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    record()

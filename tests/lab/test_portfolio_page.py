@@ -91,7 +91,7 @@ def test_the_figure_shows_every_learner_and_mark(portfolio: Portfolio) -> None:
 
 def test_a_portfolio_without_rounds_can_be_drawn(tmp_path: Path) -> None:
     Portfolio([UCB(2)]).plot(tmp_path / "new.html")
-    assert "Nothing was eliminated, suspended or added." in (tmp_path / "new.html").read_text(encoding="utf-8")
+    assert "No events yet." in (tmp_path / "new.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

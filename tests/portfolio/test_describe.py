@@ -236,7 +236,7 @@ def test_only_what_was_eliminated_is_called_eliminated() -> None:
     assert "plays, inactive, mean reward 0." in dynamic.describe() and "eliminated" not in dynamic.describe()
     learners = [OFUL(dim) for dim in (2, 3, 4)]
     nested = Portfolio(learners, AdversarialElimination.for_learners(learners))
-    assert nested.health()["learners"][1]["state"] == "never played"
+    assert nested.health()["learners"][1]["state"] == "excluded"
     assert "OFUL(d=3): 0 plays, never played." in nested.describe()
 
 

@@ -148,7 +148,7 @@ def test_a_context_that_only_one_learner_cannot_use_counts_against_it() -> None:
     portfolio.learn(portfolio.decide(np.full((2, 3), 0.5)), 0.5)
     for _ in range(6):
         assert portfolio.decide(np.full((2, 2), 0.5)).learner == 1
-    assert portfolio.health()["learners"][0]["state"] == "paused after failures"
+    assert portfolio.health()["learners"][0]["state"] == "paused"
 
 
 def test_the_fallback_plays_if_nobody_can() -> None:
@@ -291,7 +291,7 @@ def test_a_learner_that_cannot_learn_is_suspended_too_and_deciding_does_not_excu
         portfolio.learn(portfolio.decide(None), 0.5)
     plays = [row.plays for row in portfolio.standing()]
     assert plays[0] < 20 and sum(plays) == 200
-    assert portfolio.health()["learners"][0]["state"] == "paused after failures"
+    assert portfolio.health()["learners"][0]["state"] == "paused"
     assert len(portfolio.failed_updates) == plays[0]
     portfolio.learners[0].failures["learn"] = 0
     assert portfolio.retry_updates() == plays[0]
@@ -314,7 +314,7 @@ def test_all_paused_learners_are_tried_if_there_is_no_fallback() -> None:
     portfolio = Portfolio([learner, Recorder(1)], UCB1(2))
     for _ in range(50):
         portfolio.learn(portfolio.decide(None), 1.0)
-    assert portfolio.health()["learners"][0]["state"] == "paused after failures"
+    assert portfolio.health()["learners"][0]["state"] == "paused"
     learner.fails = False
     portfolio.suspend("Recorder(1)")
     assert portfolio.decide(None).learner == 0

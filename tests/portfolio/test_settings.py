@@ -34,6 +34,9 @@ OTHERS: dict[str, dict[str, Any]] = {
     "reward_range": {"reward_range": (0.0, 2.0)},
     "clip": {"clip": True},
     "on_drift": {"on_drift": "ignore"},
+    "action_names": {"action_names": ("red", "blue")},
+    "action_features": {"action_features": ("price",)},
+    "context_features": {"context_features": ("age", "visits")},
 }
 WRONG: dict[str, Any] = {
     "seed": -1,
@@ -48,6 +51,9 @@ WRONG: dict[str, Any] = {
     "reward_range": [1, 0],
     "clip": "yes",
     "on_drift": "panic",
+    "action_names": "red",
+    "action_features": ["price", "price"],
+    "context_features": [1],
 }
 
 
@@ -145,8 +151,27 @@ def test_a_wrong_setting_in_a_file_gets_one_line_that_names_it(name: str) -> Non
     with pytest.raises(EquipoiseError) as caught:
         make({**OTHERS[name], name: WRONG[name]})
     message = str(caught.value)
-    assert f"{name} is {WRONG[name]!r}, but " in message or f"{name}[" in message
+    assert f"{name} is {WRONG[name]!r}, but " in message or f"{name}[" in message or f"{name} has " in message
     assert "\n" not in message
+
+
+def test_names_of_actions_may_grow_at_the_end_and_keep_their_order(tmp_path: Path) -> None:
+    """The reported fault: a restart with the names in another order swapped the actions that were learned."""
+    path, names, more = tmp_path / "shop.db", ["red", "blue"], ["red", "blue", "green"]
+    portfolio = make({"action_names": names})
+    for wrong in (["blue", "red"], ["red"], ["green", "red", "blue"], None):
+        with pytest.raises(InvalidArgument, match=r"action_names is .*, but must begin with \('red', 'blue'\)"):
+            portfolio.reconfigure(action_names=wrong)
+    portfolio.reconfigure(action_names=more)
+    assert portfolio.action_names == tuple(more)
+    with open_journal(path, lambda: make({"action_names": names})):
+        pass
+    with open_journal(path, lambda: make({"action_names": more})) as live:
+        assert [event.kind for event in live.journal.read(1)] == ["created", "config"]
+    for wrong in (names, ["blue", "red", "green"], ["green", *names]):
+        with pytest.raises(StoreConflict, match=r"action_names is .*, but must begin with \('red', 'blue', 'green'\)"):
+            open_journal(path, partial(make, {"action_names": wrong}))
+    open_journal(path, lambda: make({"action_names": more})).close()
 
 
 def test_a_change_at_run_time_stays_until_its_declaration_changes(tmp_path: Path) -> None:

@@ -56,6 +56,53 @@ def test_the_page_shows_the_reason_for_the_selector_and_each_learner_once(tmp_pa
     assert "two: " not in head and "three: " not in head
 
 
+@pytest.mark.parametrize("reading", ["status", "sample", "sample with text"])
+def test_a_reading_computes_certificate_and_standing_once(reading: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("starlette", reason="needs the extra serve")
+    from equipoise.serve.dashboard.reading import read
+    from equipoise.serve.hosted import Hosted
+
+    hosted, calls = Hosted(default_portfolio()), list[str]()
+    kind = type(hosted.portfolio.selector)
+
+    def count(name: str) -> None:
+        compute = getattr(kind, name)
+
+        def counted(self: Any) -> Any:
+            calls.append(name)
+            return compute(self)
+
+        monkeypatch.setattr(kind, name, counted)
+
+    count("certificate")
+    count("standing")
+    if reading == "status":
+        assert hosted.status()["description"] and calls == ["certificate", "standing"]
+    else:
+        read(hosted, [0.0] * 8, with_text=reading.endswith("text"))
+        assert sorted(calls) == ["certificate", "standing"]
+
+
+def test_the_learners_of_open_decisions_are_read_without_saving_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("starlette", reason="needs the extra serve")
+    from equipoise.serve.hosted import Arrivals
+
+    portfolio = Portfolio([UCB(3), UCB(3, scale=0.1)], explore=0.5)
+    decisions = [portfolio.decide(None) for _ in range(40)]
+    for decision in decisions[::3]:
+        portfolio.learn(decision, 0.5)
+    expected = {each.id: each.learner for k, each in enumerate(decisions) if k % 3}
+    assert None in expected.values() and {0, 1} <= set(expected.values())
+    assert portfolio.pending_learners() == expected
+    monkeypatch.setattr(Portfolio, "state", None)  # which would read everything
+    arrivals = Arrivals(portfolio)
+    assert len(arrivals) == len(expected) and all(id_ in arrivals for id_ in expected)
+    for id_, owner in expected.items():
+        portfolio.learn(id_, float(owner == 1))
+    n = sum(owner == 1 for owner in expected.values())
+    assert arrivals.of(1) == (n, n)
+
+
 def test_the_dashboard_shows_the_reason_for_the_selector() -> None:
     pytest.importorskip("starlette", reason="needs the extra serve")
     from equipoise.serve.dashboard.reading import read

@@ -196,7 +196,8 @@ def test_the_view_says_what_is_stuck_and_what_happened(tmp_path: Path) -> None:
         view = service.get("/v1/portfolios/arms/view").json()["view"]
         assert view["open"] == 40 and view["oldest_open"]["id"] == ids[1]
         assert [(mark["kind"], mark["name"]) for mark in view["marks"]] == [("learner_suspended", "greedy")]
-        assert view["marks"][0]["reason"] == "by request" and view["learners"]["suspended"] == 1
+        assert (view["marks"][0]["reason"], view["marks"][0]["word"]) == ("by request", "suspended")
+        assert view["learners"]["suspended"] == 1
         assert view["statements"][0].startswith("With confidence") and view["rule"].startswith("The rule of")
         assert {row_["name"] for row_ in view["pairs"]["rows"]} | {view["pairs"]["leader"]} == {"UCB", "greedy"}
         assert sum(row_["plays"] for row_ in view["standing"]) == 80

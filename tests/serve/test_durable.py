@@ -245,8 +245,16 @@ def test_a_closed_engine_refuses(tmp_path: Path) -> None:
         ("arms = 2", 'arms = 2\n[[learner]]\nuse = "UCB"\narms = 2\nscale = 2.0', None),
         ("version = 1", "version = 1\nseed = 4", "seed is 4, but must stay 0"),
         ("range = [0, 1]", "range = [0, 2]", "reward_range is .*, but must stay"),
-        ('"age", "visits"', '"visits", "age"', "context changed"),
-        ('names = ["red", "blue"]', 'names = ["red"]', "names of \\[actions\\] lost some"),
+        (
+            '"age", "visits"',
+            '"visits", "age"',
+            "context_features is .'visits', 'age'., but must stay .'age', 'visits'.",
+        ),
+        ('features = ["price"]\n', "", "action_features is None, but must stay .'price',."),
+        ('names = ["red", "blue"]', 'names = ["red"]', "action_names is .'red',., but must begin with .'red', 'blue'."),
+        ('names = ["red", "blue"]', 'names = ["blue", "red"]', "action_names is .'blue', 'red'., but must begin with"),
+        ('names = ["red", "blue"]', 'names = ["green", "red", "blue"]', "action_names is .*, but must begin with"),
+        ('names = ["red", "blue"]\n', "", "action_names is None, but must begin with"),
         ("action_bound = 10.0", "action_bound = 20.0", "learner 'linear' has other settings"),
         ("[reward]", '[selector]\nuse = "Uniform"\n[reward]', "selector changed"),
     ],
@@ -263,7 +271,7 @@ def test_changed_files(old: str, new: str, message: str | None, tmp_path: Path) 
                 assert await apply_file(service, changed) is True
                 assert served.config == changed
                 decision = await served.engine.run(lambda hosted: hosted.decide(served.reader.read([0, 1], None), None))
-                assert decision.action_id in (changed.action_names or ())
+                assert decision.action_id in (changed.settings.action_names or ())
                 names = await served.engine.run(lambda hosted: hosted.portfolio.learner_names)
                 assert len(names) == changed.n_learners
             else:
@@ -274,6 +282,11 @@ def test_changed_files(old: str, new: str, message: str | None, tmp_path: Path) 
             service.close()
 
     asyncio.run(change())
+    if message is not None and " is " in message:  # a setting: the next start refuses it in the same words
+        with pytest.raises(StoreConflict, match=message), client(COLORS.replace(old, new), data=tmp_path):
+            pass
+        with client(COLORS, data=tmp_path) as made:  # and the old state is kept
+            assert made.post(f"{COLORS_PATH}/decide", json={"context": [0, 1]}).json()["action_id"] in ("red", "blue")
     if message is None:  # the next start finds the file and the journal in agreement
         changed_text = COLORS.replace(old, new)
         with client(changed_text, data=tmp_path) as made:

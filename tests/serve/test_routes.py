@@ -184,6 +184,7 @@ def test_lists_health_metrics_and_page(service: TestClient) -> None:
     assert 'equipoise_decisions_total{portfolio="arms"} 1.0' in text
     assert 'equipoise_requests_total{operation="decide",status="200"} 1.0' in text
     assert 'equipoise_active{learner="greedy",portfolio="arms"} 1.0' in text
+    assert 'equipoise_learner_state{learner="greedy",portfolio="arms",state="active"} 1.0' in text
     page = service.get("/")
     assert page.headers["content-type"] == "text/html; charset=utf-8" and "<title>equipoise" in page.text
     for name in ("arms", "colors"):

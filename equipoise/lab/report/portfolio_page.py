@@ -17,7 +17,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.lab.report import drawing, kit
 from equipoise.learner import part_name
 from equipoise.portfolio import Portfolio, text
-from equipoise.portfolio.statements import Mark, Sample
+from equipoise.portfolio.statements import Mark, Sample, Statements
 from equipoise.storage.files import write_atomic
 from equipoise.types import Array, Config
 
@@ -28,14 +28,6 @@ if TYPE_CHECKING:
 Units: TypeAlias = tuple[float, float] | None  # the range of rewards
 
 SUFFIXES = (".html", ".png", ".svg")
-# Kinds of marks that are shown, and how they read.
-SHOWN_KINDS = {
-    "drift": "drift alarm",
-    "eliminated": "eliminated",
-    "learner_added": "added",
-    "learner_removed": "removed",
-    "learner_suspended": "suspended",
-}
 SHOWN_MARKS = 12  # with numbers; more would overlap
 # Inches.
 WIDTH, PANEL, GAP, LEFT, RIGHT, TOP, BOTTOM, KEY_LINE = 9.0, 1.9, 0.5, 0.95, 0.25, 0.45, 0.5, 0.24
@@ -70,9 +62,9 @@ def _blocks(portfolio: Portfolio, svg: str) -> Iterator[kit.Block | kit.Table]:
     yield from map(kit.paragraph, notes)
     yield kit.heading("Over time")
     yield kit.picture(svg, "shares of plays, mean rewards and certified regret over time")
-    yield _marks(shown_marks(portfolio.history.marks))
+    yield _marks(portfolio.history.marks[-SHOWN_MARKS:])
     yield kit.heading("Learners")
-    yield _standing(portfolio)
+    yield _standing(statements)
     yield from _radius_note(portfolio)
     yield kit.heading("Why does a learner play more or less?")
     yield kit.paragraph(text.rule(statements))
@@ -87,23 +79,22 @@ def _blocks(portfolio: Portfolio, svg: str) -> Iterator[kit.Block | kit.Table]:
 
 def _marks(marks: Sequence[Mark]) -> kit.Block:
     if not marks:
-        return kit.paragraph("Nothing was eliminated, suspended or added.")
+        return kit.paragraph("No events yet.")
     items = []
     for mark in marks:
         until = "" if mark.until is None else f" until round {mark.until:,}"
         reason = f"{until}: {mark.reason}" if mark.reason else until
-        items.append((f"Round {mark.round:,}: ", kit.Bold(mark.name), f" {SHOWN_KINDS[mark.kind]}{reason}."))
+        items.append((f"Round {mark.round:,}: ", kit.Bold(mark.name), f" {text.happened(mark)}{reason}."))
     return kit.items(items, ordered=True)
 
 
-def _standing(portfolio: Portfolio) -> kit.Table:
-    rows, names = portfolio.standing(), portfolio.learner_names
-    total = sum(row.plays for row in rows) or 1
-    states = {row["name"]: row["state"] for row in portfolio.health()["learners"]}
+def _standing(statements: Statements) -> kit.Table:
+    total = sum(learner.standing.plays for learner in statements.learners) or 1
     body = []
-    for row in rows:
-        name, means = names[row.learner], [kit.significant(each, 4) for each in (row.mean_reward, row.mean_radius)]
-        body.append((name, f"{row.plays:,}", kit.percent(row.plays / total), *means, states[name]))
+    for learner in statements.learners:
+        row, state = learner.standing, text.STATE_WORDS[learner.state]
+        means = [kit.significant(each, 4) for each in (row.mean_reward, row.mean_radius)]
+        body.append((learner.name, f"{row.plays:,}", kit.percent(row.plays / total), *means, state))
     return kit.Table(("", "plays", "share", "mean reward", "radius", "state"), body, left=(0, 5))
 
 
@@ -116,11 +107,6 @@ def _radius_note(portfolio: Portfolio) -> Iterator[kit.Block | kit.Table]:
             f"{confidence_text(certificate.delta)}.",
             kind="quiet",
         )
-
-
-def shown_marks(marks: Sequence[Mark]) -> list[Mark]:
-    """The marks that get a number in the figure: the newest ones, without what only ends or renames."""
-    return [mark for mark in marks if mark.kind in SHOWN_KINDS][-SHOWN_MARKS:]
 
 
 def draw(portfolio: Portfolio) -> Figure:
@@ -142,7 +128,7 @@ def draw(portfolio: Portfolio) -> Figure:
         drawing.frame(panel)
     drawing.readable_ticks(axes[1].yaxis, axes[2].yaxis)
     axes[2].set_xlabel("Rounds (log scale)", fontsize=9)
-    _mark(axes, shown_marks(portfolio.history.marks))
+    _mark(axes, portfolio.history.marks[-SHOWN_MARKS:])
     keys, corner = drawing.color_keys(names, colors), (LEFT / WIDTH, 1 - 0.08 / height)
     style = {"loc": "upper left", "ncols": KEYS_PER_LINE, "fontsize": 9, "handlelength": 1.2}
     drawing.legend_at(figure, corner, keys, **style)

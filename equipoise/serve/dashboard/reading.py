@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import NamedTuple
 
-from equipoise.certificates import Certificate, Standing
+from equipoise.certificates import Standing
 from equipoise.certificates.wording import confidence_text
 from equipoise.errors import EquipoiseError
 from equipoise.portfolio import Portfolio, text
+from equipoise.portfolio.statements import Statements
 from equipoise.serve.dashboard.timeline import Row
 from equipoise.serve.hosted import Hosted
 from equipoise.types import Config
@@ -33,7 +34,11 @@ class Reading(NamedTuple):
 def read(hosted: Hosted, requests: Sequence[float], *, with_text: bool) -> Reading:
     since = perf_counter()
     portfolio = hosted.portfolio
-    health, standing, certificate = portfolio.health(), portfolio.standing(), portfolio.certificate()
+    health, statements = portfolio.health(), portfolio.statements() if with_text else None
+    if statements is None:
+        standing, certificate = portfolio.standing(), portfolio.certificate()
+    else:
+        standing, certificate = [each.standing for each in statements.learners], statements.certificate
     about = certificate.regret_lower, certificate.regret_upper, certificate.optimum_lower, certificate.optimum_upper
     counts = health["open"], health["overdue"], health["failed_updates"]
     learners = [
@@ -42,13 +47,12 @@ def read(hosted: Hosted, requests: Sequence[float], *, with_text: bool) -> Readi
         for number in (each.plays, *hosted.arrivals.of(each.learner), each.mean_reward, each.mean_radius)
     ]
     row = Row(array("d", [hosted.time, health["rounds"], *about, *counts, *requests, *learners]))
-    words = _words(portfolio, standing, certificate) if with_text else None
+    words = None if statements is None else _words(portfolio, statements, standing)
     about_start = hosted.arrivals.start
     return Reading(row, health, portfolio.learner_names, standing, about_start, words, perf_counter() - since)
 
 
-def _words(portfolio: Portfolio, standing: Sequence[Standing], certificate: Certificate) -> Config:
-    statements = portfolio.statements()
+def _words(portfolio: Portfolio, statements: Statements, standing: Sequence[Standing]) -> Config:
     return {
         "selector": statements.selector,
         "rule": text.rule(statements),
@@ -57,15 +61,20 @@ def _words(portfolio: Portfolio, standing: Sequence[Standing], certificate: Cert
         "about_learners": [text.about(statements, learner) for learner in statements.learners],
         "reward_range": statements.reward_range,
         "pairs": _pairs(portfolio, standing),
-        "valid": certificate.valid,
+        "valid": statements.certificate.valid,
         "failed_update_rows": [
             {"name": portfolio.learner_names[update.learner], "round": update.round, "error": update.error}
             for update in portfolio.failed_updates[-MAX_LISTED:]
         ],
-        "marks": [mark._asdict() for mark in portfolio.history.marks],
+        "marks": _marks(portfolio),
         "deadline": None if portfolio.deadline is None else {_unit(portfolio.deadline): portfolio.deadline},
         "default_reward": portfolio.default_reward,
     }
+
+
+def _marks(portfolio: Portfolio) -> list[Config]:
+    """What happened, each with the word for it."""
+    return [{**mark._asdict(), "word": text.happened(mark)} for mark in portfolio.history.marks]
 
 
 def _unit(deadline: float) -> str:
@@ -100,17 +109,17 @@ def pairs_with(portfolio: Portfolio, learner: int, standing: Sequence[Standing])
 
 def about_learner(portfolio: Portfolio, name: str) -> Config:
     """What the page of one learner says; raises an error if there is none of this name."""
-    text = portfolio.explain(name)
+    explanation = portfolio.explain(name)
     i, standing = portfolio.learner_names.index(name), portfolio.standing()
     learner = portfolio.learners[i]
     counted = [row for row in standing if row.plays > row.pending]
     has_pairs = standing[i] in counted
     return {
         "name": name,
-        "explanation": text,
+        "explanation": explanation,
         "setting": "removed" if learner is None else repr(learner),
         "pairs": pairs_with(portfolio, i, counted) if has_pairs else {"reason": "No reward counts yet.", "rows": []},
-        "marks": [mark._asdict() for mark in portfolio.history.marks if mark.name == name],
+        "marks": [mark for mark in _marks(portfolio) if mark["name"] == name],
         "failed_update_rows": [
             {"round": update.round, "error": update.error} for update in portfolio.failed_updates if update.learner == i
         ][-MAX_LISTED:],

@@ -1,4 +1,4 @@
-// Requests to the service. The token is kept in this module only: it is gone when the tab is closed or loaded anew.
+// Requests to the service. The token is kept in this module only: it is gone when the tab is closed or reloaded.
 
 let token = null;
 

@@ -84,7 +84,7 @@ function fail(error, target, turn) {
 }
 
 function showStatus(status, text) {
-  if (status === "expired") return signIn("The token is not valid any more. Sign in again to go on.");
+  if (status === "expired") return signIn("The token is not valid any more. Sign in again to continue.");
   const ended = status === "lost";
   connection.className = `connection ${status}`;
   say(connection, status === "connecting" && document.body.classList.contains("stale")

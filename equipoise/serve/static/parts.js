@@ -1,27 +1,31 @@
-// Parts that several views use: what state a portfolio is in, what happened, who is better than whom, changes.
+// Parts that several views use: the state of a portfolio, its events, comparisons of learners, changes.
 
 import { paths, request } from "./api.js";
 import { announce, confirm, h } from "./dom.js";
 import { duration, links, NONE, number, percent, plural, time } from "./format.js";
 
+// The states of a learner, by code; a test compares codes and words with those of the package.
 export const STATES = {
-  active: ["●", "good", "may be chosen"],
-  eliminated: ["✕", "quiet", "its rewards contradict its bound, so it plays no more"],
-  suspended: ["■", "warn", "by request, until somebody resumes it"],
-  "paused after failures": ["▲", "bad", "it failed several times in a row and is tried again later"],
-  removed: ["–", "quiet", "it was taken out"],
+  active: { word: "active", mark: "●", kind: "good", meaning: "may be chosen", change: "Suspend" },
+  suspended: { word: "suspended", mark: "■", kind: "warn", meaning: "by request, until it is resumed", change: "Resume" },
+  paused: { word: "paused after failures", mark: "▲", kind: "bad", meaning: "it failed several times in a row and is tried again later", change: "Resume" },
+  eliminated: { word: "eliminated", mark: "✕", kind: "quiet", meaning: "its rewards contradict its bound, so it gets no more traffic" },
+  inactive: { word: "inactive", mark: "○", kind: "quiet", meaning: "its rewards contradict its bound for now" },
+  excluded: { word: "never played", mark: "–", kind: "quiet", meaning: "the selector never plays it, because another learner is too similar" },
+  removed: { word: "removed", mark: "–", kind: "quiet", meaning: "it was removed by request" },
 };
+export const stateWord = (state) => STATES[state]?.word ?? state;
 
 export function badge(state) {
-  const [mark, kind, meaning] = STATES[state] ?? ["●", "quiet", state];
-  return h("span", { class: `badge ${kind}`, title: meaning }, `${mark} ${state}`);
+  const { word, mark, kind, meaning } = STATES[state] ?? { word: state, mark: "●", kind: "quiet", meaning: state };
+  return h("span", { class: `badge ${kind}`, title: meaning }, `${mark} ${word}`);
 }
 
 // What is wrong with a portfolio, the worst first; nothing if all is well.
 export function problems(row) {
   const found = [];
   if (row.failure) found.push(["bad", `nothing is accepted: ${row.failure}`]);
-  if (row.learners?.["paused after failures"]) found.push(["bad", `${plural(row.learners["paused after failures"], "learner")} paused after failures`]);
+  if (row.learners?.paused) found.push(["bad", `${plural(row.learners.paused, "learner")} ${STATES.paused.word}`]);
   if (row.failed_updates) found.push(["warn", plural(row.failed_updates, "failed update")]);
   if (row.overdue) found.push(["warn", `${plural(row.overdue, "overdue decision")}`]);
   if (row.blocking) found.push(["warn", `${plural(row.blocking, "missing reward holds", "missing rewards hold")} up a hundred others or more`]);
@@ -46,18 +50,7 @@ export function progress(row) {
   return { now: number(now), text: `${number(start)} at the start${text}`, kind: change >= 0.005 ? "good" : change <= -0.005 ? "warn" : "quiet" };
 }
 
-export const HAPPENED = {
-  drift: "drift alarm",
-  eliminated: "eliminated",
-  learner_added: "added",
-  learner_removed: "removed",
-  learner_renamed: "renamed",
-  learner_resumed: "resumed",
-  learner_suspended: "suspended",
-};
 const SHOWN_MARKS = 20;
-
-export const happened = (mark) => mark.kind === "learner_suspended" && Number.isFinite(mark.until) ? "paused after failures" : HAPPENED[mark.kind] ?? String(mark.kind).replaceAll("_", " ");
 
 // The newest marks, numbered as in the charts; one after the other for the same reason are one.
 export function numbered(marks) {
@@ -79,7 +72,7 @@ export function markList(marks, name) {
   if (!shown.length) return h("p", { class: "quiet" }, "No events yet.");
   const item = (mark) => h("li", { value: mark.label },
     mark.name ? [h("a", { href: links.learner(name, mark.name) }, mark.name), " "] : null,
-    h("b", {}, happened(mark)),
+    h("b", {}, mark.word),
     mark.times > 1 ? ` ${number(mark.times)} times, from round ${number(mark.round)} to ${number(mark.last.round)}` : ` in round ${number(mark.round)}`,
     Number.isFinite(mark.time) ? h("span", { class: "quiet" }, ` (${time(mark.time)}${mark.times > 1 ? ` to ${time(mark.last.time)}` : ""})`) : null,
     Number.isFinite(mark.until) && mark.times === 1 ? `, until round ${number(mark.until)}` : null,
@@ -114,12 +107,12 @@ export function actionText(action) {
 export const age = (row) => (Number.isFinite(row?.age_seconds) ? duration(row.age_seconds) : plural(row?.age_rounds ?? 0, "round"));
 
 export function changeButton(name, row) {
-  const resumes = row.state === "suspended" || row.state === "paused after failures";
-  if (!resumes && row.state !== "active") return null;
-  const verb = resumes ? "Resume" : "Suspend";
+  const verb = STATES[row.state]?.change;
+  if (!verb) return null;
+  const resumes = verb === "Resume";
   const explanation = resumes
     ? "It may be chosen again from the next round on, and gets traffic as the selector sees fit."
-    : "It gets no more traffic until somebody resumes it; the other learners play instead. It goes on learning, and nothing is deleted.";
+    : "It gets no traffic until it is resumed; the other learners play instead. It continues to learn, and nothing is deleted.";
   const change = async (event) => {
     const button = event.currentTarget;
     if (!(await confirm(`${verb} ${row.name}?`, explanation, verb))) return button.focus();

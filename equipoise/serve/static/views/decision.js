@@ -62,7 +62,7 @@ function content(decision, name) {
     h("h2", {}, "Why this learner?"), h("p", {}, decision.reason), h("p", { class: "quiet" }, decision.rule),
     h("h2", {}, "Probabilities"),
     table("Probabilities", ["probability", "value"], chances.map(([text, value]) => [text, value === null ? "unknown" : number(value)])),
-    h("p", { class: "quiet" }, "The last one is the propensity, for estimates from logs. Unknown: nobody computed it, because that would have meant to ask every learner."),
+    h("p", { class: "quiet" }, "The last one is the propensity, for estimates from logs. Unknown: it was not computed, because that requires asking every learner."),
     h("h2", {}, "Who proposed what?"),
     decision.proposals.length ? table("Proposals", ["learner", "action", "its estimate of the reward", "at least", "probability of the action"], decision.proposals.map((row) => [
       [row.learner, row.played ? h("b", {}, " ← played") : ""], row.action_id ?? actionText(row.action), number(row.value), number(row.lower), number(row.probability)]), { left: [1] })

@@ -3,7 +3,7 @@
 import { paths, request } from "../api.js";
 import { fill, h } from "../dom.js";
 import { links, NONE, number, plural, short } from "../format.js";
-import { health, progress } from "../parts.js";
+import { health, progress, stateWord } from "../parts.js";
 
 export async function overviewView({ main }) {
   const place = h("div", { class: "cards" });
@@ -37,12 +37,12 @@ function card(row) {
   const link = h("h2", {}, h("a", { href: links.portfolio(row.name) }, row.name));
   if (row.rounds === null) return h("article", { class: "card" }, link, health(row));
   const rewards = progress(row);
-  const states = Object.entries(row.learners).map(([state, n]) => `${number(n)} ${state}`).join(", ");
+  const states = Object.entries(row.learners).map(([state, n]) => `${number(n)} ${stateWord(state)}`).join(", ");
   return h("article", { class: "card" },
     link,
     h("div", { class: "health" }, health(row)),
     h("dl", { class: "facts" },
-      fact("Traffic", row.per_second ? `${short(row.per_second)} / s` : "none now", `${plural(row.rounds, "decision")} in all`),
+      fact("Traffic", row.per_second ? `${short(row.per_second)} / s` : "none now", `${plural(row.rounds, "decision")} total`),
       fact("Mean reward now", rewards.now, rewards.text, rewards.kind),
       fact("Learners", number(Object.values(row.learners).reduce((a, b) => a + b, 0)), states),
       fact("Waiting for a reward", number(row.open), row.open ? "open decisions" : NONE)));

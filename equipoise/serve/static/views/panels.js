@@ -19,7 +19,7 @@ export class Panels {
     };
     this.reward = new Chart({ title: "Mean reward of all decisions", hint: "Of the rewards that arrived between one point and the next. Rising is good; right after a start it may flatter, because good rewards often come sooner than bad ones." });
     this.shares = new Chart({ title: "Share of plays", unit: "(%)", hint: "Which learner got the traffic, between one point and the next.", stacked: true, format: (value) => percent(value, 0) });
-    this.means = new Chart({ title: "Mean reward of each learner", hint: "Of its plays that count so far, with its confidence radius as a band: where bands are apart, the difference is no accident." });
+    this.means = new Chart({ title: "Mean reward of each learner", hint: "Of its plays that count so far, with its confidence radius as a band: where bands do not overlap, the difference is not chance." });
     this.regret = new Chart({
       title: "Certified regret",
       hint: "Regret is reward lost against always acting best. It lies between the two lines with the confidence stated above.",
@@ -28,7 +28,7 @@ export class Panels {
     });
     this.traffic = new Chart({ title: "Traffic", unit: "(decisions per second)", min: 0 });
     this.open = new Chart({ title: "Waiting", unit: "(decisions)", hint: "Open decisions have no reward yet; overdue ones are past their deadline.", min: 0 });
-    this.latency = new Chart({ title: "Time to answer", unit: "(ms, log scale)", hint: "From request to durable decision, of all portfolios of this service: the middle one, and the slowest of a hundred.", format: milliseconds });
+    this.latency = new Chart({ title: "Time to answer", unit: "(ms, log scale)", hint: "From request to durable decision, of all portfolios of this service: median and 99th percentile.", format: milliseconds });
     this.all = [this.reward, this.shares, this.means, this.regret, this.traffic, this.open, this.latency];
     this.element = h("div", { class: "charts" }, this.all.map((chart) => chart.element));
   }
@@ -43,7 +43,7 @@ export class Panels {
     this.draw();
   }
 
-  // Takes in the newest sample: a new point, or the last one anew while it is younger than the points are apart.
+  // Takes in the newest sample: a new point, or the last one again while it is younger than the points are apart.
   append(row, names, marks) {
     const { columns } = this;
     if (!columns) return;
@@ -110,8 +110,8 @@ export class Panels {
       { name: "failed updates", color: "selector-3", dash: [2, 3], values: pick(columns.failed_updates) },
     ] });
     this.latency.set({ ...base, note, lines: [
-      { name: "middle", color: "learner-2", values: pick(columns.median_ms) },
-      { name: "slowest of 100", color: "selector-1", values: pick(columns.slow_ms) },
+      { name: "median", color: "learner-2", values: pick(columns.median_ms) },
+      { name: "p99", color: "selector-1", values: pick(columns.slow_ms) },
     ] }, { log: true });
   }
 
@@ -124,7 +124,7 @@ export function band(values, radius, range) {
   return { low: end(-1), high: end(1) };
 }
 
-// Increase from one entry to the next; unknown at the first, and where a count began anew.
+// Increase from one entry to the next; unknown at the first, and where a count began again.
 function gains(values) {
   return values.map((value, k) => {
     const before = k ? values[k - 1] : null;

@@ -96,7 +96,7 @@ export async function portfolioView({ main, name, session, current }) {
   let gap = false;
   return {
     data({ view }) {
-      if (view.time - state.time > 30) gap = true; // was away: what came meanwhile is loaded anew
+      if (view.time - state.time > 30) gap = true; // was away: what came meanwhile is loaded again
       state = view;
       show();
       const names = view.standing.map((row) => row.name);
@@ -136,12 +136,12 @@ function tiles(state) {
   const tile = (title, value, note, kind) => h("div", { class: "tile" }, h("dt", {}, title), h("dd", {}, h("b", {}, value), h("span", { class: kind ?? "quiet" }, note)));
   const perRound = upper === null || !state.rounds ? NONE : number(upper / state.rounds, 3);
   return h("dl", { class: "tiles" },
-    tile("Traffic", state.per_second ? `${short(state.per_second)} / s` : "none now", `${plural(state.rounds, "decision")} in all`),
+    tile("Traffic", state.per_second ? `${short(state.per_second)} / s` : "none now", `${plural(state.rounds, "decision")} total`),
     tile("Mean reward now", rewards.now, rewards.text, rewards.kind),
-    tile("The search has cost at most", upper === null ? "no bound" : short(upper), upper === null ? "the selector proves none" : `reward in all, ${perRound} per decision`),
+    tile("The search has cost at most", upper === null ? "no bound" : short(upper), upper === null ? "the selector proves none" : `reward in total, ${perRound} per decision`),
     tile("Waiting for a reward", number(state.open), `${number(state.overdue)} overdue, ${number(state.blocking)} hold up many others`, state.overdue || state.blocking ? "warn" : null),
     tile("Failed updates", number(state.counts.failed_updates), "updates that a learner failed to make", state.counts.failed_updates ? "warn" : null),
-    tile("Time to answer", milliseconds(state.row.median_ms.at(-1)), slow === null ? "no request lately" : `slowest of 100: ${milliseconds(slow)}`));
+    tile("Time to answer", milliseconds(state.row.median_ms.at(-1)), slow === null ? "no recent request" : `p99: ${milliseconds(slow)}`));
 }
 
 function learners(name, state, isAdmin, shown, choose) {
@@ -198,7 +198,7 @@ function stuck(state, name) {
       ? [`${plural(counts.open, "decision")} ${counts.open === 1 ? "waits" : "wait"} for a reward; the oldest, `, h("a", { href: links.decision(name, oldest.id) }, oldest.id), `, for ${age(oldest)}. `]
       : "No decision waits for a reward. ",
     deadline ? `After ${deadline.rounds ? plural(deadline.rounds, "later decision") : duration(deadline.seconds)} a decision gets the default reward ${number(state.default_reward)}.`
-      : "There is no deadline: a reward that never comes is waited for without end."),
+      : "There is no deadline: a decision whose reward never comes stays open."),
     h("ul", {},
       line(counts.overdue, `${plural(counts.overdue, "decision is", "decisions are")} past the deadline and will be closed next.`),
       line(counts.expired, `${plural(counts.expired, "decision")} reached the deadline without a reward so far.`),
@@ -244,11 +244,11 @@ function help() {
     entry("Play", "A decision that went to this learner. Its share of plays is its share of the traffic."),
     entry("Mean reward", "What the decisions of the learner earned on average, over all rewards that arrived, defaults included."),
     entry("Of what counts, radius (±)", "Statements use the rewards of a learner in the order of its plays, up to the first that is missing; this is their mean. The best expected reward minus what the learner loses per play differs from it by at most the radius, with the stated confidence, at all times."),
-    entry("Certified regret", "How much reward the whole search has lost, at most and at least, against always acting best. It is proved from the rewards, with the stated confidence; it may be far above what was really lost."),
+    entry("Certified regret", "How much reward the whole search has lost, at most and at least, against always acting best. It is proved from the rewards, with the stated confidence; it is an upper limit, usually well above the actual loss."),
     entry("Eliminated", "The rewards of the learner contradict the bound that was claimed for it, so it gets no more traffic. The proof can be checked by anyone."),
     entry("Suspended, paused", "Suspended: by request, until it is resumed. Paused: it failed several times in a row, and is tried again by itself after a number of rounds."),
     entry("Do not count yet", "Plays whose reward is missing, or waits for that of an earlier play."),
     entry("Holds up others", "Good rewards may arrive sooner than bad ones, so to use those that are there and to leave out those that are missing would be biased. A deadline in the configuration closes decisions that get no reward."),
     entry("Failed update", "A round that a learner failed to learn from. The reward counts all the same."),
-    entry("Drift alarm", "The rewards of late contradict the earlier ones: what was best may have changed.")));
+    entry("Drift alarm", "Recent rewards contradict earlier ones: the best learner may have changed.")));
 }
