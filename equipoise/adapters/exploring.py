@@ -10,19 +10,17 @@ contextual bandits with regression oracles", algorithm 1 (SquareCB).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import inf, isnan, nan
-from typing import Any
 
 import numpy as np
 
 from equipoise.adapters._core.outside import MatrixLearner, draw
 from equipoise.adapters.model import Model
 from equipoise.adapters.models import MODELS
-from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
+from equipoise.errors import EquipoiseError
 from equipoise.learner import Proposal
 from equipoise.learners.square_cb import inverse_gap_weights
-from equipoise.settings import Configured, configurable, setting
+from equipoise.settings import Configured, configurable, named_part, setting
 from equipoise.settings.checks import fraction, positive
 from equipoise.types import Action, Array, Config, Context, State
 
@@ -134,18 +132,6 @@ class InverseGap(Exploration):
 
 
 EXPLORATIONS: dict[str, type[Exploration]] = {cls.__name__: cls for cls in (Epsilon, Softmax, InverseGap)}
-
-
-def named_part(kind: str, value: Any, base: type[Any], registry: Mapping[str, type[Any]]) -> Any:
-    """A part as an object, or from its plain form {"class": name, setting: value, ...}."""
-    if isinstance(value, base):
-        return value
-    if not isinstance(value, Mapping) or "class" not in value:
-        raise InvalidArgument(f"{kind} is {value!r:.80}, but must be one of {', '.join(registry)}")
-    name = value["class"]
-    if name not in registry:
-        raise UnknownName(kind, str(name), registry)
-    return registry[name].from_config({key: item for key, item in value.items() if key != "class"})
 
 
 def plain_part(part: Configured) -> Config:
