@@ -31,16 +31,8 @@ class Exploration(Configured):
     def pmf(self, scores: Array, greedy: int, lesson: int, reward_range: tuple[float, float]) -> Array:
         """The probability of every action.
 
-        Parameters
-        ----------
-        scores
-            Estimated rewards of the offered actions, within the range.
-        greedy
-            The action of the highest score.
-        lesson
-            Number of the lesson that would be learned next, from 1.
-        reward_range
-            Interval (low, high) that contains all rewards.
+        `scores` are the estimated rewards of the offered actions, all within `reward_range`; `greedy` is the action of
+        the highest, and `lesson` the number of the lesson that would be learned next, from 1.
         """
         raise NotImplementedError  # abstract
 

@@ -31,8 +31,7 @@ async def apply_file(service: Service, config: PortfolioConfig) -> bool:
 
 
 async def _change(served: Served, config: PortfolioConfig) -> None:
-    old, new = served.config.parts, config.parts
-    _check_fixed(old, new)
+    _check_fixed(served.config, config)
     wanted = config.portfolio().declared
     before, after = tables_by_name(served.config), tables_by_name(config)
     for name in before.keys() & after.keys():
@@ -62,13 +61,16 @@ async def _change(served: Served, config: PortfolioConfig) -> None:
     served.config, served.reader = config, ContextReader(config)
 
 
-def _check_fixed(old: dict[str, Any], new: dict[str, Any]) -> None:
-    for key in ("selector", "context"):
-        if old[key] != new[key]:
-            raise InvalidArgument(f"{key} changed, but must not while the portfolio runs")
-    if old["actions"].get("features") != new["actions"].get("features"):
-        raise InvalidArgument("features of actions changed, but must not while the portfolio runs")
-    names, more = old["actions"].get("names"), new["actions"].get("names")
+def _check_fixed(old: PortfolioConfig, new: PortfolioConfig) -> None:
+    fixed = {
+        "selector": old.selector == new.selector,
+        "context": old.context_features == new.context_features,
+        "features of actions": old.action_features == new.action_features,
+    }
+    for what, same in fixed.items():
+        if not same:
+            raise InvalidArgument(f"{what} changed, but must not while the portfolio runs")
+    names, more = old.action_names, new.action_names
     if (names is None) != (more is None) or not set(names or ()) <= set(more or ()):
         raise InvalidArgument("names of [actions] lost some, but may only gain while the portfolio runs")
 
@@ -76,4 +78,4 @@ def _check_fixed(old: dict[str, Any], new: dict[str, Any]) -> None:
 def tables_by_name(config: PortfolioConfig) -> dict[str, dict[str, Any]]:
     """The tables of the learners by the names that a portfolio gives them."""
     names = unique_names([part_name(learner) for learner in config.learners()])
-    return dict(zip(names, config.parts["learner"], strict=True))
+    return dict(zip(names, config.learner_tables, strict=True))

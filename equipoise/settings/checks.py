@@ -107,4 +107,5 @@ def text(name: str, value: Any) -> str:
 
 seed_number = partial(count, minimum=0, maximum=2**64 - 1)
 at_least_2 = partial(count, minimum=2)
-several = partial(count, minimum=2, maximum=10_000)
+size = partial(count, maximum=10_000)
+several = partial(size, minimum=2)

@@ -54,14 +54,8 @@ class Units:
     def configure(self, *, reward_range: tuple[float, float] | None = None, noise: float | None = None) -> None:
         """Adopt the range and noise of a portfolio, where the learner states none; called before any update.
 
-        Raises an error, and changes nothing, if the learner states others, or if it has learned in other units.
-
-        Parameters
-        ----------
-        reward_range
-            Interval (low, high) that contains all rewards of the portfolio; None if it states none.
-        noise
-            Sub-Gaussian factor of the reward noise; None for half the range.
+        Raises an error, and changes nothing, if the learner states others, or if it has learned in other units. A range
+        of None means that the portfolio states none; a noise of None stands for half the range.
         """
         self._adopt(self._agreed(reward_range, noise))
 
