@@ -40,17 +40,6 @@ class Memory(NamedTuple):
 
 
 @kernel
-def learn_episode(params: Params, memory: Memory, states: Table, actions: Table, rewards: Array) -> None:
-    """Learn from the steps of an episode, then plan the next one."""
-    for h in range(len(states)):
-        memory.visits[h, states[h], actions[h]] += 1.0
-        memory.reward_sums[h, states[h], actions[h]] += rewards[h]
-        if h + 1 < len(states):
-            memory.successors[h, states[h], actions[h], states[h + 1]] += 1.0
-    plan(params, memory)
-
-
-@kernel
 def plan(params: Params, memory: Memory) -> None:
     horizon, n_states = memory.policy.shape
     values = np.zeros(n_states)
@@ -69,6 +58,17 @@ def plan_step(params: Params, memory: Memory, h: int, steps_left: float, values:
     memory.policy[h] = optimistic.argmax(1)
     values[:] = optimistic[every_state, memory.policy[h]]
     memory.widths[h] = np.minimum(2.0 * bonuses[every_state, memory.policy[h]], steps_left)
+
+
+@kernel
+def learn_episode(params: Params, memory: Memory, states: Table, actions: Table, rewards: Array) -> None:
+    """Learn from the steps of an episode, then plan the next one."""
+    for h in range(len(states)):
+        memory.visits[h, states[h], actions[h]] += 1.0
+        memory.reward_sums[h, states[h], actions[h]] += rewards[h]
+        if h + 1 < len(states):
+            memory.successors[h, states[h], actions[h], states[h + 1]] += 1.0
+    plan(params, memory)
 
 
 @native(plan_step)

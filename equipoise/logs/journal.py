@@ -29,9 +29,8 @@ from equipoise.errors import UnreadableFile
 from equipoise.features import Offers
 from equipoise.journal import schema
 from equipoise.journal.sqlite import SQLiteJournal, connect_reader
-from equipoise.logs.batches import Rounds
 from equipoise.logs.features import Columns
-from equipoise.logs.rounds import Faults
+from equipoise.logs.rounds import Faults, Rounds
 from equipoise.portfolio.events import Event
 from equipoise.types import Array, Context, Plain
 

@@ -26,8 +26,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument, UnreadableFile
-from equipoise.logs.batches import Rounds, take
-from equipoise.logs.rounds import BATCH_CELLS, NO_ID, Faults
+from equipoise.logs.rounds import BATCH_CELLS, NO_ID, Faults, Rounds, take
 from equipoise.types import Array
 
 BLOCK_BYTES = 1 << 24  # of a CSV file that is parsed at once

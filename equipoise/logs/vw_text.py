@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.logs.batches import Rounds
 from equipoise.logs.features import Named, NamedFeatures
-from equipoise.logs.rounds import NO_ID, Faults
+from equipoise.logs.rounds import NO_ID, Faults, Rounds
 
 BATCH_EVENTS = 4_096
 

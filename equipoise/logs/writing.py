@@ -11,8 +11,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from equipoise.errors import InvalidArgument
-from equipoise.logs.batches import Rounds
-from equipoise.logs.rounds import BATCH_CELLS, NO_ID, LoggedRounds
+from equipoise.logs.rounds import BATCH_CELLS, NO_ID, LoggedRounds, Rounds
 from equipoise.storage.files import replacing
 
 

@@ -22,9 +22,7 @@ from equipoise.settings.checks import count, fraction, several, size
 
 @configurable
 class CombinationLock(FiniteMDP):
-    """A chain in which only the right action of every state leads to the reward at the end.
-
-    Features are one-hot.
+    """A chain, with one-hot features, in which only the right action of every state leads to the reward at the end.
 
     Examples
     --------

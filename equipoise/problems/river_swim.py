@@ -23,14 +23,11 @@ SMALL_REWARD = 0.005
 
 @configurable
 class RiverSwim(FiniteMDP):
-    """A chain of states in which the large reward requires many steps against the current.
-
-    Features are one-hot.
+    """A chain of states, with one-hot features, whose large reward requires many steps against the current.
 
     Examples
     --------
-    >>> problem = RiverSwim(n_states=3, horizon=8)
-    >>> bool(problem.optimal_policy[0, 0] == RIGHT)
+    >>> RiverSwim(n_states=3, horizon=8).optimal_policy[0].tolist() == [RIGHT, RIGHT, RIGHT]
     True
     """
 
