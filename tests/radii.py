@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 
 def resolved_prefix(plays: Iterable[list[float]]) -> list[float]:
-    """The rewards of the plays before the first that is open; a play is a list of its reward, empty while it is open."""
+    """The rewards of the plays before the first that is open. A play is a list of its reward, empty while open."""
     rewards = []
     for reward in plays:
         if not reward:

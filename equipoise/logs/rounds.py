@@ -6,8 +6,9 @@ it reads the whole log once: every row is checked, and a log with faults is refu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ MAX_LISTED = 10  # faults in a message
 BATCH_CELLS = 1 << 22  # numbers that are read or written at once: 32 MB
 SUM_TOLERANCE = 1e-4  # of probabilities, which other systems store as 32-bit floats
 NO_ID = np.uint64(0)
+T = TypeVar("T")
 
 
 class Rounds(NamedTuple):
@@ -41,6 +43,13 @@ class Rounds(NamedTuple):
     @property
     def n_rounds(self) -> int:
         return len(self.rows)
+
+
+def in_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of this size; the last one may be shorter."""
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
 
 
 def take(rounds: Rounds, which: NDArray[np.bool_]) -> Rounds:

@@ -156,8 +156,8 @@ class FiniteMDP(Configured):
     def _build_chain(self, rewards: Array, transitions: Array) -> None:
         """Build a process that is the same in all steps and starts in state 0; its features are one-hot."""
         n_states, n_actions = rewards.shape
-        every_step = [np.broadcast_to(each, (self.horizon, *each.shape)) for each in (rewards, transitions)]
-        self._build(*every_step, np.eye(n_states)[0], one_hot(n_states, n_actions))
+        r, p = (np.broadcast_to(each, (self.horizon, *each.shape)) for each in (rewards, transitions))
+        self._build(r, p, np.eye(n_states)[0], one_hot(n_states, n_actions))
 
     @property
     def optimal_values(self) -> Array:

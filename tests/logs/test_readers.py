@@ -16,7 +16,7 @@ from equipoise.logs import dsjson as dsjson_module
 from equipoise.logs.dsjson import write_dsjson
 from equipoise.logs.formats import detect
 from equipoise.logs.rounds import contexts
-from equipoise.logs.writing import write_parquet
+from equipoise.logs.tables import write_parquet
 from tests.logs.generate import event, linear_truth, write_lines
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 from functools import partial
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -21,14 +21,6 @@ from equipoise.settings.matrices import as_matrix, check_entries
 from equipoise.types import Action, Array, Context, Integers
 
 AnyMemory = TypeVar("AnyMemory")
-
-
-class Plays(Protocol):
-    """Fields that the memory of a `FiniteLearner` has, one entry per arm."""
-
-    plays: Integers
-    weight_sums: Array  # sums of the weights of the plays
-    reward_sums: Array  # weighted
 
 
 class FeaturelessLearner(KernelLearner[ParamsT, MemoryT]):
@@ -155,7 +147,7 @@ class FiniteLearner(KernelLearner[ParamsT, MemoryT]):
 
 
 @kernel
-def count_play(memory: Plays, action: int, reward: float, weight: float) -> float:
+def count_play(memory: Any, action: int, reward: float, weight: float) -> float:
     """Add a play of an arm to its sums; return its mean reward, weighted."""
     weight_sum = float(memory.weight_sums[action]) + weight
     reward_sum = float(memory.reward_sums[action]) + weight * reward

@@ -92,8 +92,8 @@ class LinearClass(NamedTuple):
 NESTED_QUANTITIES = ("dim", "norm_bound", "action_bound", "noise", "scale", "misspecification")
 
 
-# The others must be positive.
 CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    **dict.fromkeys(LinearClass._fields, positive),
     "name": text,
     "dim": count,
     "delta": probability,
@@ -117,8 +117,7 @@ def check_class(model_class: object) -> LinearClass:
     """Return the class with every entry checked and converted."""
     if not isinstance(model_class, LinearClass):
         raise InvalidArgument(f"classes has {model_class!r}, but every entry must be a LinearClass")
-    checked = {name: CHECKS.get(name, positive)(name, entry) for name, entry in model_class._asdict().items()}
-    made = LinearClass(**checked)
+    made = LinearClass._make(CHECKS[name](name, entry) for name, entry in model_class._asdict().items())
     if made.features and len(made.features) != made.dim:
         raise InvalidArgument(f"features has {len(made.features)} names, but must have dim = {made.dim}, or none")
     return made
