@@ -17,42 +17,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from math import e, isfinite, log, nan, sqrt
 from typing import Any, TypeAlias
 
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.kernels.marks import kernel
 from equipoise.settings import named_part, setting, value
-from equipoise.settings.checks import non_negative, positive, probability, real, text
+from equipoise.settings.checks import function, non_negative, positive, positive_fraction, probability, text
 from equipoise.types import Config, Plain
 
 POWER, SQRT_LOG, LINEAR_SQRT, SUMMED = 0, 1, 2, 3
 
 
-class ClosedForm:
+class _ClosedForm:
     """A bound that depends on n alone."""
 
     def raw(self: Any, n: int) -> float:
         return closed_form(*bound_code(self), n)
 
 
-def _exponent(name: str, value: object) -> float:
-    number = real(name, value)
-    if not 0.0 < number <= 1.0:
-        raise InvalidArgument(f"{name} is {value!r}, but must lie in (0, 1]")
-    return number
-
-
 @value
-class Power(ClosedForm):
+class Power(_ClosedForm):
     """coefficient * n ** exponent."""
 
     coefficient: float = setting("Positive factor, in units of reward.", positive)
-    exponent: float = setting("In (0, 1].", _exponent, default=0.5)
+    exponent: float = setting("In (0, 1].", positive_fraction, default=0.5)
 
 
 @value
-class SqrtLog(ClosedForm):
+class SqrtLog(_ClosedForm):
     """coefficient * sqrt(n * ln_+(n / delta)), where ln_+(x) = ln(max(x, e))."""
 
     coefficient: float = setting("Positive factor, in units of reward.", positive)
@@ -60,7 +54,7 @@ class SqrtLog(ClosedForm):
 
 
 @value
-class LinearSqrt(ClosedForm):
+class LinearSqrt(_ClosedForm):
     """slope * n + coefficient * sqrt(n): the bound of a learner whose model is wrong by a constant."""
 
     slope: float = setting("Regret per play that remains, at least 0.", non_negative)
@@ -72,17 +66,13 @@ class Observed:
     """The sum of what the learner reports for each play in `Proposal.regret`."""
 
 
-def _function(name: str, value: object) -> object:
-    if not callable(value):
-        raise InvalidArgument(f"{name} is {value!r}, but must be a function of n")
-    return value
-
-
 @value
 class Custom:
     """A user-defined function of n."""
 
-    function: Callable[[int], float] = setting("Must be finite, nonnegative and nondecreasing.", _function)
+    function: Callable[[int], float] = setting(
+        "Must be finite, nonnegative and nondecreasing.", partial(function, of="n")
+    )
     name: str = setting("Identifies the function in saved files.", text)
 
     def raw(self, n: int) -> float:

@@ -151,15 +151,6 @@ class RadiusSettings(Conditions):
 
 
 def make_confidence(
-    name: str, *, separate_lower: bool = False, extra_events: int = 0, **settings: Unpack[RadiusSettings]
-) -> Confidence:
-    shares = radius_shares(name, settings["contexts"], separate_lower) + extra_events
-    alpha = radius_alpha(settings["n_learners"], settings["delta"], shares)
-    radius = make_radius(name, separate_lower=separate_lower, extra_events=extra_events, **settings)
-    return Confidence(name, radius, alpha, shares, settings["noise"], settings["scale"] >= 1.0)
-
-
-def make_radius(
     name: str,
     *,
     n_learners: int,
@@ -167,25 +158,34 @@ def make_radius(
     separate_lower: bool = False,
     extra_events: int = 0,
     **conditions: Unpack[Conditions],
-) -> Radius:
+) -> Confidence:
     """The radius that M learners and the pool of all rounds use together, at total failure probability delta.
 
     `separate_lower` gives the lower side of "mixture" and "stitched" a narrower radius, at the cost of one more share
     of delta. `extra_events` is the number of shares left to other events for each learner.
     """
-    if name == "paper" and extra_events:
-        raise InvalidArgument("radius is 'paper', but its printed form leaves no share of delta to another test")
-    if name == "paper":
-        return _paper(paper_constant(n_learners, delta), n_learners / delta, **conditions)
     shares = radius_shares(name, conditions["contexts"], separate_lower) + extra_events
     alpha = radius_alpha(n_learners, delta, shares)
-    return radius_at(name, alpha, separate_lower=separate_lower, **conditions)
+    if name != "paper":
+        radius = radius_at(name, alpha, separate_lower=separate_lower, **conditions)
+    elif extra_events:
+        raise InvalidArgument("radius is 'paper', but its printed form leaves no share of delta to another test")
+    else:
+        radius = _paper(paper_constant(n_learners, delta), n_learners / delta, **conditions)
+    return Confidence(name, radius, alpha, shares, conditions["noise"], conditions["scale"] >= 1.0)
+
+
+def make_radius(
+    name: str, *, separate_lower: bool = False, extra_events: int = 0, **settings: Unpack[RadiusSettings]
+) -> Radius:
+    """The radius of `make_confidence`."""
+    return make_confidence(name, separate_lower=separate_lower, extra_events=extra_events, **settings).radius
 
 
 def radius_at(name: str, alpha: float, *, separate_lower: bool = False, **conditions: Unpack[Conditions]) -> Radius:
     """The radius of which every one-sided event fails with probability at most alpha.
 
-    As in `make_radius` otherwise. "paper" is that of one learner with all of delta = 4 alpha.
+    As in `make_confidence` otherwise. "paper" is that of one learner with all of delta = 4 alpha.
 
     >>> radius = radius_at("mixture", 0.01, width=1.0, noise=None, contexts="random", scale=1.0)
     >>> round(radius_sum(radius, 10_000) / 10_000, 4)

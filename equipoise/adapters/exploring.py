@@ -10,6 +10,7 @@ contextual bandits with regression oracles", algorithm 1 (SquareCB).
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf, isnan, nan
 
 import numpy as np
@@ -131,13 +132,8 @@ def plain_part(part: Configured) -> Config:
     return {"class": type(part).__name__, **part.config()}
 
 
-def _model(name: str, value: object) -> Model:
-    model: Model = named_part(name, value, Model, MODELS)
-    return model
-
-
 def _exploration(name: str, value: object) -> Exploration:
-    exploration: Exploration = Epsilon() if value is None else named_part(name, value, Exploration, EXPLORATIONS)
+    exploration: Exploration = named_part(name, Epsilon() if value is None else value, Exploration, EXPLORATIONS)
     return exploration
 
 
@@ -151,7 +147,7 @@ class Exploring(MatrixLearner):
     model: Model = setting(
         'The regression: `Sklearn`, `LightGBM`, `XGBoost` or `River`, or {"class": name, ...} with its '
         "settings. The learner uses a copy in its initial state.",
-        _model,
+        partial(named_part, base=Model, classes=MODELS),
         encode=plain_part,
         kw_only=False,
     )

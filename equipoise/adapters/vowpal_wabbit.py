@@ -26,7 +26,7 @@ from equipoise.adapters.model import DIM, check_dim
 from equipoise.errors import InvalidArgument, UnreadableFile, require
 from equipoise.learner import Proposal
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import real
+from equipoise.settings.checks import positive_fraction
 from equipoise.types import Action, Array, Context, State
 
 # How many values each option takes. Options that name files, that explore by random numbers of Vowpal Wabbit's own, or
@@ -71,10 +71,7 @@ def check_known(probability: Any) -> float:
     """The probability with which an action was played. Costs are divided by it, so an unknown one cannot be used."""
     if isnan(probability):
         raise InvalidArgument("probability is nan, but must be known, as Vowpal Wabbit divides costs by it")
-    number = real("probability", probability)
-    if not 0.0 < number <= 1.0:
-        raise InvalidArgument(f"probability is {probability!r}, but must lie in (0, 1]")
-    return number
+    return positive_fraction("probability", probability)
 
 
 class Prepared(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from functools import partial
 from itertools import product
 from typing import Any
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.features.offers import FeatureMap, Offers, check_ids
 from equipoise.settings import setting, value
-from equipoise.settings.checks import count, text
+from equipoise.settings.checks import count, function, text
 from equipoise.settings.matrices import as_numbers
 from equipoise.types import Array, Plain
 
@@ -152,30 +152,18 @@ class OneHot:
         return rows
 
 
-@dataclass(frozen=True)
+@value
 class CustomFeatures:
-    """A user-defined map. Files hold its name: on loading, pass learners that have it.
+    """A user-defined map. Files hold its name: on loading, pass learners that have it."""
 
-    Parameters
-    ----------
-    function
-        Takes the features of the offered actions (an array, one row each) and the shared features (an array or None)
-        and returns as many rows of `dim` numbers.
-    dim
-        Number of features.
-    name
-        Identifies the function in saved files.
-    """
-
-    function: Callable[[Array, Array | None], ArrayLike] = field(repr=False)
-    dim: int
-    name: str
-
-    def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise InvalidArgument(f"function is {self.function!r:.80}, but must be a function of actions and shared")
-        object.__setattr__(self, "dim", check_dim("dim", self.dim))
-        text("name", self.name)
+    function: Callable[[Array, Array | None], ArrayLike] = setting(
+        "Takes the features of the offered actions (an array, one row each) and the shared features (an array or None) "
+        "and returns as many rows of `dim` numbers.",
+        partial(function, of="actions and shared"),
+        repr=False,
+    )
+    dim: int = setting("Number of features.", check_dim)
+    name: str = setting("Identifies the function in saved files.", text)
 
     def of(self, offers: Offers) -> Array:
         return as_numbers(self.function(offers.offered_actions, offers.shared), f"features {self.name!r}")

@@ -125,21 +125,17 @@ class Source(Protocol):
     @property
     def shared_names(self) -> tuple[str, ...]:
         """The columns of shared features found so far."""
-        ...
 
     @property
     def offer_names(self) -> tuple[str, ...]:
         """The columns of features of an offer found so far."""
-        ...
 
     @property
     def action_names(self) -> tuple[str, ...]:
         """Names of the actions found so far; empty if actions are numbers."""
-        ...
 
     def read(self, faults: Faults) -> Iterator[Rounds]:
         """Batches of rounds without the faulty ones, which are added to `faults`."""
-        ...
 
 
 class LoggedRounds:

@@ -75,6 +75,7 @@ def setting(
     kw_only: Any = MISSING,
     alias: str | None = None,
     derived: str = "",
+    repr: bool = True,
 ) -> Any:
     """Declare a setting; it is required if it has no default.
 
@@ -96,9 +97,12 @@ def setting(
         Name of the argument, if it differs from the name of the field.
     derived
         Name of the method that returns the value if None is given.
+    repr
+        Whether the `repr` of a `value` shows it.
     """
     rules = {"check": check, "encode": encode or _plain, "decode": decode, "alias": alias}
-    return dataclasses.field(default=default, kw_only=kw_only, metadata={**rules, "derived": derived, "doc": doc})
+    metadata = {**rules, "derived": derived, "doc": doc}
+    return dataclasses.field(default=default, kw_only=kw_only, repr=repr, metadata=metadata)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(setting, dataclasses.field))

@@ -61,6 +61,14 @@ def fraction(name: str, value: Any) -> float:
     return number
 
 
+def positive_fraction(name: str, value: Any) -> float:
+    """A number above 0 and at most 1."""
+    number = real(name, value)
+    if not 0.0 < number <= 1.0:
+        raise InvalidArgument(f"{name} is {value!r}, but must lie in (0, 1]")
+    return number
+
+
 def count(name: str, value: Any, minimum: int = 1, maximum: int = 2**62) -> int:
     """A whole number in [minimum, maximum]; floats and booleans are rejected."""
     try:
@@ -102,6 +110,13 @@ def text(name: str, value: Any) -> str:
     """A nonempty string."""
     if not isinstance(value, str) or not value:
         raise InvalidArgument(f"{name} is {value!r}, but must be a nonempty string")
+    return value
+
+
+def function(name: str, value: Any, of: str) -> Any:
+    """A function; `of` says of what, in messages."""
+    if not callable(value):
+        raise InvalidArgument(f"{name} is {value!r:.80}, but must be a function of {of}")
     return value
 
 

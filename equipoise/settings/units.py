@@ -119,18 +119,10 @@ class Units:
             self._set_up()
             self._unstated = unstated
 
-    def _units_state(self) -> State:
-        """The adopted units, as part of the state: they belong to what was learned in them."""
-        return units_columns(self._adopted)
-
     def _in_units_of(self, state: State) -> Any:
         """The object itself, or a new one if the units of a saved state are others."""
-        adopted = self._units_from(state)
+        adopted = read_units(state, self._unstated, self._label())
         return self if equal_data(adopted, self._adopted) else self._with_units(adopted)
-
-    def _units_from(self, state: Mapping[str, AnyArray]) -> dict[str, Any]:
-        """The adopted units that a saved state has; raises an error if they cannot be that."""
-        return read_units(state, self._unstated, self._label())
 
     def _label(self) -> str:
         return f"{self._kind} {self.name!r}"
@@ -178,7 +170,7 @@ def agreed_units(
 
 
 def units_columns(adopted: Mapping[str, Any]) -> State:
-    """Return adopted units as a part of a saved state."""
+    """Return adopted units as a part of a saved state: they belong to what was learned in them."""
     return {f"units.{name}": np.atleast_1d(np.array(value)) for name, value in sorted(adopted.items())}
 
 

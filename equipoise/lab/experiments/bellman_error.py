@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from equipoise.bounds import LinearSqrt
 from equipoise.lab.experiment import Experiment, Setup, balancing_selectors
-from equipoise.learners import LSVI_UCB, Eleanor, eleanor
+from equipoise.learners import LSVI_UCB, Eleanor
 from equipoise.problems import LinearMDP
 from equipoise.settings.checks import count, one_of
 from equipoise.types import Config, Plain
@@ -68,17 +68,13 @@ def make_eleanor(problem: LinearMDP, settings: Mapping[str, Plain], error: float
     )
 
 
-def eleanor_bound(learner: Eleanor, largest: float) -> LinearSqrt:
-    return eleanor.paper_bound(learner.dim, horizon=learner.horizon, misspecification=learner.misspecification)
-
-
 # For each kind of learner, what makes a learner and its bound.
 Makers: TypeAlias = tuple[
     Callable[[LinearMDP, Mapping[str, Plain], float], LSVI_UCB | Eleanor], Callable[[Any, float], LinearSqrt]
 ]
 MAKERS: dict[str, Makers] = {
     "lsvi-ucb": (make_lsvi_ucb, LSVI_UCB.misspecified_bound),
-    "eleanor": (make_eleanor, eleanor_bound),
+    "eleanor": (make_eleanor, lambda learner, largest: learner.paper_bound()),
 }
 
 BELLMAN_ERROR = Experiment(
