@@ -16,110 +16,64 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from math import e, isfinite, log, nan, sqrt
 from typing import Any, TypeAlias
 
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.kernels.marks import kernel
-from equipoise.settings.checks import non_negative, positive, probability, real, text
+from equipoise.settings import named_part, setting, value
+from equipoise.settings.checks import function, non_negative, positive, positive_fraction, probability, text
 from equipoise.types import Config, Plain
 
 POWER, SQRT_LOG, LINEAR_SQRT, SUMMED = 0, 1, 2, 3
 
 
-@dataclass(frozen=True)
-class Power:
-    """coefficient * n ** exponent.
+class _ClosedForm:
+    """A bound that depends on n alone."""
 
-    Parameters
-    ----------
-    coefficient
-        Positive factor, in units of reward.
-    exponent
-        In (0, 1].
-    """
-
-    coefficient: float
-    exponent: float = 0.5
-
-    def __post_init__(self) -> None:
-        _set(self, coefficient=positive("coefficient", self.coefficient), exponent=real("exponent", self.exponent))
-        if not 0.0 < self.exponent <= 1.0:
-            raise InvalidArgument(f"exponent is {self.exponent!r}, but must lie in (0, 1]")
-
-    def raw(self, n: int) -> float:
-        return closed_form(POWER, self.coefficient, self.exponent, n)
+    def raw(self: Any, n: int) -> float:
+        return closed_form(*bound_code(self), n)
 
 
-@dataclass(frozen=True)
-class SqrtLog:
-    """coefficient * sqrt(n * ln_+(n / delta)), where ln_+(x) = ln(max(x, e)).
+@value
+class Power(_ClosedForm):
+    """coefficient * n ** exponent."""
 
-    Parameters
-    ----------
-    coefficient
-        Positive factor, in units of reward.
-    delta
-        Failure probability, in (0, 1).
-    """
-
-    coefficient: float
-    delta: float
-
-    def __post_init__(self) -> None:
-        _set(self, coefficient=positive("coefficient", self.coefficient), delta=probability("delta", self.delta))
-
-    def raw(self, n: int) -> float:
-        return closed_form(SQRT_LOG, self.coefficient, self.delta, n)
+    coefficient: float = setting("Positive factor, in units of reward.", positive)
+    exponent: float = setting("In (0, 1].", positive_fraction, default=0.5)
 
 
-@dataclass(frozen=True)
-class LinearSqrt:
-    """slope * n + coefficient * sqrt(n): the bound of a learner whose model is wrong by a constant.
+@value
+class SqrtLog(_ClosedForm):
+    """coefficient * sqrt(n * ln_+(n / delta)), where ln_+(x) = ln(max(x, e))."""
 
-    Parameters
-    ----------
-    slope
-        Regret per play that remains, at least 0.
-    coefficient
-        Positive factor of sqrt(n), in units of reward.
-    """
-
-    slope: float
-    coefficient: float
-
-    def __post_init__(self) -> None:
-        _set(self, slope=non_negative("slope", self.slope), coefficient=positive("coefficient", self.coefficient))
-
-    def raw(self, n: int) -> float:
-        return closed_form(LINEAR_SQRT, self.coefficient, self.slope, n)
+    coefficient: float = setting("Positive factor, in units of reward.", positive)
+    delta: float = setting("Failure probability, in (0, 1).", probability)
 
 
-@dataclass(frozen=True)
+@value
+class LinearSqrt(_ClosedForm):
+    """slope * n + coefficient * sqrt(n): the bound of a learner whose model is wrong by a constant."""
+
+    slope: float = setting("Regret per play that remains, at least 0.", non_negative)
+    coefficient: float = setting("Positive factor of sqrt(n), in units of reward.", positive)
+
+
+@value
 class Observed:
     """The sum of what the learner reports for each play in `Proposal.regret`."""
 
 
-@dataclass(frozen=True)
+@value
 class Custom:
-    """A user-defined function of n.
+    """A user-defined function of n."""
 
-    Parameters
-    ----------
-    function
-        Must be finite, nonnegative and nondecreasing.
-    name
-        Identifies the function in saved files.
-    """
-
-    function: Callable[[int], float]
-    name: str
-
-    def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise InvalidArgument(f"function is {self.function!r}, but must be a function of n")
-        text("name", self.name)
+    function: Callable[[int], float] = setting(
+        "Must be finite, nonnegative and nondecreasing.", partial(function, of="n")
+    )
+    name: str = setting("Identifies the function in saved files.", text)
 
     def raw(self, n: int) -> float:
         value, earlier = float(self.function(n)), float(self.function(n - 1)) if n > 1 else 0.0
@@ -129,12 +83,6 @@ class Custom:
                 "but must be finite, nonnegative and nondecreasing"
             )
         return value
-
-
-def _set(bound: object, **settings: float) -> None:
-    """Convert settings to plain floats, so that a bound is always plain data."""
-    for name, value in settings.items():
-        object.__setattr__(bound, name, value)
 
 
 Bound: TypeAlias = Power | SqrtLog | LinearSqrt | Observed | Custom
@@ -150,19 +98,12 @@ def to_json(bound: Bound) -> Config:
 
 def from_json(data: Mapping[str, Plain], custom: Sequence[Custom] = ()) -> Bound:
     """The bound that `to_json` described; `Custom` ones are looked up by name in `custom`."""
-    settings = {key: value for key, value in data.items() if key != "bound"}
-    name = str(data.get("bound"))
-    if name not in BOUNDS:
-        raise UnknownName("bound", name, BOUNDS)
-    if name == "Custom":
+    if data.get("bound") == "Custom":
         by_name = {bound.name: bound for bound in custom}
-        if settings.get("name") not in by_name:
-            raise UnknownName("custom bound", str(settings.get("name")), by_name)
-        return by_name[settings["name"]]
-    try:
-        bound: Bound = BOUNDS[name](**settings)
-    except TypeError:
-        raise InvalidArgument(f"bound {name!r} has settings {settings!r}, but must have those of its class") from None
+        if data.get("name") not in by_name:
+            raise UnknownName("custom bound", str(data.get("name")), by_name)
+        return by_name[data["name"]]
+    bound: Bound = named_part("bound", data, (), BOUNDS, key="bound")
     return bound
 
 

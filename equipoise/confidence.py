@@ -64,14 +64,9 @@ class Stitched(NamedTuple):
     def radius_sum(self, n: float) -> float:
         return stitched_sum(self.scale, self.variance, self.level, n)
 
-    def lower_sum(self, n: float, spread: float) -> float:
-        return stitched_sum(self.scale, self.lower_variance, self.level, n)
-
-    def upper_sum(self, n: float, spread: float, regret_bound: float) -> float:
-        return stitched_sum(self.scale, self.variance, self.level, n)
-
     def both_sums(self, n: float, spread: float, regret_bound: float) -> tuple[float, float]:
-        return lower_sum(self, n, spread), upper_sum(self, n, spread, regret_bound)
+        lower = stitched_sum(self.scale, self.lower_variance, self.level, n)
+        return lower, stitched_sum(self.scale, self.variance, self.level, n)
 
 
 class Mixture(NamedTuple):
@@ -85,13 +80,7 @@ class Mixture(NamedTuple):
     scale: float
 
     def radius_sum(self, n: float) -> float:
-        return mixture_sum(self, self.variance, n)
-
-    def lower_sum(self, n: float, spread: float) -> float:
-        return mixture_sum(self, self.lower_variance, n)
-
-    def upper_sum(self, n: float, spread: float, regret_bound: float) -> float:
-        return mixture_sum(self, self.variance, n)
+        return self.scale * sqrt(self.variance * mixture_bracket(self, n))
 
     def both_sums(self, n: float, spread: float, regret_bound: float) -> tuple[float, float]:
         factor = mixture_bracket(self, n)
@@ -108,14 +97,9 @@ class Paper(NamedTuple):
     def radius_sum(self, n: float) -> float:
         return paper_sum(self.scale, self.variance, self.level, n)
 
-    def lower_sum(self, n: float, spread: float) -> float:
-        return paper_sum(self.scale, self.variance, self.level, n)
-
-    def upper_sum(self, n: float, spread: float, regret_bound: float) -> float:
-        return paper_sum(self.scale, self.variance, self.level, n)
-
     def both_sums(self, n: float, spread: float, regret_bound: float) -> tuple[float, float]:
-        return lower_sum(self, n, spread), upper_sum(self, n, spread, regret_bound)
+        radius = paper_sum(self.scale, self.variance, self.level, n)
+        return radius, radius
 
 
 class Bernstein(NamedTuple):
@@ -130,18 +114,12 @@ class Bernstein(NamedTuple):
     def radius_sum(self, n: float) -> float:
         return stitched_sum(self.scale, self.variance, self.level, n)
 
-    def lower_sum(self, n: float, spread: float) -> float:
-        two_sided = stitched_sum(self.scale, self.variance, self.level, n)
-        return min(two_sided, deviation_sum(self, spread))
-
-    def upper_sum(self, n: float, spread: float, regret_bound: float) -> float:
-        deviation = deviation_sum(self, spread)
+    def both_sums(self, n: float, spread: float, regret_bound: float) -> tuple[float, float]:
+        two_sided, deviation = stitched_sum(self.scale, self.variance, self.level, n), deviation_sum(self, spread)
+        below = min(two_sided, deviation)
         if self.split:
             deviation += self.scale * (expected_regret_sum(self, regret_bound) - regret_bound)
-        return min(stitched_sum(self.scale, self.variance, self.level, n), deviation)
-
-    def both_sums(self, n: float, spread: float, regret_bound: float) -> tuple[float, float]:
-        return lower_sum(self, n, spread), upper_sum(self, n, spread, regret_bound)
+        return below, min(two_sided, deviation)
 
 
 Radius: TypeAlias = Mixture | Stitched | Paper | Bernstein
@@ -173,15 +151,6 @@ class RadiusSettings(Conditions):
 
 
 def make_confidence(
-    name: str, *, separate_lower: bool = False, extra_events: int = 0, **settings: Unpack[RadiusSettings]
-) -> Confidence:
-    shares = radius_shares(name, settings["contexts"], separate_lower) + extra_events
-    alpha = radius_alpha(settings["n_learners"], settings["delta"], shares)
-    radius = make_radius(name, separate_lower=separate_lower, extra_events=extra_events, **settings)
-    return Confidence(name, radius, alpha, shares, settings["noise"], settings["scale"] >= 1.0)
-
-
-def make_radius(
     name: str,
     *,
     n_learners: int,
@@ -189,25 +158,34 @@ def make_radius(
     separate_lower: bool = False,
     extra_events: int = 0,
     **conditions: Unpack[Conditions],
-) -> Radius:
+) -> Confidence:
     """The radius that M learners and the pool of all rounds use together, at total failure probability delta.
 
     `separate_lower` gives the lower side of "mixture" and "stitched" a narrower radius, at the cost of one more share
     of delta. `extra_events` is the number of shares left to other events for each learner.
     """
-    if name == "paper" and extra_events:
-        raise InvalidArgument("radius is 'paper', but its printed form leaves no share of delta to another test")
-    if name == "paper":
-        return _paper(paper_constant(n_learners, delta), n_learners / delta, **conditions)
     shares = radius_shares(name, conditions["contexts"], separate_lower) + extra_events
     alpha = radius_alpha(n_learners, delta, shares)
-    return radius_at(name, alpha, separate_lower=separate_lower, **conditions)
+    if name != "paper":
+        radius = radius_at(name, alpha, separate_lower=separate_lower, **conditions)
+    elif extra_events:
+        raise InvalidArgument("radius is 'paper', but its printed form leaves no share of delta to another test")
+    else:
+        radius = _paper(paper_constant(n_learners, delta), n_learners / delta, **conditions)
+    return Confidence(name, radius, alpha, shares, conditions["noise"], conditions["scale"] >= 1.0)
+
+
+def make_radius(
+    name: str, *, separate_lower: bool = False, extra_events: int = 0, **settings: Unpack[RadiusSettings]
+) -> Radius:
+    """The radius of `make_confidence`."""
+    return make_confidence(name, separate_lower=separate_lower, extra_events=extra_events, **settings).radius
 
 
 def radius_at(name: str, alpha: float, *, separate_lower: bool = False, **conditions: Unpack[Conditions]) -> Radius:
     """The radius of which every one-sided event fails with probability at most alpha.
 
-    As in `make_radius` otherwise. "paper" is that of one learner with all of delta = 4 alpha.
+    As in `make_confidence` otherwise. "paper" is that of one learner with all of delta = 4 alpha.
 
     >>> radius = radius_at("mixture", 0.01, width=1.0, noise=None, contexts="random", scale=1.0)
     >>> round(radius_sum(radius, 10_000) / 10_000, 4)
@@ -313,11 +291,6 @@ def mixture_bracket(radius: Mixture, n: float) -> float:
     return by_mixture if by_mixture < by_stitching else by_stitching
 
 
-@kernel
-def mixture_sum(radius: Mixture, variance: float, n: float) -> float:
-    return radius.scale * sqrt(variance * mixture_bracket(radius, n))
-
-
 @dispatched
 def radius_sum(radius: Radius, n: float) -> float:
     """D(n), the two-sided radius of a sum over n >= 1 plays, or of a weighted sum with squared weights of sum n."""
@@ -325,21 +298,19 @@ def radius_sum(radius: Radius, n: float) -> float:
 
 
 @dispatched
-def lower_sum(radius: Radius, n: float, spread: float) -> float:
-    """By how much the rewards of n >= 1 plays with this spread may exceed n mu*; never above D(n)."""
-    return radius.lower_sum(n, spread)
-
-
-@dispatched
-def upper_sum(radius: Radius, n: float, spread: float, regret_bound: float) -> float:
-    """By how much n mu* may exceed the rewards of n >= 1 plays plus a bound on their regret; never above D(n)."""
-    return radius.upper_sum(n, spread, regret_bound)
-
-
-@dispatched
 def both_sums(radius: Radius, n: float, spread: float, regret_bound: float) -> tuple[float, float]:
     """`lower_sum` and `upper_sum`, with what they have in common computed once."""
     return radius.both_sums(n, spread, regret_bound)
+
+
+def lower_sum(radius: Radius, n: float, spread: float) -> float:
+    """By how much the rewards of n >= 1 plays with this spread may exceed n mu*; never above D(n)."""
+    return both_sums(radius, n, spread, 0.0)[0]
+
+
+def upper_sum(radius: Radius, n: float, spread: float, regret_bound: float) -> float:
+    """By how much n mu* may exceed the rewards of n >= 1 plays plus a bound on their regret; never above D(n)."""
+    return both_sums(radius, n, spread, regret_bound)[1]
 
 
 @kernel

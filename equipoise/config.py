@@ -40,15 +40,13 @@ class PortfolioConfig:
     """The content of a file; it makes as many portfolios as one likes, each with new learners."""
 
     name: str
-    parts: Config  # the checked tables of the file
-
-    @property
-    def settings(self) -> PortfolioSettings:
-        return settings.PortfolioSettings.given(self.parts["settings"])
+    settings: PortfolioSettings
+    selector: Config  # the table of the file
+    learner_tables: tuple[Config, ...]
 
     @property
     def n_learners(self) -> int:
-        return len(self.parts["learner"])
+        return len(self.learner_tables)
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
@@ -60,7 +58,7 @@ class PortfolioConfig:
         return self.settings.deadline is not None
 
     def learners(self) -> list[Any]:
-        tables = enumerate(self.parts["learner"], start=1)
+        tables = enumerate(self.learner_tables, start=1)
         return [make_learner(f"learner {i}", table, self.reward_range) for i, table in tables]
 
     def portfolio(self, which: Sequence[int] | None = None) -> Portfolio:
@@ -68,8 +66,8 @@ class PortfolioConfig:
         indices = range(self.n_learners) if which is None else which
         everybody = self.learners()
         learners = [everybody[i] for i in indices]
-        tables = [self.parts["learner"][i] for i in indices]
-        selector, stated = _make_selector(self.parts["selector"], tables, learners, self.settings)
+        tables = [self.learner_tables[i] for i in indices]
+        selector, stated = _make_selector(self.selector, tables, learners, self.settings)
         return Portfolio.with_settings(learners, selector, stated, declared=self.settings)
 
     def learner(self, table: Mapping[str, Any]) -> tuple[Any, Bound | None]:
@@ -125,16 +123,16 @@ def parse(content: Mapping[str, Any]) -> PortfolioConfig:
         raise InvalidArgument("learner is a table, but must be a list of tables: [[learner]]")
     if not isinstance(learners, list) or not learners:
         raise InvalidArgument("learner is missing, but there must be at least one [[learner]]")
-    parts: Config = {
-        "settings": given,
-        "selector": _table("selector", content.get("selector", {})),
-        "learner": [_table("learner", learner) for learner in learners],
-    }
-    return PortfolioConfig(text("name", content.get("name")), parts)
+    return PortfolioConfig(
+        name=text("name", content.get("name")),
+        settings=given,
+        selector=_table("selector", content.get("selector", {})),
+        learner_tables=tuple(_table("learner", learner) for learner in learners),
+    )
 
 
-def _settings(content: Mapping[str, Any]) -> Config:
-    """Return the settings of the portfolio that a file gives, by name; unknown keys are errors."""
+def _settings(content: Mapping[str, Any]) -> PortfolioSettings:
+    """Return the settings of the portfolio that a file gives; unknown keys are errors."""
     paths = settings.file_keys()
     grouped = {path[0] for path in paths.values() if len(path) > 1}
     plain = [path[0] for path in paths.values() if len(path) == 1]
@@ -147,8 +145,7 @@ def _settings(content: Mapping[str, Any]) -> Config:
         holder = content if len(path) == 1 else content.get(path[0], {})
         if path[-1] in holder:
             given[name] = holder[path[-1]]
-    settings.PortfolioSettings.given(given)
-    return given
+    return settings.PortfolioSettings.given(given)
 
 
 def _table(name: str, value: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from equipoise.selectors import CounterfactualBalancing
 from equipoise.selectors._core import pairs
-from tests.radii import mixture_radius
+from tests.radii import mixture_radius, resolved_prefix
 
 
 @dataclass(eq=False)
@@ -75,13 +75,7 @@ class Reference:
         return math.fsum(terms), math.fsum(y**2 for y in terms)
 
     def resolved(self, e: int) -> list[float]:
-        rewards = []
-        for row in self.rounds:
-            if row.expert == e:
-                if not row.reward:
-                    break
-                rewards.append(row.reward[0])
-        return rewards
+        return resolved_prefix(row.reward for row in self.rounds if row.expert == e)
 
     def updates(self, e: int) -> int:
         learner = self.experts[e][0]

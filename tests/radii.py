@@ -1,6 +1,17 @@
-"""The default radius, written out anew from the two boundaries that it is the smaller of."""
+"""The default radius, written out from the two boundaries that it is the smaller of, and the plays that it is about."""
 
 import math
+from collections.abc import Iterable
+
+
+def resolved_prefix(plays: Iterable[list[float]]) -> list[float]:
+    """The rewards of the plays before the first that is open. A play is a list of its reward, empty while open."""
+    rewards = []
+    for reward in plays:
+        if not reward:
+            break
+        rewards.append(reward[0])
+    return rewards
 
 
 def stitched_radius(n: float, variance: float, alpha: float) -> float:

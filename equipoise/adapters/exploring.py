@@ -10,19 +10,18 @@ contextual bandits with regression oracles", algorithm 1 (SquareCB).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 from math import inf, isnan, nan
-from typing import Any
 
 import numpy as np
 
 from equipoise.adapters._core.outside import MatrixLearner, draw
 from equipoise.adapters.model import Model
 from equipoise.adapters.models import MODELS
-from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
+from equipoise.errors import EquipoiseError
 from equipoise.learner import Proposal
 from equipoise.learners.square_cb import inverse_gap_weights
-from equipoise.settings import Configured, configurable, setting
+from equipoise.settings import Configured, configurable, named_part, setting
 from equipoise.settings.checks import fraction, positive
 from equipoise.types import Action, Array, Config, Context, State
 
@@ -33,16 +32,8 @@ class Exploration(Configured):
     def pmf(self, scores: Array, greedy: int, lesson: int, reward_range: tuple[float, float]) -> Array:
         """The probability of every action.
 
-        Parameters
-        ----------
-        scores
-            Estimated rewards of the offered actions, within the range.
-        greedy
-            The action of the highest score.
-        lesson
-            Number of the lesson that would be learned next, from 1.
-        reward_range
-            Interval (low, high) that contains all rewards.
+        `scores` are the estimated rewards of the offered actions, all within `reward_range`; `greedy` is the action of
+        the highest, and `lesson` the number of the lesson that would be learned next, from 1.
         """
         raise NotImplementedError  # abstract
 
@@ -136,30 +127,13 @@ class InverseGap(Exploration):
 EXPLORATIONS: dict[str, type[Exploration]] = {cls.__name__: cls for cls in (Epsilon, Softmax, InverseGap)}
 
 
-def named_part(kind: str, value: Any, base: type[Any], registry: Mapping[str, type[Any]]) -> Any:
-    """A part as an object, or from its plain form {"class": name, setting: value, ...}."""
-    if isinstance(value, base):
-        return value
-    if not isinstance(value, Mapping) or "class" not in value:
-        raise InvalidArgument(f"{kind} is {value!r:.80}, but must be one of {', '.join(registry)}")
-    name = value["class"]
-    if name not in registry:
-        raise UnknownName(kind, str(name), registry)
-    return registry[name].from_config({key: item for key, item in value.items() if key != "class"})
-
-
 def plain_part(part: Configured) -> Config:
     """The plain form of a part."""
     return {"class": type(part).__name__, **part.config()}
 
 
-def _model(name: str, value: object) -> Model:
-    model: Model = named_part(name, value, Model, MODELS)
-    return model
-
-
 def _exploration(name: str, value: object) -> Exploration:
-    exploration: Exploration = Epsilon() if value is None else named_part(name, value, Exploration, EXPLORATIONS)
+    exploration: Exploration = named_part(name, Epsilon() if value is None else value, Exploration, EXPLORATIONS)
     return exploration
 
 
@@ -173,7 +147,7 @@ class Exploring(MatrixLearner):
     model: Model = setting(
         'The regression: `Sklearn`, `LightGBM`, `XGBoost` or `River`, or {"class": name, ...} with its '
         "settings. The learner uses a copy in its initial state.",
-        _model,
+        partial(named_part, base=Model, classes=MODELS),
         encode=plain_part,
         kw_only=False,
     )

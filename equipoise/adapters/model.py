@@ -12,16 +12,15 @@ from equipoise.settings import Configured, configurable, setting
 from equipoise.settings.checks import count
 from equipoise.types import Array, State
 
-MAX_DIM = 100_000
+DIM = "Number of features used: the first `dim` columns of a context, at least 1."
+check_dim = partial(count, maximum=100_000)
 
 
 @configurable
 class Model(Configured):
     """A regression that `Exploring` turns into a learner. Subclasses implement everything below."""
 
-    dim: int = setting(
-        "Number of features used: the first `dim` columns of a context, at least 1.", partial(count, maximum=MAX_DIM)
-    )
+    dim: int = setting(DIM, check_dim)
 
     def open(self, reward_range: tuple[float, float]) -> None:
         """Create everything that learns."""

@@ -15,7 +15,6 @@ import shlex
 import struct
 import tempfile
 from collections.abc import Iterator, Mapping
-from functools import partial
 from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,11 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from equipoise.adapters._core.outside import MatrixLearner, as_array, draw
-from equipoise.adapters.model import MAX_DIM
+from equipoise.adapters.model import DIM, check_dim
 from equipoise.errors import InvalidArgument, UnreadableFile, require
 from equipoise.learner import Proposal
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import count, real
+from equipoise.settings.checks import positive_fraction
 from equipoise.types import Action, Array, Context, State
 
 # How many values each option takes. Options that name files, that explore by random numbers of Vowpal Wabbit's own, or
@@ -72,10 +71,7 @@ def check_known(probability: Any) -> float:
     """The probability with which an action was played. Costs are divided by it, so an unknown one cannot be used."""
     if isnan(probability):
         raise InvalidArgument("probability is nan, but must be known, as Vowpal Wabbit divides costs by it")
-    number = real("probability", probability)
-    if not 0.0 < number <= 1.0:
-        raise InvalidArgument(f"probability is {probability!r}, but must lie in (0, 1]")
-    return number
+    return positive_fraction("probability", probability)
 
 
 class Prepared(NamedTuple):
@@ -97,9 +93,7 @@ class VW(MatrixLearner):
     options: str = setting(
         "Options with one of --squarecb, --regcb, --regcbopt, --epsilon and --softmax.", check_options, kw_only=False
     )
-    dim: int = setting(
-        "Number of features used: the first `dim` columns of a context, at least 1.", partial(count, maximum=MAX_DIM)
-    )
+    dim: int = setting(DIM, check_dim)
 
     accepts = frozenset({"off_policy", "probability"})
     provides = frozenset({"pmf"})

@@ -114,7 +114,7 @@ def _dry_context(config: PortfolioConfig) -> Context:
             case Shared(dim):
                 n_shared = max(n_shared, dim)
             case OneHot(names):
-                ids = ids or names
+                ids = ids or tuple(names)
     n_columns = max(each.n_columns or 0 for each in known)
     if ids is None and not n_columns and not n_shared:
         return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -12,31 +13,50 @@ from numpy.typing import ArrayLike
 
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.features.offers import FeatureMap, Offers, as_numbers, check_ids
-from equipoise.settings.checks import count, text
+from equipoise.settings import setting, value
+from equipoise.settings.checks import count, function, text
 from equipoise.types import Array, Plain
 
 MAX_DIM = 10_000
 
 
-@dataclass(frozen=True)
+check_dim = partial(count, maximum=MAX_DIM)
+
+
+def check_map(name: str, features: object) -> FeatureMap:
+    """Raise an error if this is not a feature map of a possible number of features."""
+    if isinstance(features, type) or not isinstance(features, FeatureMap):
+        raise InvalidArgument(f"{name} is {features!r:.80}, but must be a feature map such as Columns([0, 2])")
+    count(f"dim of {name}", features.dim, maximum=MAX_DIM)
+    return features
+
+
+def _check_indices(name: str, columns: object) -> tuple[int, ...]:
+    if isinstance(columns, str | bytes) or not isinstance(columns, Iterable):
+        raise InvalidArgument(f"{name} is {columns!r:.80}, but must be a list of column indices")
+    checked = tuple(count(f"{name}[{k}]", c, minimum=0, maximum=2**31) for k, c in enumerate(columns))
+    if not checked or len(set(checked)) < len(checked):
+        raise InvalidArgument(f"{name} is {list(checked)}, but must be different columns, at least one")
+    return checked
+
+
+def _check_maps(name: str, maps: Any) -> tuple[FeatureMap, ...]:
+    try:
+        checked = tuple(maps)
+    except TypeError:
+        checked = ()
+    if not checked:
+        raise InvalidArgument(f"{name} is {maps!r:.80}, but must be a list of feature maps")
+    return tuple(check_map(f"{name}[{k}]", each) for k, each in enumerate(checked))
+
+
+@value
 class Columns:
-    """Some columns of the features of the actions, in the given order.
+    """Some columns of the features of the actions, in the given order."""
 
-    Parameters
-    ----------
-    columns
-        Indices of the columns, from 0. `Vectorizer.columns` finds them by name.
-    """
-
-    columns: tuple[int, ...]
-
-    def __init__(self, columns: Iterable[int]) -> None:
-        if isinstance(columns, str | bytes) or not isinstance(columns, Iterable):
-            raise InvalidArgument(f"columns is {columns!r:.80}, but must be a list of column indices")
-        checked = tuple(count(f"columns[{k}]", c, minimum=0, maximum=2**31) for k, c in enumerate(columns))
-        if not checked or len(set(checked)) < len(checked):
-            raise InvalidArgument(f"columns is {list(checked)}, but must be different columns, at least one")
-        object.__setattr__(self, "columns", checked)
+    columns: Sequence[int] = setting(
+        "Indices of the columns, from 0. `Vectorizer.columns` finds them by name.", _check_indices
+    )
 
     @property
     def dim(self) -> int:
@@ -47,43 +67,26 @@ class Columns:
         return offers.offered_actions[:, self.columns]
 
 
-@dataclass(frozen=True)
+@value
 class Prefix:
-    """The first columns of the features of the actions.
+    """The first columns of the features of the actions."""
 
-    Parameters
-    ----------
-    dim
-        Number of columns, at least 1.
-    """
-
-    dim: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dim", count("dim", self.dim, maximum=MAX_DIM))
+    dim: int = setting("Number of columns, at least 1.", check_dim)
 
     def of(self, offers: Offers) -> Array:
         _check_columns(offers, self.dim)
         return offers.offered_actions[:, : self.dim]
 
 
-@dataclass(frozen=True)
+@value
 class Shared:
     """The first shared features of the round, the same in the row of every action.
 
     On their own they cannot tell actions apart: for one model per action (`DisjointOFUL`), in `Interactions` with
     features of the actions, or in `Concat`.
-
-    Parameters
-    ----------
-    dim
-        Number of shared features, at least 1.
     """
 
-    dim: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dim", count("dim", self.dim, maximum=MAX_DIM))
+    dim: int = setting("Number of shared features, at least 1.", check_dim)
 
     def of(self, offers: Offers) -> Array:
         available = 0 if offers.shared is None else len(offers.shared)
@@ -92,22 +95,15 @@ class Shared:
         return np.tile(offers.shared[: self.dim], (offers.n_offered, 1))
 
 
-@dataclass(frozen=True)
+@value
 class Interactions:
     """The products of every feature of one map with every feature of another.
 
-    Parameters
-    ----------
-    left, right
-        The two maps; feature i of `left` times feature j of `right` is feature i * right.dim + j.
+    Feature i of `left` times feature j of `right` is feature i * right.dim + j.
     """
 
-    left: FeatureMap
-    right: FeatureMap
-
-    def __post_init__(self) -> None:
-        check_map("left", self.left)
-        check_map("right", self.right)
+    left: FeatureMap = setting("The first map.", check_map)
+    right: FeatureMap = setting("The second map.", check_map)
 
     @property
     def dim(self) -> int:
@@ -118,28 +114,11 @@ class Interactions:
         return (left[:, :, None] * right[:, None, :]).reshape(len(left), self.dim)
 
 
-@dataclass(frozen=True)
+@value
 class Concat:
-    """The features of several maps, one after the other.
+    """The features of several maps, one after the other."""
 
-    Parameters
-    ----------
-    maps
-        The maps, at least one.
-    """
-
-    maps: tuple[FeatureMap, ...]
-
-    def __init__(self, maps: Iterable[FeatureMap]) -> None:
-        try:
-            checked = tuple(maps)
-        except TypeError:
-            checked = ()
-        if not checked:
-            raise InvalidArgument(f"maps is {maps!r:.80}, but must be a list of feature maps")
-        for k, each in enumerate(checked):
-            check_map(f"maps[{k}]", each)
-        object.__setattr__(self, "maps", checked)
+    maps: Sequence[FeatureMap] = setting("The maps, at least one.", _check_maps)
 
     @property
     def dim(self) -> int:
@@ -149,20 +128,14 @@ class Concat:
         return np.hstack([offers.rows(each) for each in self.maps])
 
 
-@dataclass(frozen=True)
+@value
 class OneHot:
-    """One feature per id: 1 in the rows of that action, else 0.
+    """One feature per id: 1 in the rows of that action, else 0."""
 
-    Parameters
-    ----------
-    ids
-        The ids that may be offered, in the order of the features. Any other id is an error.
-    """
-
-    ids: tuple[str, ...]
-
-    def __init__(self, ids: Iterable[str]) -> None:
-        object.__setattr__(self, "ids", check_ids(ids))
+    ids: Sequence[str] = setting(
+        "The ids that may be offered, in the order of the features. Any other id is an error.",
+        lambda name, ids: check_ids(ids, name),
+    )
 
     @property
     def dim(self) -> int:
@@ -178,30 +151,18 @@ class OneHot:
         return rows
 
 
-@dataclass(frozen=True)
+@value
 class CustomFeatures:
-    """A user-defined map. Files hold its name: on loading, pass learners that have it.
+    """A user-defined map. Files hold its name: on loading, pass learners that have it."""
 
-    Parameters
-    ----------
-    function
-        Takes the features of the offered actions (an array, one row each) and the shared features (an array or None)
-        and returns as many rows of `dim` numbers.
-    dim
-        Number of features.
-    name
-        Identifies the function in saved files.
-    """
-
-    function: Callable[[Array, Array | None], ArrayLike] = field(repr=False)
-    dim: int
-    name: str
-
-    def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise InvalidArgument(f"function is {self.function!r:.80}, but must be a function of actions and shared")
-        object.__setattr__(self, "dim", count("dim", self.dim, maximum=MAX_DIM))
-        text("name", self.name)
+    function: Callable[[Array, Array | None], ArrayLike] = setting(
+        "Takes the features of the offered actions (an array, one row each) and the shared features (an array or None) "
+        "and returns as many rows of `dim` numbers.",
+        partial(function, of="actions and shared"),
+        repr=False,
+    )
+    dim: int = setting("Number of features.", check_dim)
+    name: str = setting("Identifies the function in saved files.", text)
 
     def of(self, offers: Offers) -> Array:
         return as_numbers(self.function(offers.offered_actions, offers.shared), f"features {self.name!r}")
@@ -210,14 +171,6 @@ class CustomFeatures:
 MAPS: dict[str, type[Any]] = {
     kind.__name__: kind for kind in (Columns, Prefix, Shared, Interactions, Concat, OneHot, CustomFeatures)
 }
-
-
-def check_map(name: str, features: object) -> FeatureMap:
-    """Raise an error if this is not a feature map of a possible number of features."""
-    if isinstance(features, type) or not isinstance(features, FeatureMap):
-        raise InvalidArgument(f"{name} is {features!r:.80}, but must be a feature map such as Columns([0, 2])")
-    count(f"dim of {name}", features.dim, maximum=MAX_DIM)
-    return features
 
 
 def columns_used(features: FeatureMap) -> int | None:
@@ -275,13 +228,13 @@ def map_to_plain(features: FeatureMap) -> Plain:
     """Plain data that `map_from_plain` turns into an equal map; of `CustomFeatures` only name and dim."""
     data: dict[str, Plain] = {"map": type(features).__name__}
     for each in fields(features) if type(features).__name__ in MAPS else ():  # type: ignore[arg-type]
-        value = getattr(features, each.name)
-        if isinstance(value, FeatureMap):
-            data[each.name] = map_to_plain(value)
-        elif isinstance(value, tuple):
-            data[each.name] = [map_to_plain(part) if isinstance(part, FeatureMap) else part for part in value]
-        elif not callable(value):
-            data[each.name] = value
+        part = getattr(features, each.name)
+        if isinstance(part, FeatureMap):
+            data[each.name] = map_to_plain(part)
+        elif isinstance(part, tuple):
+            data[each.name] = [map_to_plain(item) if isinstance(item, FeatureMap) else item for item in part]
+        elif not callable(part):
+            data[each.name] = part
     return data
 
 

@@ -62,7 +62,7 @@ class Vectorizer:
 
     def columns(self, *names: str) -> Columns:
         """The columns of these names as a feature map; hashed names may share one."""
-        return Columns(dict.fromkeys(self._place(name)[0] for name in names))
+        return Columns(list(dict.fromkeys(self._place(name)[0] for name in names)))
 
     def __repr__(self) -> str:
         return f"Vectorizer({list(self.names)})" if self.names is not None else f"Vectorizer(hashed={self.dim})"

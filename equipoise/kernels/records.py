@@ -8,14 +8,14 @@ to save time; files do not hold them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import Field, field, fields
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.types import AnyArray
+from equipoise.types import AnyArray, State
 
 _CODES = {"int": "i8", "float": "f8", "bool": "?"}
 Rows: TypeAlias = Sequence[Any]  # dataclass objects, or records of a structured array
@@ -84,6 +84,21 @@ def check_shapes(state: Mapping[str, AnyArray], shapes: Mapping[str, tuple[int, 
         shape = state[name].shape if name in state else None
         if shape != expected:
             raise InvalidArgument(f"state {name} has shape {shape}, but must have {expected}")
+
+
+def check_layout(state: State, own: State, name: str, any_length: Collection[str] = ()) -> None:
+    """Raise an error if a state has other arrays than a learner's own; the lengths of `any_length` may differ."""
+    if state.keys() != own.keys():
+        raise InvalidArgument(f"state has entries {sorted(state)}, but must have {sorted(own)} for {name}")
+    for entry, array in own.items():
+        given = np.asarray(state[entry])
+        free = entry in any_length and given.ndim > 0
+        same = given.shape[1:] == array.shape[1:] if free else given.shape == array.shape
+        if not same or given.dtype != array.dtype:
+            raise InvalidArgument(
+                f"state {entry!r} of {name} is {given.dtype} of shape {given.shape}, "
+                f"but must be {array.dtype} of shape {array.shape}"
+            )
 
 
 def _saved(row: Any) -> list[Field[Any]]:

@@ -222,13 +222,11 @@ class Eleanor(KernelLearner[None, Memory]):
             if h + 1 < len(states):
                 memory.successor_sums[h, states[h + 1]] += row
 
+    def paper_bound(self, constant: float = 1.0) -> LinearSqrt:
+        """C H d sqrt(n) + C H sqrt(d) eps n, section "Linear Bandits and MDPs with Unknown Approximation Error".
 
-def paper_bound(dim: int, *, horizon: int, misspecification: float, constant: float = 1.0) -> LinearSqrt:
-    """C H d sqrt(n) + C H sqrt(d) eps n, section "Linear Bandits and MDPs with Unknown Approximation Error".
-
-    >>> paper_bound(4, horizon=2, misspecification=0.5)
-    LinearSqrt(slope=2.0, coefficient=8.0)
-    """
-    scale = positive("constant", constant) * count("horizon", horizon)
-    d = count("dim", dim)
-    return LinearSqrt(scale * sqrt(d) * non_negative("misspecification", misspecification), scale * d)
+        >>> Eleanor([[[0.5] * 4]], horizon=2, misspecification=0.5).paper_bound()
+        LinearSqrt(slope=2.0, coefficient=8.0)
+        """
+        scale = positive("constant", constant) * self.horizon
+        return LinearSqrt(scale * sqrt(self.dim) * self.misspecification, scale * self.dim)

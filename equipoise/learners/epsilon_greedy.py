@@ -20,7 +20,7 @@ import numpy as np
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import Kernels, seed_setting
-from equipoise.learners._core.finite import FiniteLearner
+from equipoise.learners._core.finite import FiniteLearner, count_play
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import fraction
 from equipoise.types import Array, Context, Integers
@@ -59,13 +59,8 @@ def probability_of(params: Params, n_actions: int, is_greedy: bool) -> float:
 
 @kernel
 def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
-    if weight == 0.0:
-        return
-    weight_sum = float(memory.weight_sums[action]) + weight
-    reward_sum = float(memory.reward_sums[action]) + weight * reward
-    memory.plays[action] += 1
-    memory.weight_sums[action], memory.reward_sums[action] = weight_sum, reward_sum
-    memory.mean_rewards[action] = reward_sum / weight_sum
+    if weight != 0.0:
+        memory.mean_rewards[action] = count_play(memory, action, reward, weight)
 
 
 @configurable

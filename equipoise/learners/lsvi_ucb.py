@@ -214,6 +214,30 @@ class LSVI_UCB(PlanningLearner[Params, Memory]):  # noqa: N801 - the name in the
     def max_width(self) -> float:
         return float(1 + self.params.bias) * super().max_width
 
+    def misspecified_bound(self, max_misspecification: float) -> LinearSqrt:
+        """The closed form of the observed bound in n <= `episodes` episodes, for ladders of zeta.
+
+        Theorem 3.2 of the reference has H^2 sqrt(d^3 n) + zeta d H^2 n, without constants; here they are explicit. Sums
+        of ||phi|| are at most sqrt(2 d n ln(1 + n/d)), so the widths of n episodes add up to at most
+        2 c_b H^2 (d sqrt(iota) + zeta sqrt(n d)) sqrt(2 d n ln(1 + n/d)) + 8 H^2 zeta n,
+        to which the observed bound adds 0.85 B sqrt(n (ln ln 2n + ...)), B = (1 + 4 H zeta) H (H + 1) / 2. Logarithms
+        are taken at `episodes`, and zeta in B is `max_misspecification`, so that the bounds of a ladder differ in their
+        slopes only. It holds whenever the optimistic values do; that c_b suffices for those is an assumption.
+
+        >>> learner = LSVI_UCB(np.eye(4)[None], horizon=3, episodes=10**5, misspecification=2**-6, bonus=0.02)
+        >>> bound = learner.misspecified_bound(0.5)
+        >>> round(bound.slope, 2), round(bound.coefficient)
+        (1.23, 159)
+        """
+        d, steps, n, share = self.dim, self.horizon, self.episodes, self.delta / 2
+        growth, log_term = log(1 + n / d), log(2 * d * n * steps / share)
+        scale = 2 * sqrt(2 * growth) * self.bonus * steps**2
+        largest = non_negative("max_misspecification", max_misspecification)
+        max_width = (1 + 4 * steps * largest) * steps * (steps + 1) / 2
+        deviation = STITCHED_FACTOR / 2 * max_width * sqrt(stitched_bracket(n, stitched_level(share / 2)))
+        slope = (scale * d + 8 * steps**2) * self.misspecification
+        return LinearSqrt(slope, scale * d**1.5 * sqrt(log_term) + deviation)
+
 
 def paper_bound(dim: int, *, horizon: int, episodes: int, d_max: int, delta: float = 0.01) -> Power:
     """H^2 sqrt(d^3 n) ln(d_max T / delta): the bound that the selection paper assumes for LSVI-UCB on d features.
@@ -225,38 +249,3 @@ def paper_bound(dim: int, *, horizon: int, episodes: int, d_max: int, delta: flo
     """
     log_term = log(count("d_max", d_max) * count("episodes", episodes) / probability("delta", delta))
     return Power(count("horizon", horizon) ** 2 * count("dim", dim) ** 1.5 * log_term)
-
-
-def misspecified_bound(
-    dim: int,
-    *,
-    horizon: int,
-    episodes: int,
-    misspecification: float,
-    max_misspecification: float,
-    bonus: float = 1.0,
-    delta: float = 0.01,
-) -> LinearSqrt:
-    """The closed form of the observed bound of `LSVI_UCB` in n <= `episodes` episodes, for ladders of zeta.
-
-    Theorem 3.2 of the reference has H^2 sqrt(d^3 n) + zeta d H^2 n, without constants; here they are explicit. Sums of
-    ||phi|| are at most sqrt(2 d n ln(1 + n/d)), so the widths of n episodes add up to at most
-    2 c_b H^2 (d sqrt(iota) + zeta sqrt(n d)) sqrt(2 d n ln(1 + n/d)) + 8 H^2 zeta n,
-    to which the observed bound adds 0.85 B sqrt(n (ln ln 2n + ...)), B = (1 + 4 H zeta) H (H + 1) / 2. Logarithms are
-    taken at `episodes`, and zeta in B is `max_misspecification`, so that the bounds of a ladder differ in their slopes
-    only. It holds whenever the optimistic values do; that c_b suffices for those is an assumption.
-
-    >>> bound = misspecified_bound(
-    ...     4, horizon=3, episodes=10**5, misspecification=2**-6, max_misspecification=0.5, bonus=0.02
-    ... )
-    >>> round(bound.slope, 2), round(bound.coefficient)
-    (1.23, 159)
-    """
-    d, steps, n = count("dim", dim), count("horizon", horizon), count("episodes", episodes)
-    error = non_negative("misspecification", misspecification)
-    share = probability("delta", delta) / 2
-    growth, log_term = log(1 + n / d), log(2 * d * n * steps / share)
-    scale = 2 * sqrt(2 * growth) * positive("bonus", bonus) * steps**2
-    max_width = (1 + 4 * steps * non_negative("max_misspecification", max_misspecification)) * steps * (steps + 1) / 2
-    deviation = STITCHED_FACTOR / 2 * max_width * sqrt(stitched_bracket(n, stitched_level(share / 2)))
-    return LinearSqrt((scale * d + 8 * steps**2) * error, scale * d**1.5 * sqrt(log_term) + deviation)

@@ -29,7 +29,7 @@ from equipoise.learners._core.episodic import (
     new_plan,
 )
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import count, positive, probability
+from equipoise.settings.checks import positive
 from equipoise.types import Array, Integers
 
 
@@ -97,13 +97,7 @@ class QLearning(PlanningLearner[Params, Memory]):
     def default_name(self) -> str:
         return f"Q-learning(c={self.bonus:g})"
 
-
-def paper_bound(n_states: int, n_actions: int, *, horizon: int, episodes: int, delta: float = 0.01) -> Power:
-    """sqrt(H^4 S A T iota), T = H n: theorem 1 without its absolute constant.
-
-    >>> paper_bound(6, 2, horizon=20, episodes=1000).exponent
-    0.5
-    """
-    steps, pairs = count("horizon", horizon), count("n_states", n_states) * count("n_actions", n_actions)
-    log_term = log(pairs * steps * count("episodes", episodes) / probability("delta", delta))
-    return Power(sqrt(steps**5 * pairs * log_term))
+    def paper_bound(self) -> Power:
+        """sqrt(H^4 S A T iota), T = H n: theorem 1 without its absolute constant."""
+        steps, pairs = self.horizon, self.n_states * self.n_actions
+        return Power(sqrt(steps**5 * pairs * log(pairs * steps * self.episodes / self.delta)))

@@ -28,7 +28,7 @@ from equipoise.kernels.marks import kernel, native
 from equipoise.learner import Proposal
 from equipoise.learners._core.arms import share_of_delta
 from equipoise.learners._core.base import Kernels
-from equipoise.learners._core.finite import FiniteLearner
+from equipoise.learners._core.finite import FiniteLearner, count_play
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import positive, probability
 from equipoise.settings.units import noise_setting, range_setting
@@ -91,16 +91,11 @@ def _estimates(params: Params, memory: Memory, n_actions: int, action: int) -> t
 def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     if weight == 0.0:
         return
-    weight_sum = float(memory.weight_sums[action]) + weight
+    mean_reward = count_play(memory, action, reward, weight)
     squared_weight_sum = float(memory.squared_weight_sums[action]) + weight * weight
-    reward_sum = float(memory.reward_sums[action]) + weight * reward
-    memory.plays[action] += 1
-    memory.weight_sums[action] = weight_sum
     memory.squared_weight_sums[action] = squared_weight_sum
-    memory.reward_sums[action] = reward_sum
-    mean_reward = reward_sum / weight_sum
     # The radius holds for sums whose variance is at least that of one play of weight 1.
-    half_width = radius_sum(params.radius, max(squared_weight_sum, 1.0)) / weight_sum
+    half_width = radius_sum(params.radius, max(squared_weight_sum, 1.0)) / float(memory.weight_sums[action])
     memory.half_widths[action] = half_width
     memory.mean_lowers[action] = mean_reward - half_width
     memory.mean_uppers[action] = mean_reward + half_width

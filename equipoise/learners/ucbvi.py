@@ -21,7 +21,7 @@ from equipoise.bounds import Power
 from equipoise.kernels.marks import kernel, native
 from equipoise.learners._core.episodic import ACTIONS, STATES, PlanningLearner, Process, Table, check_size, new_plan
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import count, positive, probability
+from equipoise.settings.checks import positive
 from equipoise.types import Array, Integers
 
 
@@ -37,17 +37,6 @@ class Memory(NamedTuple):
     widths: Array  # (H, S)
     episodes: Integers  # (1,)
     width_sum: Array  # (1,)
-
-
-@kernel
-def learn_episode(params: Params, memory: Memory, states: Table, actions: Table, rewards: Array) -> None:
-    """Learn from the steps of an episode, then plan the next one."""
-    for h in range(len(states)):
-        memory.visits[h, states[h], actions[h]] += 1.0
-        memory.reward_sums[h, states[h], actions[h]] += rewards[h]
-        if h + 1 < len(states):
-            memory.successors[h, states[h], actions[h], states[h + 1]] += 1.0
-    plan(params, memory)
 
 
 @kernel
@@ -69,6 +58,17 @@ def plan_step(params: Params, memory: Memory, h: int, steps_left: float, values:
     memory.policy[h] = optimistic.argmax(1)
     values[:] = optimistic[every_state, memory.policy[h]]
     memory.widths[h] = np.minimum(2.0 * bonuses[every_state, memory.policy[h]], steps_left)
+
+
+@kernel
+def learn_episode(params: Params, memory: Memory, states: Table, actions: Table, rewards: Array) -> None:
+    """Learn from the steps of an episode, then plan the next one."""
+    for h in range(len(states)):
+        memory.visits[h, states[h], actions[h]] += 1.0
+        memory.reward_sums[h, states[h], actions[h]] += rewards[h]
+        if h + 1 < len(states):
+            memory.successors[h, states[h], actions[h], states[h + 1]] += 1.0
+    plan(params, memory)
 
 
 @native(plan_step)
@@ -126,14 +126,7 @@ class UCBVI(PlanningLearner[Params, Memory]):
     def default_name(self) -> str:
         return f"UCBVI(c={self.bonus:g})"
 
-
-def paper_bound(n_states: int, n_actions: int, *, horizon: int, episodes: int, delta: float = 0.01) -> Power:
-    """20 H L sqrt(S A T), T = H n: the leading term of theorem 1, with S states in each of H steps.
-
-    >>> paper_bound(6, 2, horizon=20, episodes=1000).exponent
-    0.5
-    """
-    steps = count("horizon", horizon)
-    pairs = steps * count("n_states", n_states) * count("n_actions", n_actions)
-    log_term = log(5 * pairs * count("episodes", episodes) / probability("delta", delta))
-    return Power(20 * steps * log_term * sqrt(pairs * steps))
+    def paper_bound(self) -> Power:
+        """20 H L sqrt(S A T), T = H n: the leading term of theorem 1, with S states in each of H steps."""
+        pairs = self.horizon * self.n_states * self.n_actions
+        return Power(20 * self.horizon * log(5 * pairs * self.episodes / self.delta) * sqrt(pairs * self.horizon))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from equipoise.logs.arrays import from_arrays, from_bandit_feedback
-from equipoise.logs.batches import Rounds
 from equipoise.logs.formats import open_log
-from equipoise.logs.rounds import InvalidLog, LoggedRounds
+from equipoise.logs.rounds import InvalidLog, LoggedRounds, Rounds
 
 __all__ = ["InvalidLog", "LoggedRounds", "Rounds", "from_arrays", "from_bandit_feedback", "open_log"]

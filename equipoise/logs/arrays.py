@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.errors import InvalidArgument
-from equipoise.logs.batches import Rounds
-from equipoise.logs.rounds import BATCH_CELLS, NO_ID, Faults, LoggedRounds
+from equipoise.logs.rounds import BATCH_CELLS, NO_ID, Faults, LoggedRounds, Rounds
 
 FEEDBACK = ("n_rounds", "n_actions", "context", "action", "reward", "pscore")
 
@@ -101,10 +100,7 @@ def _rounds(
 def from_bandit_feedback(feedback: Mapping[str, Any]) -> LoggedRounds:
     """A log from a `bandit_feedback` dictionary of the Open Bandit Pipeline.
 
-    Parameters
-    ----------
-    feedback
-        With the entries n_rounds, n_actions, context, action, reward and pscore; position and action_context optional.
+    Its entries are n_rounds, n_actions, context, action, reward and pscore; position and action_context are optional.
     """
     for key in FEEDBACK:
         if key not in feedback:

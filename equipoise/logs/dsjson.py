@@ -23,9 +23,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from equipoise.logs.batches import Rounds
 from equipoise.logs.features import Columns, Named, NamedFeatures, features_of
-from equipoise.logs.rounds import NO_ID, Faults, LoggedRounds
+from equipoise.logs.rounds import NO_ID, Faults, LoggedRounds, Rounds
 from equipoise.storage.files import open_atomic
 from equipoise.types import Array
 

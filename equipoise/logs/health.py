@@ -14,9 +14,8 @@ from math import sqrt
 
 import numpy as np
 
-from equipoise.logs.batches import Rounds
 from equipoise.logs.intervals import Interval
-from equipoise.logs.rounds import NO_ID, LoggedRounds
+from equipoise.logs.rounds import NO_ID, LoggedRounds, Rounds
 from equipoise.types import Array, Config, Integers
 
 DELTA = 0.001  # of the interval of the mean weight

@@ -36,16 +36,9 @@ class Interval(NamedTuple):
 
 
 def bernstein(terms: Array, bounds: tuple[float, float], delta: float = 0.05) -> Interval:
-    """Two-sided empirical Bernstein interval.
+    """Two-sided empirical Bernstein interval of independent terms, which misses their mean with probability `delta`.
 
-    Parameters
-    ----------
-    terms
-        Independent terms, at least 2.
-    bounds
-        Interval that contains every term; known beforehand.
-    delta
-        Probability of missing the mean, in (0, 1).
+    `bounds`, known beforehand, contains every term.
 
     Examples
     --------
@@ -65,14 +58,8 @@ def bernstein(terms: Array, bounds: tuple[float, float], delta: float = 0.05) ->
 def time_uniform(terms: Array, bounds: tuple[float, float], delta: float = 0.05) -> Interval:
     """The interval after the last term of a confidence sequence that holds at all times at once.
 
-    Parameters
-    ----------
-    terms
-        Terms in the order of the rounds.
-    bounds
-        Interval that contains every term; known beforehand.
-    delta
-        Probability that the sequence ever misses the mean of the conditional expectations, in (0, 1).
+    With probability `delta` the sequence ever misses the mean of the conditional expectations. Terms are in the order
+    of the rounds; `bounds` is as in `bernstein`.
     """
     low, high = _check(terms, bounds)
     n, alpha = len(terms), probability("delta", delta) / 2.0
@@ -90,20 +77,9 @@ def time_uniform(terms: Array, bounds: tuple[float, float], delta: float = 0.05)
 def bootstrap(
     numerators: Array, denominators: Array, delta: float = 0.05, *, resamples: int = 1_000, seed: int = 0
 ) -> Interval:
-    """Percentile interval of a ratio of means over resampled rounds.
+    """Percentile interval of a ratio of means over resampled rounds; the denominators of a plain mean are ones.
 
-    Parameters
-    ----------
-    numerators
-        One per round.
-    denominators
-        One per round; ones for a plain mean.
-    delta
-        Probability outside of the interval, half on each side.
-    resamples
-        Number of resamples.
-    seed
-        Seed of the resampling.
+    `delta` is the probability outside of the interval, half on each side.
     """
     level, n_resamples = probability("delta", delta), count("resamples", resamples)
     tops, bottoms = _blocks(numerators), _blocks(denominators)

@@ -29,9 +29,8 @@ from equipoise.errors import UnreadableFile
 from equipoise.features import Offers
 from equipoise.journal import schema
 from equipoise.journal.sqlite import SQLiteJournal, connect_reader
-from equipoise.logs.batches import Rounds
 from equipoise.logs.features import Columns
-from equipoise.logs.rounds import Faults
+from equipoise.logs.rounds import Faults, Rounds, in_batches
 from equipoise.portfolio.events import Event
 from equipoise.types import Array, Context, Plain
 
@@ -78,14 +77,7 @@ class JournalSource:
 
     def read(self, faults: Faults) -> Iterator[Rounds]:
         self.n_skipped = 0
-        batch: list[Settled] = []
-        for settled in self._settled(faults):
-            batch.append(settled)
-            if len(batch) == BATCH_ROUNDS:
-                yield self._to_rounds(batch)
-                batch = []
-        if batch:
-            yield self._to_rounds(batch)
+        yield from map(self._to_rounds, in_batches(self._settled(faults), BATCH_ROUNDS))
 
     def _settled(self, faults: Faults) -> Iterator[Settled]:
         """The decisions with their rewards; at the end, those that are left are counted."""

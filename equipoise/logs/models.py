@@ -1,7 +1,7 @@
 """Models of the reward for the direct method: ridge regression on the features of context and action.
 
-`cross_fitted` predicts each round from the rounds of the other half, for fixed policies; `Progressive` from the batches
-before it, for policies that learn. In neither case has the model seen the reward of the round it predicts, so DR stays
+`evaluate` predicts each round from the rounds of the other half, for fixed policies; a replay from the batches before
+it, for policies that learn. In neither case has the model seen the reward of the round it predicts, so DR stays
 unbiased. Reference: Chernozhukov et al. (2018), "Double/debiased machine learning", definition 3.2 (cross-fitting).
 """
 
@@ -12,9 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.logs.batches import Rounds, contexts
 from equipoise.logs.estimators import Evaluation
-from equipoise.logs.rounds import LoggedRounds
+from equipoise.logs.rounds import LoggedRounds, Rounds, contexts
 from equipoise.settings.checks import positive
 from equipoise.types import Array
 

@@ -25,11 +25,10 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.learner import ChecksContexts, MinimalLearner, accepts, capabilities, implements, part_name, unique_names
-from equipoise.logs.batches import Rounds, contexts
 from equipoise.logs.estimators import Estimate, Evaluation, difference, dr, ips, logged
 from equipoise.logs.intervals import Interval
 from equipoise.logs.models import Ridge, logged_features, widened
-from equipoise.logs.rounds import LoggedRounds
+from equipoise.logs.rounds import LoggedRounds, Rounds, contexts
 from equipoise.portfolio.warm_start import by_rejection, update_weights
 from equipoise.settings.checks import count, one_of
 from equipoise.simulation.logged import Answers, Batch, LoggedLearner
@@ -314,20 +313,8 @@ def replay_portfolio(
 
     A round counts if the portfolio takes the logged action and the round survives thinning; otherwise its decision is
     withdrawn. A learner that is rejected many times in a row has actions that the log does not take: the replay then
-    starts again without it, so that it ends after at most `n_learners` passes.
-
-    Parameters
-    ----------
-    log
-        The log.
-    make
-        Makes a new portfolio of the learners with the given indices.
-    n_learners
-        Number of learners.
-    seed
-        Seed of thinning.
-    progress
-        As in `replay`.
+    starts again without it, so that it ends after at most `n_learners` passes. `make` makes a new portfolio of the
+    learners with the given indices.
     """
     which, excluded = list(range(n_learners)), list[str]()
     while True:

@@ -1,4 +1,4 @@
-"""CSV and Parquet logs, one row per round.
+"""CSV and Parquet logs, one row per round: reading, and writing of Parquet that need not fit into memory.
 
 | column | meaning |
 |---|---|
@@ -17,17 +17,19 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from polars.io.plugins import register_io_source
 
 from equipoise.errors import InvalidArgument, UnreadableFile
-from equipoise.logs.batches import Rounds, take
-from equipoise.logs.rounds import BATCH_CELLS, NO_ID, Faults
+from equipoise.logs.rounds import BATCH_CELLS, NO_ID, Faults, LoggedRounds, Rounds, take
+from equipoise.storage.files import replacing
 from equipoise.types import Array
 
 BLOCK_BYTES = 1 << 24  # of a CSV file that is parsed at once
@@ -283,3 +285,38 @@ def _typed(frame: pl.DataFrame, kinds: dict[str, Any]) -> pl.DataFrame:
             kinds[column] = pl.Float64 if numeric else pl.String
     numbers_in = [column for column, kind in kinds.items() if kind == pl.Float64 and column in frame.columns]
     return frame.with_columns(pl.col(name).str.strip_chars().cast(pl.Float64, strict=False) for name in numbers_in)
+
+
+def write_parquet(log: LoggedRounds | Iterable[Rounds], path: str | Path) -> None:
+    """Write rounds as Parquet with the columns of the module docstring, atomically and batch by batch."""
+    frames = (_frame(batch) for batch in log)
+    first = next(frames, None)
+    if first is None:
+        raise InvalidArgument("log has no rounds, but must have at least one")
+    schema = first.schema
+
+    def produce(*request: object) -> Iterator[pl.DataFrame]:
+        for frame in chain([first], frames):
+            if frame.schema != schema:
+                raise InvalidArgument("log has batches with different columns, but all must have the same")
+            yield frame
+
+    with replacing(path) as temporary:
+        # Groups of the size that is read at once: a reader must decode whole groups.
+        size = max(BATCH_CELLS // len(schema), 1)
+        register_io_source(produce, schema=schema).sink_parquet(temporary, maintain_order=True, row_group_size=size)
+
+
+def _frame(batch: Rounds) -> pl.DataFrame:
+    """The columns of a batch; times and ids are empty where unknown."""
+    columns = {"action": batch.actions, "reward": batch.rewards, "propensity": batch.propensities}
+    columns |= {"weight": batch.weights, "time": batch.times}
+    if not np.isnan(batch.pmf).all():
+        columns |= {f"pmf.{k}": batch.pmf[:, k] for k in range(batch.pmf.shape[1])}
+    columns |= {f"x{j}": batch.shared[:, j] for j in range(batch.shared.shape[1])}
+    offered = np.arange(batch.offers.shape[1]) < batch.n_offered[:, None]
+    offers = np.where(offered[:, :, None], batch.offers, np.nan)
+    for k in range(offers.shape[1]):
+        columns |= {f"offers.{k}.a{j}": offers[:, k, j] for j in range(offers.shape[2])}
+    ids = pl.Series("id", batch.ids).replace(int(NO_ID), None)
+    return pl.DataFrame(columns).fill_nan(None).with_columns(ids)

@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.logs.batches import Rounds
 from equipoise.logs.features import Named, NamedFeatures
-from equipoise.logs.rounds import NO_ID, Faults
+from equipoise.logs.rounds import NO_ID, Faults, Rounds, in_batches
 
 BATCH_EVENTS = 4_096
 
@@ -36,22 +35,19 @@ class BadLineError(ValueError):
 
 class TextSource(NamedFeatures):
     def read(self, faults: Faults) -> Iterator[Rounds]:
-        batch: list[Event] = []
+        yield from map(self._to_rounds, in_batches(self._events(faults), BATCH_EVENTS))
+
+    def _events(self, faults: Faults) -> Iterator[Event]:
         for group in self._groups():
             try:
                 event = parse_event(group)
             except BadLineError as bad:
                 faults.add(bad.row, str(bad))
                 continue
-            batch.append(event)
             self._shared.add(event.shared)
             for offer in event.offers:
                 self._own.add(offer)
-            if len(batch) == BATCH_EVENTS:
-                yield self._to_rounds(batch)
-                batch = []
-        if batch:
-            yield self._to_rounds(batch)
+            yield event
 
     def _groups(self) -> Iterator[list[tuple[int, str]]]:
         group: list[tuple[int, str]] = []

@@ -14,13 +14,15 @@ hides the features of the learner that was played most often in recent rounds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.errors import InvalidArgument, UnknownName
+from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
+from equipoise.settings import named_part, setting, value
 from equipoise.settings.checks import count, fraction
 from equipoise.types import Array, Config, Integers, Plain
 
@@ -49,94 +51,91 @@ def new_history() -> History:
     return History(np.zeros(1, np.int64), np.zeros(MAX_LEARNERS, np.int64), np.zeros(MAX_LEARNERS))
 
 
-@dataclass(frozen=True)
+def _check_list(name: str, value: object, min_length: int, max_length: int) -> tuple[Plain, ...]:
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence) or not min_length <= len(value) <= max_length:
+        raise InvalidArgument(f"{name} is {value!r:.80}, but must be a list of {min_length} to {max_length} numbers")
+    return tuple(value)
+
+
+def _scales(name: str, value: object) -> tuple[float, ...]:
+    return tuple(fraction(f"{name}[{k}]", scale) for k, scale in enumerate(_check_list(name, value, 2, 1_000_000)))
+
+
+def _learners(name: str, value: object) -> tuple[int, ...]:
+    learners = _check_list(name, value, 1, MAX_LEARNERS)
+    return tuple(count(name, learner, minimum=0, maximum=MAX_LEARNERS - 1) for learner in learners)
+
+
+def _dims(name: str, value: object) -> tuple[int, ...]:
+    return tuple(count(f"{name}[{i}]", dim) for i, dim in enumerate(_check_list(name, value, 1, MAX_LEARNERS)))
+
+
+def _per_learner(values: Mapping[int, int]) -> Integers:
+    array = np.zeros(MAX_LEARNERS, np.int64)
+    for learner, number in values.items():
+        array[learner] = number
+    return array
+
+
+_scales_setting = partial(setting, "Factors in [0, 1], at least 2.", _scales, default=(1.0, 0.3))
+
+
+@value
 class Switching:
-    """Blocks of rounds, scaled by each of several factors in turn.
+    """Blocks of rounds, scaled by each of several factors in turn."""
 
-    Parameters
-    ----------
-    period
-        Length of a block in rounds. Default: 1.
-    scales
-        Factors in [0, 1], at least 2. Default: (1, 0.3).
-    """
-
-    period: int = 1
-    scales: Sequence[float] = (1.0, 0.3)
+    period: int = setting("Length of a block in rounds.", count, default=1)
+    scales: Sequence[float] = _scales_setting()
 
     def rule(self) -> Rule:
-        return Rule(SWITCHING, count("period", self.period), _scales(self.scales), _per_learner({}))
+        return Rule(SWITCHING, self.period, np.array(self.scales), _per_learner({}))
 
 
-@dataclass(frozen=True)
+@value
 class Predicting:
     """Rounds scaled down whenever a target learner is predicted to play next.
 
     The prediction is the learner whose last play is longest ago, among those played in the last `patience` rounds. That
     is right whenever learners play in turn, as under regret balancing with equal bounds; a learner drawn at random
     cannot be predicted.
-
-    Parameters
-    ----------
-    against
-        Indices of the target learners, from 0 to 63.
-    scale
-        Factor in [0, 1] of the rounds of target learners. Default: 0.3.
-    patience
-        Number of rounds without a play after which a learner counts as inactive. Default: 50.
     """
 
-    against: Sequence[int]
-    scale: float = 0.3
-    patience: int = 50
+    against: Sequence[int] = setting("Indices of the target learners, from 0 to 63.", _learners)
+    scale: float = setting("Factor in [0, 1] of the rounds of target learners.", fraction, default=0.3)
+    patience: int = setting(
+        "Number of rounds without a play after which a learner counts as inactive.", count, default=50
+    )
 
     def rule(self) -> Rule:
-        against = _check_list("against", self.against, 1, MAX_LEARNERS)
-        targets = {count("against", learner, minimum=0, maximum=MAX_LEARNERS - 1): 1 for learner in against}
-        scales = np.array([1.0, fraction("scale", self.scale)])
-        return Rule(PREDICTING, count("patience", self.patience), scales, _per_learner(targets))
+        targets = _per_learner(dict.fromkeys(self.against, 1))
+        return Rule(PREDICTING, self.patience, np.array([1.0, self.scale]), targets)
 
 
-@dataclass(frozen=True)
+@value
 class Punishing:
-    """Rounds scaled by each of several factors in turn, with the next factor whenever a learner becomes inactive.
+    """Rounds scaled by each of several factors in turn, with the next factor whenever a learner becomes inactive."""
 
-    Parameters
-    ----------
-    scales
-        Factors in [0, 1], at least 2. Default: (1, 0.3).
-    patience
-        Number of rounds without a play after which a learner counts as inactive. Default: 1000.
-    """
-
-    scales: Sequence[float] = (1.0, 0.3)
-    patience: int = 1000
+    scales: Sequence[float] = _scales_setting()
+    patience: int = setting(
+        "Number of rounds without a play after which a learner counts as inactive.", count, default=1000
+    )
 
     def rule(self) -> Rule:
-        return Rule(PUNISHING, count("patience", self.patience), _scales(self.scales), _per_learner({}))
+        return Rule(PUNISHING, self.patience, np.array(self.scales), _per_learner({}))
 
 
-@dataclass(frozen=True)
+@value
 class Hiding:
     """Hides features 2..d, where d is the number of features of the learner played most often in recent rounds.
 
     Nothing is hidden if that learner uses all features that affect rewards.
-
-    Parameters
-    ----------
-    dims
-        Number of features of each learner, at most 64 numbers.
-    window
-        Approximate number of recent rounds over which plays are counted. Default: 1000.
     """
 
-    dims: Sequence[int]
-    window: int = 1000
+    dims: Sequence[int] = setting("Number of features of each learner, at most 64 numbers.", _dims)
+    window: int = setting("Approximate number of recent rounds over which plays are counted.", count, default=1000)
 
     def rule(self) -> Rule:
-        dims = _check_list("dims", self.dims, 1, MAX_LEARNERS)
-        hidden = {i: count(f"dims[{i}]", dim) for i, dim in enumerate(dims)}
-        return Rule(HIDING, count("window", self.window), np.ones(1), _per_learner(hidden))
+        return Rule(HIDING, self.window, np.ones(1), _per_learner(dict(enumerate(self.dims))))
 
 
 Adversary = Switching | Predicting | Punishing | Hiding
@@ -144,25 +143,13 @@ ADVERSARIES: dict[str, type[Adversary]] = {cls.__name__: cls for cls in (Switchi
 
 
 def to_json(adversary: Adversary) -> Config:
-    settings = asdict(adversary)
-    plain = {key: list(value) if isinstance(value, tuple) else value for key, value in settings.items()}
+    plain = {key: list(item) if isinstance(item, tuple) else item for key, item in asdict(adversary).items()}
     return {"adversary": type(adversary).__name__, **plain}
 
 
 def from_json(data: Adversary | Mapping[str, Plain]) -> Adversary:
     """The adversary described by the result of `to_json`; an adversary is returned as it is."""
-    if isinstance(data, tuple(ADVERSARIES.values())):
-        return data  # type: ignore[return-value]  # mypy cannot tell from a tuple of classes
-    if not isinstance(data, Mapping) or "adversary" not in data:
-        raise InvalidArgument(f"adversary is {data!r}, but must be one of {', '.join(ADVERSARIES)}")
-    settings: Config = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
-    name = str(settings.pop("adversary"))
-    if name not in ADVERSARIES:
-        raise UnknownName("adversary", name, ADVERSARIES)
-    try:
-        adversary: Adversary = ADVERSARIES[name](**settings)
-    except TypeError:
-        raise InvalidArgument(f"adversary is {data!r}, but must have the settings of {name}") from None
+    adversary: Adversary = named_part("adversary", data, Adversary, ADVERSARIES, key="adversary")
     return adversary
 
 
@@ -221,21 +208,3 @@ def n_hidden(rule: Rule, history: History, n_signal: int) -> int:
             if history.recent_plays[j] > max_plays:
                 max_plays, hidden = history.recent_plays[j], rule.learners[j]
     return hidden if hidden < n_signal else 0
-
-
-def _scales(scales: Sequence[float]) -> Array:
-    factors = _check_list("scales", scales, 2, 1_000_000)
-    return np.array([fraction(f"scales[{k}]", scale) for k, scale in enumerate(factors)])
-
-
-def _check_list(name: str, value: object, min_length: int, max_length: int) -> list[Plain]:
-    if isinstance(value, str | bytes) or not isinstance(value, Sequence) or not min_length <= len(value) <= max_length:
-        raise InvalidArgument(f"{name} is {value!r:.80}, but must be a list of {min_length} to {max_length} numbers")
-    return list(value)
-
-
-def _per_learner(values: Mapping[int, int]) -> Integers:
-    array = np.zeros(MAX_LEARNERS, np.int64)
-    for learner, value in values.items():
-        array[learner] = value
-    return array

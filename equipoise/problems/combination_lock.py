@@ -15,16 +15,14 @@ from functools import partial
 import numpy as np
 
 from equipoise.kernels.streams import INSTANCE, generator_at
-from equipoise.problems.finite_mdp import FiniteMDP, one_hot
+from equipoise.problems.finite_mdp import FiniteMDP
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import count, fraction, several
+from equipoise.settings.checks import count, fraction, several, size
 
 
 @configurable
 class CombinationLock(FiniteMDP):
-    """A chain in which only the right action of every state leads to the reward at the end.
-
-    Features are one-hot.
+    """A chain, with one-hot features, in which only the right action of every state leads to the reward at the end.
 
     Examples
     --------
@@ -34,10 +32,7 @@ class CombinationLock(FiniteMDP):
     """
 
     horizon: int = setting(
-        "Length of the combination: the number of steps H of an episode.",
-        partial(count, maximum=10_000),
-        default=6,
-        kw_only=False,
+        "Length of the combination: the number of steps H of an episode.", size, default=6, kw_only=False
     )
     n_actions: int = setting("Number of actions in each state, at least 2.", several, default=3, kw_only=False)
     consolation: float = setting("Expected reward of a wrong action, in [0, 1].", fraction, default=0.1)
@@ -60,9 +55,4 @@ class CombinationLock(FiniteMDP):
             rewards[digit, right] = 1.0 if last else 0.0
         transitions = (1 - self.slip) * transitions + self.slip * transitions.mean(1, keepdims=True)
         rewards = (1 - self.slip) * rewards + self.slip * rewards.mean(1, keepdims=True)
-        self._build(
-            np.broadcast_to(rewards, (steps, *rewards.shape)),
-            np.broadcast_to(transitions, (steps, *transitions.shape)),
-            np.eye(steps + 1)[0],
-            one_hot(steps + 1, n_values),
-        )
+        self._build_chain(rewards, transitions)

@@ -71,9 +71,7 @@ class DisjointLinearBandit(KernelProblem[Params]):
     ((2, 6), [0.0, 0.6])
     """
 
-    biases: Numbers = setting(
-        "Expected reward of each action for an average visitor, K >= 2 numbers.", as_vector, kw_only=False
-    )
+    biases: Numbers = setting("Expected rewards of K >= 2 actions for an average visitor.", as_vector, kw_only=False)
     weights: Numbers = setting(
         "Effect of each attribute on each action (K x m); expected rewards lie in [0, 1].", as_matrix, kw_only=False
     )

@@ -153,6 +153,12 @@ class FiniteMDP(Configured):
         )
         self.optimal_policy = self._solve()
 
+    def _build_chain(self, rewards: Array, transitions: Array) -> None:
+        """Build a process that is the same in all steps and starts in state 0; its features are one-hot."""
+        n_states, n_actions = rewards.shape
+        r, p = (np.broadcast_to(each, (self.horizon, *each.shape)) for each in (rewards, transitions))
+        self._build(r, p, np.eye(n_states)[0], one_hot(n_states, n_actions))
+
     @property
     def optimal_values(self) -> Array:
         """(H + 1, S) largest expected returns from each step and state on."""

@@ -25,7 +25,7 @@ from equipoise.kernels.normals import fill_row, start_rows
 from equipoise.kernels.streams import INSTANCE, generator_at
 from equipoise.problems.base import ColumnReader, KernelProblem, Kernels, Workspace, draw_stored, linear_means, reward
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import at_least_2, count, one_of, positive, several
+from equipoise.settings.checks import at_least_2, count, one_of, positive_fraction, several
 from equipoise.types import Array, Context
 
 SIGNAL_NORM, DISTRACTOR_NORM = 0.6, 0.37
@@ -135,7 +135,9 @@ class LinearBandit(KernelProblem[Params]):
     )
     table_size: int = setting('Number of stored action sets if `contexts` is "table".', count, default=200)
     signal: float = setting(
-        "Strength of the signal in (0, 1]: expected rewards lie within `signal` / 2 of 1/2.", positive, default=1.0
+        "Strength of the signal in (0, 1]: expected rewards lie within `signal` / 2 of 1/2.",
+        positive_fraction,
+        default=1.0,
     )
     seed: int = setting("Seed of the instance (theta and stored action sets).", partial(count, minimum=0), default=0)
 
@@ -143,8 +145,6 @@ class LinearBandit(KernelProblem[Params]):
 
     def _set_up(self) -> None:
         super()._set_up()
-        if self.signal > 1.0:
-            raise InvalidArgument(f"signal is {self.signal!r}, but must lie in (0, 1]")
         if self.d_star > self.d_max:
             raise InvalidArgument(f"d_star is {self.d_star!r}, but must be at most d_max = {self.d_max}")
         self.n_columns = self.d_max

@@ -21,7 +21,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.kernels.streams import INSTANCE, generator_at
 from equipoise.problems.finite_mdp import FiniteMDP
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import at_least_2, count, fraction, several
+from equipoise.settings.checks import at_least_2, count, fraction, several, size
 from equipoise.types import Array
 
 FEATURE_CONCENTRATION = 0.1  # Dirichlet parameter of phi: small, so that one or two features have most of the weight
@@ -46,10 +46,10 @@ class LinearMDP(FiniteMDP):
     0.0
     """
 
-    n_states: int = setting("Number of states S.", partial(count, maximum=10_000), default=20, kw_only=False)
+    n_states: int = setting("Number of states S.", size, default=20, kw_only=False)
     n_actions: int = setting("Number of actions A in each state, at least 2.", several, default=4, kw_only=False)
-    horizon: int = setting("Number of steps H of an episode.", partial(count, maximum=10_000), default=5, kw_only=False)
-    d_max: int = setting("Number of features.", partial(count, maximum=10_000), default=16, kw_only=False)
+    horizon: int = setting("Number of steps H of an episode.", size, default=5, kw_only=False)
+    d_max: int = setting("Number of features.", size, default=16, kw_only=False)
     d_star: int = setting(
         "Number of features d* that affect rewards, from 2 to `d_max`.", at_least_2, default=8, kw_only=False
     )

@@ -11,13 +11,11 @@ sampling", figure 1.
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
-from equipoise.problems.finite_mdp import FiniteMDP, one_hot
+from equipoise.problems.finite_mdp import FiniteMDP
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import count, several
+from equipoise.settings.checks import several, size
 
 LEFT, RIGHT = 0, 1
 SMALL_REWARD = 0.005
@@ -25,26 +23,21 @@ SMALL_REWARD = 0.005
 
 @configurable
 class RiverSwim(FiniteMDP):
-    """A chain of states in which the large reward requires many steps against the current.
-
-    Features are one-hot.
+    """A chain of states, with one-hot features, whose large reward requires many steps against the current.
 
     Examples
     --------
-    >>> problem = RiverSwim(n_states=3, horizon=8)
-    >>> bool(problem.optimal_policy[0, 0] == RIGHT)
+    >>> RiverSwim(n_states=3, horizon=8).optimal_policy[0].tolist() == [RIGHT, RIGHT, RIGHT]
     True
     """
 
     n_states: int = setting("Number of states of the chain, at least 2.", several, default=6, kw_only=False)
-    horizon: int = setting(
-        "Number of steps H of an episode.", partial(count, maximum=10_000), default=20, kw_only=False
-    )
+    horizon: int = setting("Number of steps H of an episode.", size, default=20, kw_only=False)
 
     def _set_up(self) -> None:
         super()._set_up()
-        n, steps = self.n_states, self.horizon
-        self.name = f"RiverSwim(S={n}, H={steps})"
+        n = self.n_states
+        self.name = f"RiverSwim(S={n}, H={self.horizon})"
         transitions, rewards = np.zeros((n, 2, n)), np.zeros((n, 2))
         for state in range(n):
             transitions[state, LEFT, max(state - 1, 0)] = 1.0
@@ -57,11 +50,4 @@ class RiverSwim(FiniteMDP):
             if state > 0:
                 transitions[state, RIGHT, state - 1] = 1.0 - stay - forward
         rewards[0, LEFT], rewards[n - 1, RIGHT] = SMALL_REWARD, 1.0
-        start = np.zeros(n)
-        start[0] = 1.0
-        self._build(
-            np.broadcast_to(rewards, (steps, n, 2)),
-            np.broadcast_to(transitions, (steps, n, 2, n)),
-            start,
-            one_hot(n, 2),
-        )
+        self._build_chain(rewards, transitions)

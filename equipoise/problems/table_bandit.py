@@ -50,9 +50,7 @@ class TableBandit(KernelProblem[Params]):
     features: Numbers = setting(
         "Action sets, an array (n, K, d): n sets of K >= 2 actions with d features.", as_tensor, kw_only=False
     )
-    theta: Numbers = setting(
-        "Weights of the d features; all expected rewards must lie in [0, 1].", as_vector, kw_only=False
-    )
+    theta: Numbers = setting("Weights of the d features; expected rewards lie in [0, 1].", as_vector, kw_only=False)
 
     kernels: ClassVar[Kernels] = Kernels(draw, reward)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import log, sqrt
 from typing import ClassVar
 
@@ -26,7 +27,7 @@ from equipoise.learners._core.linear import check_dim
 from equipoise.learners._core.trajectory import as_indices, as_step_rewards, check_lengths
 from equipoise.learners.lsvi_ucb import LOG_2, add_row
 from equipoise.settings import Configured, configurable, setting
-from equipoise.settings.checks import count, positive, real
+from equipoise.settings.checks import count, function, positive, real
 from equipoise.types import Action, Array, Context, Integers, Outcome, State
 
 
@@ -82,12 +83,6 @@ class FeaturePolicy:
         return widths
 
 
-def check_function(name: str, function: object) -> object:
-    if not callable(function):
-        raise InvalidArgument(f"{name} is {function!r:.80}, but must be a function of observation and action")
-    return function
-
-
 def qualified_name(function: Callable[..., object]) -> str:
     """Module and name of a function, or of the class of a callable object."""
     found = function if hasattr(function, "__qualname__") else type(function)
@@ -104,7 +99,7 @@ class FeatureLSVI(Configured):
 
     features: Callable[[Context, int], ArrayLike] = setting(
         "Function (observation, action) -> vector of `dim` entries with norm at most 1.",
-        check_function,
+        partial(function, of="observation and action"),
         encode=qualified_name,
         kw_only=False,
     )

@@ -31,7 +31,7 @@ async def apply_file(service: Service, config: PortfolioConfig) -> bool:
 
 
 async def _change(served: Served, config: PortfolioConfig) -> None:
-    if served.config.parts["selector"] != config.parts["selector"]:
+    if served.config.selector != config.selector:
         raise InvalidArgument("selector changed, but must not while the portfolio runs")
     wanted = config.portfolio().declared
     before, after = tables_by_name(served.config), tables_by_name(config)
@@ -65,4 +65,4 @@ async def _change(served: Served, config: PortfolioConfig) -> None:
 def tables_by_name(config: PortfolioConfig) -> dict[str, dict[str, Any]]:
     """The tables of the learners by the names that a portfolio gives them."""
     names = unique_names([part_name(learner) for learner in config.learners()])
-    return dict(zip(names, config.parts["learner"], strict=True))
+    return dict(zip(names, config.learner_tables, strict=True))

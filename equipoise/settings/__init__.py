@@ -7,7 +7,8 @@ how to convert it to and from plain data. Constructor, `config`, `from_config`, 
 the fields. If the name of an argument is also that of a method, the field has another name and `alias` is the argument.
 
 `doc` describes a setting, in the class that declares it. The "Parameters" section of every class docstring is assembled
-from these texts and the defaults; `describe` replaces the text of an inherited setting.
+from these texts and the defaults; `describe` replaces the text of an inherited setting. `value` does the same for small
+frozen values, such as bounds.
 
 >>> from equipoise.settings.checks import count, positive
 >>> @configurable
@@ -49,7 +50,7 @@ from typing import Any, Protocol, Self, TypeVar, dataclass_transform, runtime_ch
 import numpy as np
 from numpy.typing import ArrayLike
 
-from equipoise.errors import UnknownSetting
+from equipoise.errors import InvalidArgument, UnknownName, UnknownSetting
 from equipoise.types import Array, Config, Plain, State
 
 T = TypeVar("T")
@@ -71,9 +72,10 @@ def setting(
     default: Any = MISSING,
     encode: Callable[[Any], Plain] | None = None,
     decode: Callable[[Plain], Any] | None = None,
-    kw_only: bool = True,
+    kw_only: Any = MISSING,
     alias: str | None = None,
     derived: str = "",
+    repr: bool = True,
 ) -> Any:
     """Declare a setting; it is required if it has no default.
 
@@ -89,23 +91,24 @@ def setting(
     encode, decode
         Functions that convert the value to and from plain data.
     kw_only
-        Whether the argument must be given by name.
+        Whether the argument must be given by name. Default: as in other settings of the class, which `configurable`
+        takes by name and `value` also by position.
     alias
         Name of the argument, if it differs from the name of the field.
     derived
         Name of the method that returns the value if None is given.
+    repr
+        Whether the `repr` of a `value` shows it.
     """
     rules = {"check": check, "encode": encode or _plain, "decode": decode, "alias": alias}
-    return dataclasses.field(default=default, kw_only=kw_only, metadata={**rules, "derived": derived, "doc": doc})
+    metadata = {**rules, "derived": derived, "doc": doc}
+    return dataclasses.field(default=default, kw_only=kw_only, repr=repr, metadata=metadata)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(setting, dataclasses.field))
 def configurable(cls: type[T]) -> type[T]:
     """Make the annotated fields of a class, its settings, the arguments of its constructor."""
-    text = cls.__doc__
-    data_class = dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
-    if text is not None:
-        data_class.__doc__ = _Docstring(text)  # type: ignore[assignment]  # a descriptor that returns the string
+    data_class = _documented(cls, dataclasses.dataclass(eq=False, repr=False, kw_only=True))
     dataclass_init: Any = data_class.__init__
     field_names = {_argument(field): field.name for field in settings_of(data_class)}
 
@@ -122,6 +125,28 @@ def configurable(cls: type[T]) -> type[T]:
     init.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     data_class.__init__ = init  # type: ignore[method-assign]
     return data_class
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(setting, dataclasses.field))
+def value(cls: type[T]) -> type[T]:
+    """Make a class a frozen dataclass of the settings that it declares, with the checks and docs of these."""
+    cls.__post_init__ = check_settings  # type: ignore[attr-defined]
+    return _documented(cls, dataclasses.dataclass(frozen=True))
+
+
+def _documented(cls: type[T], decorate: Callable[[type[T]], type[T]]) -> type[T]:
+    text, data_class = cls.__doc__, decorate(cls)
+    if text is not None:
+        data_class.__doc__ = _Docstring(text)  # type: ignore[assignment]  # a descriptor that returns the string
+    return data_class
+
+
+def check_settings(part: object) -> None:
+    """Replace every setting by what its check returns."""
+    for each in settings_of(type(part)):
+        check = each.metadata["check"]
+        if check is not None:
+            object.__setattr__(part, each.name, check(_argument(each), getattr(part, each.name)))
 
 
 def describe(**docs: str) -> Callable[[type[T]], type[T]]:
@@ -181,10 +206,7 @@ class Configured:
     _unstated: frozenset[str] = frozenset()  # settings that were given as None and have their value from elsewhere
 
     def __post_init__(self) -> None:
-        for each in settings_of(type(self)):
-            check = each.metadata["check"]
-            if check is not None:
-                setattr(self, each.name, check(_argument(each), getattr(self, each.name)))
+        check_settings(self)
         self._set_up()
 
     def _set_up(self) -> None:
@@ -235,6 +257,24 @@ class Configured:
         return equal_data(mine, theirs) and equal_data(_state_of(self), _state_of(other))
 
     __hash__ = None  # type: ignore[assignment]  # mutable
+
+
+def named_part(kind: str, given: Any, base: Any, classes: Mapping[str, type[Any]], key: str = "class") -> Any:
+    """Return a part that is given as an object of `base`, or as {key: name of its class, setting: value, ...}."""
+    if isinstance(given, base):
+        return given
+    if not isinstance(given, Mapping) or key not in given:
+        raise InvalidArgument(f"{kind} is {given!r:.80}, but must be one of {', '.join(classes)}")
+    name = str(given[key])
+    if name not in classes:
+        raise UnknownName(kind, name, classes)
+    cls, settings = classes[name], {argument: value for argument, value in given.items() if argument != key}
+    if issubclass(cls, Configured):
+        return cls.from_config(settings)
+    try:
+        return cls(**settings)
+    except TypeError:
+        raise InvalidArgument(f"{kind} {name!r} has settings {settings!r}, but must have those of its class") from None
 
 
 def settings_of(cls: type[Any]) -> tuple[Field[Any], ...]:

@@ -70,6 +70,14 @@ def fraction(name: str, value: Any) -> float:
     return number
 
 
+def positive_fraction(name: str, value: Any) -> float:
+    """A number above 0 and at most 1."""
+    number = real(name, value)
+    if not 0.0 < number <= 1.0:
+        raise InvalidArgument(f"{name} is {value!r}, but must lie in (0, 1]")
+    return number
+
+
 def count(name: str, value: Any, minimum: int = 1, maximum: int = 2**62) -> int:
     """A whole number in [minimum, maximum]; floats and booleans are rejected."""
     try:
@@ -114,6 +122,14 @@ def text(name: str, value: Any) -> str:
     return value
 
 
+def function(name: str, value: Any, of: str) -> Any:
+    """A function; `of` says of what, in messages."""
+    if not callable(value):
+        raise InvalidArgument(f"{name} is {value!r:.80}, but must be a function of {of}")
+    return value
+
+
 seed_number = partial(count, minimum=0, maximum=2**64 - 1)
 at_least_2 = partial(count, minimum=2)
-several = partial(count, minimum=2, maximum=10_000)
+size = partial(count, maximum=10_000)
+several = partial(size, minimum=2)

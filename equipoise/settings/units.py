@@ -54,14 +54,8 @@ class Units:
     def configure(self, *, reward_range: tuple[float, float] | None = None, noise: float | None = None) -> None:
         """Adopt the range and noise of a portfolio, where the learner states none; called before any update.
 
-        Raises an error, and changes nothing, if the learner states others, or if it has learned in other units.
-
-        Parameters
-        ----------
-        reward_range
-            Interval (low, high) that contains all rewards of the portfolio; None if it states none.
-        noise
-            Sub-Gaussian factor of the reward noise; None for half the range.
+        Raises an error, and changes nothing, if the learner states others, or if it has learned in other units. A range
+        of None means that the portfolio states none; a noise of None stands for half the range.
         """
         self._adopt(self._agreed(reward_range, noise))
 
@@ -125,18 +119,10 @@ class Units:
             self._set_up()
             self._unstated = unstated
 
-    def _units_state(self) -> State:
-        """The adopted units, as part of the state: they belong to what was learned in them."""
-        return units_columns(self._adopted)
-
     def _in_units_of(self, state: State) -> Any:
         """The object itself, or a new one if the units of a saved state are others."""
-        adopted = self._units_from(state)
+        adopted = read_units(state, self._unstated, self._label())
         return self if equal_data(adopted, self._adopted) else self._with_units(adopted)
-
-    def _units_from(self, state: Mapping[str, AnyArray]) -> dict[str, Any]:
-        """The adopted units that a saved state has; raises an error if they cannot be that."""
-        return read_units(state, self._unstated, self._label())
 
     def _label(self) -> str:
         return f"{self._kind} {self.name!r}"
@@ -184,7 +170,7 @@ def agreed_units(
 
 
 def units_columns(adopted: Mapping[str, Any]) -> State:
-    """Return adopted units as a part of a saved state."""
+    """Return adopted units as a part of a saved state: they belong to what was learned in them."""
     return {f"units.{name}": np.atleast_1d(np.array(value)) for name, value in sorted(adopted.items())}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from equipoise.cli import main
 from equipoise.logs import from_arrays
-from equipoise.logs.writing import write_parquet
+from equipoise.logs.tables import write_parquet
 from tests.logs.generate import event, linear_truth, write_lines
 
 CONFIG = """

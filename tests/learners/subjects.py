@@ -4,23 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from equipoise import learners
 from equipoise.features import Columns, Concat, Interactions, Offers, Prefix, Shared
 from equipoise.lab.rivals import OSOM, ALBDim, ALBNorm, MisspecificationAdaptive, ModCB
-from equipoise.learners import (
-    LSVI_UCB,
-    OFUL,
-    UCB,
-    UCBVI,
-    Ball,
-    Constant,
-    DisjointOFUL,
-    Eleanor,
-    EpsilonGreedy,
-    LinearThompson,
-    QLearning,
-    Scheduled,
-    SquareCB,
-)
 from equipoise.problems.finite_mdp import one_hot
 from equipoise.testing.learners import ContextSource, random_actions
 from tests.episodes import HORIZON, N_ACTIONS, N_STATES
@@ -37,40 +23,56 @@ def random_offers(rng: np.random.Generator) -> Offers:
 
 # Every registered class with settings that differ from the defaults where there are any, and the contexts it takes.
 SUBJECTS: list[tuple[type[Any], dict[str, Any], ContextSource]] = [
-    (OFUL, {"dim": 5, "noise": 0.3, "scale": 0.5, "misspecification": 0.01, "name": "mine"}, random_actions),
-    (OFUL, {"dim": 3, "action_bound": 2.0, "reward_range": (-1.0, 1.0)}, lambda rng: Ball(4, 1.5)),
-    (UCB, {"arms": 6, "noise": 0.4, "delta": 0.1}, random_actions),
-    (UCB, {"arms": 6, "scale": 0.3}, lambda rng: None),
-    (EpsilonGreedy, {"arms": 7, "epsilon": 0.3, "seed": 5}, random_actions),
-    (EpsilonGreedy, {"arms": 3, "epsilon": 1.0}, lambda rng: None),
-    (LinearThompson, {"dim": 4, "scale": 0.2, "regularization": 2.0, "seed": 5}, random_actions),
-    (SquareCB, {"dim": 4, "scale": 3.0, "misspecification": 0.1, "seed": 5}, random_actions),
+    (learners.OFUL, {"dim": 5, "noise": 0.3, "scale": 0.5, "misspecification": 0.01, "name": "mine"}, random_actions),
+    (learners.OFUL, {"dim": 3, "action_bound": 2.0, "reward_range": (-1.0, 1.0)}, lambda rng: learners.Ball(4, 1.5)),
+    (learners.UCB, {"arms": 6, "noise": 0.4, "delta": 0.1}, random_actions),
+    (learners.UCB, {"arms": 6, "scale": 0.3}, lambda rng: None),
+    (learners.EpsilonGreedy, {"arms": 7, "epsilon": 0.3, "seed": 5}, random_actions),
+    (learners.EpsilonGreedy, {"arms": 3, "epsilon": 1.0}, lambda rng: None),
+    (learners.LinearThompson, {"dim": 4, "scale": 0.2, "regularization": 2.0, "seed": 5}, random_actions),
+    (learners.SquareCB, {"dim": 4, "scale": 3.0, "misspecification": 0.1, "seed": 5}, random_actions),
     (ModCB, {"dims": [2, 4, 7], "exploration": 0.2, "noise": 0.3, "seed": 5}, random_actions),
     (OSOM, {"arms": 6, "dim": 5, "delta": 0.1}, random_actions),
     (ALBNorm, {"dim": 5, "arms": 6, "first_epoch": 10, "norm_bound": 4.0}, random_actions),
     (ALBNorm, {"dim": 3, "first_epoch": 7, "reward_range": (-1.0, 1.0)}, random_actions),
     (ALBDim, {"dim": 5, "first_phase": 16, "seed": 5}, random_actions),
     (MisspecificationAdaptive, {"dim": 5, "arms": 6, "rounds": 500, "seed": 5}, random_actions),
-    (Scheduled, {"family": "power", "coefficient": 2.0, "shape": 0.5, "gap": 0.3}, random_actions),
-    (Scheduled, {"family": "linear-sqrt", "coefficient": 1.0, "shape": 0.1}, lambda rng: None),
-    (DisjointOFUL, {"dim": 3, "arms": 4, "window": 30, "scale": 0.5, "reward_range": (-1.0, 1.0)}, random_actions),
-    (DisjointOFUL, {"features": Shared(2), "arms": 3, "window": 20}, random_offers),
-    (UCB, {"arms": 2, "window": 25, "scale": 0.3}, random_offers),
-    (EpsilonGreedy, {"arms": 3, "window": 25, "epsilon": 0.4}, random_offers),
-    (OFUL, {"features": Concat([Columns([2, 0]), Interactions(Prefix(1), Shared(2))])}, random_offers),
-    (SquareCB, {"features": Columns([1])}, random_offers),
+    (learners.Scheduled, {"family": "power", "coefficient": 2.0, "shape": 0.5, "gap": 0.3}, random_actions),
+    (learners.Scheduled, {"family": "linear-sqrt", "coefficient": 1.0, "shape": 0.1}, lambda rng: None),
+    (
+        learners.DisjointOFUL,
+        {"dim": 3, "arms": 4, "window": 30, "scale": 0.5, "reward_range": (-1.0, 1.0)},
+        random_actions,
+    ),
+    (learners.DisjointOFUL, {"features": Shared(2), "arms": 3, "window": 20}, random_offers),
+    (learners.UCB, {"arms": 2, "window": 25, "scale": 0.3}, random_offers),
+    (learners.EpsilonGreedy, {"arms": 3, "window": 25, "epsilon": 0.4}, random_offers),
+    (learners.OFUL, {"features": Concat([Columns([2, 0]), Interactions(Prefix(1), Shared(2))])}, random_offers),
+    (learners.SquareCB, {"features": Columns([1])}, random_offers),
     (ModCB, {"dims": [1, 3], "features": Concat([Shared(1), Prefix(2)])}, random_offers),
-    (Constant, {"action": 0}, lambda rng: Offers(rng.random((3, 2)))),
-    (Constant, {"action": 1}, random_actions),
-    (Constant, {"action": 3}, lambda rng: None),
+    (learners.Constant, {"action": 0}, lambda rng: Offers(rng.random((3, 2)))),
+    (learners.Constant, {"action": 1}, random_actions),
+    (learners.Constant, {"action": 3}, lambda rng: None),
 ]
 
 # The registered learners of episodes, with settings; contexts and trajectories come from `tests.episodes`.
 FEATURES = one_hot(N_STATES, N_ACTIONS)[:, :, :5].tolist()
 EPISODIC: list[tuple[type[Any], dict[str, Any]]] = [
-    (LSVI_UCB, {"features": FEATURES, "horizon": HORIZON, "episodes": 90, "bonus": 0.1, "misspecification": 0.01}),
-    (LSVI_UCB, {"features": FEATURES, "dim": 3, "horizon": HORIZON, "episodes": 9, "low_switching": True, "name": "x"}),
-    (UCBVI, {"n_states": N_STATES, "n_actions": N_ACTIONS, "horizon": HORIZON, "episodes": 90, "bonus": 0.1}),
-    (QLearning, {"n_states": N_STATES, "n_actions": N_ACTIONS, "horizon": HORIZON, "episodes": 90, "bonus": 0.1}),
-    (Eleanor, {"features": [[[0.6, 0.0], [0.0, 0.8]]] * N_STATES, "horizon": HORIZON, "n_starts": 0, "scale": 0.1}),
+    (
+        learners.LSVI_UCB,
+        {"features": FEATURES, "horizon": HORIZON, "episodes": 90, "bonus": 0.1, "misspecification": 0.01},
+    ),
+    (
+        learners.LSVI_UCB,
+        {"features": FEATURES, "dim": 3, "horizon": HORIZON, "episodes": 9, "low_switching": True, "name": "x"},
+    ),
+    (learners.UCBVI, {"n_states": N_STATES, "n_actions": N_ACTIONS, "horizon": HORIZON, "episodes": 90, "bonus": 0.1}),
+    (
+        learners.QLearning,
+        {"n_states": N_STATES, "n_actions": N_ACTIONS, "horizon": HORIZON, "episodes": 90, "bonus": 0.1},
+    ),
+    (
+        learners.Eleanor,
+        {"features": [[[0.6, 0.0], [0.0, 0.8]]] * N_STATES, "horizon": HORIZON, "n_starts": 0, "scale": 0.1},
+    ),
 ]

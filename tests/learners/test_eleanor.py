@@ -9,7 +9,7 @@ from scipy.optimize import Bounds, differential_evolution
 
 from equipoise.bounds import LinearSqrt
 from equipoise.errors import InvalidArgument
-from equipoise.learners import OFUL, Eleanor, eleanor
+from equipoise.learners import OFUL, Eleanor
 from equipoise.learners._core.trajectory import Trajectory
 
 N_INSTANCES = 100
@@ -128,7 +128,8 @@ def test_norms_of_the_plan_are_reported_against_their_bound(norm_bound: float) -
 
 
 def test_paper_bound_is_the_printed_formula() -> None:
-    assert eleanor.paper_bound(9, horizon=3, misspecification=0.1, constant=2.0) == LinearSqrt(2 * 3 * 3 * 0.1, 54.0)
+    learner = Eleanor([[[1.0] + [0.0] * 8]], horizon=3, misspecification=0.1)
+    assert learner.paper_bound(constant=2.0) == LinearSqrt(2 * 3 * 3 * 0.1, 54.0)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from equipoise.lab.runs.results import log_rounds
 from equipoise.learners import LSVI_UCB
 from equipoise.learners._core.episodic import observed_bound
 from equipoise.learners._core.trajectory import Trajectory
-from equipoise.learners.lsvi_ucb import misspecified_bound, paper_bound
+from equipoise.learners.lsvi_ucb import paper_bound
 from equipoise.problems import LinearMDP
 from equipoise.problems.finite_mdp import one_hot
 from equipoise.simulation.tapes import Tapes
@@ -316,7 +316,7 @@ def test_closed_form_for_misspecified_processes_is_above_the_observed_bound(erro
     problem, rng, episodes = LinearMDP(seed=2, misspecification=0.1), np.random.default_rng(2), 400
     sizes: dict[str, Any] = {"horizon": 5, "episodes": episodes, "bonus": 0.001}
     learner = LSVI_UCB(problem.features, 4, misspecification=error, **sizes)
-    closed = misspecified_bound(4, misspecification=error, max_misspecification=error, **sizes)
+    closed = learner.misspecified_bound(error)
     total, closest = 0.0, 0.0
     for n in range(1, episodes + 1):
         start = problem.observe(rng)

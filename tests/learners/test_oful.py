@@ -22,12 +22,12 @@ class NaiveOFUL:
 
     dim: int
     noise: float = 0.5
-    norm_bound: float = 1.0
-    regularization: float = 1.0
     delta: float = 0.01
+    norm_bound: float = 1.0
+    reward_range: tuple[float, float] = (0.0, 1.0)
+    regularization: float = 1.0
     scale: float = 1.0
     misspecification: float = 0.0
-    reward_range: tuple[float, float] = (0.0, 1.0)
     rows: list[Array] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.lab.runs.results import log_rounds
-from equipoise.learners import UCBVI, QLearning, q_learning, ucbvi
+from equipoise.learners import UCBVI, QLearning
 from equipoise.learners._core.trajectory import Trajectory
 from equipoise.problems import RiverSwim
 from equipoise.simulation.tapes import Tapes
@@ -104,9 +104,9 @@ def test_compiled_tape_is_the_interpreted_one(cls: Any) -> None:
 def test_paper_bounds_are_the_printed_formulas() -> None:
     sizes: dict[str, Any] = {"horizon": 3, "episodes": 100, "delta": 0.1}
     pairs = 3 * 4 * 2
-    assert ucbvi.paper_bound(4, 2, **sizes).raw(9) == pytest.approx(
+    assert UCBVI(4, 2, **sizes).paper_bound().raw(9) == pytest.approx(
         20 * 3 * log(5 * pairs * 100 / 0.1) * sqrt(pairs * 3 * 9)
     )
-    assert q_learning.paper_bound(4, 2, **sizes).raw(9) == pytest.approx(
+    assert QLearning(4, 2, **sizes).paper_bound().raw(9) == pytest.approx(
         sqrt(3**4 * 4 * 2 * (3 * 9) * log(4 * 2 * 300 / 0.1))
     )

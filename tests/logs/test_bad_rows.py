@@ -11,7 +11,7 @@ import pytest
 
 from equipoise.errors import InvalidArgument, UnreadableFile
 from equipoise.logs import InvalidLog, LoggedRounds, from_arrays, open_log
-from equipoise.logs.writing import write_parquet
+from equipoise.logs.tables import write_parquet
 from tests.logs.generate import event, linear_truth, write_lines
 
 CSV = "action,reward,propensity,x"

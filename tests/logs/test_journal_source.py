@@ -16,8 +16,8 @@ from equipoise.cli import main
 from equipoise.errors import InvalidArgument, UnreadableFile
 from equipoise.learners import OFUL, UCB, EpsilonGreedy
 from equipoise.logs import InvalidLog, open_log
-from equipoise.logs.batches import Rounds
 from equipoise.logs.health import health
+from equipoise.logs.rounds import Rounds
 from tests.logs.generate import linear_truth
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equipoise.logs import Rounds, writing
+from equipoise.logs import Rounds, tables
 from equipoise.logs.rounds import NO_ID
 
 MAX_MEGABYTES = 320
@@ -41,9 +41,9 @@ def generated() -> Iterator[Rounds]:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of memory is read from /proc")
 def test_a_log_may_be_larger_than_the_memory_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Opening and checking it, in one process with its libraries; who wrote it is another process."""
-    monkeypatch.setattr(writing, "BATCH_CELLS", 1 << 19)
+    monkeypatch.setattr(tables, "BATCH_CELLS", 1 << 19)
     path = tmp_path / "log.parquet"
-    writing.write_parquet(generated(), path)
+    tables.write_parquet(generated(), path)
     run = subprocess.run([sys.executable, "-c", PROGRAM, str(path)], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert float(run.stdout) < MAX_MEGABYTES < path.stat().st_size / 2**20

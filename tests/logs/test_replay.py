@@ -10,9 +10,9 @@ from equipoise.learner import MinimalLearner
 from equipoise.learners import OFUL, UCB, Constant
 from equipoise.logs import LoggedRounds, from_arrays
 from equipoise.logs.arrays import ArraySource
-from equipoise.logs.batches import take
 from equipoise.logs.estimators import dr, ips, logged
 from equipoise.logs.replay import METHODS, patience, replay, replay_portfolio
+from equipoise.logs.rounds import take
 from equipoise.portfolio import Portfolio
 from tests.logs.generate import linear_truth
 

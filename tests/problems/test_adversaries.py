@@ -134,7 +134,7 @@ def test_without_an_adversary_s_doing_contexts_are_those_of_the_linear_bandit() 
         ),
         (lambda: bandit(Hiding([2, 0])), "dims[1] is 0, but must be a whole number at least 1"),
         (lambda: bandit("Switching"), "adversary is 'Switching', but must be one of Switching, Predicting"),
-        (lambda: bandit({"adversary": "Hiding", "size": 3}), "but must have the settings of Hiding"),
+        (lambda: bandit({"adversary": "Hiding", "size": 3}), "but must have those of its class"),
         (lambda: bandit(Switching()).record(-1, 0, 0.5), "learner is -1, but must be a whole number at least 0"),
     ],
 )

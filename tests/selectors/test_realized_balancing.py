@@ -17,7 +17,7 @@ from equipoise.problems import KArmedBandit
 from equipoise.selectors import RealizedBalancing
 from equipoise.simulation.tapes import Tapes, run_on_tapes
 from equipoise.theory.first_rounds import balanced_regret, first_rounds
-from tests.radii import mixture_radius
+from tests.radii import mixture_radius, resolved_prefix
 
 STEPS = 16  # rewards are multiples of 1/16 of the range
 EVENTS = st.tuples(st.sampled_from(["choose"] * 3 + ["credit"] * 3 + ["withdraw"]), st.integers(0, 255))
@@ -46,13 +46,7 @@ class Reference:
 
     def resolved(self, i: int) -> list[float]:
         """The rewards of the longest resolved prefix of plays."""
-        rewards = []
-        for play in self.plays:
-            if play.learner == i:
-                if not play.reward:
-                    break
-                rewards.append(play.reward[0])
-        return rewards
+        return resolved_prefix(play.reward for play in self.plays if play.learner == i)
 
     def see(self, lengths_before: list[int]) -> None:
         """Take in the lower means of all prefixes that have become complete."""

@@ -18,7 +18,7 @@ from equipoise.logs import LoggedRounds, Rounds, from_arrays, open_log
 from equipoise.logs.dsjson import DsjsonSource, write_dsjson
 from equipoise.logs.replay import replay
 from equipoise.logs.rounds import NO_ID, Faults
-from equipoise.logs.writing import write_parquet
+from equipoise.logs.tables import write_parquet
 from tools.main import run_command
 
 BATCH = 10_000

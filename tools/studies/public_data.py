@@ -43,7 +43,7 @@ class Problem(NamedTuple):
         return self.rows[drawn], self.labels[drawn]
 
     def contexts(self, rows: Array) -> Iterator[Array]:
-        """As those of a log without features of offers: see `equipoise.logs.batches.contexts`."""
+        """As those of a log without features of offers: see `equipoise.logs.rounds.contexts`."""
         n = len(rows)
         log = from_arrays(rows, np.zeros(n, np.int64), np.zeros(n), np.ones(n), n_actions=self.n_actions)
         return (lesson.context for lesson in log.each_round())

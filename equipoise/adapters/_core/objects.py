@@ -142,6 +142,14 @@ def unpack(data: bytes, packages: Sequence[str]) -> Any:
     return skops.io.loads(data, trusted=untrusted)
 
 
+def unpack_like(own: Any, data: bytes, packages: Sequence[str]) -> Any:
+    """The object of these bytes, which must be of the class of `own`."""
+    restored = unpack(data, packages)
+    if type(restored) is not type(own):
+        raise InvalidArgument(f"state is of a {type(restored).__name__}, but must be of a {type(own).__name__}")
+    return restored
+
+
 def _check_type(name: str, packages: Sequence[str]) -> None:
     module, _, attribute = name.rpartition(".")
     if name in PLAIN_TYPES:

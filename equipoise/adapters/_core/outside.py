@@ -14,11 +14,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from equipoise.features.offers import as_matrix, check_entries
+from equipoise.kernels.records import check_layout
 from equipoise.kernels.streams import LEARNERS, generator_at
 from equipoise.learner import Proposal
-from equipoise.learners._core.base import check_index, check_layout, check_lesson, name_setting, seed_setting
+from equipoise.learners._core.base import check_index, check_lesson, name_setting, seed_setting
 from equipoise.settings import Configured, configurable
-from equipoise.settings.units import Units, rewards_setting
+from equipoise.settings.units import Units, rewards_setting, units_columns
 from equipoise.types import Action, AnyArray, Array, Context, State
 
 
@@ -63,7 +64,7 @@ class OutsideLearner(Configured, Units):
 
     def state(self) -> State:
         """The learned state as a dictionary of arrays."""
-        return {"n_draws": np.array([self._n_draws]), **self._learned(), **self._units_state()}
+        return {"n_draws": np.array([self._n_draws]), **self._learned(), **units_columns(self._adopted)}
 
     def restore(self, state: State) -> None:
         """Restore a state returned by `state`. Any other state raises an error and changes nothing."""

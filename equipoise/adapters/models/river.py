@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.adapters._core.objects import Library, pack, unpack
+from equipoise.adapters._core.objects import Library, pack, unpack_like
 from equipoise.adapters._core.outside import as_array
 from equipoise.adapters.model import Model
 from equipoise.errors import InvalidArgument, require
@@ -67,10 +67,7 @@ class River(Model):
         return {"regressor": as_array(pack(self._model))}
 
     def restore(self, state: State) -> None:
-        restored = unpack(state["regressor"].tobytes(), PACKAGES)
-        if type(restored) is not type(self._model):
-            raise InvalidArgument(f"state is of a {type(restored).__name__}, but must be of a {self.describe()}")
-        self._model = restored
+        self._model = unpack_like(self._model, state["regressor"].tobytes(), PACKAGES)
 
     def describe(self) -> str:
         steps = self.regressor.get("steps", [self.regressor])

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.adapters._core.objects import Library, pack, unpack
+from equipoise.adapters._core.objects import Library, pack, unpack_like
 from equipoise.adapters._core.outside import as_array
 from equipoise.adapters.model import Model
 from equipoise.errors import InvalidArgument, require
@@ -139,10 +139,7 @@ class Sklearn(Model):
         if self._linear:
             self._set_linear(state)
             return
-        restored = unpack(state["estimator"].tobytes(), PACKAGES)
-        if type(restored) is not type(self._model):
-            raise InvalidArgument(f"state is of a {type(restored).__name__}, but must be of a {self.describe()}")
-        self._model = restored
+        self._model = unpack_like(self._model, state["estimator"].tobytes(), PACKAGES)
 
     def describe(self) -> str:
         return str(self.estimator["class"]).rpartition(".")[2]

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import sqrt
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from equipoise.bounds import LinearSqrt
 from equipoise.lab.experiment import Experiment, Setup, balancing_selectors
-from equipoise.learners import LSVI_UCB, Eleanor, eleanor, lsvi_ucb
+from equipoise.learners import LSVI_UCB, Eleanor
 from equipoise.problems import LinearMDP
 from equipoise.settings.checks import count, one_of
 from equipoise.types import Config, Plain
@@ -36,7 +36,7 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     kind = one_of("learner", settings["learner"], tuple(MAKERS))
     make_learner, make_bound = MAKERS[kind]
     learners = tuple(make_learner(problem, settings, error) for error in assumed)
-    proven, scale = [make_bound(settings, error, assumed[0]) for error in assumed], settings["bound_scale"]
+    proven, scale = [make_bound(learner, assumed[0]) for learner in learners], settings["bound_scale"]
     scaled = [LinearSqrt(scale * bound.slope, scale * bound.coefficient) for bound in proven]
     known = {"delta": settings["delta"], "reward_range": problem.reward_range}
     selectors = balancing_selectors({"balanced-paper": proven, "balanced-scaled": scaled}, **known)
@@ -56,11 +56,6 @@ def make_lsvi_ucb(problem: LinearMDP, settings: Mapping[str, Plain], error: floa
     return LSVI_UCB(problem.features, **known, misspecification=error, name=f"eps {error:.3g}")
 
 
-def lsvi_ucb_bound(settings: Mapping[str, Plain], error: float, largest: float) -> LinearSqrt:
-    known = {"horizon": settings["horizon"], "episodes": settings["rounds"], "bonus": settings["bonus"]}
-    return lsvi_ucb.misspecified_bound(settings["dim"], **known, misspecification=error, max_misspecification=largest)
-
-
 def make_eleanor(problem: LinearMDP, settings: Mapping[str, Plain], error: float) -> Eleanor:
     return Eleanor(
         problem.features,
@@ -73,16 +68,14 @@ def make_eleanor(problem: LinearMDP, settings: Mapping[str, Plain], error: float
     )
 
 
-def eleanor_bound(settings: Mapping[str, Plain], error: float, largest: float) -> LinearSqrt:
-    return eleanor.paper_bound(settings["dim"], horizon=settings["horizon"], misspecification=error)
-
-
 # For each kind of learner, what makes a learner and its bound.
 Makers: TypeAlias = tuple[
-    Callable[[LinearMDP, Mapping[str, Plain], float], LSVI_UCB | Eleanor],
-    Callable[[Mapping[str, Plain], float, float], LinearSqrt],
+    Callable[[LinearMDP, Mapping[str, Plain], float], LSVI_UCB | Eleanor], Callable[[Any, float], LinearSqrt]
 ]
-MAKERS: dict[str, Makers] = {"lsvi-ucb": (make_lsvi_ucb, lsvi_ucb_bound), "eleanor": (make_eleanor, eleanor_bound)}
+MAKERS: dict[str, Makers] = {
+    "lsvi-ucb": (make_lsvi_ucb, LSVI_UCB.misspecified_bound),
+    "eleanor": (make_eleanor, lambda learner, largest: learner.paper_bound()),
+}
 
 BELLMAN_ERROR = Experiment(
     name="bellman-error",

@@ -20,13 +20,14 @@ Symbols: M `arms`, the number of ids expected.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
+from equipoise.kernels.records import check_layout
 from equipoise.settings import setting
 from equipoise.settings.checks import count
 from equipoise.types import AnyArray, Integers, State
@@ -135,22 +136,18 @@ class Arms(Generic[RowsT]):
             **rows,
         }
 
-    def from_state(self, state: Mapping[str, AnyArray]) -> Arms[RowsT]:
+    def from_state(self, state: State) -> Arms[RowsT]:
         """A new table with the arms of a saved state, none if it is empty; raises an error if it does not fit."""
         arms = Arms(self._unknown, self._window)
         if not state:
             return arms
         expected = arms.state()
-        if state.keys() != expected.keys():
-            raise InvalidArgument(f"state has entries {sorted(state)}, but must have {sorted(expected)}")
-        n = int(state["arms.id_lengths"].size)
-        for name, array in expected.items():
+        check_layout(state, expected, "its arms", any_length=expected)
+        n = len(state["arms.id_lengths"])
+        for name, array in state.items():
             length = {"arms.counts": 2, "arms.id_bytes": int(state["arms.id_lengths"].sum())}.get(name, n)
-            given, shape = np.asarray(state[name]), (length, *array.shape[1:])
-            if given.shape != shape or given.dtype != array.dtype:
-                raise InvalidArgument(
-                    f"state {name!r} is {given.dtype} of shape {given.shape}, but must be {array.dtype} of {shape}"
-                )
+            if len(array) != length:
+                raise InvalidArgument(f"state {name!r} has {len(array)} rows, but must have {length}")
         ends = np.cumsum(state["arms.id_lengths"])
         text = state["arms.id_bytes"].tobytes()
         ids = [text[end - length : end].decode() for end, length in zip(ends, state["arms.id_lengths"], strict=True)]

@@ -13,36 +13,25 @@ Departure: the unknown is not mu but its distance from max s, which avoids cance
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
+from equipoise.settings import setting, value
 from equipoise.settings.checks import count, positive
+from equipoise.features.offers import as_numbers
 from equipoise.types import Action, Array
 
 NEGLIGIBLE = 1e-50  # components of theta below this, relative to the ellipsoid, count as zero
 
 
-@dataclass(frozen=True)
+@value
 class Ball:
-    """A context that offers all vectors of `dim` entries with norm at most `radius`.
+    """A context that offers all vectors of `dim` entries with norm at most `radius`."""
 
-    Parameters
-    ----------
-    dim
-        Number of entries of a vector, at least 1.
-    radius
-        Largest norm of a vector, positive. Default: 1.
-    """
-
-    dim: int
-    radius: float = 1.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dim", count("dim", self.dim))
-        object.__setattr__(self, "radius", positive("radius", self.radius))
+    dim: int = setting("Number of entries of a vector, at least 1.", count)
+    radius: float = setting("Largest norm of a vector, positive.", positive, default=1.0)
 
     def check_for(self, dim: int, action_bound: float) -> None:
         """Raise an error if the ball has too few dimensions or too large a radius for a learner."""
@@ -55,10 +44,7 @@ class Ball:
 
 
 def check_ball_action(ball: Ball, action: Action) -> Array:
-    try:
-        vector = np.asarray(action, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidArgument(f"action is {action!r:.80}, but must be a vector of {ball.dim} numbers") from None
+    vector = as_numbers(action, "action", f"a vector of {ball.dim} numbers")
     if vector.shape != (ball.dim,):
         raise InvalidArgument(f"action has shape {vector.shape}, but must be a vector of {ball.dim} numbers")
     norm = sqrt(np.vdot(vector, vector))  # overflows without a warning, to a norm that is rejected below

@@ -6,7 +6,7 @@ Settings that several learners share are declared once, as functions that make t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from functools import partial
 from operator import index
@@ -16,12 +16,13 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.features import Offers
+from equipoise.kernels.records import check_layout
 from equipoise.kernels.streams import LEARNERS, open_stream, seek
 from equipoise.learner import Learner, Proposal, one_hot
 from equipoise.learners._core.arms import Arms, split_arms
 from equipoise.settings import Configured, configurable, optional, setting, settings_of
 from equipoise.settings.checks import non_negative, real, seed_number, text
-from equipoise.settings.units import Units
+from equipoise.settings.units import Units, units_columns
 from equipoise.types import Action, AnyArray, Array, Context, State
 
 # Covariant, so that learners of different algorithms have a type in common.
@@ -141,7 +142,7 @@ class KernelLearner(Configured, Units, Generic[ParamsT, MemoryT]):
         """The learned state as a dictionary of arrays."""
         arrays = {name: array.copy() for name, array in _arrays_of(self.memory)}
         by_id = self._arms.state() if self._arms is not None and self._arms.n_new else {}
-        return {"draws": np.array([self._draws]), **self._units_state(), **arrays, **by_id}
+        return {"draws": np.array([self._draws]), **units_columns(self._adopted), **arrays, **by_id}
 
     def restore(self, state: State) -> None:
         """Restore a state returned by `state`. Any other state raises an error and changes nothing."""
@@ -172,20 +173,6 @@ def _arrays_of(part: object, name: str = "") -> Iterator[tuple[str, AnyArray]]:
         for own, value in zip(names, part, strict=True):
             if own != "scratch":  # temporary storage of compiled code
                 yield from _arrays_of(value, f"{name}.{own}" if name else str(own))
-
-
-def check_layout(state: State, own: State, name: str, any_length: Collection[str] = ()) -> None:
-    """Raise an error if a state has other arrays than a learner's own; the lengths of `any_length` may differ."""
-    if state.keys() != own.keys():
-        raise InvalidArgument(f"state has entries {sorted(state)}, but must have {sorted(own)} for {name}")
-    for entry, array in own.items():
-        given = np.asarray(state[entry])
-        same = given.ndim == array.ndim if entry in any_length else given.shape == array.shape
-        if not same or given.dtype != array.dtype:
-            raise InvalidArgument(
-                f"state {entry!r} of {name} is {given.dtype} of shape {given.shape}, "
-                f"but must be {array.dtype} of shape {array.shape}"
-            )
 
 
 def check_lesson(learner: Learner, reward: float, weight: float) -> float:

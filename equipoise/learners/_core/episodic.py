@@ -46,6 +46,7 @@ from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT
 from equipoise.learners._core.trajectory import Steps, as_indices, as_step_rewards, check_lengths
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count, probability
+from equipoise.features.offers import as_numbers
 from equipoise.types import Action, Array, Context, Integers, Outcome
 
 Table = Integers  # (H, S)
@@ -131,10 +132,7 @@ def add_width(memory: Plan, states: Table, max_width: float, alpha: float) -> fl
 
 def check_features(name: str, features: object) -> Array:
     """Return the features of all states and actions as an array (S, A, d); raise an error if a norm exceeds 1."""
-    try:
-        array = np.array(features, float)
-    except (TypeError, ValueError):
-        raise InvalidArgument(f"{name} is {features!r:.80}, but must be an array (S, A, d) of numbers") from None
+    array = as_numbers(features, name, "an array (S, A, d) of numbers")
     if array.ndim != 3 or 0 in array.shape:
         raise InvalidArgument(f"{name} has shape {array.shape}, but must have (S, A, d): states, actions, features")
     norm = float(np.sqrt((array**2).sum(-1)).max())

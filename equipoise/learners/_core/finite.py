@@ -12,6 +12,7 @@ import numpy as np
 from equipoise.errors import InvalidArgument
 from equipoise.features import Offers
 from equipoise.features.offers import as_matrix, check_entries
+from equipoise.kernels.marks import kernel
 from equipoise.learners._core.arms import Arms, block_of, window_setting
 from equipoise.learners._core.ball import Ball
 from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT
@@ -143,6 +144,16 @@ class FiniteLearner(KernelLearner[ParamsT, MemoryT]):
             row = self._arms.open(context.offered_ids[position])
             params = self.params_of(block_of(int(self._arms.orders[row]), self.arms))
             self.kernels.learn(params, self._arms.memory, actions, row, number, float(weight))
+
+
+@kernel
+def count_play(memory: Any, action: int, reward: float, weight: float) -> float:
+    """Add a play of an arm to its sums; return its mean reward, weighted."""
+    weight_sum = float(memory.weight_sums[action]) + weight
+    reward_sum = float(memory.reward_sums[action]) + weight * reward
+    memory.plays[action] += 1
+    memory.weight_sums[action], memory.reward_sums[action] = weight_sum, reward_sum
+    return reward_sum / weight_sum
 
 
 def _gather(memory: AnyMemory, rows: Integers) -> AnyMemory:

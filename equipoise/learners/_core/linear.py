@@ -156,14 +156,6 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
 
     def linear_class(self, noise: float, delta: float) -> LinearClass:
         """The class of rewards that a learner with this ellipsoid assumes."""
-        return LinearClass(
-            name=self.name,
-            dim=self.dim,
-            norm_bound=self.norm_bound,
-            action_bound=self.action_bound,
-            regularization=self.regularization,
-            noise=noise,
-            delta=delta,
-            reward_range=self.reward_range,
-            features=() if isinstance(self._map, Prefix) else feature_names(self._map),
-        )
+        sizes = self.dim, self.norm_bound, self.action_bound, self.regularization
+        features = () if isinstance(self._map, Prefix) else feature_names(self._map)
+        return LinearClass(self.name, *sizes, noise, delta, reward_range=self.reward_range, features=features)

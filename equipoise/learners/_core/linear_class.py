@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import log, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.features.maps import Prefix, feature_names
@@ -92,6 +92,17 @@ class LinearClass(NamedTuple):
 NESTED_QUANTITIES = ("dim", "norm_bound", "action_bound", "noise", "scale", "misspecification")
 
 
+CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    **dict.fromkeys(LinearClass._fields, positive),
+    "name": text,
+    "dim": count,
+    "delta": probability,
+    "misspecification": non_negative,
+    "reward_range": interval,
+    "features": lambda name, names: tuple(text(f"every entry of {name}", each) for each in names),
+}
+
+
 def linear_class(learner: object) -> LinearClass:
     """Return the class that a learner states.
 
@@ -106,26 +117,10 @@ def check_class(model_class: object) -> LinearClass:
     """Return the class with every entry checked and converted."""
     if not isinstance(model_class, LinearClass):
         raise InvalidArgument(f"classes has {model_class!r}, but every entry must be a LinearClass")
-    return LinearClass(
-        name=text("name", model_class.name),
-        dim=count("dim", model_class.dim),
-        norm_bound=positive("norm_bound", model_class.norm_bound),
-        action_bound=positive("action_bound", model_class.action_bound),
-        regularization=positive("regularization", model_class.regularization),
-        noise=positive("noise", model_class.noise),
-        delta=probability("delta", model_class.delta),
-        scale=positive("scale", model_class.scale),
-        misspecification=non_negative("misspecification", model_class.misspecification),
-        reward_range=interval("reward_range", model_class.reward_range),
-        features=_check_names(model_class),
-    )
-
-
-def _check_names(model_class: LinearClass) -> tuple[str, ...]:
-    names = tuple(text("every entry of features", name) for name in model_class.features)
-    if names and len(names) != model_class.dim:
-        raise InvalidArgument(f"features has {len(names)} names, but must have dim = {model_class.dim}, or none")
-    return names
+    made = LinearClass._make(CHECKS[name](name, entry) for name, entry in model_class._asdict().items())
+    if made.features and len(made.features) != made.dim:
+        raise InvalidArgument(f"features has {len(made.features)} names, but must have dim = {made.dim}, or none")
+    return made
 
 
 def check_nested(classes: Sequence[LinearClass]) -> None:
