@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from math import inf, sqrt
 from pathlib import Path
 from textwrap import fill
+from typing import TypeAlias
 
 import numpy as np
 
+from equipoise.bounds import LinearSqrt, Power, SqrtLog
 from equipoise.lab.experiment import Experiment
 from equipoise.lab.report.drawing import small_png
 from equipoise.lab.report.kit import with_error
@@ -22,9 +24,10 @@ from equipoise.lab.runs.results import Results
 from equipoise.lab.runs.summary import PRICE_FLOOR, Row, facts, rows_of
 from equipoise.selectors import BalancedElimination
 from equipoise.storage.files import write_atomic
-from equipoise.theory.closed_forms import ClosedForm, closed_form
+from equipoise.theory.closed_forms import closed_form
 from tools.pages.findings import findings, section
 
+ClosedForm: TypeAlias = Power | SqrtLog | LinearSqrt  # bounds that are a formula in the number of plays
 HEAD = ("", "regret", "worst seed", "price", "eliminated", "guarantee")
 WIDTH = 120  # characters of a line of text
 

@@ -17,20 +17,22 @@ from typing import NamedTuple
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.lab.report.kit import LINE, MISSING, text_table
 from equipoise.settings.checks import count, positive, probability
-from equipoise.theory.closed_forms import Terms
 from equipoise.theory.guarantees import (
+    Terms,
     linear_sqrt_guarantee,
     power_gap_guarantee,
     power_guarantee,
-    printed_power_gap_order,
-    printed_power_guarantee,
-    printed_sqrt_log_gap,
-    printed_sqrt_log_guarantee,
     sqrt_log_gap_guarantee,
     sqrt_log_guarantee,
     stitched_deviation,
 )
 from equipoise.types import Config, Plain
+from tools.pages.printed import (
+    printed_power_gap_order,
+    printed_power_guarantee,
+    printed_sqrt_log_gap,
+    printed_sqrt_log_guarantee,
+)
 
 DEFAULTS: Mapping[str, Plain] = {
     "M": 5,
