@@ -72,7 +72,7 @@ RUNS_FOREIGN_CODE = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "job
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 DATA = [
     PACKAGE / "py.typed",
-    PACKAGE / "theme" / "theme.css",
+    *(PACKAGE / "theme").glob("*.css"),
     *(path for path in (PACKAGE / "serve" / "static").rglob("*") if path.is_file()),
 ]
 

@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 from math import e, log, sqrt
 from typing import NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack
 
-from equipoise.confidence import RadiusSettings, make_radius, radius_sum
 from equipoise.errors import InvalidArgument
 from equipoise.settings.checks import count, non_negative, positive, probability, real
 
@@ -341,12 +340,6 @@ def _sqrt_log_slope(coefficient: float, best: float, bound_delta: float, per_roo
     root = sqrt(sqrt_log_ratio(coefficient, best, bound_delta))
     logs = log(max(count("rounds", rounds) / check_bound_delta(bound_delta), e))
     return (coefficient + best * root) * sqrt(logs) + 2 * (1 + root) * positive("per_root", per_root)
-
-
-def stitched_deviation(n_learners: int, rounds: int, delta: float, width: float = 1.0) -> float:
-    """Return D(T) of the stitched radius for bounded rewards and random contexts."""
-    settings = RadiusSettings(n_learners=n_learners, delta=delta, width=width, noise=None, contexts="random", scale=1.0)
-    return radius_sum(make_radius("stitched", **settings), rounds)
 
 
 def check_pool(bounds: Sizes, well_specified: Flags) -> None:

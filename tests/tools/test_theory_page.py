@@ -12,6 +12,7 @@ import pytest
 
 from equipoise.errors import InvalidArgument, UnknownName, UnreadableFile
 from equipoise.lab.audit.claims import CLAIMS
+from equipoise.lab.experiment import reward_width
 from equipoise.lab.experiments import EXPERIMENTS
 from tools.pages import applications, growth, guarantees, printed
 from tools.pages import theory as theory_page
@@ -168,7 +169,7 @@ def test_applications_are_those_of_the_experiments() -> None:
     for application in APPLICATIONS:
         experiment = EXPERIMENTS[application.experiment]
         setup = experiment.set_up({**experiment.defaults, "rounds": 400}, 0, application.instance)
-        assert application.width == setup.reward_width
+        assert application.width == reward_width(setup.problem)
         first = first_informative(application)
         if first is not None:
             assert application.guarantee(first) < application.width * first

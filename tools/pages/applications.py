@@ -22,8 +22,9 @@ from equipoise.lab.experiments.misspecification import error_grid
 from equipoise.lab.experiments.nested import nested_dims
 from equipoise.learners.oful import closed_form_constant
 from equipoise.settings.checks import count, positive
-from equipoise.theory.guarantees import linear_sqrt_guarantee, power_gap_guarantee, power_guarantee, stitched_deviation
+from equipoise.theory.guarantees import linear_sqrt_guarantee, power_gap_guarantee, power_guarantee
 from equipoise.types import Plain
+from tools.pages.guarantees import stitched_deviation
 
 MAX_ROUNDS = 2**60
 DELTA = 0.05

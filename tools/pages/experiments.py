@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from equipoise.bounds import LinearSqrt, Power, SqrtLog
-from equipoise.lab.experiment import Experiment
+from equipoise.lab.experiment import Experiment, reward_width
 from equipoise.lab.report.drawing import small_png
 from equipoise.lab.report.kit import with_error
 from equipoise.lab.report.run_figure import regret_figure
@@ -153,7 +153,7 @@ def _explanations(experiment: Experiment, results: Results) -> str:
 
 def _width(experiment: Experiment, results: Results, instance: str) -> float:
     """The width of the range of rewards."""
-    return experiment.set_up(results.experiment["settings"], 0, instance).reward_width
+    return reward_width(experiment.set_up(results.experiment["settings"], 0, instance).problem)
 
 
 def _guarantee_cell(experiment: Experiment, results: Results, instance: str, label: str) -> str:
@@ -170,13 +170,12 @@ def guarantee(experiment: Experiment, results: Results, instance: str, label: st
     selector = setup.selectors[label]
     if not isinstance(selector, BalancedElimination) or not setup.problem.iid:
         return None
-    low, high = selector.reward_range
     bounds = [bound for bound in selector.bounds or () if isinstance(bound, ClosedForm)]
     if len(bounds) < len(setup.learners):
         return None
     names = [row["name"] for row in rows_of(results.summary, "learners", instance)]
     pairs = zip(names, bounds, strict=True)
-    held = [_bound_held(bound, high - low, results, instance, name) for name, bound in pairs]
+    held = [_bound_held(bound, reward_width(selector), results, instance, name) for name, bound in pairs]
     return closed_form(selector, held, results.summary["rounds"]) if any(held) else inf
 
 

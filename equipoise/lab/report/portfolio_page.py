@@ -28,14 +28,7 @@ if TYPE_CHECKING:
 Units: TypeAlias = tuple[float, float] | None  # the range of rewards
 
 SUFFIXES = (".html", ".png", ".svg")
-# Kinds of marks that are shown, and how they read.
-SHOWN_KINDS = {
-    "drift": "drift alarm",
-    "eliminated": "eliminated",
-    "learner_added": "added",
-    "learner_removed": "removed",
-    "learner_suspended": "suspended",
-}
+SHOWN_KINDS = ("drift", "eliminated", "learner_added", "learner_removed", "learner_suspended")  # of marks
 SHOWN_MARKS = 12  # with numbers; more would overlap
 # Inches.
 WIDTH, PANEL, GAP, LEFT, RIGHT, TOP, BOTTOM, KEY_LINE = 9.0, 1.9, 0.5, 0.95, 0.25, 0.45, 0.5, 0.24
@@ -92,7 +85,8 @@ def _marks(marks: Sequence[Mark]) -> kit.Block:
     for mark in marks:
         until = "" if mark.until is None else f" until round {mark.until:,}"
         reason = f"{until}: {mark.reason}" if mark.reason else until
-        items.append((f"Round {mark.round:,}: ", kit.Bold(mark.name), f" {SHOWN_KINDS[mark.kind]}{reason}."))
+        happened = "drift alarm" if mark.kind == "drift" else mark.kind.removeprefix("learner_")
+        items.append((f"Round {mark.round:,}: ", kit.Bold(mark.name), f" {happened}{reason}."))
     return kit.items(items, ordered=True)
 
 
