@@ -24,18 +24,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = _run(arguments)
     except EquipoiseError as error:
-        code = print_error(str(error))
+        code = _print_error(str(error))
     except KeyboardInterrupt:
         code = INTERRUPTED
     except ModuleNotFoundError as error:
         missing = explain_missing(error)
         if missing is None:
             raise
-        code = print_error(str(missing))
+        code = _print_error(str(missing))
     if code == INTERRUPTED:
         command = next(iter(sys.argv[1:] if arguments is None else arguments), "")
         kept = "; finished work is kept, and the same command continues from there" if command in RESUMED else ""
-        print_error(f"interrupted{kept}")
+        _print_error(f"interrupted{kept}")
     sys.exit(code)
 
 
@@ -61,12 +61,11 @@ def _run(arguments: Sequence[str] | None) -> int | None:
         if not hasattr(error, "format_message"):
             raise
         if error.format_message():  # empty if the help was shown instead
-            print_error(error.format_message())
+            _print_error(error.format_message())
         return 2
     return code
 
 
-def print_error(message: str) -> int:
-    """Print a message as one line, and return the exit code of invalid input."""
+def _print_error(message: str) -> int:
     print(f"equipoise: {' '.join(message.split())}", file=sys.stderr)
     return 2

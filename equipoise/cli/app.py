@@ -46,6 +46,10 @@ def command(name: str) -> Callable[[Function], Function]:
     return app.command(name, rich_help_panel=GROUP_OF[name])
 
 
+def print_error(message: str) -> None:
+    typer.echo(f"equipoise: {' '.join(message.split())}", err=True)
+
+
 def check_folder(name: str, path: Path) -> None:
     """Raise an error if a folder for results cannot be one, before the work that they take."""
     if path.exists() and not path.is_dir():

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.cli import print_error
-from equipoise.cli.app import command
+from equipoise.cli.app import command, print_error
 from equipoise.cli.terminal import print_paths, print_results
 from equipoise.errors import UnreadableFile, require
 

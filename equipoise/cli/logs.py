@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli import print_error
-from equipoise.cli.app import check_folder, command
+from equipoise.cli.app import check_folder, command, print_error
 from equipoise.cli.terminal import print_paths, print_table, progress_bar
 from equipoise.errors import require
 

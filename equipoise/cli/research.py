@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.cli import print_error
-from equipoise.cli.app import check_folder, command, parse_settings, split_names
+from equipoise.cli.app import check_folder, command, parse_settings, print_error, split_names
 from equipoise.cli.terminal import print_paths, print_results, print_suite, print_table, progress_bar
 from equipoise.errors import UnknownName, UnreadableFile, explain_missing, require
 from equipoise.storage.registry import KINDS as CLASSES

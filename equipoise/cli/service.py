@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equipoise.cli import print_error
-from equipoise.cli.app import GROUP_OF, app, command
+from equipoise.cli.app import GROUP_OF, app, command, print_error
 from equipoise.errors import InvalidArgument, require
 from equipoise.types import Context
 

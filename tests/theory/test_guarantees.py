@@ -245,7 +245,7 @@ def test_what_the_paper_prints_is_below_what_its_proof_gives() -> None:
     """thm:poly_reg: with the play ratio of its own lemma the printed constants are too small."""
     numbers: dict[str, Any] = {"rounds": 10**8, "radius": 4e4}
     corrected = power_guarantee([1.0, 4.0], 1 / 3, [False, True], **numbers)
-    assert printed.printed_power_guarantee(4.0, 1.0, 1 / 3, 2, 1, **numbers) < corrected
+    assert printed.printed_power_guarantee(printed.Pool(4.0, 1.0, 2, 1), 1 / 3, **numbers) < corrected
     # lem:yasin: the simplified radius is below the one with the determinant for d = 1.
     exact = lemmas.ellipsoid_radius(log(1 + 100), noise=1.0, norm_bound=1.0, delta=0.01)
     assert printed.printed_ellipsoid_radius(1, 100, noise=1.0, norm_bound=1.0, delta=0.01) < exact
@@ -321,7 +321,10 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: general_guarantee([], [], radius_of), "kept_bounds is empty, but must have an entry"),
     (lambda: power_plays(1.0, 1.0, 0.5, gap=0.1, gap_exponent=0.5, per_root=1.0), "gap_exponent is 0.5, but must lie"),
     (lambda: power_plays(1.0, 1.0, 0.5, gap=0.0, per_root=1.0), "gap is 0.0, but must be positive"),
-    (lambda: printed.printed_power_guarantee(0.5, 1.0, 0.5, 2, 1, rounds=9, radius=1.0), "sizes[0] is 0.5, but mu"),
+    (
+        lambda: printed.printed_power_guarantee(printed.Pool(0.5, 1.0, 2, 1), 0.5, rounds=9, radius=1.0),
+        "size is 0.5, but must",
+    ),
     (lambda: lemmas.most_plays(10, 1.5, 2, 0.1), "chance is 1.5, but must lie in (0, 1]"),
     (lambda: lemmas.ellipsoid_radius(1.0, noise=1.0, norm_bound=1.0, delta=1.0), "delta is 1.0, but must lie in"),
     (lambda: adversarial.adversarial_guarantee([], 0, rounds=9, delta=0.1), "classes is empty, but must have one"),

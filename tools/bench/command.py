@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from equipoise.cli import print_error
+from equipoise.cli.app import print_error
 from equipoise.cli.terminal import print_paths, print_table
 from equipoise.errors import InvalidArgument
 from tools.bench import machine

@@ -28,6 +28,7 @@ from equipoise.theory.guarantees import (
 )
 from equipoise.types import Config, Plain
 from tools.pages.printed import (
+    Pool,
     printed_power_gap_order,
     printed_power_guarantee,
     printed_sqrt_log_gap,
@@ -81,6 +82,10 @@ class Case(NamedTuple):
         return [None if true else self.gap for true in self.well_specified]
 
     @property
+    def pool(self) -> Pool:
+        return Pool(self.size, self.constant, self.n_learners, self.n_misspecified)
+
+    @property
     def terms(self) -> Terms:
         radius = stitched_deviation(self.n_learners, self.rounds, self.delta)
         return {"rounds": self.rounds, "radius": radius, "width": 1.0}
@@ -122,15 +127,7 @@ def _power(exponent: float, name: str, rate: str) -> Row:
         rate,
         lambda case: case.size * case.constant * case.rounds**exponent,
         lambda case: power_guarantee(case.coefficients, exponent, case.well_specified, **case.terms),
-        lambda case: printed_power_guarantee(
-            case.size,
-            case.constant,
-            exponent,
-            case.n_learners,
-            case.n_misspecified,
-            rounds=case.rounds,
-            radius=case.terms["radius"],
-        ),
+        lambda case: printed_power_guarantee(case.pool, exponent, rounds=case.rounds, radius=case.terms["radius"]),
         "thm:poly_reg",
     )
 
@@ -168,11 +165,8 @@ SQRT_LOG = Row(
     _sqrt_log_own,
     lambda case: sqrt_log_guarantee(case.coefficients, case.delta, case.well_specified, **case.terms),
     lambda case: printed_sqrt_log_guarantee(
-        case.size,
-        case.constant,
+        case.pool,
         case.delta,
-        case.n_learners,
-        case.n_misspecified,
         rounds=case.rounds,
         deviation=1.29 * log(11 * case.n_learners * log(case.rounds) / case.delta),
     ),

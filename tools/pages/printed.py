@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import e, log, sqrt
+from typing import NamedTuple
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.boundaries import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT, stitched_level
@@ -63,30 +64,35 @@ def printed_sqrt_log_ratio(coefficient: float, best_coefficient: float, bound_de
     return 7 * max(1.0, ratio**2) * logs
 
 
-def printed_power_guarantee(
-    size: float, constant: float, exponent: float, n_learners: int, n_wrong: int, *, rounds: int, radius: float
-) -> float:
-    """thm:poly_reg as printed, for bounds d_i C n^beta with d_i >= 1, C >= 1 and width 1; its constants are too small.
+class Pool(NamedTuple):
+    """Learners with bounds d_i C times a rate, of which `n_wrong` are misspecified; d_i >= 1, C >= 1 and width 1."""
 
-    >>> round(printed_power_guarantee(2.0, 1.0, 0.5, 2, 1, rounds=100, radius=10.0))
+    size: float  # d_*
+    constant: float
+    n_learners: int
+    n_wrong: int
+
+
+def printed_power_guarantee(pool: Pool, exponent: float, *, rounds: int, radius: float) -> float:
+    """thm:poly_reg as printed, for bounds d_i C n^beta; its constants are too small.
+
+    >>> round(printed_power_guarantee(Pool(2.0, 1.0, 2, 1), 0.5, rounds=100, radius=10.0))
     224
     """
-    check_printed([size], constant)
+    size, constant, n_learners, n_wrong = checked(pool)
     check_terms({"rounds": rounds, "radius": radius})
     factor = n_learners + 2 * n_wrong ** (1 - exponent) * size ** (1 / exponent - 1)
     rest = 5 * size ** (1 / (2 * exponent)) * sqrt(n_wrong) * radius + 2 * n_learners
     return float(factor * size * constant * rounds**exponent + rest)
 
 
-def printed_sqrt_log_guarantee(
-    size: float, constant: float, bound_delta: float, n_learners: int, n_wrong: int, *, rounds: int, deviation: float
-) -> float:
+def printed_sqrt_log_guarantee(pool: Pool, bound_delta: float, *, rounds: int, deviation: float) -> float:
     """thm:sqrt_reg as printed, for bounds d_i C sqrt(n ln_+(n/delta)); `deviation` stands for c ln(11 M ln T/delta).
 
-    >>> round(printed_sqrt_log_guarantee(2.0, 1.0, 0.05, 2, 1, rounds=100, deviation=3.0))
+    >>> round(printed_sqrt_log_guarantee(Pool(2.0, 1.0, 2, 1), 0.05, rounds=100, deviation=3.0))
     826
     """
-    check_printed([size], constant)
+    size, constant, n_learners, n_wrong = checked(pool)
     logs = log(count("rounds", rounds) / check_bound_delta(bound_delta))
     factor = n_learners + size * sqrt(n_wrong * log(max(11 * logs, e)))
     learning = factor * size * constant * sqrt(rounds * max(logs, 1.0))
@@ -210,10 +216,10 @@ def printed_epoch_guarantee(
     return learning + 8.12 * n_learners * half_width * log(STITCHED_RATIO * n_learners * log(2 * t) / delta)
 
 
-def check_printed(sizes: Sizes, constant: float) -> None:
-    """Check the normalization of the printed theorems: d_i >= 1 and C >= 1 (width 1)."""
-    for i, size in enumerate(sizes):
-        if real(f"sizes[{i}]", size) < 1.0:
-            raise InvalidArgument(f"sizes[{i}] is {size!r}, but must be at least 1, as in the printed theorem")
-    if real("constant", constant) < 1.0:
-        raise InvalidArgument(f"constant is {constant!r}, but must be at least 1, as in the printed theorem")
+def checked(pool: Pool) -> Pool:
+    """Check the normalization of the printed theorems."""
+    for name in ("size", "constant"):
+        if real(name, getattr(pool, name)) < 1.0:
+            value = getattr(pool, name)
+            raise InvalidArgument(f"{name} is {value!r}, but must be at least 1, as in the printed theorem")
+    return pool
