@@ -8,6 +8,7 @@ have their rewards; a round of an epoch that has ended meanwhile is passed over.
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
 @dataclass
@@ -20,8 +21,7 @@ class Round:
     reward: float | None = None
 
 
-@dataclass(frozen=True)
-class Ending:
+class Ending(NamedTuple):
     round: int
     learner: int
     witness: int

@@ -10,7 +10,7 @@ from equipoise.certificates.eliminations import (
     LowerEvidence,
     SameRoundElimination,
 )
-from equipoise.certificates.fields import Premises
+from equipoise.certificates.proofs import Premises
 from equipoise.certificates.statements import Certificate, Outlook, Standing
 
 __all__ = [

@@ -35,19 +35,11 @@ from math import log, sqrt
 from typing import ClassVar, NamedTuple, Self
 
 from equipoise.certificates.fields import (
-    ORIGIN,
-    UNSTATED,
     Fields,
     Names,
-    Origin,
-    Premises,
-    Proof,
-    Record,
-    Rule,
     claim,
     fields_of,
     is_whole,
-    late_share,
     maybe,
     number,
     numbers,
@@ -55,11 +47,10 @@ from equipoise.certificates.fields import (
     part,
     positive,
     read,
-    sealed,
     text,
-    total_delta,
     whole,
 )
+from equipoise.certificates.proofs import ORIGIN, Origin, Premises, Proof, Rule, late_share, total_delta
 from equipoise.certificates.wording import (
     about,
     at_least,
@@ -383,6 +374,6 @@ class PairedCertificate(Proof):
         if not self.gain > self.radius:
             yield f"nothing is proved: the gain {self.gain!r} is not above the radius {self.radius!r}"
 
-    def record(self, *, selector_label: str, seed: int, names: Names) -> Record:
+    def record(self, *, selector_label: str, seed: int, names: Names) -> Config:
         """Return everything that the statement is computed from, as plain data, with a digest."""
-        return sealed(self, Origin(selector_label, seed), UNSTATED, names)
+        return self.sealed(Origin(selector_label, seed), names)

@@ -24,24 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
-from equipoise.certificates.fields import (
-    PREMISES,
-    Fields,
-    Names,
-    Origin,
-    Premises,
-    Proof,
-    Rule,
-    claim,
-    fields_of,
-    number,
-    part,
-    read,
-    text,
-    whole,
-)
+from equipoise.certificates.fields import Fields, Names, claim, fields_of, number, part, read, text, whole
+from equipoise.certificates.proofs import PREMISES, Origin, Premises, Proof, Rule
 from equipoise.certificates.wording import told_apart, with_confidence
 from equipoise.confidence import (
     RADII,
@@ -72,6 +58,10 @@ class Evidence:
     @property
     def mean_lower(self) -> float:
         return (self.reward_sum - self.radius) / self.plays
+
+    @property
+    def lower_text(self) -> str:
+        return f"({self.reward_sum:,.1f} − {self.radius:,.1f}) / {self.plays:,}"
 
     @property
     def mean_upper(self) -> float:
@@ -112,10 +102,24 @@ class LowerEvidence:
     def mean_lower(self) -> float:
         return self.lower_sum / self.rounds
 
+    @property
+    def lower_text(self) -> str:
+        return f"{self.lower_sum:,.1f} / {self.rounds:,}"
+
 
 _LEARNER: Fields = {**fields_of(Evidence, "spread"), "name": text, "mean_upper": claim}
 _WITNESS: Fields = {**fields_of(Evidence, "regret_bound", "spread"), "name": text, "mean_lower": claim}
 _LOWER_WITNESS = part({**fields_of(LowerEvidence, "rounds"), "name": text, "mean_lower": claim})
+
+
+class Wording(NamedTuple):
+    """The parts of the sentences about a kind of elimination; the first two are formats."""
+
+    premise: str  # before the upper mean
+    shown: str  # after it
+    condition: str = "if its bound held"  # what is disproved
+    proviso: str = ""  # what the witness needs
+    conclusion: str = ""  # what follows for the learner
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ class AnyElimination(Proof):
     """Proof that a claim about a learner is false: its upper mean is below the lower mean of a witness."""
 
     counted: ClassVar[str] = "learner"  # the part of the record with the rounds that count
-    condition: ClassVar[str] = "if its bound held"  # what is disproved
+    wording: ClassVar[Wording]
 
     round: int
     learner: Evidence | EpochEvidence
@@ -147,17 +151,14 @@ class AnyElimination(Proof):
 
     def describe(self, names: Names, delta: float) -> str:
         """Return the proof as a sentence with the numbers of the inequality; `delta` is its failure probability."""
-        learner, (upper, lower) = self.learner, self._means()
-        premise, shown = self._argument(names[self.witness.index])
-        total = f"({learner.reward_sum:,.1f} + {learner.regret_bound:,.1f} + {learner.radius:,.1f})"
+        learner, witness, (upper, lower) = self.learner, self.witness, self._means()
+        name, bound, plays = names[witness.index], f"{learner.regret_bound:,.1f}", f"{learner.plays:,}"
+        premise = self.wording.premise.format(witness=name, bound=bound, plays=plays)
         return (
-            f"{names[learner.index]} was eliminated {with_confidence(delta)}{premise} be at most {total} / "
-            f"{learner.plays:,} = {upper}, but {shown} = {lower}."
+            f"{names[learner.index]} was eliminated {with_confidence(delta)}{premise} be at most "
+            f"({learner.reward_sum:,.1f} + {bound} + {learner.radius:,.1f}) / {plays} = {upper}, but "
+            f"{self.wording.shown.format(witness=name)} at least {witness.lower_text} = {lower}."
         )
-
-    def _argument(self, witness: str) -> tuple[str, str]:
-        """Return the parts of the sentence before and after the upper mean."""
-        raise NotImplementedError  # abstract
 
     def _means(self) -> tuple[str, str]:
         """Return both means with as many digits as show their difference, at least four."""
@@ -168,7 +169,9 @@ class AnyElimination(Proof):
     def reason(self, witness: str) -> str:
         """Return why the learner was eliminated, in short; `witness` is the name of the witness."""
         upper, lower = told_apart(self.learner.mean_upper, self.witness.mean_lower)
-        return f"{self.condition}, at most {upper} could be expected, but {witness} shows at least {lower}"
+        *_, condition, proviso, conclusion = self.wording
+        shows = f"{witness}{proviso} shows at least {lower}{conclusion}"
+        return f"{condition}, at most {upper} could be expected, but {shows}"
 
 
 @dataclass(frozen=True)
@@ -180,6 +183,10 @@ class Elimination(AnyElimination):
         "learner": part({**_LEARNER, "spread": number}),
         "witness": part({**_WITNESS, "spread": number}),
     }
+    wording: ClassVar[Wording] = Wording(
+        ": if its bound of {bound} on the regret of its {plays} plays held, the best expected reward would",
+        "{witness} shows that it is",
+    )
 
     learner: Evidence
     witness: Evidence
@@ -214,14 +221,6 @@ class Elimination(AnyElimination):
         if plays > self.round:
             yield f"round is {self.round}, but the two learners had {plays} plays by then"
 
-    def _argument(self, witness: str) -> tuple[str, str]:
-        learner, shown = self.learner, self.witness
-        return (
-            f": if its bound of {learner.regret_bound:,.1f} on the regret of its {learner.plays:,} plays held, the "
-            "best expected reward would",
-            f"{witness} shows that it is at least ({shown.reward_sum:,.1f} − {shown.radius:,.1f}) / {shown.plays:,}",
-        )
-
 
 @dataclass(frozen=True)
 class SameRoundElimination(AnyElimination):
@@ -233,6 +232,12 @@ class SameRoundElimination(AnyElimination):
 
     kind: ClassVar[str] = "same round"
     fields: ClassVar[Fields] = {"learner": part(_LEARNER), "witness": _LOWER_WITNESS}
+    wording: ClassVar[Wording] = Wording(
+        ", if the confidence sets of {witness} hold: if its bound of {bound} on the regret of its {plays} plays held, "
+        "the best expected reward in these rounds would on average",
+        "by the lower bounds of {witness} in the same rounds it is",
+        proviso=", if its own confidence sets hold,",
+    )
 
     learner: Evidence
     witness: LowerEvidence
@@ -254,18 +259,6 @@ class SameRoundElimination(AnyElimination):
         yield _other_index(self.witness.index, self.learner.index)
         yield "learner.plays", self.learner.plays, 1 <= self.learner.plays <= self.round, "from 1 to round"
 
-    def _argument(self, witness: str) -> tuple[str, str]:
-        bound, plays = f"{self.learner.regret_bound:,.1f}", f"{self.learner.plays:,}"
-        total = f"{self.witness.lower_sum:,.1f}"
-        return (
-            f", if the confidence sets of {witness} hold: if its bound of {bound} on the regret of its {plays} plays "
-            "held, the best expected reward in these rounds would on average",
-            f"by the lower bounds of {witness} in the same rounds it is at least {total} / {plays}",
-        )
-
-    def reason(self, witness: str) -> str:
-        return super().reason(f"{witness}, if its own confidence sets hold,")
-
 
 @dataclass(frozen=True)
 class EpochEnd(AnyElimination):
@@ -285,7 +278,13 @@ class EpochEnd(AnyElimination):
         "witness": _LOWER_WITNESS,
     }
     counted: ClassVar[str] = "epoch"
-    condition: ClassVar[str] = "if all active classes contained the rewards"
+    wording: ClassVar[Wording] = Wording(
+        ": if the confidence sets of all learners held, the best expected reward in the {plays} rounds of the epoch "
+        "would on average",
+        "by the lower bounds of {witness} it is",
+        "if all active classes contained the rewards",
+        conclusion=", and its class is the smallest",
+    )
 
     learner: EpochEvidence
     witness: LowerEvidence
@@ -314,17 +313,6 @@ class EpochEnd(AnyElimination):
         rule = "at least learner.index: earlier learners are eliminated"
         yield "witness.index", witness, witness >= learner, rule
         yield "epoch.rounds", rounds, 1 <= rounds <= self.round, f"from 1 to round = {self.round}"
-
-    def _argument(self, witness: str) -> tuple[str, str]:
-        rounds = f"{self.epoch.rounds:,}"
-        return (
-            f": if the confidence sets of all learners held, the best expected reward in the {rounds} rounds of the "
-            "epoch would on average",
-            f"by the lower bounds of {witness} it is at least {self.witness.lower_sum:,.1f} / {rounds}",
-        )
-
-    def reason(self, witness: str) -> str:
-        return f"{super().reason(witness)}, and its class is the smallest"
 
 
 def _other_index(witness: int, learner: int) -> Rule:

@@ -9,7 +9,7 @@ for all kinds.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -17,25 +17,17 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from equipoise.certificates.comparisons import Comparison, PairedCertificate
 from equipoise.certificates.eliminations import AnyElimination, Elimination, EpochEnd, SameRoundElimination
 from equipoise.certificates.fields import (
-    UNSTATED,
-    VERSION,
     Field,
     Fields,
     Names,
-    Origin,
-    Premises,
-    Proof,
     Record,
-    Rule,
-    content,
     is_whole,
     read,
     recomputed_faults,
-    rule_faults,
-    sealed,
     shape_faults,
     text,
 )
+from equipoise.certificates.proofs import UNSTATED, VERSION, Origin, Premises, Proof
 from equipoise.certificates.wording import about
 from equipoise.errors import InvalidArgument, UnreadableFile
 from equipoise.storage.files import digest
@@ -75,7 +67,7 @@ def elimination_record(
     several; `rewards` says how the rewards were changed before they counted, such as "rewards clipped to [0, 1]".
     """
     origin = Origin(selector_label, seed, elimination.round, instance, rewards)
-    return sealed(elimination, origin, selector.premises, learner_names)
+    return elimination.sealed(origin, learner_names, selector.premises)
 
 
 def comparison_record(
@@ -90,7 +82,7 @@ def comparison_record(
 ) -> Record:
     """Return the comparison of two learners after `round` rounds as plain data; the other arguments are as above."""
     origin = Origin(selector_label, seed, round, instance, comparison.rewards)
-    return sealed(comparison, origin, selector.premises, learner_names)
+    return comparison.sealed(origin, learner_names, selector.premises)
 
 
 def kind_of(record: Mapping[str, Plain]) -> type[Proof] | None:
@@ -170,28 +162,16 @@ def verify_record(record: object) -> list[str]:
         faults.append("digest does not match the record: it was changed after it was written")
     stated = read_record(record, kind)
     try:
-        faults += rule_faults(_rules(stated))
+        faults += stated.proof.rule_faults(stated.premises, stated.origin)
         faults += _recomputed_faults(record, stated)
     except (InvalidArgument, ArithmeticError, ValueError, LookupError):
         faults.append("the radius cannot be computed from the settings in the record")
     return faults
 
 
-def _rules(stated: Statement) -> Iterator[Rule]:
-    proof, premises, origin, _ = stated
-    yield "seed", origin.seed, origin.seed >= 0, "at least 0"
-    if proof.premises:
-        yield from premises.rules()
-        last = premises.n_learners + premises.n_late - 1
-        for side in (name for name, field in proof.fields.items() if field.parts and "index" in field.parts):
-            index = getattr(proof, side).index
-            yield f"{side}.index", index, 0 <= index <= last, f"from 0 to n_learners + n_late − 1 = {last}"
-    yield from proof.rules(premises, origin)
-
-
 def _recomputed_faults(record: Mapping[str, Plain], stated: Statement) -> list[str]:
     premises, proof = stated.proof.recompute(stated.premises)
-    recomputed = content(proof, premises, stated.names)
+    recomputed = proof.content(premises, stated.names)
     different = recomputed_faults(record, recomputed, fields_in(type(proof)), proof.magnitude)
     return [*different, *proof.faults(premises, stated.origin)]
 

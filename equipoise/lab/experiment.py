@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypedDict
 
-from equipoise.bounds import Bound
-from equipoise.errors import InvalidArgument
+from equipoise.bounds import Bound, Observed
+from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.learner import MinimalLearner
 from equipoise.problem import FullProblem
 from equipoise.selector import Selector
@@ -43,12 +44,6 @@ class Setup:
                 name = part.__name__
                 raise InvalidArgument(f"{what} is the class {name}, but must be an instance: write {name}(...)")
 
-    @property
-    def reward_width(self) -> float:
-        """From the smallest to the largest expected reward."""
-        low, high = self.problem.reward_range
-        return float(high - low)
-
 
 @dataclass(frozen=True)
 class Experiment:
@@ -70,6 +65,49 @@ class Experiment:
     def set_up(self, settings: Mapping[str, Plain], seed: int, instance: str = "") -> Setup:
         """One seed of one instance."""
         return self.build({**settings, "instance": instance} if instance else settings, seed)
+
+
+def chosen_labels(what: str, names: Mapping[str, str], wanted: Sequence[str] | None) -> list[str]:
+    """Return the wanted labels, in the order of `names`, which has the selector of each; None wants all.
+
+    The name of a selector stands for all its variants. `what` names the labels in errors.
+    """
+    variants: dict[str, set[str]] = {label: {label} for label in names}
+    for label, selector in names.items():
+        variants.setdefault(selector, set()).add(label)
+    for name in wanted or ():
+        if name not in variants:
+            raise UnknownName(what, name, variants)
+    chosen = set(names) if wanted is None else set().union(*(variants[name] for name in wanted))
+    return [label for label in names if label in chosen]
+
+
+class InRange(Protocol):
+    """A problem or selector whose rewards have a range."""
+
+    @property
+    def reward_range(self) -> tuple[float, float]: ...
+
+
+def reward_width(part: InRange) -> float:
+    """Return the distance from the smallest to the largest expected reward."""
+    low, high = part.reward_range
+    return float(high - low)
+
+
+class Hidden(TypedDict):
+    facts: Callable[[], Mapping[str, float]]
+    well_specified: Callable[[], Sequence[bool]]
+
+
+def hidden(name: str, grid: Sequence[float], truth: Callable[[], float]) -> Hidden:
+    """Return what a `Setup` knows if learner i assumes `grid[i]`, which holds from the hidden truth on."""
+    return {"facts": lambda: {name: truth()}, "well_specified": lambda: [assumed >= truth() for assumed in grid]}
+
+
+def usual_bounds(paper: Sequence[Bound], scaled: Sequence[Bound]) -> dict[str, Sequence[Bound]]:
+    """By label: observed bounds, those of the paper, and scaled ones."""
+    return {"balanced-observed": [Observed() for _ in paper], "balanced-paper": paper, "balanced-scaled": scaled}
 
 
 def balancing_selectors(

@@ -40,7 +40,7 @@ from equipoise.certificates import (
     LowerEvidence,
     SameRoundElimination,
 )
-from equipoise.certificates.fields import Premises
+from equipoise.certificates.proofs import Premises
 from equipoise.confidence import Mixture, mixture, noise_variance, radius_sum
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel

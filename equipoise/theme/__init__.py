@@ -12,12 +12,19 @@ from functools import cache
 from pathlib import Path
 
 PATH = Path(__file__).with_name("theme.css")
+REPORT_PATH = Path(__file__).with_name("report.css")
 
 
 @cache
 def css() -> str:
     """The style sheet: properties for light and dark, and the type of text, tables and code."""
     return PATH.read_text()
+
+
+@cache
+def report_css() -> str:
+    """The additional rules of reports: their tables, figures and quotes."""
+    return REPORT_PATH.read_text()
 
 
 @cache

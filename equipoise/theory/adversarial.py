@@ -107,20 +107,6 @@ def balanced_regret_bounds(
     return total
 
 
-def printed_epoch_guarantee(
-    size: float, n_learners: int, *, rounds: int, delta: float, action_bound: float = 1.0, half_width: float = 1.0
-) -> float:
-    """thm:adv_general_regret as printed for z_* = `size` and well-spaced sizes (M bar = 2), without its last term.
-
-    >>> round(printed_epoch_guarantee(20.0, 2, rounds=10**6, delta=0.05))
-    9751534
-    """
-    t = count("rounds", rounds)
-    inside = 10.4 * (1 + t * action_bound**2) * log(2 * min(half_width, action_bound) * t) / probability("delta", delta)
-    learning = (n_learners * sqrt(size) + size * sqrt(2)) * 12 * log(inside) * sqrt(t)
-    return learning + 8.12 * n_learners * half_width * log(STITCHED_RATIO * n_learners * log(2 * t) / delta)
-
-
 def _classes(classes: Sequence[LinearClass], best: int) -> list[LinearClass]:
     checked = [check_class(model_class) for model_class in classes]
     if not checked:

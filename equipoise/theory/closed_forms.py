@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias, TypedDict
 
 from equipoise.bounds import Bound, LinearSqrt, Power, SqrtLog
 from equipoise.confidence import radius_sum
 from equipoise.selectors import BalancedElimination
-from equipoise.theory.guarantees import linear_sqrt_guarantee, power_guarantee, sqrt_log_guarantee
-
-ClosedForm: TypeAlias = Power | SqrtLog | LinearSqrt  # bounds that are a formula in the number of plays
-
-
-class Terms(TypedDict):
-    """What every theorem depends on in addition to the bounds."""
-
-    rounds: int
-    radius: float  # of the sum of `rounds` rewards
-    width: float  # of the reward range
+from equipoise.theory.guarantees import Terms, linear_sqrt_guarantee, power_guarantee, sqrt_log_guarantee
 
 
 def deviation(selector: BalancedElimination, n: int) -> float:

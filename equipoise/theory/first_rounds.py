@@ -9,28 +9,7 @@ whose bound holds is never left out, that a learner plays only after it has pass
 that passed, but not that others are left out for good. No explicit constants are known to us for `ED2RB`, whose
 publication states its bound up to constants.
 
-The bound of D3RB is for prompt rewards, in the style of its publication but with all constants.
-Contexts and rewards have one law, the learner is chosen before the context is seen, and every learner can be chosen in
-every round. Rewards have width w; d, d_min and c_i are in units of rewards, so that c_i starts at d_min (w times the
-setting). Let * be a learner with Reg_*(n) <= d sqrt(n) for all n, d >= d_min, and let the event of the radius D hold:
-for all learners and n, |n mu* - U - Reg| <= D(n). Let c_i be the presumed coefficient of learner i.
-
-1. c_* <= 2 d. It is doubled only if U_* + c_* sqrt(n) + D(n) is below n times the lower mean of some learner, hence
-   below n mu* <= U_* + d sqrt(n) + D(n); so c_* was below d.
-2. All learners are played in the first M rounds. Let i be another learner, and m >= 2 its plays up to the last one
-   after which its coefficient was not doubled. When that play was chosen, c_i sqrt(m - 1) <= c_* sqrt(n_*) <= 2 d
-   sqrt(n_*). With m <= 2 (m - 1), c_i sqrt(m) <= 2 sqrt(2) d sqrt(n_*) and sqrt(m/n_*) <= 2 sqrt(2) d/d_min.
-3. It passed the test, so U_i + c_i sqrt(m) + D(m) >= (m/n_*)(U_* - D(n_*)), and on the event
-     Reg_i(m) <= c_i sqrt(m) + 2 D(m) + (m/n_*)(d sqrt(n_*) + 2 D(n_*)).
-   With D(n) <= g sqrt(n) for n <= T this is at most 2 sqrt(2) d sqrt(T) + sqrt(m) (2 g + 2 sqrt(2) (d/d_min)(d + 2 g)).
-4. Its other plays are the first one and those that doubled c_i, which is at most 4 d sqrt(T) in the end: at most
-   log2(4 d sqrt(T)/d_min) plays. The sum of sqrt(m) over M - 1 learners is at most sqrt((M - 1) T). So
-
-  Reg(T) <= d sqrt(T) + (M - 1) 2 sqrt(2) d sqrt(T) + sqrt((M - 1) T) (2 g + 2 sqrt(2) (d/d_min)(d + 2 g))
-            + (M - 1) w (1 + log2(4 d sqrt(T)/d_min)).
-
-For g we take that of the stitched boundary with half of alpha, which is nowhere below the default radius and, divided
-by sqrt(n), grows with n.
+docs/theory-notes.md has the proof of the bound of D3RB, which is for prompt rewards and has all constants.
 
 Reference: docs/realized-balancing.md, corollary A. Pacchiano, Dann and Gentile (2023), "Data-driven online model
 selection with regret guarantees" (D3RB).

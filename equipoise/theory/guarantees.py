@@ -1,8 +1,7 @@
 """Guarantees of Algorithm 1 with explicit constants: the lemmas behind it, and its theorems with and without gaps.
 
 Each docstring names the theorem by its label in the paper's source and states its assumptions; arguments that violate
-an assumption raise an error. `printed_...` are forms that had to be corrected. `docs/theory.md` lists all of them with
-their checks.
+an assumption raise an error. `docs/theory.md` lists all of them with their checks.
 
 R_i is the admissible bound of learner i, n_i its plays, D the radius of a sum (`equipoise.confidence`), D_1 =
 D(T)/sqrt(T) is called `per_root`, w the width of the expected rewards, B the number of misspecified learners out of M;
@@ -15,29 +14,15 @@ Reference: Pacchiano, Dann, Gentile and Bartlett (2020), "Regret Bound Balancing
 Bandits and RL": lem:balancing, lem:regbound_nonelim, lem:suff_cond_elimination, lem:general_ratio_bound,
 lem:sqrt_ratio_bound, thm:general_regbound, thm:poly_reg, thm:sqrt_reg, thm:linTmissp, lem:lin_sqrt_regret_bound,
 lem:elimination_gen_obs, thm:poly_reg_gap, lem:elimination_sqrt_obs and thm:sqrt_reg_gap.
-Departures in balancing: the printed step R + 1 <= 2 R needs R(1) = w. For a concave bound the factor 2 needs no
-assumption: when i was chosen last R_i(n_i - 1) <= R_*(n_*), and R_i(n_i) <= 2 R_i(n_i - 1) once n_i >= 2; n_i = 1 is
-trivial. With bounds c_i sqrt(n ln(n/delta)) the same argument gives the ratio of square roots, without the printed
-ln ln.
-Departures without gaps: thm:poly_reg as printed has the play ratio 2 (d_*/d_i)^(1/beta), its lemma
-(2 d_*/d_i)^(1/beta); the latter is used, for any coefficients, without the normalization d_i >= 1. The proof of
-thm:sqrt_reg gives a factor 3 that its statement lacks; the play ratio here gives 2 and no ln ln. thm:linTmissp has no
-constants; they are taken from its lemma, in whose last case n_i/sqrt(n_*) <= 3 sqrt(n_i) is printed without the 3, so
-that 2 C_1 sqrt(n_i) becomes 6 C_1 sqrt(n_i). A misspecified learner may have an additional regret w in the play on
-which the test fires.
-Departures with gaps: one more play than printed, the one on which the test fires; for equal exponents (n_i/n_*)
-R_*(n_*) is bounded by c_* Z_i^(1-beta) n_i^beta instead of 2 Z_i R_i(n_i); the theorems are printed without constants
-(the second with those of a lemma that is stated as analogous), and here have the constants of the lemmas, summed. "At
-every n" is false for a learner that starts well, so the lemmas apply to learners whose regret is known.
+Departures: docs/theory.md lists the correction of each statement, docs/theory-notes.md has the arguments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import e, log, sqrt
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack
 
-from equipoise.confidence import RadiusSettings, make_radius, radius_sum
 from equipoise.errors import InvalidArgument
 from equipoise.settings.checks import count, non_negative, positive, probability, real
 
@@ -45,6 +30,14 @@ from equipoise.settings.checks import count, non_negative, positive, probability
 Sizes: TypeAlias = Sequence[float]
 Flags: TypeAlias = Sequence[bool]
 Gaps: TypeAlias = Sequence[float | None]
+
+
+class Terms(TypedDict):
+    """What every closed form depends on in addition to the bounds."""
+
+    rounds: int
+    radius: float  # D(T), of the sum of `rounds` rewards
+    width: NotRequired[float]  # of the reward range; 1 by default
 
 
 def imbalance(regret_bounds: Sizes) -> float:
@@ -107,27 +100,6 @@ def sqrt_log_ratio(coefficient: float, best_coefficient: float, bound_delta: flo
     return power_ratio(coefficient, best_coefficient, 0.5)
 
 
-def printed_sqrt_log_ratio(coefficient: float, best_coefficient: float, bound_delta: float, rounds: int) -> float:
-    """lem:sqrt_ratio_bound as printed: 7 max(1, (d_*/d_i)^2) ln_+(4 e ln(t/delta)).
-
-    >>> round(printed_sqrt_log_ratio(1.0, 3.0, 0.05, 1000))
-    295
-    """
-    logs = log(max(4 * e * log(count("rounds", rounds) / check_bound_delta(bound_delta)), e))
-    ratio = positive("best_coefficient", best_coefficient) / positive("coefficient", coefficient)
-    return 7 * max(1.0, ratio**2) * logs
-
-
-def printed_survivor_regret(plays: int, best_plays: int, best_bound: float, deviation: float) -> float:
-    """lem:regbound_nonelim as printed, where `deviation` is c sqrt(ln(M ln t/delta)).
-
-    >>> printed_survivor_regret(100, 100, 5.0, 1.0)
-    51.0
-    """
-    ratio = count("plays", plays) / count("best_plays", best_plays)
-    return 1 + (ratio + 1) * best_bound + 2 * deviation * (1 + sqrt(ratio)) * sqrt(plays)
-
-
 class Passed(NamedTuple):
     """State of a misspecified learner in the last round in which it passed the test, and of * in the same round."""
 
@@ -155,25 +127,8 @@ def general_guarantee(
     return total + sum(width + (0.0 if row is None else survivor_regret(*row, radius)) for row in passed)
 
 
-def printed_general_guarantee(n_learners: int, passed: Sequence[Passed], deviation: float) -> float:
-    """thm:general_regbound as printed for width 1, where `deviation` is c sqrt(ln(M ln T/delta)); the first sum
-    is over all M learners and uses the largest R_* in `passed`.
-
-    >>> printed_general_guarantee(2, [Passed(100, 10.0, 100, 5.0)], 1.0)
-    59.0
-    """
-    max_bound = max((row.best_bound for row in passed), default=0.0)
-    total = count("n_learners", n_learners) * (max_bound + 2)
-    for row in passed:
-        ratio = row.plays / row.best_plays
-        total += ratio * row.best_bound + 2 * deviation * (1 + sqrt(ratio)) * sqrt(row.plays)
-    return total
-
-
-def power_guarantee(
-    coefficients: Sizes, exponent: float, well_specified: Flags, *, rounds: int, radius: float, width: float = 1.0
-) -> float:
-    """thm:poly_reg, corrected: the smallest guarantee with bounds c_i n^beta; `radius` is D(T).
+def power_guarantee(coefficients: Sizes, exponent: float, well_specified: Flags, **terms: Unpack[Terms]) -> float:
+    """thm:poly_reg, corrected: the smallest guarantee with bounds c_i n^beta.
 
     Reg(T) <= M c_* T^beta + c_* Z^(1-beta) T^beta + 2 M w + 2 (sqrt(B) + sqrt(Z)) D(T), with Z the sum over the
     misspecified i of Z_i = max(2, (2 c_*/c_i)^(1/beta)).
@@ -181,13 +136,11 @@ def power_guarantee(
     >>> round(power_guarantee([1.0, 2.0], 0.5, [False, True], rounds=100, radius=10.0))
     224
     """
-    check_exponent(exponent)
-    return _rooted(coefficients, exponent, well_specified, rounds**exponent, rounds, radius, width)
+    growth = count("rounds", terms["rounds"]) ** check_exponent(exponent)
+    return _rooted(coefficients, exponent, well_specified, growth, terms)
 
 
-def sqrt_log_guarantee(
-    coefficients: Sizes, bound_delta: float, well_specified: Flags, *, rounds: int, radius: float, width: float = 1.0
-) -> float:
+def sqrt_log_guarantee(coefficients: Sizes, bound_delta: float, well_specified: Flags, **terms: Unpack[Terms]) -> float:
     """thm:sqrt_reg, corrected: the smallest guarantee with bounds c_i sqrt(n ln_+(n/delta)), `bound_delta` their delta.
 
     As `power_guarantee` for square roots, with sqrt(T ln_+(T/delta)) for sqrt(T).
@@ -195,15 +148,18 @@ def sqrt_log_guarantee(
     >>> round(sqrt_log_guarantee([1.0, 2.0], 0.05, [False, True], rounds=100, radius=10.0))
     435
     """
-    growth = sqrt(count("rounds", rounds) * log(max(rounds / check_bound_delta(bound_delta), e)))
-    return _rooted(coefficients, 0.5, well_specified, growth, rounds, radius, width)
+    growth = _sqrt_log_growth(count("rounds", terms["rounds"]), bound_delta)
+    return _rooted(coefficients, 0.5, well_specified, growth, terms)
 
 
-def _rooted(
-    coefficients: Sizes, exponent: float, well_specified: Flags, growth: float, rounds: int, radius: float, width: float
-) -> float:
+def _sqrt_log_growth(rounds: int, bound_delta: float) -> float:
+    """sqrt(T ln_+(T/delta))."""
+    return sqrt(rounds * log(max(rounds / check_bound_delta(bound_delta), e)))
+
+
+def _rooted(coefficients: Sizes, exponent: float, well_specified: Flags, growth: float, terms: Terms) -> float:
     check_pool(coefficients, well_specified)
-    check_terms(rounds, radius, width)
+    _, radius, width = check_terms(terms)
     n_learners = len(coefficients)
     misspecified = [c for c, true in zip(coefficients, well_specified, strict=True) if not true]
 
@@ -216,9 +172,7 @@ def _rooted(
     return min(guarantee(best) for best, true in zip(coefficients, well_specified, strict=True) if true)
 
 
-def linear_sqrt_guarantee(
-    slopes: Sizes, coefficient: float, well_specified: Flags, *, rounds: int, radius: float, width: float = 1.0
-) -> float:
+def linear_sqrt_guarantee(slopes: Sizes, coefficient: float, well_specified: Flags, **terms: Unpack[Terms]) -> float:
     """thm:linTmissp with constants: the smallest guarantee with bounds C_1 sqrt(n) + s_i n, for * with s_* >= s_i for
     all misspecified i; inf if there is none. The regret of the misspecified ones is at most `linear_sqrt_survivor` at
     their plays, which sum to at most T.
@@ -227,7 +181,7 @@ def linear_sqrt_guarantee(
     42
     """
     check_pool([1 + non_negative(f"slopes[{i}]", slope) for i, slope in enumerate(slopes)], well_specified)
-    check_terms(rounds, radius, width)
+    rounds, radius, width = check_terms(terms)
     misspecified = [slope for slope, true in zip(slopes, well_specified, strict=True) if not true]
     guarantees = [float("inf")]
     for slope, true in zip(slopes, well_specified, strict=True):
@@ -261,43 +215,6 @@ def linear_sqrt_survivor(
     learning = width + (1 + k**2) * best_bound + 8 * own * (own + per_root) / width
     linear = 2 * non_negative("slope", slope) * (1 + per_root / own) * plays
     return learning + linear + ((2 + 2 * k) * per_root + 2 * k * own) * root
-
-
-def printed_power_guarantee(
-    best_size: float, constant: float, exponent: float, n_learners: int, n_wrong: int, *, rounds: int, radius: float
-) -> float:
-    """thm:poly_reg as printed, for bounds d_i C n^beta with d_i >= 1, C >= 1 and width 1; its constants are too small.
-
-    >>> round(printed_power_guarantee(2.0, 1.0, 0.5, 2, 1, rounds=100, radius=10.0))
-    224
-    """
-    check_printed([best_size], constant)
-    check_terms(rounds, radius, 1.0)
-    factor = n_learners + 2 * n_wrong ** (1 - exponent) * best_size ** (1 / exponent - 1)
-    rest = 5 * best_size ** (1 / (2 * exponent)) * sqrt(n_wrong) * radius + 2 * n_learners
-    return float(factor * best_size * constant * rounds**exponent + rest)
-
-
-def printed_sqrt_log_guarantee(
-    best_size: float,
-    constant: float,
-    bound_delta: float,
-    n_learners: int,
-    n_wrong: int,
-    *,
-    rounds: int,
-    deviation: float,
-) -> float:
-    """thm:sqrt_reg as printed, for bounds d_i C sqrt(n ln_+(n/delta)); `deviation` stands for c ln(11 M ln T/delta).
-
-    >>> round(printed_sqrt_log_guarantee(2.0, 1.0, 0.05, 2, 1, rounds=100, deviation=3.0))
-    826
-    """
-    check_printed([best_size], constant)
-    logs = log(count("rounds", rounds) / check_bound_delta(bound_delta))
-    factor = n_learners + best_size * sqrt(n_wrong * log(max(11 * logs, e)))
-    learning = factor * best_size * constant * sqrt(rounds * max(logs, 1.0))
-    return learning + 2 * n_learners + 8 * deviation * best_size * sqrt(n_wrong * rounds)
 
 
 def power_plays(
@@ -353,14 +270,7 @@ def sqrt_log_plays(
 
 
 def power_gap_guarantee(
-    coefficients: Sizes,
-    exponent: float,
-    gaps: Gaps,
-    *,
-    rounds: int,
-    radius: float,
-    gap_exponent: float = 1.0,
-    width: float = 1.0,
+    coefficients: Sizes, exponent: float, gaps: Gaps, *, gap_exponent: float = 1.0, **terms: Unpack[Terms]
 ) -> float:
     """thm:poly_reg_gap with constants: the smallest guarantee with bounds c_i n^beta; `gaps` has None for the
     well-specified learners.
@@ -371,7 +281,7 @@ def power_gap_guarantee(
     >>> round(power_gap_guarantee([1.0, 2.0], 0.5, [0.5, None], rounds=10**6, radius=3000.0))
     6682
     """
-    check_terms(rounds, radius, width)
+    rounds, radius, width = check_terms(terms)
     per_root = radius / sqrt(rounds)
 
     def survivor(c: float, best: float, gap: float) -> float:
@@ -385,29 +295,22 @@ def power_gap_guarantee(
 
 
 def sqrt_log_gap_guarantee(
-    coefficients: Sizes,
-    bound_delta: float,
-    gaps: Gaps,
-    *,
-    rounds: int,
-    radius: float,
-    gap_exponent: float = 1.0,
-    width: float = 1.0,
+    coefficients: Sizes, bound_delta: float, gaps: Gaps, *, gap_exponent: float = 1.0, **terms: Unpack[Terms]
 ) -> float:
     """thm:sqrt_reg_gap with the constants of `sqrt_log_plays`; the arguments are as in `power_gap_guarantee`.
 
     >>> round(sqrt_log_gap_guarantee([1.0, 2.0], 0.05, [0.5, None], rounds=10**6, radius=3000.0))
     17154
     """
-    check_terms(rounds, radius, width)
+    rounds, radius, width = check_terms(terms)
     per_root = radius / sqrt(rounds)
 
     def survivor(c: float, best: float, gap: float) -> float:
         slope = _sqrt_log_slope(c, best, bound_delta, per_root, rounds)
-        terms = {"gap": gap, "gap_exponent": gap_exponent, "per_root": per_root}
-        return slope * sqrt(min(sqrt_log_plays(c, best, bound_delta, rounds=rounds, **terms) - 1, rounds))
+        known = {"gap": gap, "gap_exponent": gap_exponent, "per_root": per_root}
+        return slope * sqrt(min(sqrt_log_plays(c, best, bound_delta, rounds=rounds, **known) - 1, rounds))
 
-    growth = sqrt(rounds * log(max(rounds / bound_delta, e)))
+    growth = _sqrt_log_growth(rounds, bound_delta)
     return _with_gaps(coefficients, gaps, width, lambda best: best * growth, survivor)
 
 
@@ -439,66 +342,6 @@ def _sqrt_log_slope(coefficient: float, best: float, bound_delta: float, per_roo
     return (coefficient + best * root) * sqrt(logs) + 2 * (1 + root) * positive("per_root", per_root)
 
 
-def printed_power_gap_order(
-    sizes: Sizes,
-    constant: float,
-    exponent: float,
-    gaps: Gaps,
-    best: int,
-    *,
-    rounds: int,
-    log_term: float,
-    gap_exponent: float = 1.0,
-) -> float:
-    """The expression in the O(...) of thm:poly_reg_gap, for bounds d_i C n^beta; `log_term` is ln(M ln T/delta).
-
-    >>> round(printed_power_gap_order([1.0, 2.0], 1.0, 0.5, [0.5, None], 1, rounds=10**6, log_term=6.0))
-    5764
-    """
-    star, alpha, beta = sizes[best], gap_exponent, check_exponent(exponent)
-    total: float = len(sizes) * star * constant * count("rounds", rounds) ** beta
-    for size, gap in zip(sizes, gaps, strict=True):
-        if gap is None:
-            continue
-        check_gap(gap, alpha, beta)
-        if beta < 0.5:
-            power = 1 / (2 * alpha - 1)
-            sum_of_sizes = (2 * star) ** (1 / beta + power / beta) + star * size**power
-            total += constant * sum_of_sizes * (20 * constant / gap * non_negative("log_term", log_term)) ** power
-        else:
-            power = beta / (alpha - beta)
-            sum_of_sizes = star ** (1 / beta + 1 / (alpha - beta)) + star * size**power
-            total += constant * sqrt(log_term) * sum_of_sizes * (20 * constant / gap) ** power
-    return total
-
-
-def printed_sqrt_log_gap(
-    sizes: Sizes, constant: float, bound_delta: float, gaps: Gaps, best: int, *, rounds: int, gap_exponent: float = 1.0
-) -> float:
-    """thm:sqrt_reg_gap as printed, for bounds d_i C sqrt(n ln_+(n/delta)).
-
-    >>> round(printed_sqrt_log_gap([1.0, 2.0], 1.0, 0.05, [0.5, None], 1, rounds=10**6))
-    2533143
-    """
-    star, n_learners = sizes[best], len(sizes)
-    power = 1 / (2 * gap_exponent - 1)
-    outer = log(max(4 * e * log(rounds / check_bound_delta(bound_delta)), e))
-    inner = log(max(n_learners * rounds / bound_delta, e))
-    total = n_learners * star * constant * sqrt(rounds * log(max(rounds / bound_delta, e))) + 2 * n_learners
-    for size, gap in zip(sizes, gaps, strict=True):
-        if gap is not None:
-            check_gap(gap, gap_exponent, 0.5)
-            term = 9 * constant * star * outer ** (0.5 + power) * inner ** (0.5 + power / 2)
-            total += term * (42 * size * constant / gap) ** power * max(1.0, star / size) ** (1 + 2 * power)
-    return total
-
-
-def stitched_deviation(n_learners: int, rounds: int, delta: float, width: float = 1.0) -> float:
-    """Return D(T) of the stitched radius for bounded rewards and random contexts."""
-    settings = RadiusSettings(n_learners=n_learners, delta=delta, width=width, noise=None, contexts="random", scale=1.0)
-    return radius_sum(make_radius("stitched", **settings), rounds)
-
-
 def check_pool(bounds: Sizes, well_specified: Flags) -> None:
     """Check that there is one positive number per learner, and at least one well-specified learner."""
     if len(bounds) != len(well_specified):
@@ -511,10 +354,10 @@ def check_pool(bounds: Sizes, well_specified: Flags) -> None:
         positive(f"coefficients[{i}]", number)
 
 
-def check_terms(rounds: int, radius: float, width: float) -> None:
-    count("rounds", rounds)
-    positive("radius", radius)
-    positive("width", width)
+def check_terms(terms: Terms) -> tuple[int, float, float]:
+    """Return rounds, radius and width."""
+    width = positive("width", terms.get("width", 1.0))
+    return count("rounds", terms["rounds"]), positive("radius", terms["radius"]), width
 
 
 def check_exponent(exponent: float) -> float:
@@ -536,12 +379,3 @@ def check_bound_delta(bound_delta: float) -> float:
     if probability("bound_delta", bound_delta) > 1 / e:
         raise InvalidArgument(f"bound_delta is {bound_delta!r}, but must be at most 1/e for concave bounds")
     return bound_delta
-
-
-def check_printed(sizes: Sizes, constant: float) -> None:
-    """Check the normalization of the printed theorems: d_i >= 1 and C >= 1 (width 1)."""
-    for i, size in enumerate(sizes):
-        if real(f"sizes[{i}]", size) < 1.0:
-            raise InvalidArgument(f"sizes[{i}] is {size!r}, but must be at least 1, as in the printed theorem")
-    if real("constant", constant) < 1.0:
-        raise InvalidArgument(f"constant is {constant!r}, but must be at least 1, as in the printed theorem")

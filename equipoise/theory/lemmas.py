@@ -1,7 +1,7 @@
-"""Lemmas on concentration and on least squares, corrected and in the paper's printed forms.
+"""Lemmas on concentration and on least squares, corrected where needed.
 
-The radii that selectors use are in `equipoise.confidence`; this module has the radii that the paper prints instead, the
-boundary that its adversarial part needs in addition, the guarantee of OFUL, and the potentials that bound its widths.
+The radii that selectors use are in `equipoise.confidence`; this module has the boundary that the paper's adversarial
+part needs in addition, the guarantee of OFUL, and the potentials that bound its widths.
 Sigma is the regularized covariance of the plays, S a bound on the norm of the parameter, L on that of actions, sigma
 the sub-Gaussian factor of the noise, d the dimension, lambda the regularization.
 
@@ -10,13 +10,7 @@ Bandits and RL": lem:mustar_conc, lem:mu_adv_conc, lem:uniform_emp_bernstein, le
 there of Abbasi-Yadkori, Pal and Szepesvari, 2011), lem:LinUCB_regret_guarantee, lem:elliptical, lem:elliptical_random.
 Howard, Ramdas, McAuliffe and Sekhon (2021), "Time-uniform, nonparametric, nonasymptotic confidence sequences", eq. (10)
 and (11).
-Departures: lem:mustar_conc splits delta for M learners only, not for two sums with two tails each, and has ln ln(n/2),
-which does not exist below n = 3; lem:mu_adv_conc has ln ln(4 k), although its derivation gives ln ln(2 k);
-lem:playcount_ub starts its boundary at m = t p, which depends on t: with m = p (1 - p) the proof is valid and gives
-half of the printed constant. The printed simplification of the radius of the ellipsoid fails for d = 1, where it has
-d ln(1/delta) instead of 2 ln(1/delta), so `ellipsoid_radius` bounds the determinant instead; the regret bound has L^2
-in its logarithm, as in the appendix, not L as in the text; the second printed form of the random potential is an upper
-bound, not an equality.
+Departures: docs/theory.md lists the correction of each statement.
 """
 
 from __future__ import annotations
@@ -24,7 +18,7 @@ from __future__ import annotations
 from math import log, log1p, sqrt
 
 from equipoise.errors import InvalidArgument
-from equipoise.kernels.boundaries import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT, stitched_level
+from equipoise.kernels.boundaries import stitched_level
 from equipoise.settings.checks import count, non_negative, positive, probability
 
 
@@ -52,7 +46,7 @@ def most_plays(rounds: int, chance: float, n_learners: int, delta: float) -> flo
     >>> round(most_plays(1000, 0.1, 3, 0.05))
     143
     """
-    t, p = count("rounds", rounds), _chance(chance)
+    t, p = count("rounds", rounds), check_chance(chance)
     if p == 1.0:
         return float(t)
     alpha = probability("delta", delta) / count("n_learners", n_learners)
@@ -61,42 +55,7 @@ def most_plays(rounds: int, chance: float, n_learners: int, delta: float) -> flo
     return min(float(t), exact, 1.5 * t * p + 1.45 * logs)
 
 
-def printed_most_plays(rounds: int, chance: float, n_learners: int, delta: float) -> float:
-    """lem:playcount_ub as printed: (3/2) t p + 4.06 ln(5.2 M ln(2 t)/delta).
-
-    >>> round(printed_most_plays(1000, 0.1, 3, 0.05))
-    182
-    """
-    times = STITCHED_RATIO * count("n_learners", n_learners) * log(2 * count("rounds", rounds))
-    logs = log(times / probability("delta", delta))
-    return 1.5 * rounds * _chance(chance) + 4.06 * logs
-
-
-def printed_mean_radius(plays: int, n_learners: int, delta: float) -> float:
-    """lem:mustar_conc as in its proof, for width 1: two sums, each max(3, 0.85 sqrt(n (ln ln(n/2) + 0.72
-    ln(10.4 M/delta)))). Its delta covers only one of the two sums.
-
-    >>> round(printed_mean_radius(1000, 5, 0.05), 1)
-    140.5
-    """
-    n, share = count("plays", plays), probability("delta", delta) / count("n_learners", n_learners)
-    if n < 4:
-        return 6.0
-    level = log(2 * STITCHED_RATIO / share)
-    return 2 * max(3.0, STITCHED_FACTOR / 2 * sqrt(n * (log(log(n / 2)) + STITCHED_WEIGHT * level)))
-
-
-def printed_noise_radius(rounds: int, delta: float) -> float:
-    """lem:mu_adv_conc as in its proof, for width 1: 0.85 sqrt(t (ln ln(4 t) + 0.72 ln(10.4/delta))).
-
-    >>> round(printed_noise_radius(1000, 0.05), 1)
-    65.6
-    """
-    inner, level = log(log(4 * count("rounds", rounds))), log(2 * STITCHED_RATIO / probability("delta", delta))
-    return STITCHED_FACTOR / 2 * sqrt(rounds * (inner + STITCHED_WEIGHT * level))
-
-
-def _chance(chance: float) -> float:
+def check_chance(chance: float) -> float:
     if positive("chance", chance) > 1.0:
         raise InvalidArgument(f"chance is {chance!r}, but must lie in (0, 1]")
     return chance
@@ -124,25 +83,6 @@ def ellipsoid_radius(
     logs = non_negative("log_determinant", log_determinant) + 2 * log(1 / probability("delta", delta))
     prior = sqrt(positive("regularization", regularization)) * positive("norm_bound", norm_bound)
     return positive("noise", noise) * sqrt(logs) + prior
-
-
-def printed_ellipsoid_radius(
-    dim: int,
-    plays: float,
-    *,
-    noise: float,
-    norm_bound: float,
-    delta: float,
-    action_bound: float = 1.0,
-    regularization: float = 1.0,
-) -> float:
-    """The simplified form in lem:yasin, sqrt(sigma^2 d ln((1 + t L^2/lambda)/delta)) + sqrt(lambda) S: false for d = 1.
-
-    >>> round(printed_ellipsoid_radius(2, 100, noise=0.5, norm_bound=1.0, delta=0.01), 3)
-    3.147
-    """
-    growth = (1 + plays * action_bound**2 / regularization) / probability("delta", delta)
-    return noise * sqrt(count("dim", dim) * log(growth)) + sqrt(regularization) * norm_bound
 
 
 def oful_regret(
@@ -182,13 +122,3 @@ def random_potential(log_determinant: float, cap: float, chance: float, rounds: 
     b, p = positive("cap", cap), positive("chance", chance)
     logs = 1.4 * log(log(max(2 * b * count("rounds", rounds), 2.0))) + stitched_level(probability("delta", delta))
     return max(1.0, 2.9 * b / p * logs + 2 / p * (1 + b) * non_negative("log_determinant", log_determinant))
-
-
-def printed_random_potential(log_determinant: float, cap: float, chance: float, rounds: int, delta: float) -> float:
-    """The second printed form of lem:elliptical_random: (4/p)(1 + b) ln(5.2 ln max(2 b n, 2) det V_n/(delta det V_0)).
-
-    >>> round(printed_random_potential(10.0, 1.0, 0.5, 1000, 0.05))
-    267
-    """
-    logs = log(log(max(2 * cap * rounds, 2.0))) + stitched_level(probability("delta", delta)) + log_determinant
-    return 4 / positive("chance", chance) * (1 + positive("cap", cap)) * logs

@@ -1,9 +1,13 @@
 """Records with one value changed, as a forger would."""
 
 import copy
+import json
 import math
 import random
+from collections.abc import Sequence
 from typing import Any
+
+from equipoise.certificates.records import verify_record
 
 
 def leaves(record: dict[str, Any]) -> list[tuple[dict[str, Any] | list[Any], Any]]:
@@ -38,3 +42,15 @@ def altered(record: dict[str, Any], chances: random.Random) -> dict[str, Any]:
     else:
         container[key] = 0.5
     return copied
+
+
+def require_alterations_rejected(records: Sequence[dict[str, Any]], seed: int) -> None:
+    """Verify a thousand records with a random alteration each: none may pass."""
+    chances, n_rejected = random.Random(seed), 0
+    while n_rejected < 1000:
+        record = chances.choice(records)
+        forged = altered(record, chances)
+        if json.dumps(forged) == json.dumps(record):
+            continue
+        assert verify_record(forged) != [], forged
+        n_rejected += 1

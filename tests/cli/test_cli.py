@@ -41,15 +41,8 @@ def build(settings: Mapping[str, Any], seed: int) -> Setup:
     return Setup(SimpleNamespace(reward_range=(0.0, 1.0)), learners, selectors)
 
 
-MADE_UP = Experiment(
-    name="made-up",
-    title="A made-up experiment",
-    section="Nowhere",
-    claim="None.",
-    defaults={"rounds": 1000, "seeds": 2, "size": 4},
-    selectors=LABELS,
-    build=build,
-)
+DEFAULTS = {"rounds": 1000, "seeds": 2, "size": 4}
+MADE_UP = Experiment("made-up", "A made-up experiment", "Nowhere", "None.", DEFAULTS, LABELS, build)
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -249,24 +249,25 @@ def damage(folder: Path, name: str, text: str | None) -> None:
         (folder / name).write_text(text, encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("summary.json", None, "holds no finished run: it has no summary.json$"),
-        ("curves.parquet", None, "holds no finished run: it has no curves.parquet$"),
-        ("eliminations.jsonl", None, "holds no finished run: it has no eliminations.jsonl$"),
-        ("summary.json", "{", "holds no finished run: Expecting"),
-        ("summary.json", "[]", "holds no finished run: summary.json is no JSON object"),
-        ("summary.json", "{}", "experiment is 'made-up' in experiment.json and None in summary.json"),
-        ("curves.parquet", "nonsense", "holds no finished run: "),
-        ("eliminations.jsonl", "{", "holds no finished run: Expecting"),
-        ("experiment.json", '{"format": 9}', "format of experiment.json in .* is 9, but must be 1"),
-    ],
-)
-def test_what_is_no_finished_run_is_refused(tmp_path: Path, name: str, text: str | None, message: str) -> None:
+# What is wrong with the folder after a file is gone, or has another content.
+UNFINISHED = {
+    ("summary.json", None): "holds no finished run: it has no summary.json$",
+    ("curves.parquet", None): "holds no finished run: it has no curves.parquet$",
+    ("eliminations.jsonl", None): "holds no finished run: it has no eliminations.jsonl$",
+    ("summary.json", "{"): "holds no finished run: Expecting",
+    ("summary.json", "[]"): "holds no finished run: summary.json is no JSON object",
+    ("summary.json", "{}"): "experiment is 'made-up' in experiment.json and None in summary.json",
+    ("curves.parquet", "nonsense"): "holds no finished run: ",
+    ("eliminations.jsonl", "{"): "holds no finished run: Expecting",
+    ("experiment.json", '{"format": 9}'): "format of experiment.json in .* is 9, but must be 1",
+}
+
+
+@pytest.mark.parametrize(("name", "text"), UNFINISHED)
+def test_what_is_no_finished_run_is_refused(tmp_path: Path, name: str, text: str | None) -> None:
     finished_run(tmp_path)
     damage(tmp_path, name, text)
-    with pytest.raises(UnreadableFile, match=message):
+    with pytest.raises(UnreadableFile, match=UNFINISHED[name, text]):
         load_results(tmp_path)
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from equipoise.lab.rivals import RIVAL_LEARNERS, RIVAL_SELECTORS
+from equipoise.lab.runs.summary import price_floor
 from equipoise.lab.suite.contenders import BEST_TWIN, CONTENDERS, ORACLE
-from equipoise.lab.suite.leaderboard import N_DRAWS, Scores, floor, leaderboard, price, restricted, with_references
+from equipoise.lab.suite.leaderboard import N_DRAWS, Scores, leaderboard, price, restricted, with_references
 from equipoise.lab.suite.suite import ResultLog
 from equipoise.learner import Proposal
 from equipoise.selectors import SELECTORS
@@ -55,7 +56,7 @@ def test_price_by_hand() -> None:
     """Learners lose 30 and 50 on average, the selector 90: price 3. With 10,000 rounds of width 2 the floor is 50."""
     regrets, learners = np.array([80.0, 100.0]), np.array([[20.0, 60.0], [40.0, 40.0]])
     assert price(regrets, learners, min_regret=0.0) == 3.0
-    assert floor(10_000, width=2.0) == 50.0
+    assert price_floor(10_000, width=2.0) == 50.0
     assert price(regrets, learners, min_regret=50.0) == 1.8
 
 
@@ -259,7 +260,7 @@ def test_tapes_of_something_else_are_no_tapes(tmp_path: Path) -> None:
 
 
 def test_the_floor_is_that_of_the_price(tmp_path: Path) -> None:
-    assert floor(400, 1.0) == 0.25 * sqrt(400)
+    assert price_floor(400, 1.0) == 0.25 * sqrt(400)
 
 
 def test_methods_whose_theorem_does_not_cover_how_they_run_are_not_called_proved() -> None:

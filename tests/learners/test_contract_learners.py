@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import equipoise.learners
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.lab.rivals import RIVAL_LEARNERS
 from equipoise.learner import Proposal
@@ -19,12 +18,10 @@ from equipoise.testing.checks import first_difference
 from equipoise.testing.learners import CHECKS, ContextSource, random_actions
 from tests.episodes import random_trajectory, start_state
 from tests.learners.subjects import EPISODIC, SUBJECTS
-from tests.registries import modules_of, require_exported, require_one_module_each, require_registered
 
 FOR_MATRICES = {"bad_contexts_are_refused_and_change_nothing", "bad_actions_are_refused_and_change_nothing"}
 PMF = "pmf_is_the_distribution_of_its_decisions"
 OF_LEARNERS_OF_PROBABILITIES = "probabilities_are_learned_or_refused"
-SHARED = {"_core"}  # the folder of what several learners share
 
 
 @pytest.mark.slow
@@ -46,19 +43,6 @@ def test_learner_of_episodes_keeps_the_contract(cls: type[Any], settings: dict[s
 
 def test_every_registered_learner_is_checked() -> None:
     assert {cls for cls, *_ in (*SUBJECTS, *EPISODIC)} == {*LEARNERS.values(), *RIVAL_LEARNERS.values()}
-
-
-def test_every_file_of_the_learners_folder_holds_one_registered_learner_or_what_they_share() -> None:
-    require_one_module_each(equipoise.learners, SHARED, LEARNERS)
-
-
-@pytest.mark.parametrize("module_name", modules_of(equipoise.learners, SHARED))
-def test_every_public_class_that_decides_is_registered(module_name: str) -> None:
-    require_registered(equipoise.learners, module_name, "decide", LEARNERS)
-
-
-def test_every_public_name_of_the_folder_is_re_exported() -> None:
-    require_exported(equipoise.learners, "LEARNERS")
 
 
 class FirstActionFiveLines:

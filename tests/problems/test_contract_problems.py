@@ -5,17 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import equipoise.problems
 from equipoise.kernels.marks import NATIVE
 from equipoise.problems import PROBLEMS, LinearBandit, SequenceBandit, linear_bandit
 from equipoise.problems.base import Kernels
 from equipoise.testing import check_problem
 from equipoise.testing.problems import CHECKS, with_native_kernels
 from tests.problems.subjects import EPISODIC, SUBJECTS
-from tests.registries import modules_of, require_exported, require_one_module_each, require_registered
-
-# Modules of the problems' folder that hold what several problems share.
-SHARED = {"adversaries", "base", "finite_mdp"}
 
 
 @pytest.mark.slow
@@ -37,19 +32,6 @@ def test_episodic_problem_keeps_the_contract(cls: type[Any], settings: dict[str,
 
 def test_every_registered_problem_is_checked() -> None:
     assert {cls for cls, _ in (*SUBJECTS, *EPISODIC)} == set(PROBLEMS.values())
-
-
-def test_every_file_of_the_folder_holds_one_registered_problem_or_what_they_share() -> None:
-    require_one_module_each(equipoise.problems, SHARED, PROBLEMS)
-
-
-@pytest.mark.parametrize("module_name", modules_of(equipoise.problems, SHARED))
-def test_every_public_class_that_responds_is_registered(module_name: str) -> None:
-    require_registered(equipoise.problems, module_name, "respond", PROBLEMS)
-
-
-def test_every_public_name_of_the_folder_is_re_exported() -> None:
-    require_exported(equipoise.problems, "PROBLEMS")
 
 
 class OnTheCircle:

@@ -7,12 +7,13 @@ import gymnasium
 import numpy as np
 import pytest
 
-from equipoise import Portfolio, rl
+from equipoise import Portfolio, Proposal, rl
 from equipoise.bounds import Bound, Observed, Power
 from equipoise.errors import InvalidArgument, StoreConflict
 from equipoise.learners import LSVI_UCB, UCBVI, QLearning
 from equipoise.problems.finite_mdp import one_hot
 from equipoise.selectors import BalancedElimination
+from tests.recorders import Recorder
 
 
 def tabular(env: Any, episodes: int, reward_range: tuple[float, float] | None = None) -> Portfolio:
@@ -236,25 +237,15 @@ def test_a_run_goes_on_after_a_refused_episode_as_if_it_had_never_begun() -> Non
 
 
 def test_an_episode_that_one_learner_cannot_learn_is_learned_by_the_others() -> None:
+    class Walk(Recorder):
+        def decide(self, context: Any) -> Proposal:
+            return Proposal(lambda step, observation: 1)
 
-    class Walk:
-        accepts = frozenset({"off_policy"})
-
-        def __init__(self, fails: bool) -> None:
-            self.fails, self.lessons = fails, 0
-
-        def decide(self, context):
-            return lambda step, observation: 1
-
-        def learn(self, context, action, reward):
-            if self.fails:
-                raise RuntimeError("no luck")
-            self.lessons += 1
-
-    learners = [Walk(False), Walk(True)]
+    learners = [Walk(i, accepts={"off_policy"}) for i in range(2)]
+    learners[1].failures["learn"] = 1
     portfolio = Portfolio(learners, BalancedElimination([Power(1.0)] * 2, reward_range=(0.0, 4.0)), share_data=True)
     rl.run(Corridor(), portfolio, 1, horizon=4)
-    assert portfolio.pending == () and learners[0].lessons == 1
+    assert portfolio.pending == () and [len(learner.lessons) for learner in learners] == [1, 0]
     assert [lesson.learner for lesson in portfolio.failed_updates] == [1]
 
 

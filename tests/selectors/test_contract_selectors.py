@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-import equipoise.selectors
 from equipoise.bounds import Power
 from equipoise.errors import EquipoiseError, UnknownDecision
 from equipoise.lab.rivals import RIVAL_SELECTORS
@@ -17,10 +16,7 @@ from equipoise.selectors import SELECTORS, BalancedElimination
 from equipoise.selectors._core.ledger import Rounds
 from equipoise.testing import check_selector
 from equipoise.testing.selectors import CHECKS, Subject, play
-from tests.registries import modules_of, require_exported, require_one_module_each, require_registered
 from tests.selectors.subjects import SUBJECTS
-
-SHARED = {"_core"}  # the folder of what several selectors share
 
 
 @pytest.mark.slow
@@ -48,19 +44,6 @@ def test_the_suite_sees_eliminations() -> None:
 
 def test_every_registered_selector_is_checked() -> None:
     assert {cls for cls, *_ in SUBJECTS} == {*SELECTORS.values(), *RIVAL_SELECTORS.values()}
-
-
-def test_every_file_of_the_folder_holds_one_registered_selector_or_what_they_share() -> None:
-    require_one_module_each(equipoise.selectors, SHARED, SELECTORS)
-
-
-@pytest.mark.parametrize("module_name", modules_of(equipoise.selectors, SHARED))
-def test_every_public_class_that_chooses_is_registered(module_name: str) -> None:
-    require_registered(equipoise.selectors, module_name, "choose", SELECTORS)
-
-
-def test_every_public_name_of_the_folder_is_re_exported() -> None:
-    require_exported(equipoise.selectors, "SELECTORS")
 
 
 BOUNDS = (Power(0.01), Power(0.02), Power(0.04))

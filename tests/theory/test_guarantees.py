@@ -14,7 +14,7 @@ from equipoise.confidence import make_radius, noise_radius, radius_sum
 from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.selectors import BalancedElimination
-from equipoise.theory import adversarial, guarantees, lemmas
+from equipoise.theory import adversarial, lemmas
 from equipoise.theory.guarantees import (
     Passed,
     general_guarantee,
@@ -28,6 +28,7 @@ from equipoise.theory.guarantees import (
     sqrt_log_ratio,
     survivor_regret,
 )
+from tools.pages import printed
 
 COEFFICIENTS = st.lists(st.floats(0.1, 20.0), min_size=1, max_size=6)
 SLOPES = st.lists(st.floats(0.0, 0.5), min_size=1, max_size=6)
@@ -244,17 +245,18 @@ def test_what_the_paper_prints_is_below_what_its_proof_gives() -> None:
     """thm:poly_reg: with the play ratio of its own lemma the printed constants are too small."""
     numbers: dict[str, Any] = {"rounds": 10**8, "radius": 4e4}
     corrected = power_guarantee([1.0, 4.0], 1 / 3, [False, True], **numbers)
-    assert guarantees.printed_power_guarantee(4.0, 1.0, 1 / 3, 2, 1, **numbers) < corrected
+    assert printed.printed_power_guarantee(printed.Pool(4.0, 1.0, 2, 1), 1 / 3, **numbers) < corrected
     # lem:yasin: the simplified radius is below the one with the determinant for d = 1.
     exact = lemmas.ellipsoid_radius(log(1 + 100), noise=1.0, norm_bound=1.0, delta=0.01)
-    assert lemmas.printed_ellipsoid_radius(1, 100, noise=1.0, norm_bound=1.0, delta=0.01) < exact
+    assert printed.printed_ellipsoid_radius(1, 100, noise=1.0, norm_bound=1.0, delta=0.01) < exact
     # lem:sqrt_ratio_bound, lem:playcount_ub and lem:elliptical_random are generous.
-    assert guarantees.printed_sqrt_log_ratio(1.0, 2.0, 0.05, 1000) > sqrt_log_ratio(1.0, 2.0, 0.05)
+    assert printed.printed_sqrt_log_ratio(1.0, 2.0, 0.05, 1000) > sqrt_log_ratio(1.0, 2.0, 0.05)
     for t in (1, 2, 10, 10**6):
-        assert lemmas.printed_most_plays(t, 0.2, 4, 0.05) > lemmas.most_plays(t, 0.2, 4, 0.05)
+        assert printed.printed_most_plays(t, 0.2, 4, 0.05) > lemmas.most_plays(t, 0.2, 4, 0.05)
     for b in (0.1, 1.0, 66.0):
-        printed = lemmas.printed_random_potential(3.0, b, 0.2, 1000, 0.05)
-        assert printed > lemmas.random_potential(3.0, b, 0.2, 1000, 0.05)
+        assert printed.printed_random_potential(3.0, b, 0.2, 1000, 0.05) > lemmas.random_potential(
+            3.0, b, 0.2, 1000, 0.05
+        )
 
 
 def test_printed_radii_beside_those_in_use() -> None:
@@ -262,9 +264,9 @@ def test_printed_radii_beside_those_in_use() -> None:
     noise has ln ln(4 t) for ln ln(2 t)."""
     rule = make_radius("stitched", n_learners=5, delta=0.05, width=1.0, noise=None, contexts="random", scale=1.0)
     for n in (4, 100, 10**6):
-        assert lemmas.printed_mean_radius(n, 5, 0.05) > radius_sum(rule, n)
+        assert printed.printed_mean_radius(n, 5, 0.05) > radius_sum(rule, n)
         noise = noise_radius(alpha=0.025, width=1.0, noise=None, scale=1.0)
-        assert lemmas.printed_noise_radius(n, 0.05) > radius_sum(noise, n)
+        assert printed.printed_noise_radius(n, 0.05) > radius_sum(noise, n)
 
 
 @given(st.integers(1, 4), st.integers(1, 60), st.integers(0, 10**6))
@@ -319,7 +321,10 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: general_guarantee([], [], radius_of), "kept_bounds is empty, but must have an entry"),
     (lambda: power_plays(1.0, 1.0, 0.5, gap=0.1, gap_exponent=0.5, per_root=1.0), "gap_exponent is 0.5, but must lie"),
     (lambda: power_plays(1.0, 1.0, 0.5, gap=0.0, per_root=1.0), "gap is 0.0, but must be positive"),
-    (lambda: guarantees.printed_power_guarantee(0.5, 1.0, 0.5, 2, 1, rounds=9, radius=1.0), "sizes[0] is 0.5, but mu"),
+    (
+        lambda: printed.printed_power_guarantee(printed.Pool(0.5, 1.0, 2, 1), 0.5, rounds=9, radius=1.0),
+        "size is 0.5, but must",
+    ),
     (lambda: lemmas.most_plays(10, 1.5, 2, 0.1), "chance is 1.5, but must lie in (0, 1]"),
     (lambda: lemmas.ellipsoid_radius(1.0, noise=1.0, norm_bound=1.0, delta=1.0), "delta is 1.0, but must lie in"),
     (lambda: adversarial.adversarial_guarantee([], 0, rounds=9, delta=0.1), "classes is empty, but must have one"),

@@ -1,5 +1,6 @@
 """docs/theory.md: no statement of the paper is missing, and every function and check that it names exists."""
 
+import doctest
 import importlib
 import json
 import re
@@ -11,8 +12,9 @@ import pytest
 
 from equipoise.errors import InvalidArgument, UnknownName, UnreadableFile
 from equipoise.lab.audit.claims import CLAIMS
+from equipoise.lab.experiment import reward_width
 from equipoise.lab.experiments import EXPERIMENTS
-from tools.pages import growth, guarantees
+from tools.pages import applications, growth, guarantees, printed
 from tools.pages import theory as theory_page
 from tools.pages.applications import APPLICATIONS, first_informative
 from tools.pages.command import write_pages
@@ -49,8 +51,14 @@ def test_functions_and_checks_of_a_statement_exist(statement: Any) -> None:
     for name in statement.functions:
         module, _, function = name.rpartition(".")
         found = getattr(importlib.import_module(module), function)
-        if module.startswith("equipoise.theory."):
+        if module.startswith("equipoise.theory.") or module == printed.__name__:
             assert statement.label in (found.__doc__ or "") or statement.label in _module_doc(found)
+
+
+@pytest.mark.parametrize("module", [applications, printed], ids=lambda module: module.__name__)
+def test_examples_of_printed_and_displayed_bounds_run(module: Any) -> None:
+    outcome = doctest.testmod(module)
+    assert outcome.failed == 0 and outcome.attempted > 0
 
 
 def _module_doc(function: Any) -> str:
@@ -161,7 +169,7 @@ def test_applications_are_those_of_the_experiments() -> None:
     for application in APPLICATIONS:
         experiment = EXPERIMENTS[application.experiment]
         setup = experiment.set_up({**experiment.defaults, "rounds": 400}, 0, application.instance)
-        assert application.width == setup.reward_width
+        assert application.width == reward_width(setup.problem)
         first = first_informative(application)
         if first is not None:
             assert application.guarantee(first) < application.width * first

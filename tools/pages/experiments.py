@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from math import inf, sqrt
 from pathlib import Path
 from textwrap import fill
+from typing import TypeAlias
 
 import numpy as np
 
-from equipoise.lab.experiment import Experiment
+from equipoise.bounds import LinearSqrt, Power, SqrtLog
+from equipoise.lab.experiment import Experiment, reward_width
 from equipoise.lab.report.drawing import small_png
 from equipoise.lab.report.kit import with_error
 from equipoise.lab.report.run_figure import regret_figure
@@ -22,9 +24,10 @@ from equipoise.lab.runs.results import Results
 from equipoise.lab.runs.summary import PRICE_FLOOR, Row, facts, rows_of
 from equipoise.selectors import BalancedElimination
 from equipoise.storage.files import write_atomic
-from equipoise.theory.closed_forms import ClosedForm, closed_form
+from equipoise.theory.closed_forms import closed_form
 from tools.pages.findings import findings, section
 
+ClosedForm: TypeAlias = Power | SqrtLog | LinearSqrt  # bounds that are a formula in the number of plays
 HEAD = ("", "regret", "worst seed", "price", "eliminated", "guarantee")
 WIDTH = 120  # characters of a line of text
 
@@ -150,7 +153,7 @@ def _explanations(experiment: Experiment, results: Results) -> str:
 
 def _width(experiment: Experiment, results: Results, instance: str) -> float:
     """The width of the range of rewards."""
-    return experiment.set_up(results.experiment["settings"], 0, instance).reward_width
+    return reward_width(experiment.set_up(results.experiment["settings"], 0, instance).problem)
 
 
 def _guarantee_cell(experiment: Experiment, results: Results, instance: str, label: str) -> str:
@@ -167,13 +170,12 @@ def guarantee(experiment: Experiment, results: Results, instance: str, label: st
     selector = setup.selectors[label]
     if not isinstance(selector, BalancedElimination) or not setup.problem.iid:
         return None
-    low, high = selector.reward_range
     bounds = [bound for bound in selector.bounds or () if isinstance(bound, ClosedForm)]
     if len(bounds) < len(setup.learners):
         return None
     names = [row["name"] for row in rows_of(results.summary, "learners", instance)]
     pairs = zip(names, bounds, strict=True)
-    held = [_bound_held(bound, high - low, results, instance, name) for name, bound in pairs]
+    held = [_bound_held(bound, reward_width(selector), results, instance, name) for name, bound in pairs]
     return closed_form(selector, held, results.summary["rounds"]) if any(held) else inf
 
 

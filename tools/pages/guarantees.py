@@ -14,23 +14,26 @@ from math import e, log, sqrt
 from textwrap import fill
 from typing import NamedTuple
 
+from equipoise.confidence import RadiusSettings, make_radius, radius_sum
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.lab.report.kit import LINE, MISSING, text_table
 from equipoise.settings.checks import count, positive, probability
-from equipoise.theory.closed_forms import Terms
 from equipoise.theory.guarantees import (
+    Terms,
     linear_sqrt_guarantee,
     power_gap_guarantee,
     power_guarantee,
+    sqrt_log_gap_guarantee,
+    sqrt_log_guarantee,
+)
+from equipoise.types import Config, Plain
+from tools.pages.printed import (
+    Pool,
     printed_power_gap_order,
     printed_power_guarantee,
     printed_sqrt_log_gap,
     printed_sqrt_log_guarantee,
-    sqrt_log_gap_guarantee,
-    sqrt_log_guarantee,
-    stitched_deviation,
 )
-from equipoise.types import Config, Plain
 
 DEFAULTS: Mapping[str, Plain] = {
     "M": 5,
@@ -42,6 +45,12 @@ DEFAULTS: Mapping[str, Plain] = {
     "delta": 0.05,
     "T": [10_000, 1_000_000, 100_000_000],
 }
+
+
+def stitched_deviation(n_learners: int, rounds: int, delta: float, width: float = 1.0) -> float:
+    """Return D(T) of the stitched radius for bounded rewards and random contexts."""
+    settings = RadiusSettings(n_learners=n_learners, delta=delta, width=width, noise=None, contexts="random", scale=1.0)
+    return radius_sum(make_radius("stitched", **settings), rounds)
 
 
 class Case(NamedTuple):
@@ -71,6 +80,10 @@ class Case(NamedTuple):
     @property
     def gaps(self) -> list[float | None]:
         return [None if true else self.gap for true in self.well_specified]
+
+    @property
+    def pool(self) -> Pool:
+        return Pool(self.size, self.constant, self.n_learners, self.n_misspecified)
 
     @property
     def terms(self) -> Terms:
@@ -114,15 +127,7 @@ def _power(exponent: float, name: str, rate: str) -> Row:
         rate,
         lambda case: case.size * case.constant * case.rounds**exponent,
         lambda case: power_guarantee(case.coefficients, exponent, case.well_specified, **case.terms),
-        lambda case: printed_power_guarantee(
-            case.size,
-            case.constant,
-            exponent,
-            case.n_learners,
-            case.n_misspecified,
-            rounds=case.rounds,
-            radius=case.terms["radius"],
-        ),
+        lambda case: printed_power_guarantee(case.pool, exponent, rounds=case.rounds, radius=case.terms["radius"]),
         "thm:poly_reg",
     )
 
@@ -160,11 +165,8 @@ SQRT_LOG = Row(
     _sqrt_log_own,
     lambda case: sqrt_log_guarantee(case.coefficients, case.delta, case.well_specified, **case.terms),
     lambda case: printed_sqrt_log_guarantee(
-        case.size,
-        case.constant,
+        case.pool,
         case.delta,
-        case.n_learners,
-        case.n_misspecified,
         rounds=case.rounds,
         deviation=1.29 * log(11 * case.n_learners * log(case.rounds) / case.delta),
     ),

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 RADIUS, NOISE = "equipoise.confidence.make_radius", "equipoise.confidence.noise_radius"
 G, L, A = (f"equipoise.theory.{module}" for module in ("guarantees", "lemmas", "adversarial"))
+P = "tools.pages.printed"
 
 
 class Statement(NamedTuple):
@@ -37,7 +38,7 @@ STATEMENTS = (
     Statement(
         "lem:mustar_conc",
         "sums of rewards are within the radius of n μ* − Reg, simultaneously for all learners and rounds",
-        (RADIUS, f"{L}.printed_mean_radius"),
+        (RADIUS, f"{P}.printed_mean_radius"),
         ("radius",),
         "",
         "δ is split for M learners only, not for two sums with two tails each; ln ln(n/2) does not exist below n = 3. "
@@ -46,7 +47,7 @@ STATEMENTS = (
     Statement(
         "lem:regbound_nonelim",
         "the regret of a learner that passes the test is not much larger than that of a well-specified one",
-        (f"{G}.survivor_regret", f"{G}.printed_survivor_regret"),
+        (f"{G}.survivor_regret", f"{P}.printed_survivor_regret"),
         ("general", "closed form"),
         "",
         "a factor nᵢ/√nᵢ is missing in one line of the proof; the statement is correct. Stated with the learner's own "
@@ -61,7 +62,7 @@ STATEMENTS = (
     Statement(
         "thm:general_regbound",
         "regret in terms of the actual play counts, for any bounds",
-        (f"{G}.general_guarantee", f"{G}.printed_general_guarantee"),
+        (f"{G}.general_guarantee", f"{P}.printed_general_guarantee"),
         ("general",),
         "",
         "the play on which the test fires costs an additional w, which the 2M of the theorem covers",
@@ -78,7 +79,7 @@ STATEMENTS = (
     Statement(
         "thm:poly_reg",
         "regret with bounds c n^β, for arbitrary misspecified learners",
-        (f"{G}.power_guarantee", f"{G}.printed_power_guarantee"),
+        (f"{G}.power_guarantee", f"{P}.printed_power_guarantee"),
         ("closed form",),
         "property test: at least the general bound at all play counts that balancing allows",
         "uses 2 (d★/dᵢ)^(1/β) where its lemma gives (2 d★/dᵢ)^(1/β): for β = 1/2 the factor is 4, not 2, and 5 d★ "
@@ -97,7 +98,7 @@ STATEMENTS = (
     Statement(
         "thm:poly_reg_gap",
         "regret with bounds c n^β if every misspecified learner has a gap",
-        (f"{G}.power_gap_guarantee", f"{G}.printed_power_gap_order"),
+        (f"{G}.power_gap_guarantee", f"{P}.printed_power_gap_order"),
         ("gap theorem",),
         "",
         "printed in O(...); here with the constants of its lemma",
@@ -106,7 +107,7 @@ STATEMENTS = (
     Statement(
         "lem:sqrt_ratio_bound",
         "the play ratio with bounds c √(n ln(n/δ))",
-        (f"{G}.sqrt_log_ratio", f"{G}.printed_sqrt_log_ratio"),
+        (f"{G}.sqrt_log_ratio", f"{P}.printed_sqrt_log_ratio"),
         ("closed form",),
         "property test of Algorithm 1",
         "true but loose: the ratio of square roots holds, without 7/4 and without the ln ln. Needs δ ≤ 1/e; otherwise "
@@ -116,7 +117,7 @@ STATEMENTS = (
     Statement(
         "thm:sqrt_reg",
         "regret with bounds c √(n ln(n/δ))",
-        (f"{G}.sqrt_log_guarantee", f"{G}.printed_sqrt_log_guarantee"),
+        (f"{G}.sqrt_log_guarantee", f"{P}.printed_sqrt_log_guarantee"),
         ("closed form",),
         "property test, as for thm:poly_reg",
         "the proof gives a factor 3 that the statement lacks; with the sharper ratio the statement is true for "
@@ -135,7 +136,7 @@ STATEMENTS = (
     Statement(
         "thm:sqrt_reg_gap",
         "regret with bounds c √(n ln(n/δ)) if every misspecified learner has a gap",
-        (f"{G}.sqrt_log_gap_guarantee", f"{G}.printed_sqrt_log_gap"),
+        (f"{G}.sqrt_log_gap_guarantee", f"{P}.printed_sqrt_log_gap"),
         ("gap theorem",),
         "",
         "smaller constants, by the sharper ratio",
@@ -163,7 +164,7 @@ STATEMENTS = (
     Statement(
         "lem:yasin",
         "theta* is in OFUL's ellipsoid at all times",
-        (f"{L}.ellipsoid_radius", f"{L}.printed_ellipsoid_radius"),
+        (f"{L}.ellipsoid_radius", f"{P}.printed_ellipsoid_radius"),
         ("ellipsoid",),
         "",
         "the simplified radius fails for d = 1 (d ln(1/δ) instead of 2 ln(1/δ)); the form with the determinant is used",
@@ -182,7 +183,7 @@ STATEMENTS = (
     Statement(
         "lem:elliptical_random",
         "the elliptical potential if each vector enters with probability p",
-        (f"{L}.random_potential", f"{L}.printed_random_potential"),
+        (f"{L}.random_potential", f"{P}.printed_random_potential"),
         ("random potential",),
         "",
         "the second printed form is an upper bound, not an equality",
@@ -196,7 +197,7 @@ STATEMENTS = (
     Statement(
         "lem:playcount_ub",
         "the number of plays of a learner drawn with probability p",
-        (f"{L}.most_plays", f"{L}.printed_most_plays"),
+        (f"{L}.most_plays", f"{P}.printed_most_plays"),
         ("play counts",),
         "",
         "its boundary starts at m = t p, which depends on t; with m = p (1 − p) the proof is valid, with half of "
@@ -205,7 +206,7 @@ STATEMENTS = (
     Statement(
         "lem:mu_adv_conc",
         "sums of reward noise stay within a radius, for arbitrary contexts",
-        (NOISE, f"{L}.printed_noise_radius"),
+        (NOISE, f"{P}.printed_noise_radius"),
         ("noise",),
         "",
         "ln ln(4k), although its derivation gives ln ln(2k)",
@@ -235,7 +236,7 @@ STATEMENTS = (
     Statement(
         "thm:adv_general_regret",
         "regret of an epoch, with constants",
-        (f"{A}.epoch_guarantee", f"{A}.printed_epoch_guarantee"),
+        (f"{A}.epoch_guarantee", f"{P}.printed_epoch_guarantee"),
         ("closed form",),
         "computed by hand for one class",
         "three events with two tails of noise are four, not two; the cap b of the potential must not depend on t",

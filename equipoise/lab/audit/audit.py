@@ -8,10 +8,11 @@ is detected by the claim it names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from math import nan
 from statistics import median
 from typing import NamedTuple
@@ -23,11 +24,12 @@ from equipoise.lab.audit.claims import CLAIMS, CONFIDENCE, Finding, Seen, findin
 from equipoise.lab.audit.controls import CONTROLS
 from equipoise.lab.audit.judging import run_and_evaluate
 from equipoise.lab.audit.late import IN_ORDER, VALID_DELAYS
-from equipoise.lab.audit.lemmas import CERTAIN, LEMMAS
+from equipoise.lab.audit.lemmas import CERTAIN, LEMMAS, drawn_plays
 from equipoise.lab.audit.pools import FAMILIES, make_pool
 from equipoise.lab.audit.sharp import SHARP, could_have_ended
 from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks, silent
-from equipoise.lab.experiments import EXPERIMENTS, Experiment
+from equipoise.lab.experiment import Experiment, reward_width
+from equipoise.lab.experiments import EXPERIMENTS
 from equipoise.lab.runs.runner import violates
 from equipoise.learners._core.linear_class import well_spaced
 from equipoise.selectors import AdversarialElimination, BalancedElimination
@@ -36,7 +38,6 @@ from equipoise.simulation.parts import Curves, log_rounds
 from equipoise.simulation.tapes import Tapes
 from equipoise.simulation.watch import Facts, optimum_of
 from equipoise.theory.adversarial import adversarial_guarantee, balanced_regret_bounds
-from equipoise.theory.lemmas import most_plays
 from equipoise.types import Config, Integers, Plain
 
 LATE, LATE_EPISODES = 200, 40  # delay of low rewards, in rounds and in episodes
@@ -60,7 +61,15 @@ EPISODIC = ("linear-mdp", "exploration-bonus", "bellman-error")
 SAME_OPTIMUM = ("nested",)  # for all seeds, as the distribution of actions is rotation invariant
 QUICK, SLOW_LEMMAS = ("ucb-width",), ("least squares",)  # included in, and left out of, a quick audit
 SCHEDULED, LEMMA = (6000, 1000), (2000, 1000)
-SHARP_SIZE, IN_ORDER_SIZE, DELAYS_SIZE = (1000, 300), (1500, 100), (700, 300)
+OTHER_SIZES = {"sharp": (1000, 300), "in order": (1500, 100), "delays": (700, 300)}
+# By kind, what simulates one run of each subject.
+SIMULATED: dict[str, Mapping[str, Callable[[int, int], Iterator[Seen]]]] = {
+    "lemma": LEMMAS,
+    "sharp": SHARP,
+    "in order": IN_ORDER,
+    "delays": VALID_DELAYS,
+    "control": {name: control.simulate for name, control in CONTROLS.items()},
+}
 QUICK_RUNS = {"experiment": 20, "scheduled": 20, "lemma": 40, "sharp": 15, "in order": 2, "delays": 20}
 
 
@@ -107,18 +116,12 @@ def tasks(quick: bool = False) -> list[Task]:
             instances = EXPERIMENTS[name].instances
             each = QUICK_RUNS["experiment"] if quick else -(-runs // len(instances))
             found += [Task("experiment", name, instance, rounds, each) for instance in instances]
-    for family in FAMILIES:
-        for gap in ("gap", "no gap"):
-            rounds, runs = SCHEDULED
-            found.append(Task("scheduled", family, gap, rounds, QUICK_RUNS["scheduled"] if quick else runs))
-    lemmas = [name for name in LEMMAS if not quick or name not in SLOW_LEMMAS]
-    found += [Task("lemma", name, "", LEMMA[0], QUICK_RUNS["lemma"] if quick else LEMMA[1]) for name in lemmas]
-    for kind, names, (rounds, runs) in (
-        ("sharp", SHARP, SHARP_SIZE),
-        ("in order", IN_ORDER, IN_ORDER_SIZE),
-        ("delays", VALID_DELAYS, DELAYS_SIZE),
+    for kind, subjects, (rounds, runs) in (
+        ("scheduled", product(FAMILIES, ("gap", "no gap")), SCHEDULED),
+        ("lemma", [(name, "") for name in LEMMAS if not quick or name not in SLOW_LEMMAS], LEMMA),
+        *((kind, [(name, "") for name in SIMULATED[kind]], size) for kind, size in OTHER_SIZES.items()),
     ):
-        found += [Task(kind, name, "", rounds, QUICK_RUNS[kind] if quick else runs) for name in names]
+        found += [Task(kind, *subject, rounds, QUICK_RUNS[kind] if quick else runs) for subject in subjects]
     found += [
         Task("control", name, "", control.rounds, control.quick_runs if quick else control.runs)
         for name, control in CONTROLS.items()
@@ -136,11 +139,8 @@ def perform(task: Task, report: Report = silent) -> Outcome:
         case "scheduled":
             return _scheduled(task)
         case kind:
-            simulate = {name: control.simulate for name, control in CONTROLS.items()}
-            simulate = {"lemma": LEMMAS, "sharp": SHARP, "in order": IN_ORDER, "delays": VALID_DELAYS}.get(
-                kind, simulate
-            )
-            seen = [row for seed in range(task.runs) for row in simulate[task.name](seed, task.rounds)]
+            simulate = SIMULATED[kind][task.name]
+            seen = [row for seed in range(task.runs) for row in simulate(seed, task.rounds)]
             certain = CERTAIN if kind == "lemma" else ("balancing",)
             return Outcome(task, findings(f"{kind}: {task.name}", seen, DELTA, certain), [])
 
@@ -182,11 +182,10 @@ def _shared_certificate(
     experiment: Experiment, settings: Mapping[str, Plain], task: Task, seed: int, label: str
 ) -> Seen:
     """The certificate where learners share data, at recorded rounds of a joint run, whether or not bounds hold."""
-    low, high = experiment.set_up(settings, seed, task.instance).problem.reward_range
     setup = experiment.set_up(settings, seed, task.instance)
     marks = log_rounds(task.rounds)
     run, _ = run_jointly(setup.problem, setup.learners, setup.selectors[label], marks, seed, share_data=True)
-    can_fail = bool(run.certified[-1] < (high - low) * task.rounds)
+    can_fail = bool(run.certified[-1] < reward_width(setup.problem) * task.rounds)
     return Seen("certificate", float(run.certified[-1]), float(run.regret[-1]), violates(run), can_fail)
 
 
@@ -210,10 +209,14 @@ def _scheduled(task: Task) -> Outcome:
 
 def _ratio(task: Task, label: str, late: int, facts: list[Facts], row: int) -> Ratio:
     pairs = [(float(found.certified[row]), float(found.regret[row])) for found in facts if found.supported[row]]
+    return _median_ratio(task.subject, label, (task.rounds // 4, task.rounds)[row], late > 0, pairs)
+
+
+def _median_ratio(subject: str, label: str, rounds: int, late: bool, pairs: Sequence[tuple[float, float]]) -> Ratio:
+    """Of pairs of certified and true regret."""
     shares = [certified / regret for certified, regret in pairs if regret > 0]
-    rounds = (task.rounds // 4, task.rounds)[row]
     certified, true = (median(pair[k] for pair in pairs) if pairs else nan for k in range(2))
-    return Ratio(task.subject, label, rounds, late > 0, len(pairs), certified, true, median(shares) if shares else nan)
+    return Ratio(subject, label, rounds, late, len(pairs), certified, true, median(shares) if shares else nan)
 
 
 @cache
@@ -240,9 +243,7 @@ def _adversarial(task: Task) -> Outcome:
             seen += _evaluate_epochs(selector, run, marks, true)
             pairs.append((float(run.certified[-1]), float(run.regret[-1])))
         rows += findings(f"{task.subject}, {label}", seen, settings["delta"])
-        certified, regret = (median(pair[k] for pair in pairs) for k in range(2))
-        ratio = median(pair[0] / pair[1] for pair in pairs if pair[1] > 0)
-        ratios.append(Ratio(task.subject, label, task.rounds, False, len(pairs), certified, regret, ratio))
+        ratios.append(_median_ratio(task.subject, label, task.rounds, False, pairs))
     return Outcome(task, rows, ratios)
 
 
@@ -250,8 +251,7 @@ def _evaluate_epochs(
     selector: AdversarialElimination, run: Curves, marks: Integers, true: list[bool]
 ) -> Iterator[Seen]:
     regret, rounds = float(run.regret[-1]), int(marks[-1])
-    low, high = selector.reward_range
-    trivial = (high - low) * rounds
+    trivial = reward_width(selector) * rounds
     eliminated = [end.learner.index for end in selector.eliminations]
     wrong = sum(not holds for holds in true)
     could_end = bool(eliminated) or could_have_ended(selector)
@@ -262,15 +262,11 @@ def _evaluate_epochs(
     kept = [i for i, fine in enumerate(well_spaced(selector.sizes)) if fine]
     weights = {i: 1 / selector.sizes[i] for i in kept}
     first_end = selector.eliminations[0].round if eliminated else rounds
-    worst, can_fail = 0.0, False
-    for mark, plays in zip(marks.tolist(), run.plays, strict=True):
-        if mark <= first_end:
-            for i in kept:
-                most = most_plays(mark, weights[i] / sum(weights.values()), len(kept), selector.alpha)
-                worst, can_fail = max(worst, float(plays[i]) / most), can_fail or most < mark
-    yield Seen("play counts", 1.0, worst, worst > 1.0, can_fail)
+    chances = [weights.get(i, 0.0) / sum(weights.values()) for i in range(selector.n_learners)]
+    marked = [(mark, plays) for mark, plays in zip(marks.tolist(), run.plays, strict=True) if mark <= first_end]
+    moments = ((mark, float(plays[i]), chances[i]) for mark, plays in marked for i in kept)
+    yield drawn_plays(moments, len(kept), selector.alpha)
     if not eliminated:
-        chances = [weights.get(i, 0.0) / sum(weights.values()) for i in range(selector.n_learners)]
         limit = balanced_regret_bounds(selector.classes, rounds=rounds, alpha=selector.alpha, chances=chances)
         total = float(selector.kernel_state.epoch[0].regrets)
         yield Seen("epoch bounds", limit, total, total > limit, limit < trivial)
@@ -328,10 +324,7 @@ class Audit:
             "claims": CLAIMS,
             "subjects": [outcome.task._asdict() for outcome in self.outcomes],
             "findings": [row.to_json() for row in self.findings],
-            "certified_over_true": [
-                {key: None if value != value else value for key, value in ratio._asdict().items()}
-                for ratio in self.ratios
-            ],
+            "certified_over_true": [ratio._asdict() for ratio in self.ratios],
             "controls": [
                 {"control": o.task.name, "must_be_caught_by": CONTROLS[o.task.name].caught_by}
                 | {"caught_by": self.caught[o.task.name]}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from math import isnan, nan
+from math import nan
 from statistics import median
 from typing import NamedTuple
 
@@ -91,10 +91,7 @@ class Finding:
         low, high = self.interval
         share = self.violations / self.runs if self.runs else nan
         about = {"share": share, "share_low": low, "share_high": high, "holds": self.holds, "can_fail": self.can_fail}
-        return {
-            key: None if isinstance(value, float) and isnan(value) else value
-            for key, value in (asdict(self) | about).items()
-        }
+        return asdict(self) | about
 
 
 def findings(

@@ -8,6 +8,7 @@ from math import inf, sqrt
 
 from equipoise.bounds import Power, SqrtLog
 from equipoise.lab.audit.claims import Seen
+from equipoise.lab.experiment import reward_width
 from equipoise.selectors import BalancedElimination
 from equipoise.simulation.tapes import Tapes
 from equipoise.simulation.watch import Facts, watch_on_tapes
@@ -48,8 +49,7 @@ def evaluate(
     `declared` tells which learners are well specified by construction, `gaps` what each of the others loses per play;
     both are known for scheduled learners only.
     """
-    low, high = selector.reward_range
-    width, regret = high - low, float(facts.regret[-1])
+    width, regret = reward_width(selector), float(facts.regret[-1])
     kept, rounds = facts.kept.tolist(), int(accounts["plays"].sum())
     trivial = width * rounds  # the largest regret that is possible
     yield Seen(
@@ -83,18 +83,16 @@ def evaluate(
 def could_be_eliminated(selector: BalancedElimination, accounts: AnyArray, kept: Sequence[bool]) -> bool:
     """Whether the test could have eliminated a learner that kept its bound: the means of rewards differ by at most w,
     so it needs (R_i + D(n_i))/n_i + D(n_j)/n_j < w for another learner j."""
-    low, high = selector.reward_range
     plays, bounds = accounts["booked_plays"].tolist(), accounts["booked_bound"].tolist()
-    radii = [deviation(selector, n) / n if n else inf for n in plays]
+    radii, width = [deviation(selector, n) / n if n else inf for n in plays], reward_width(selector)
     return any(
-        kept[i] and n > 0 and bounds[i] / n + radii[i] + min(radii[:i] + radii[i + 1 :], default=inf) < high - low
+        kept[i] and n > 0 and bounds[i] / n + radii[i] + min(radii[:i] + radii[i + 1 :], default=inf) < width
         for i, n in enumerate(plays)
     )
 
 
 def general_of(selector: BalancedElimination, facts: Facts, accounts: AnyArray, kept: Sequence[bool]) -> float:
     """The general bound at the actual plays, for the best choice of *."""
-    low, high = selector.reward_range
     radius = partial(deviation, selector)
     bounds = [float(bound) for bound, true in zip(accounts["booked_bound"], kept, strict=True) if true]
     smallest = inf
@@ -108,7 +106,7 @@ def general_of(selector: BalancedElimination, facts: Facts, accounts: AnyArray, 
                 tested = plays[i] > 0 and plays[star] > 0
                 both = int(plays[i]), float(values[i]), int(plays[star]), float(values[star])
                 passed.append(guarantees.Passed(*both) if tested else None)
-        smallest = min(smallest, guarantees.general_guarantee(bounds, passed, radius, width=high - low))
+        smallest = min(smallest, guarantees.general_guarantee(bounds, passed, radius, width=reward_width(selector)))
     return smallest
 
 
@@ -118,27 +116,21 @@ def _with_gaps(
     bounds, terms = selector.bounds or (), terms_of(selector, int(accounts["plays"].sum()))
     coefficients, per_root = coefficients_of(bounds), terms["radius"] / sqrt(terms["rounds"])
 
-    def max_plays(i: int, best: int, gap: float) -> float:
-        """The largest number of plays of learner i, which loses `gap` per play, next to the learner `best`."""
-        match bounds[0]:
-            case Power(_, exponent):
-                return guarantees.power_plays(coefficients[i], coefficients[best], exponent, gap=gap, per_root=per_root)
-            case SqrtLog(_, delta):
-                pair = coefficients[i], coefficients[best]
-                return guarantees.sqrt_log_plays(*pair, delta, rounds=terms["rounds"], gap=gap, per_root=per_root)
-            case _:
-                return inf
-
     match bounds[0]:
         case Power(_, exponent):
             promise = guarantees.power_gap_guarantee(coefficients, exponent, gaps, **terms)
+            most = partial(guarantees.power_plays, exponent=exponent)
         case SqrtLog(_, delta):
             promise = guarantees.sqrt_log_gap_guarantee(coefficients, delta, gaps, **terms)
+            most = partial(guarantees.sqrt_log_plays, bound_delta=delta, rounds=terms["rounds"])
         case _:
             return
     well_specified = [i for i, gap in enumerate(gaps) if gap is None]
     limits = [
-        (min(max_plays(i, best, gap) for best in well_specified), float(accounts["plays"][i]))
+        (
+            min(most(coefficients[i], coefficients[best], gap=gap, per_root=per_root) for best in well_specified),
+            float(accounts["plays"][i]),
+        )
         for i, gap in enumerate(gaps)
         if gap is not None
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -22,13 +22,20 @@ def play_counts(seed: int, rounds: int) -> Iterator[Seen]:
     """Learners drawn with fixed probabilities, compared at every power of 2^(1/4)."""
     draws = np.random.default_rng([1, seed]).random(rounds)
     starts = np.cumsum((0.0, *CHANCES))
-    worst, can_fail = 0.0, False
+    moments = []
     for chance, low in zip(CHANCES, starts, strict=False):
         plays = np.cumsum((draws >= low) & (draws < low + chance))
-        for t in _marks(rounds):
-            most = lemmas.most_plays(t, chance, len(CHANCES), DELTA)
-            worst, can_fail = max(worst, float(plays[t - 1]) / most), can_fail or most < t
-    yield Seen("play counts", 1.0, worst, worst > 1.0, can_fail)
+        moments += [(t, float(plays[t - 1]), chance) for t in _marks(rounds)]
+    yield drawn_plays(moments, len(CHANCES), DELTA)
+
+
+def drawn_plays(moments: Iterable[tuple[int, float, float]], n_learners: int, delta: float) -> Seen:
+    """Check the lemma on play counts at some moments: rounds, plays and probability of a learner."""
+    worst, can_fail = 0.0, False
+    for rounds, plays, chance in moments:
+        most = lemmas.most_plays(rounds, chance, n_learners, delta)
+        worst, can_fail = max(worst, plays / most), can_fail or most < rounds
+    return Seen("play counts", 1.0, worst, worst > 1.0, can_fail)
 
 
 def bernstein(seed: int, rounds: int) -> Iterator[Seen]:

@@ -26,17 +26,14 @@ class Family(NamedTuple):
     coefficient: float
     shape: float
     erring: tuple[str, float, float]
-    rate: float  # exponent of the regret in the paper's table, logarithms left out
-    gap_rate: float | None  # likewise with a gap; None if the table has no such row
-    label: str  # of the theorem
 
 
 FAMILIES = {
-    "n^(1/3)": Family("power", 1.0, 1 / 3, ("power", 3.0, 1 / 2), 1 / 2, 1 / 3, "thm:poly_reg"),
-    "n^(1/2)": Family("power", 1.0, 1 / 2, ("power", 2.0, 1 / 2), 1 / 2, 1 / 2, "thm:poly_reg"),
-    "n^(2/3)": Family("power", 0.5, 2 / 3, ("power", 1.0, 2 / 3), 2 / 3, 2 / 3, "thm:poly_reg"),
-    "sqrt(n ln n)": Family("sqrt-log", 0.5, BOUND_DELTA, ("sqrt-log", 1.0, BOUND_DELTA), 1 / 2, 1 / 2, "thm:sqrt_reg"),
-    "eps n + sqrt(n)": Family("linear-sqrt", 1.0, SLOPE, ("linear-sqrt", 2.0, SLOPE), 1.0, None, "thm:linTmissp"),
+    "n^(1/3)": Family("power", 1.0, 1 / 3, ("power", 3.0, 1 / 2)),
+    "n^(1/2)": Family("power", 1.0, 1 / 2, ("power", 2.0, 1 / 2)),
+    "n^(2/3)": Family("power", 0.5, 2 / 3, ("power", 1.0, 2 / 3)),
+    "sqrt(n ln n)": Family("sqrt-log", 0.5, BOUND_DELTA, ("sqrt-log", 1.0, BOUND_DELTA)),
+    "eps n + sqrt(n)": Family("linear-sqrt", 1.0, SLOPE, ("linear-sqrt", 2.0, SLOPE)),
 }
 
 
@@ -52,7 +49,7 @@ class Pool(NamedTuple):
 
 def make_pool(family: str, *, gap: bool, radius_scale: float = 1.0, delta: float = 0.05) -> Pool:
     """A pool of a family."""
-    kind, coefficient, shape, erring, *_ = FAMILIES[family]
+    kind, coefficient, shape, erring = FAMILIES[family]
     linear, loss = kind == "linear-sqrt", GAP if gap else LOSS
     claims = Scheduled(kind, coefficient, shape / 2 if linear else shape)
     first = Scheduled("power", GAP, 1.0, gap=GAP, name="misspecified") if gap else Scheduled(*erring, gap=LOSS)

@@ -17,10 +17,10 @@ import numpy as np
 
 from equipoise.confidence import radius_sum
 from equipoise.lab.audit.claims import Seen
+from equipoise.lab.audit.lemmas import drawn_plays
 from equipoise.learner import Proposal
 from equipoise.learners import LinearClass
 from equipoise.selectors import AdversarialElimination, EpochBalancing
-from equipoise.theory.lemmas import most_plays
 
 AnyEpochs: TypeAlias = EpochBalancing | AdversarialElimination
 
@@ -87,10 +87,11 @@ def could_have_ended(selector: AnyEpochs) -> bool:
 
 def _play_counts(selector: AnyEpochs, played: Sequence[int]) -> Seen:
     """The lemma on play counts over the rounds of the first epoch."""
-    weights, worst, can_fail = [1 / size for size in selector.sizes], 0.0, False
-    for i, weight in enumerate(weights):
-        for t, plays in enumerate(accumulate(int(j == i) for j in played), 1):
-            if t & (t - 1) == 0:  # powers of two
-                most = most_plays(t, weight / sum(weights), len(weights), selector.alpha)
-                worst, can_fail = max(worst, plays / most), can_fail or most < t
-    return Seen("play counts", 1.0, worst, worst > 1.0, can_fail)
+    weights = [1 / size for size in selector.sizes]
+    moments = (
+        (t, plays, weight / sum(weights))
+        for i, weight in enumerate(weights)
+        for t, plays in enumerate(accumulate(int(j == i) for j in played), 1)
+        if t & (t - 1) == 0  # powers of two
+    )
+    return drawn_plays(moments, len(weights), selector.alpha)

@@ -16,7 +16,7 @@ from math import sqrt
 import numpy as np
 
 from equipoise.bounds import Bound, Observed, SqrtLog
-from equipoise.lab.experiment import Experiment, Setup, balancing_selectors
+from equipoise.lab.experiment import Experiment, Setup, balancing_selectors, hidden
 from equipoise.lab.experiments.nested import nested_dims
 from equipoise.learners import OFUL, Ball
 from equipoise.types import Action, Config, Context, Plain
@@ -60,9 +60,7 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
         "balanced-anytime": [SqrtLog(dim * settings["bound_scale"], BOUND_DELTA) for dim in dims],
     }
     known = {"delta": settings["delta"], "noise": noise, "contexts": "fixed", "reward_range": problem.reward_range}
-    selectors, well_specified = balancing_selectors(bounds, **known), [dim >= problem.d_star for dim in dims]
-    facts = {"d*": problem.d_star}
-    return Setup(problem, learners, selectors, facts=lambda: facts, well_specified=lambda: well_specified)
+    return Setup(problem, learners, balancing_selectors(bounds, **known), **hidden("d*", dims, lambda: problem.d_star))
 
 
 BALL = Experiment(

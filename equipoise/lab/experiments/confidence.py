@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import ceil, log2
 
-from equipoise.bounds import Bound, Observed, Power
+from equipoise.bounds import Observed, Power
 from equipoise.errors import InvalidArgument
-from equipoise.lab.experiment import SHARED, WITH_SHARED, Experiment, Setup, balancing_selectors
+from equipoise.lab.experiment import SHARED, WITH_SHARED, Experiment, Setup, balancing_selectors, hidden, usual_bounds
 from equipoise.lab.experiments.nested import NORM_BOUND
 from equipoise.lab.experiments.tracked_oful import TrackedOFUL
 from equipoise.learners.oful import closed_form_constant
@@ -38,26 +38,16 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
         TrackedOFUL(problem.params.theta, scale=kappa, name=f"kappa {kappa:g}", **assumptions) for kappa in kappas
     )
     constant = closed_form_constant(settings["rounds"], **assumptions)
-    bounds: dict[str, list[Bound]] = {
-        "balanced-observed": [Observed() for _ in kappas],
-        "balanced-paper": [Power(kappa * dim * constant) for kappa in kappas],
-        "balanced-scaled": [Power(kappa * dim * settings["bound_scale"]) for kappa in kappas],
-        "balanced-shared": [Observed() for _ in kappas],
-    }
+    scales = (constant, settings["bound_scale"])
+    bounds = usual_bounds(*([Power(kappa * dim * scale) for kappa in kappas] for scale in scales))
+    bounds["balanced-shared"] = [Observed() for _ in kappas]
     shared_settings = {"delta": settings["delta"], "noise": assumed, "contexts": "fixed"}
     selectors = balancing_selectors(bounds, ("realized", "realized-shared"), **shared_settings)
 
     def kappa_star() -> float:
         return smallest_valid(kappas, [learner.largest_ratio for learner in learners])
 
-    return Setup(
-        problem,
-        learners,
-        selectors,
-        shared=SHARED,
-        facts=lambda: {"kappa*": kappa_star()},
-        well_specified=lambda: [kappa >= kappa_star() for kappa in kappas],
-    )
+    return Setup(problem, learners, selectors, SHARED, **hidden("kappa*", kappas, kappa_star))
 
 
 def kappa_grid(kappa_min: float) -> list[float]:

@@ -16,8 +16,8 @@ from math import sqrt
 
 import numpy as np
 
-from equipoise.bounds import Bound, Observed, Power
-from equipoise.lab.experiment import SHARED, WITH_SHARED, Experiment, Setup, balancing_selectors
+from equipoise.bounds import Power
+from equipoise.lab.experiment import SHARED, WITH_SHARED, Experiment, Setup, balancing_selectors, usual_bounds
 from equipoise.lab.experiments import ucb_width
 from equipoise.learners import OFUL, UCB
 from equipoise.learners.oful import closed_form_constant
@@ -51,14 +51,10 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     learners = (UCB(N_ACTIONS, name="UCB, no context"), *linear)
     rounds, scale = settings["rounds"], settings["bound_scale"]
     constant = closed_form_constant(rounds, norm_bound=norm_bound)
-    scaled: list[Bound] = [Power(scale * sqrt(dim / N_ACTIONS)) for dim in dims]
+    scaled = [Power(scale * sqrt(dim / N_ACTIONS)) for dim in dims]
     plain = Power(ucb_width.closed_form_constant(rounds, N_ACTIONS))
-    bounds: dict[str, list[Bound]] = {
-        "balanced-observed": [Observed() for _ in dims],
-        "balanced-paper": [plain, *(Power(dim * constant) for dim in dims[1:])],
-        "balanced-scaled": scaled,
-        "balanced-shared": scaled,
-    }
+    bounds = usual_bounds([plain, *(Power(dim * constant) for dim in dims[1:])], scaled)
+    bounds["balanced-shared"] = scaled
     selectors = balancing_selectors(bounds, ("realized", "realized-shared"), delta=settings["delta"])
     return Setup(
         problem, learners, selectors, shared=SHARED, well_specified=lambda: [n >= problem.n_relevant for n in n_seen]

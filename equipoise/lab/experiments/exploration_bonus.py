@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import sqrt
 
-from equipoise.bounds import Bound, Observed, Power
-from equipoise.lab.experiment import USUAL, Experiment, Setup, balancing_selectors
+from equipoise.bounds import Power
+from equipoise.lab.experiment import USUAL, Experiment, Setup, balancing_selectors, usual_bounds
 from equipoise.learners import LSVI_UCB
 from equipoise.learners.lsvi_ucb import paper_bound
 from equipoise.problems import CombinationLock, RiverSwim
@@ -37,11 +37,10 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     )
     dim, largest_return = learners[0].dim, problem.reward_range[1]
     printed = paper_bound(dim, horizon=horizon, episodes=episodes, d_max=dim)
-    bounds: dict[str, list[Bound]] = {
-        "balanced-observed": [Observed() for _ in constants],
-        "balanced-paper": [Power(constant * printed.coefficient) for constant in constants],
-        "balanced-scaled": [Power(settings["bound_scale"] * largest_return * sqrt(dim)) for _ in constants],
-    }
+    bounds = usual_bounds(
+        [Power(constant * printed.coefficient) for constant in constants],
+        [Power(settings["bound_scale"] * largest_return * sqrt(dim)) for _ in constants],
+    )
     # Episodes of both problems always start in the same state.
     shared_settings = {"delta": settings["delta"], "reward_range": problem.reward_range, "contexts": "fixed"}
     return Setup(problem, learners, balancing_selectors(bounds, **shared_settings))

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from equipoise.bounds import Bound, Observed, Power
-from equipoise.lab.experiment import USUAL, Experiment, Setup, balancing_selectors
+from equipoise.bounds import Power
+from equipoise.lab.experiment import USUAL, Experiment, Setup, balancing_selectors, hidden, usual_bounds
 from equipoise.lab.experiments.nested import nested_dims
 from equipoise.learners import LSVI_UCB
 from equipoise.learners.lsvi_ucb import paper_bound
@@ -33,15 +33,13 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     learners = tuple(
         LSVI_UCB(problem.features, dim, **sizes, bonus=settings["bonus"], name=f"d = {dim}") for dim in dims
     )
-    bounds: dict[str, list[Bound]] = {
-        "balanced-observed": [Observed() for _ in dims],
-        "balanced-paper": [paper_bound(dim, horizon=horizon, episodes=episodes, d_max=d_max) for dim in dims],
-        "balanced-scaled": [Power(settings["bound_scale"] * horizon * dim) for dim in dims],
-    }
+    bounds = usual_bounds(
+        [paper_bound(dim, **sizes, d_max=d_max) for dim in dims],
+        [Power(settings["bound_scale"] * horizon * dim) for dim in dims],
+    )
     shared_settings = {"delta": settings["delta"], "reward_range": problem.reward_range, "radius": settings["radius"]}
     selectors = balancing_selectors(bounds, **shared_settings)
-    facts, well_specified = {"d*": settings["d_star"]}, [dim >= settings["d_star"] for dim in dims]
-    return Setup(problem, learners, selectors, facts=lambda: facts, well_specified=lambda: well_specified)
+    return Setup(problem, learners, selectors, **hidden("d*", dims, lambda: settings["d_star"]))
 
 
 LINEAR_MDP = Experiment(

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import ceil, log2, sqrt
 
-from equipoise.bounds import Bound, LinearSqrt, Observed
-from equipoise.lab.experiment import USUAL, Experiment, Setup, balancing_selectors
+from equipoise.bounds import LinearSqrt
+from equipoise.lab.experiment import USUAL, Experiment, Setup, balancing_selectors, hidden, usual_bounds
 from equipoise.learners import OFUL
 from equipoise.learners.oful import closed_form_constant
 from equipoise.problems import MisspecifiedLinearBandit
@@ -35,14 +35,12 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     )
     constant = closed_form_constant(settings["rounds"], noise=sigma, norm_bound=norm_bound)
     slope, coefficient = settings["slope_scale"], settings["bound_scale"]
-    bounds: dict[str, list[Bound]] = {
-        "balanced-observed": [Observed() for _ in errors],
-        "balanced-paper": [LinearSqrt(constant * sqrt(dim) * error, constant * dim) for error in errors],
-        "balanced-scaled": [LinearSqrt(slope * error, coefficient) for error in errors],
-    }
+    bounds = usual_bounds(
+        [LinearSqrt(constant * sqrt(dim) * error, constant * dim) for error in errors],
+        [LinearSqrt(slope * error, coefficient) for error in errors],
+    )
     selectors = balancing_selectors(bounds, delta=settings["delta"], noise=sigma)
-    facts, well_specified = {"eps*": problem.misspecification}, [error >= problem.misspecification for error in errors]
-    return Setup(problem, learners, selectors, facts=lambda: facts, well_specified=lambda: well_specified)
+    return Setup(problem, learners, selectors, **hidden("eps*", errors, lambda: problem.misspecification))
 
 
 def error_grid(rounds: int, dim: int) -> list[float]:

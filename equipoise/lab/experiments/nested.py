@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from equipoise.bounds import Bound, Observed, Power
-from equipoise.lab.experiment import USUAL, Experiment, Setup, balancing_selectors
+from equipoise.bounds import Power
+from equipoise.lab.experiment import USUAL, Experiment, Setup, balancing_selectors, usual_bounds
 from equipoise.learners import OFUL
 from equipoise.learners.oful import closed_form_constant
 from equipoise.problems import LinearBandit
@@ -30,11 +30,7 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     factor = 0.5 if problem.noise is None else problem.noise
     learners = tuple(OFUL(dim, noise=factor, norm_bound=NORM_BOUND) for dim in dims)
     constant = closed_form_constant(settings["rounds"], noise=factor, norm_bound=NORM_BOUND)
-    bounds: dict[str, list[Bound]] = {
-        "balanced-observed": [Observed() for _ in dims],
-        "balanced-paper": [Power(dim * constant) for dim in dims],
-        "balanced-scaled": [Power(dim * settings["bound_scale"]) for dim in dims],
-    }
+    bounds = usual_bounds(*([Power(dim * scale) for dim in dims] for scale in (constant, settings["bound_scale"])))
     contexts = "fixed" if settings["contexts"] == "fixed" else "random"
     known = {"delta": settings["delta"], "noise": problem.noise, "contexts": contexts, "radius": settings["radius"]}
     selectors = balancing_selectors(bounds, **known)

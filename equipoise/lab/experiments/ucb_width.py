@@ -15,9 +15,9 @@ from math import log, sqrt
 
 import numpy as np
 
-from equipoise.bounds import Bound, Observed, Power
+from equipoise.bounds import Power
 from equipoise.kernels.boundaries import STITCHED_FACTOR, STITCHED_RATIO, stitched_bracket
-from equipoise.lab.experiment import USUAL, Experiment, Setup, balancing_selectors
+from equipoise.lab.experiment import USUAL, Experiment, Setup, balancing_selectors, usual_bounds
 from equipoise.learners import UCB
 from equipoise.problems import KArmedBandit
 from equipoise.types import Plain
@@ -34,11 +34,10 @@ def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     n_actions = problem.n_actions
     learners = tuple(UCB(n_actions, noise=NOISE, delta=DELTA, scale=width, name=f"width {width:g}") for width in widths)
     proven = closed_form_constant(settings["rounds"], n_actions)
-    bounds: dict[str, list[Bound]] = {
-        "balanced-observed": [Observed() for _ in widths],
-        "balanced-paper": [Power(width * proven) for width in widths],
-        "balanced-scaled": [Power(width * settings["bound_scale"] * sqrt(n_actions)) for width in widths],
-    }
+    bounds = usual_bounds(
+        [Power(width * proven) for width in widths],
+        [Power(width * settings["bound_scale"] * sqrt(n_actions)) for width in widths],
+    )
     return Setup(problem, learners, balancing_selectors(bounds, delta=settings["delta"], contexts="fixed"))
 
 

@@ -130,7 +130,7 @@ def settings_table(settings: Iterable[tuple[str, Plain]]) -> Table:
 def page(title: str, blocks: Iterable[Block | Table]) -> str:
     """The report as a whole HTML page; a section begins at each heading of level 2."""
     body = "\n".join(block.html for block in blocks).replace("\n<h2>", "\n</section>\n<section>\n<h2>")
-    return _PAGE.format(title=escape(title), style=_STYLE, body=body)
+    return _PAGE.format(title=escape(title), style=f"{theme.css()}\n{theme.report_css()}", body=body)
 
 
 def markdown(blocks: Iterable[Block | Table]) -> str:
@@ -225,35 +225,6 @@ def _inline(svg: str, title: str) -> str:
     label = escape(f"Figure: {title}", quote=True)
     return f'{tag} role="img" aria-label="{label}" style="stroke-linejoin:round;stroke-linecap:butt">{rest}'
 
-
-_STYLE = (
-    theme.css()
-    + """
-main { max-width: 72rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
-td { white-space: pre; }
-tbody th { min-width: 7.5rem; }
-li { max-width: 46rem; }
-td, tbody th { vertical-align: top; }
-.text { text-align: left; }
-.long { white-space: normal; min-width: 11rem; }
-.selector { background: var(--tint); }
-.selector th { font-weight: 600; }
-.bad { color: var(--bad); font-weight: 600; }
-figure { margin: 1rem 0; padding: .5rem; background: #fff; border: 1px solid var(--line); border-radius: 6px; }
-figure svg { display: block; width: 100%; height: auto; }
-blockquote { margin: .3rem 0 .9rem; padding: .1rem 0 .1rem 1rem; border-left: 3px solid var(--line); max-width: 46rem; }
-@media (min-width: 44rem) {
-  td, thead th { padding-left: .6rem; padding-right: .6rem; }
-}
-@media (max-width: 44rem) {
-  main { padding: 1.2rem .9rem 3rem; }
-  th:first-child { position: sticky; left: 0; background: var(--paper); }
-  .selector th:first-child { background: var(--tint); }
-  figure { overflow-x: auto; }
-  figure svg { min-width: 46rem; }
-}
-"""
-)
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">

@@ -20,7 +20,7 @@ from equipoise.certificates.fields import Record
 from equipoise.certificates.records import Provable, elimination_record
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks, silent
-from equipoise.lab.experiment import Experiment, Setup
+from equipoise.lab.experiment import Experiment, Setup, chosen_labels, reward_width
 from equipoise.lab.runs.results import Curve, Results, SeedResult
 from equipoise.lab.runs.store import RunFolder
 from equipoise.learner import part_name
@@ -168,15 +168,9 @@ def complete_settings(
 
 
 def _labels(experiment: Experiment, settings: Mapping[str, Plain], wanted: Sequence[str]) -> list[str]:
-    """The labels that are wanted, in the experiment's order; the name of a selector stands for all its variants."""
-    variants: dict[str, set[str]] = {label: {label} for label in experiment.selectors}
-    for label, selector in experiment.set_up(settings, 0, experiment.instances[0]).selectors.items():
-        variants.setdefault(command_name(type(selector).__name__), set()).add(label)
-    for name in wanted:
-        if name not in variants:
-            raise UnknownName(f"selector of {experiment.name}", name, variants)
-    chosen = set().union(*(variants[name] for name in wanted))
-    return [label for label in experiment.selectors if label in chosen]
+    selectors = experiment.set_up(settings, 0, experiment.instances[0]).selectors
+    names = {label: command_name(type(selectors[label]).__name__) for label in experiment.selectors}
+    return chosen_labels(f"selector of {experiment.name}", names, wanted)
 
 
 def run(
@@ -220,5 +214,5 @@ def run(
     with run_tasks(simulate, missing, jobs=workers, what=name, report=tell) as finished:
         for _, result in finished:
             folder.add(result)
-    widths = [setup.reward_width for setup in setups]
+    widths = [reward_width(setup.problem) for setup in setups]
     return folder.finish(dict(zip(experiment.instances, widths, strict=True)))

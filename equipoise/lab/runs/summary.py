@@ -20,6 +20,11 @@ PRICE_FLOOR = 0.25  # of w sqrt(T)
 Row = Config  # of `summary.json`, for one learner, selector or fact
 
 
+def price_floor(rounds: int, width: float) -> float:
+    """Return the least regret that the best learner alone counts as."""
+    return PRICE_FLOOR * width * sqrt(rounds)
+
+
 def summarize(
     seeds: Sequence[SeedResult], *, experiment: str, rounds: int, reward_width: float | Mapping[str, float]
 ) -> Config:
@@ -31,7 +36,7 @@ def summarize(
     learner_rows, selector_rows, fact_rows = [], [], []
     for instance in seeds[0].instances:
         width = reward_width[instance] if isinstance(reward_width, Mapping) else reward_width
-        floor = PRICE_FLOOR * width * sqrt(rounds)
+        floor = price_floor(rounds, width)
         named = {"instance": instance} if instance else {}
         learners = [{**named, **_learner_row(curves)} for curves in _curves(seeds, "learner", instance)]
         least = min((row["regret_mean"] for row in learners), default=floor)

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import isnan, nan, sqrt
+from math import isnan, nan
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.lab.runs.summary import PRICE_FLOOR
 from equipoise.lab.suite.contenders import BEST_TWIN, ORACLE, REFERENCES
 
 Array = NDArray[np.float64]
@@ -55,10 +54,6 @@ class Place:
     worst_price: float
     worst_seed_instance: str  # where its price in a single seed is largest
     worst_seed_price: float
-
-
-def floor(rounds: int, width: float) -> float:
-    return PRICE_FLOOR * width * sqrt(rounds)
 
 
 def price(regrets: Array, learners: Array, min_regret: float) -> float:

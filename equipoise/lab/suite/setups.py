@@ -47,11 +47,6 @@ class InstanceSetup(NamedTuple):
         learning = (learner for learner in self.learners if not isinstance(learner, Constant))
         return any("off_policy" in accepts(learner) for learner in learning)
 
-    @property
-    def width(self) -> float:
-        low, high = self.problem.reward_range
-        return float(high - low)
-
 
 @dataclass(frozen=True)
 class Instance:

@@ -20,10 +20,12 @@ import numpy as np
 
 from equipoise.errors import EquipoiseError, UnknownName
 from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks, silent
+from equipoise.lab.experiment import chosen_labels, reward_width
+from equipoise.lab.runs.summary import price_floor
 from equipoise.lab.suite.cells import LEARNERS, TWINS, has_twins, key_of, perform, plan, way_of
 from equipoise.lab.suite.contenders import CONTENDERS
 from equipoise.lab.suite.instances import INSTANCES
-from equipoise.lab.suite.leaderboard import Scores, floor, with_references
+from equipoise.lab.suite.leaderboard import Scores, with_references
 from equipoise.settings.checks import count
 from equipoise.storage.files import canonical_json, digest, make_folder, write_atomic
 from equipoise.storage.registry import command_name
@@ -134,7 +136,8 @@ def run_suite(
     see the folder `out`. `progress` is called with shares of the whole. Results are kept as they finish.
     """
     names = chosen_instances(instances, quick)
-    labels = chosen_labels(selectors)
+    selector_names = {label: command_name(each.selector) for label, each in CONTENDERS.items()}
+    labels = chosen_labels("selector of the suite", selector_names, selectors or None)
     n_seeds = count("seeds", (QUICK_SEEDS if quick else SEEDS) if seeds is None else seeds)
     first = QUICK_FIRST_SEED if quick else FIRST_SEED
     first = first if first_seed is None else count("first_seed", first_seed, minimum=0)
@@ -166,19 +169,6 @@ def chosen_instances(wanted: Sequence[str] | None, quick: bool) -> tuple[str, ..
     return tuple(name for name in INSTANCES if name in set(kept))
 
 
-def chosen_labels(wanted: Sequence[str] | None) -> tuple[str, ...]:
-    """The contenders that are wanted, by label or by the name of their selector, in the order of the suite."""
-    variants: dict[str, set[str]] = {}
-    for label, contender in CONTENDERS.items():
-        for name in {label, command_name(contender.selector)}:
-            variants.setdefault(name, set()).add(label)
-    for name in wanted or ():
-        if name not in variants:
-            raise UnknownName("selector of the suite", name, variants)
-    chosen = set().union(*(variants[name] for name in wanted)) if wanted else set(CONTENDERS)
-    return tuple(label for label in CONTENDERS if label in chosen)
-
-
 def _gather(names: Sequence[str], rounds: Mapping[str, int], seeds: range, log: ResultLog) -> Outcome:
     def rows_of(name: str, label: str, shared: bool) -> list[Row]:
         keys = [key_of(name, rounds[name], label, shared, seed) for seed in seeds]
@@ -206,7 +196,7 @@ def _gather(names: Sequence[str], rounds: Mapping[str, int], seeds: range, log: 
                     name: np.array([row["regret"] for row in rows], float) for name, rows in found.items()
                 }
                 gathered[table] |= {(label, name): rows for name, rows in found.items()}
-        floors = {name: floor(rounds[name], setups[name].width) for name in within}
+        floors = {name: price_floor(rounds[name], reward_width(setups[name].problem)) for name in within}
         if within:
             scores[table] = with_references(Scores({name: alone[name] for name in within}, selectors, floors), twins)
     learners = {name: tuple(learner.name for learner in setups[name].learners) for name in names}

@@ -21,7 +21,7 @@ import numpy as np
 
 from equipoise.bounds import BOUNDS, Bound, Custom, Observed
 from equipoise.certificates import AnyElimination, Certificate, Comparison, Standing
-from equipoise.certificates.fields import Premises, late_share
+from equipoise.certificates.proofs import Premises, late_share
 from equipoise.confidence import RADII, Confidence, make_confidence
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.records import load_state, state_records
