@@ -262,16 +262,16 @@ def _evaluate_epochs(
     kept = [i for i, fine in enumerate(well_spaced(selector.sizes)) if fine]
     weights = {i: 1 / selector.sizes[i] for i in kept}
     first_end = selector.eliminations[0].round if eliminated else rounds
-    worst, can_fail = 0.0, False
+    worst, can_fail, alpha = 0.0, False, selector.confidence.alpha
     for mark, plays in zip(marks.tolist(), run.plays, strict=True):
         if mark <= first_end:
             for i in kept:
-                most = most_plays(mark, weights[i] / sum(weights.values()), len(kept), selector.alpha)
+                most = most_plays(mark, weights[i] / sum(weights.values()), len(kept), alpha)
                 worst, can_fail = max(worst, float(plays[i]) / most), can_fail or most < mark
     yield Seen("play counts", 1.0, worst, worst > 1.0, can_fail)
     if not eliminated:
         chances = [weights.get(i, 0.0) / sum(weights.values()) for i in range(selector.n_learners)]
-        limit = balanced_regret_bounds(selector.classes, rounds=rounds, alpha=selector.alpha, chances=chances)
+        limit = balanced_regret_bounds(selector.classes, rounds=rounds, alpha=alpha, chances=chances)
         total = float(selector.kernel_state.epoch[0].regrets)
         yield Seen("epoch bounds", limit, total, total > limit, limit < trivial)
 

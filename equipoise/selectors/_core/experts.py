@@ -21,7 +21,7 @@ from equipoise.selector import Choice
 from equipoise.selectors._core import pairs
 from equipoise.selectors._core.ledger import Details, Entry
 from equipoise.selectors._core.pairs import AGREED, ALL, OWN, Expert
-from equipoise.selectors._core.rounds import Rounds, unseen
+from equipoise.selectors._core.rounds import Accounts, unseen
 from equipoise.settings import equal_data
 from equipoise.settings.checks import LARGEST, count, real
 from equipoise.types import Action, State
@@ -56,7 +56,7 @@ class DrawRule(NamedTuple):
     arrive: Callable[..., None]  # (e, reward, values): add a round to what the next draw depends on
 
 
-class Experts:
+class Experts(Accounts):
     """One account for each expert. `state.credit` has the rows of the experts and the tables of their pairs."""
 
     compares_all = False  # an expert that cannot propose has probability 0
@@ -85,18 +85,11 @@ class Experts:
     def size(self) -> int:
         return len(self.rows)
 
-    def attach(self, rounds: Rounds) -> None:
-        self._rounds = rounds
-
     def of(self, learner: int) -> list[int]:
         return self._same_learner[self._own[learner]]
 
     def learner_of(self, account: int) -> int:
         return self.experts[account][0]
-
-    def has(self, learner: int, greedy: bool) -> bool:
-        """Whether a learner, or its greedy action, is an expert."""
-        return (learner, greedy) in self._expert_of
 
     def index_of(self, expert: tuple[int, bool]) -> int:
         """Return the account of an expert, given by its learner and whether it is greedy."""
@@ -261,9 +254,6 @@ class Experts:
         for row in ledger["experts.odds"].tolist():
             if abs(sum(row) - 1.0) > 1e-9:
                 raise InvalidArgument(f"state ledger.experts.odds has a row {row}, but it must sum to 1")
-
-    def withdrawn(self, entry: Entry) -> None:
-        pass
 
     def clear(self) -> None:
         for row in self.rows:

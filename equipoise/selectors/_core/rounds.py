@@ -45,7 +45,10 @@ class Accounts(Protocol):
     @property
     def size(self) -> int: ...  # number of accounts
 
-    def attach(self, rounds: Rounds) -> None: ...  # called once, when the rounds exist
+    _rounds: Rounds
+
+    def attach(self, rounds: Rounds) -> None:  # called once, when the rounds exist
+        self._rounds = rounds
 
     def of(self, learner: int) -> Sequence[int]: ...  # its accounts, the one of its own proposals first
 
@@ -69,13 +72,17 @@ class Accounts(Protocol):
 
     def add(self, mode: Any) -> Any: ...  # a learner; returns the blank details of its accounts
 
-    def mode_of(self, row: Sequence[int]) -> Any: ...  # a mode from its saved fields
+    def mode_of(self, row: Sequence[int]) -> Any:  # a mode from its saved fields
+        return None
 
-    def check_saved(self, ledger: State) -> None: ...  # raises an error if saved details are impossible
+    def check_saved(self, ledger: State) -> None:  # raises an error if saved details are impossible
+        return None
 
-    def withdrawn(self, entry: Entry) -> None: ...  # takes back what opening a play has changed
+    def withdrawn(self, entry: Entry) -> None:  # takes back what opening a play has changed
+        return None
 
-    def clear(self) -> None: ...  # forgets the round that kernels worked on last, which is not part of the state
+    def clear(self) -> None:  # forgets the round that kernels worked on last, which is not part of the state
+        return None
 
 
 class Rounds:
@@ -272,18 +279,19 @@ class Rounds:
         """Pass over a play that is not evidence."""
         e = entry.account
         increment = self._increment(e, self._position(e) + 1, nan)
-        self.kernels.skip(self.radii.params, self.state, e, increment, entry.regret)
+        limits, sums = self.kernels.evidence_of(self.radii.params, self.state)
+        evidence.skip(limits, sums, e, increment, entry.regret)
 
     def count_pending(self) -> None:
         """Include the pending plays in the balanced bounds."""
-        kernels, params, state = self.kernels, self.radii.params, self.state
+        limits, sums = self.kernels.evidence_of(self.radii.params, self.state)
         rewound, plays = self.ledger.count()
         for e in rewound:
-            evidence.rewind(params, self.evidence, e)
+            evidence.rewind(limits, sums, e)
         for offset, entry in plays:
             e = entry.account
             position = self._position(e) + offset
-            kernels.play(params, state, e, position, self._increment(e, position, entry.regret))
+            evidence.play(limits, sums, e, position, self._increment(e, position, entry.regret))
 
     def _increment(self, e: int, position: int, regret: float) -> float:
         """Return what play number `position` adds to a bound; kernels cannot evaluate a `Custom` bound."""
@@ -327,7 +335,7 @@ class Changes:
         return sum(late.delta for late in self.late.values())
 
 
-class LearnerAccounts:
+class LearnerAccounts(Accounts):
     """One account for each learner, with the learner's index."""
 
     compares_all = True
@@ -341,9 +349,6 @@ class LearnerAccounts:
     @property
     def size(self) -> int:
         return self.n_learners
-
-    def attach(self, rounds: Rounds) -> None:
-        self._rounds = rounds
 
     def of(self, learner: int) -> tuple[int, ...]:
         return (learner,)
@@ -389,18 +394,6 @@ class LearnerAccounts:
     def add(self, mode: None) -> Proposals:
         self.n_learners += 1
         return blank_proposals(1)
-
-    def mode_of(self, row: Sequence[int]) -> None:
-        pass
-
-    def check_saved(self, ledger: State) -> None:
-        pass
-
-    def withdrawn(self, entry: Entry) -> None:
-        pass
-
-    def clear(self) -> None:
-        pass
 
 
 def unseen(choice: Choice) -> InvalidArgument:
