@@ -143,15 +143,3 @@ def closed_form(kind: int, coefficient: float, shape: float, n: int) -> float:
     if kind == SQRT_LOG:
         return coefficient * sqrt(n * log(max(n / shape, e)))
     return coefficient * sqrt(n) + shape * n
-
-
-@kernel
-def admissible(
-    kind: int, coefficient: float, shape: float, n: int, increment_sum: float, previous: float, width: float
-) -> float:
-    """R(n) from R(n - 1) = `previous`; `increment_sum` is raw(n) if the bound is observed."""
-    raw = increment_sum if kind == SUMMED else closed_form(kind, coefficient, shape, n)
-    if not raw > previous:
-        return previous
-    most = previous + width
-    return most if raw > most else raw

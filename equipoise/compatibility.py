@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.learner import (
@@ -25,6 +25,8 @@ from equipoise.learner import (
     runs_in_simulations_only,
 )
 from equipoise.selector import ChecksLearners, Selector, Updates, traits_of
+
+S = TypeVar("S", bound=Selector)
 
 
 class Need(NamedTuple):
@@ -81,8 +83,8 @@ def check_learners(learners: object) -> None:
         raise InvalidArgument("learners has one object twice, but must have different objects")
 
 
-def check_compatible(selector: Selector, learners: Sequence[MinimalLearner]) -> None:
-    """Raise an error if a learner lacks what the selector needs."""
+def check_compatible(selector: S, learners: Sequence[MinimalLearner]) -> S:
+    """Return the selector; raise an error if a learner lacks what it needs."""
     name, traits = part_name(selector), traits_of(selector)
     if traits.n_learners not in (None, len(learners)):
         raise InvalidArgument(f"learners has {len(learners)} entries, but {name} was created for {traits.n_learners}")
@@ -102,6 +104,7 @@ def check_compatible(selector: Selector, learners: Sequence[MinimalLearner]) -> 
             _check_nested(name, traits.classes, learners)
         except IncompatibleLearner as error:
             raise IncompatibleLearner(f"{name} needs learners with nested model classes: {error}") from None
+    return selector
 
 
 def check_sharing(selector: Selector, learners: Sequence[MinimalLearner | None]) -> frozenset[int]:

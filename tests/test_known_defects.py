@@ -139,8 +139,8 @@ def test_exp3_has_the_published_probabilities_without_forced_exploration() -> No
         losses[choice.learner] += (1.0 - choice.learner) / choice.probability
     eta = math.sqrt(2 * math.log(2) / (2 * 400))
     odds = math.exp(-eta * (losses[0] - losses[1]))
-    assert selector.probabilities[0] == pytest.approx(odds / (1 + odds), rel=1e-9)
-    assert selector.probabilities[0] < 0.01
+    assert selector.choice_probabilities()[0] == pytest.approx(odds / (1 + odds), rel=1e-9)
+    assert selector.choice_probabilities()[0] < 0.01
 
 
 def test_exp3_without_the_number_of_rounds_is_anytime() -> None:
@@ -149,7 +149,7 @@ def test_exp3_without_the_number_of_rounds_is_anytime() -> None:
     gaps = []
     for t in range(1, 200):
         gap = abs(selector.kernel_state.estimates[0].loss_sum - selector.kernel_state.estimates[1].loss_sum)
-        odds = min(selector.probabilities) / max(selector.probabilities)
+        odds = min(selector.choice_probabilities()) / max(selector.choice_probabilities())
         gaps.append((gap, -math.log(odds), t))
         selector.credit(selector.choose(), 0.5)
     for gap, exponent, t in gaps:

@@ -29,42 +29,21 @@ from equipoise.confidence import Confidence
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals
 from equipoise.learners._core.linear_class import LinearClass, linear_class, well_spaced
-from equipoise.selectors._core import evidence
-from equipoise.selectors._core.epochs import (
-    State,
-    add_round,
-    begin_epoch,
-    certify,
-    ended_epochs,
-    open_state,
-    smallest_active,
-    test,
-)
+from equipoise.selectors import epoch_balancing as one_epoch
+from equipoise.selectors._core.epochs import State, add_round, begin_epoch, certify, test
+from equipoise.selectors._core.evidence import nth_active
 from equipoise.selectors._core.kernels import Kernels, Params, nested_kernels
 from equipoise.selectors._core.selector import KernelSelector
-from equipoise.selectors._core.settings import fixed, seed_setting
-from equipoise.selectors.epoch_balancing import (
-    CLASSES_DOC,
-    EpochRecords,
-    chances,
-    check_classes,
-    choose,
-    classes_from_json,
-    classes_to_json,
-    describe_epochs,
-    epoch_confidence,
-    rounds_setting,
-    size_setting,
-    sizes_of,
-)
-from equipoise.settings import configurable, setting
+from equipoise.selectors._core.settings import seed_setting
+from equipoise.selectors.epoch_balancing import CLASSES_DOC, check_classes, classes_from_json, classes_to_json
+from equipoise.settings import setting
 
 
 @kernel
 def close_round(params: Params, state: State, i: int, reward: float, regret: float, proposals: Proposals) -> None:
     """Add a round to the epoch; if the epoch ends, eliminate the smallest learner and begin the next epoch."""
     add_round(params.evidence, state, reward, regret, proposals)
-    first = smallest_active(state)
+    first = nth_active(state.evidence, 0)
     if state.ends[first].ended_at == 0 and test(params.evidence, state, first) and first < len(state.ends) - 1:
         account = state.evidence.accounts[first]
         account.active = False
@@ -73,8 +52,7 @@ def close_round(params: Params, state: State, i: int, reward: float, regret: flo
         begin_epoch(params.evidence, state)
 
 
-@describe_epochs
-@configurable
+@one_epoch.adversarial_contexts
 class AdversarialElimination(KernelSelector[Params, State, EpochEnd]):
     """Repeats epochs under adversarial contexts and eliminates the smallest learner after each.
 
@@ -87,52 +65,25 @@ class AdversarialElimination(KernelSelector[Params, State, EpochEnd]):
         "An active learner is sampled, the more often the smaller its model class; when the rewards show that "
         "some class is too small, the smallest one is eliminated."
     )
-    needs = frozenset({"actions", "lower", "nested"})
-    units = ()
-    records = EpochRecords
-    kernels: ClassVar[Kernels] = nested_kernels(choose, close_round=close_round, certify=certify)
+    kernels: ClassVar[Kernels] = nested_kernels(one_epoch.choose, close_round=close_round, certify=certify)
 
     classes: Sequence[LinearClass] = setting(
         CLASSES_DOC, check_classes, encode=classes_to_json, decode=classes_from_json, kw_only=False
     )
     seed: int = seed_setting()
-    size: str = size_setting()
-    rounds: int | None = rounds_setting()
+    size: str = one_epoch.size_setting()
+    rounds: int | None = one_epoch.rounds_setting()
 
-    # The names that records of eliminations use.
-    contexts: str = fixed("adversarial")
-    radius: str = fixed("stitched")
-
-    @property
-    def sizes(self) -> tuple[float, ...]:
-        """z of every class."""
-        return sizes_of(self.classes, self.size, self.rounds)
+    sizes = property(one_epoch.sizes_of)
+    _make_state, _chances = one_epoch.make_state, one_epoch.chances
 
     @classmethod
     def for_learners(cls, learners: Sequence[Any], **settings: Any) -> Self:
         """Make the selector for these learners; raises what a portfolio of them would raise."""
-        selector = cls([linear_class(learner) for learner in learners], **settings)
-        check_compatible(selector, learners)
-        return selector
+        return check_compatible(cls([linear_class(learner) for learner in learners], **settings), learners)
 
     def _make_confidence(self, n_accounts: int, delta: float | None = None) -> Confidence:
-        return epoch_confidence(self, len(self.classes), delta)
-
-    def _make_state(self, accounts: evidence.State) -> State:
-        return open_state(accounts, self.sizes)
-
-    @property
-    def probabilities(self) -> tuple[float, ...]:
-        """The probability of each learner."""
-        return self._chances()
-
-    def _chances(self) -> tuple[float, ...]:
-        return chances(self.kernel_state)
-
-    @property
-    def ended(self) -> EpochEnd | None:
-        """The proof that the first epoch has ended; None while it continues."""
-        return next(iter(self._proofs(ended_epochs(self.kernel_state))), None)
+        return one_epoch.epoch_confidence(self, len(self.classes), delta)
 
     @property
     def excluded(self) -> tuple[int, ...]:

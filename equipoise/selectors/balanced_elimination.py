@@ -47,7 +47,7 @@ from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core import same_round as by_round
 from equipoise.selectors._core.evidence import Params, State, comes_first
-from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.kernels import HasParams, HasState, Kernels, nested_kernels
 from equipoise.selectors._core.outlook import next_elimination
 from equipoise.selectors._core.records import Records
 from equipoise.selectors._core.selector import KernelSelector
@@ -82,9 +82,7 @@ def choose_inside(params: by_round.Params, state: by_round.State, rng: np.random
 
 
 @kernel
-def credit_inside(
-    params: by_round.Params, state: by_round.State, i: int, reward: float, regret: float, probability: float
-) -> None:
+def credit_inside(params: HasParams, state: HasState, i: int, reward: float, regret: float, probability: float) -> None:
     credit(params.evidence, state.evidence, i, reward, regret, probability)
 
 
@@ -138,8 +136,7 @@ class BalancedElimination(
         "One candidate bound per learner.", check_bounds, encode=encode_bounds, decode=decode_bounds, kw_only=False
     )
     same_round: bool = setting(
-        "Whether a learner is also tested against the lower bounds that the learners after it in a nested pool "
-        "report in its own rounds.",
+        "Whether a learner is also tested by the lower bounds that later ones of a nested pool report in its rounds.",
         boolean,
         default=False,
     )
@@ -177,7 +174,7 @@ class BalancedElimination(
     def _noise_radius(self) -> Mixture:
         """The radius of the same-round test: that of the reward noise alone."""
         low, high = self.reward_range
-        return mixture(noise_variance(high - low, self.noise), self.alpha, self.radius_scale)
+        return mixture(noise_variance(high - low, self.noise), self.confidence.alpha, self.radius_scale)
 
     def _make_params(self, limits: Params) -> Params | by_round.Params:
         return by_round.Params(limits, self._noise_radius) if self.same_round else limits

@@ -29,17 +29,15 @@ monotonically to the root for any losses. A final normalization removes the roun
 >>> for _ in range(100):
 ...     choice = selector.choose()
 ...     _ = selector.credit(choice, reward=float(choice.learner))
->>> selector.probabilities[1] > 0.7
+>>> selector.choice_probabilities()[1] > 0.7
 True
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import exp, log, sqrt
-from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -48,9 +46,9 @@ from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.selectors._core.selector import KernelSelector
-from equipoise.selectors._core.settings import at_least_two, fixed, seed_setting
-from equipoise.settings import configurable, describe, optional, setting
-from equipoise.settings.checks import count, positive
+from equipoise.selectors._core.settings import bounded_rewards, seed_setting
+from equipoise.settings import optional, setting
+from equipoise.settings.checks import at_least_2, positive
 
 MAX_STEPS = 200
 TOLERANCE = 1e-15
@@ -98,10 +96,11 @@ def active_total(accounts: evidence.State, odds: list[Row]) -> float:
     return 1.0 if complete else total
 
 
-def chances(accounts: evidence.State, odds: Sequence[HasProbability]) -> tuple[float, ...]:
-    """The probability of each learner among the active ones."""
-    total = active_total(accounts, list(odds))
-    return tuple(row.probability / total if a.active else 0.0 for row, a in zip(odds, accounts.accounts, strict=True))
+def chances(selector: KernelSelector[Any, Any, Any]) -> tuple[float, ...]:
+    """Return the probability of each learner among the active ones."""
+    rows, odds = selector.evidence.accounts, selector.kernel_state.odds
+    total = active_total(selector.evidence, odds)
+    return tuple(row.probability / total if a.active else 0.0 for row, a in zip(odds, rows, strict=True))
 
 
 @kernel
@@ -136,9 +135,9 @@ def make_params(limits: evidence.Params, rounds: int) -> Params:
     return Params(limits, mixing=1.0 / rounds, growth=exp(1.0 / log(rounds)))
 
 
-def open_odds(n_learners: int, rate: float) -> list[Odds]:
+def new_odds(n_learners: int, rate: float) -> Odds:
     uniform = 1.0 / n_learners
-    return [Odds(uniform, uniform, rate, 2.0 * n_learners) for _ in range(n_learners)]
+    return Odds(uniform, uniform, rate, 2.0 * n_learners)
 
 
 @kernel
@@ -200,8 +199,7 @@ def arrive(params: Params, state: State[Odds], i: int, reward: float, probabilit
     update_weights(params, state.odds, i, loss_of(params.evidence, reward), probability)
 
 
-@describe(reward_range="Lowest and highest reward. Default: the portfolio's, or (0, 1).")
-@configurable
+@bounded_rewards
 class Corral(KernelSelector[Params, State[Odds], Elimination]):
     """CORRAL over learners that accept importance weights."""
 
@@ -211,13 +209,12 @@ class Corral(KernelSelector[Params, State[Odds], Elimination]):
         "which it was played."
     )
     needs = frozenset({"weight"})
+    state_type, _chances = State, chances
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 
-    n_learners: int = setting("Number of learners M, at least 2.", at_least_two, kw_only=False)
-    noise: float | None = fixed(None)
-    radius_scale: float = fixed(1.0)
+    n_learners: int = setting("Number of learners M, at least 2.", at_least_2, kw_only=False)
     seed: int = seed_setting()
-    rounds: int = setting("Number of rounds T, at least 2.", partial(count, minimum=2))
+    rounds: int = setting("Number of rounds T, at least 2.", at_least_2)
     eta: float = setting("Initial learning rate. Default: sqrt(M / T).", optional(positive), default=None)
 
     def _set_up(self) -> None:
@@ -225,16 +222,8 @@ class Corral(KernelSelector[Params, State[Odds], Elimination]):
             self.eta = sqrt(self.n_learners / self.rounds)
         super()._set_up()
 
-    @property
-    def probabilities(self) -> tuple[float, ...]:
-        """The probability of each learner."""
-        return tuple(row.probability for row in self.kernel_state.odds)
-
-    def _chances(self) -> tuple[float, ...]:
-        return chances(self.evidence, self.kernel_state.odds)
-
     def _make_params(self, limits: evidence.Params) -> Params:
         return make_params(limits, self.rounds)
 
-    def _make_state(self, accounts: evidence.State) -> State[Odds]:
-        return State(accounts, open_odds(self.n_learners, self.eta))
+    def _make_row(self) -> Odds:
+        return new_odds(self.n_learners, self.eta)

@@ -64,14 +64,15 @@ from equipoise.selectors.realized_balancing import (
     HEAD_START,
     MIN_UNIT,
     TOLERANCE,
+    Params,
     Trend,
     arrive,
-    check_slack,
     fallen,
     floor_setting,
     is_neglected,
     lower_bound,
     realized_regrets,
+    slack_setting,
 )
 from equipoise.settings import configurable, describe, optional, setting
 from equipoise.settings.checks import boolean, count, positive
@@ -80,18 +81,6 @@ MARGIN = 200.0  # B: by how much, times w / sqrt(plays of the most played expert
 GREEDY_HEAD_START = 60.0  # replaces HEAD_START for learners with a greedy expert
 SHARED_MIXING = 0.25  # mixed in, over t, for experts that learn from all rounds, as 1 for others
 MAX_COMPARED = 20  # above this number of experts each is compared with the leading one only
-
-
-class Params(NamedTuple):
-    evidence: evidence.Params
-    floor: float
-    slack: float
-    optimism: float
-    min_unit: float
-    tolerance: float
-    neglect: float
-    head_start: float
-    all_shared: bool
 
 
 class State(NamedTuple):
@@ -311,11 +300,7 @@ class CounterfactualBalancing(KernelSelector[Params, State, Elimination]):
         "Learners whose greedy action is a second expert. Default: none.", check_greedy, default=()
     )
     floor: float = floor_setting()
-    slack: float = setting(
-        "Multiple of the smallest realized regret at which an expert is drawn (kappa), at least 1.",
-        check_slack,
-        default=32.0,
-    )
+    slack: float = slack_setting("an expert is drawn", 32.0)
     optimism: float = setting(
         "Bonus of learners that do not learn from all rounds, in standard deviations.", positive, default=2.0
     )
@@ -368,9 +353,7 @@ class CounterfactualBalancing(KernelSelector[Params, State, Elimination]):
         shared, contexts = boolean("share_data", share_data), settings.get("contexts", "random")
         learning = [learning_of(learner, shared, contexts) for learner in learners]
         greedy = [i for i, learner in enumerate(learners) if has_greedy_expert(learner)]
-        selector = cls(len(learners), learning=learning, greedy_experts=greedy, **settings)
-        check_compatible(selector, learners)
-        return selector
+        return check_compatible(cls(len(learners), learning=learning, greedy_experts=greedy, **settings), learners)
 
     def check_learners(self, learners: Sequence[Any]) -> None:
         """Raise an error if a learner cannot learn, or play, as the settings say."""

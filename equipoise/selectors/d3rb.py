@@ -80,6 +80,11 @@ def credit(params: Params, state: State, i: int, reward: float, regret: float, p
         presumption.coefficient *= 2.0
 
 
+def coefficients_of(selector: KernelSelector[Any, Any, Any]) -> tuple[float, ...]:
+    """Return the current coefficient of each learner, in units of the width of the reward range."""
+    return tuple(row.coefficient / selector.params.evidence.width for row in selector.kernel_state[1])
+
+
 def d_min_setting() -> Any:
     return setting("Smallest regret coefficient, in units of the width of the reward range.", positive, default=1.0)
 
@@ -94,23 +99,13 @@ class D3RB(KernelSelector[Params, State, Elimination]):
         "smallest; the coefficient is doubled when its rewards contradict it, and the learner plays less."
     )
     refuses_learners = ""
+    state_type = State
     kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
     n_learners: int = setting("Number of learners.", count, kw_only=False)
     d_min: float = d_min_setting()
 
-    @property
-    def coefficients(self) -> tuple[float, ...]:
-        """The current coefficient of each learner, in units of the width of the reward range."""
-        return tuple(
-            presumption.coefficient / self.params.evidence.width for presumption in self.kernel_state.presumptions
-        )
+    coefficients = property(coefficients_of)
 
-    def _make_state(self, accounts: evidence.State) -> State:
-        return State(accounts, [self._presumption() for _ in range(self.n_learners)])
-
-    def _presumption(self) -> Presumption:
+    def _make_row(self) -> Presumption:
         return Presumption(self.d_min * self.params.evidence.width)
-
-    def _grow(self) -> None:
-        self.kernel_state.presumptions.append(self._presumption())

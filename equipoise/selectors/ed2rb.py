@@ -35,7 +35,7 @@ from equipoise.selectors._core import evidence
 from equipoise.selectors._core.evidence import best_mean_lower, comes_first
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.selectors._core.selector import KernelSelector
-from equipoise.selectors.d3rb import d_min_setting
+from equipoise.selectors.d3rb import coefficients_of, d_min_setting
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
 
@@ -93,24 +93,16 @@ class ED2RB(KernelSelector[Params, State, Elimination]):
         "the square root of its plays if that is larger."
     )
     refuses_learners = ""
+    state_type = State
     kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit)
 
     n_learners: int = setting("Number of learners.", count, kw_only=False)
     d_min: float = d_min_setting()
 
-    @property
-    def coefficients(self) -> tuple[float, ...]:
-        """The estimated coefficient of each learner, in units of the width of the reward range."""
-        return tuple(balance.coefficient / self.params.evidence.width for balance in self.kernel_state.balances)
+    coefficients = property(coefficients_of)
 
     def _make_params(self, limits: evidence.Params) -> Params:
         return Params(limits, self.d_min * limits.width)
 
-    def _make_state(self, accounts: evidence.State) -> State:
-        return State(accounts, [self._balance() for _ in range(self.n_learners)])
-
-    def _balance(self) -> Balance:
+    def _make_row(self) -> Balance:
         return Balance(self.params.min_coefficient, self.params.min_coefficient)
-
-    def _grow(self) -> None:
-        self.kernel_state.balances.append(self._balance())

@@ -17,17 +17,17 @@ rounds.
 
 >>> from equipoise.learners import OFUL
 >>> selector = EpochBalancing.for_learners([OFUL(2), OFUL(4), OFUL(8)])
->>> [round(probability, 3) for probability in selector.probabilities]
+>>> [round(probability, 3) for probability in selector.choice_probabilities()]
 [0.667, 0.25, 0.083]
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from math import nan
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 
@@ -39,14 +39,17 @@ from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals
 from equipoise.learners._core.linear_class import SIZES, LinearClass, check_class, check_nested, linear_class
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.epochs import State, add_round, certify, ended_epochs, open_state, smallest_active, test
+from equipoise.selectors._core.epochs import State, add_round, certify, open_state, test
+from equipoise.selectors._core.evidence import nth_active
 from equipoise.selectors._core.kernels import Kernels, Params, nested_kernels
 from equipoise.selectors._core.records import Records
 from equipoise.selectors._core.selector import KernelSelector
-from equipoise.selectors._core.settings import fixed, seed_setting
+from equipoise.selectors._core.settings import fix, seed_setting
 from equipoise.settings import configurable, describe, optional, setting
 from equipoise.settings.checks import count, one_of
 from equipoise.types import Config
+
+E = TypeVar("E", bound=KernelSelector[Any, Any, Any])
 
 
 @kernel
@@ -69,7 +72,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 def close_round(params: Params, state: State, i: int, reward: float, regret: float, proposals: Proposals) -> None:
     """Add a round to the epoch; record the proof the first time that the test fails."""
     add_round(params.evidence, state, reward, regret, proposals)
-    first = smallest_active(state)
+    first = nth_active(state.evidence, 0)
     if state.ends[first].ended_at == 0:
         test(params.evidence, state, first)
 
@@ -99,11 +102,6 @@ def classes_from_json(rows: Iterable[Config]) -> list[LinearClass]:
 
 
 CLASSES_DOC = "One `LinearClass` per learner, each containing the one before it; see `for_learners`."
-describe_epochs = describe(
-    delta="Failure probability of the selector's statements, besides the learners'.",
-    reward_range="Lowest and highest (expected) reward. Default: the range of the last class.",
-    noise="Sub-Gaussian factor of rewards without known limits. Default: none.",
-)
 
 
 def size_setting() -> Any:
@@ -124,15 +122,19 @@ def epoch_confidence(selector: KernelSelector[Any, Any, Any], n_epochs: int, del
     return Confidence(selector.radius, radius, alpha, 2, selector.noise, scale >= 1.0)
 
 
-def sizes_of(classes: Sequence[LinearClass], size: str, rounds: int | None) -> tuple[float, ...]:
+def sizes_of(selector: Any) -> tuple[float, ...]:
     """Return z of every class, in one of the forms of the paper."""
-    return tuple(SIZES[size](claimed, rounds) for claimed in classes)
+    return tuple(SIZES[selector.size](claimed, selector.rounds) for claimed in selector.classes)
 
 
-def chances(state: State) -> tuple[float, ...]:
+def make_state(selector: Any, accounts: evidence.State) -> State:
+    return open_state(accounts, selector.sizes)
+
+
+def chances(selector: KernelSelector[Any, State, Any]) -> tuple[float, ...]:
     """Return the probability of each learner in the next round."""
-    accounts = state.evidence.accounts
-    weights = [claim.weight if accounts[i].active else 0.0 for i, claim in enumerate(state.claims)]
+    accounts, claims = selector.evidence.accounts, selector.kernel_state.claims
+    weights = [claim.weight if accounts[i].active else 0.0 for i, claim in enumerate(claims)]
     return tuple(weight / sum(weights) for weight in weights)
 
 
@@ -170,16 +172,26 @@ class EpochRecords(Records):
         )
 
 
-@describe_epochs
-@configurable
+@dataclass_transform(kw_only_default=True, field_specifiers=(setting, field))
+def adversarial_contexts(cls: type[E]) -> type[E]:
+    """Make a selector configurable that tests the proposals of epochs over learners of nested classes."""
+    cls.needs, cls.records = frozenset({"actions", "lower", "nested"}), EpochRecords
+    cls.units = ()  # the classes state them
+    fix(cls, contexts="adversarial", radius="stitched")  # the names that records of eliminations use
+    docs = describe(
+        delta="Failure probability of the selector's statements, besides the learners'.",
+        reward_range="Lowest and highest (expected) reward. Default: the range of the last class.",
+        noise="Sub-Gaussian factor of rewards without known limits. Default: none.",
+    )
+    return docs(configurable(cls))
+
+
+@adversarial_contexts
 class EpochBalancing(KernelSelector[Params, State, EpochEnd]):
     """One epoch of selection under adversarial contexts; `ended` is the proof that it has ended, once it has."""
 
     name = "Epoch balancing"
     explanation = "A learner is sampled, the more often the smaller its model class, whatever the rewards."
-    needs = frozenset({"actions", "lower", "nested"})
-    units = ()
-    records = EpochRecords
     kernels: ClassVar[Kernels] = nested_kernels(choose, close_round=close_round, certify=certify)
 
     classes: Sequence[LinearClass] = setting(
@@ -189,37 +201,18 @@ class EpochBalancing(KernelSelector[Params, State, EpochEnd]):
     size: str = size_setting()
     rounds: int | None = rounds_setting()
 
-    # The names that records of eliminations use.
-    contexts: str = fixed("adversarial")
-    radius: str = fixed("stitched")
-
     @property
-    def sizes(self) -> tuple[float, ...]:
-        """z of every class."""
-        return sizes_of(self.classes, self.size, self.rounds)
+    def ended(self) -> EpochEnd | None:
+        """The proof that the epoch has ended; None while it continues."""
+        return self._proofs([0])[0] if self.kernel_state.ends[0].ended_at else None
+
+    sizes = property(sizes_of)
+    _make_state, _chances = make_state, chances
 
     @classmethod
     def for_learners(cls, learners: Sequence[Any], **settings: Any) -> Self:
         """Make the selector for these learners; raises what a portfolio of them would raise."""
-        selector = cls([linear_class(learner) for learner in learners], **settings)
-        check_compatible(selector, learners)
-        return selector
+        return check_compatible(cls([linear_class(learner) for learner in learners], **settings), learners)
 
     def _make_confidence(self, n_accounts: int, delta: float | None = None) -> Confidence:
         return epoch_confidence(self, 1, delta)
-
-    def _make_state(self, accounts: evidence.State) -> State:
-        return open_state(accounts, self.sizes)
-
-    @property
-    def probabilities(self) -> tuple[float, ...]:
-        """The probability of each learner."""
-        return self._chances()
-
-    def _chances(self) -> tuple[float, ...]:
-        return chances(self.kernel_state)
-
-    @property
-    def ended(self) -> EpochEnd | None:
-        """The proof that the first epoch has ended; None while it continues."""
-        return next(iter(self._proofs(ended_epochs(self.kernel_state))), None)

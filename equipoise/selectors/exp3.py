@@ -16,7 +16,7 @@ probable as the best of them.
 
 >>> selector = EXP3(2, seed=4)
 >>> _ = selector.credit(selector.choose(), 0.0)
->>> [round(probability, 3) for probability in selector.probabilities]
+>>> [round(probability, 3) for probability in selector.choice_probabilities()]
 [0.697, 0.303]
 """
 
@@ -35,6 +35,7 @@ from equipoise.selectors._core.evidence import add, count_active, rounds_made
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.selectors._core.selector import KernelSelector
 from equipoise.selectors._core.settings import seed_setting
+from equipoise.selectors.corral import loss_of
 from equipoise.settings import configurable, optional, setting
 from equipoise.settings.checks import count
 
@@ -103,8 +104,7 @@ def weight(state: State, i: int, eta: float, least: float) -> float:
 @kernel
 def arrive(params: Params, state: State, i: int, reward: float, probability: float) -> None:
     """Add the importance-weighted loss to the estimate."""
-    limits = params.evidence
-    estimate, loss = state.estimates[i], (limits.high - reward) / limits.width
+    estimate, loss = state.estimates[i], loss_of(params.evidence, reward)
     estimate.loss_sum, estimate.loss_carry = add(estimate.loss_sum, estimate.loss_carry, loss / probability)
 
 
@@ -117,6 +117,7 @@ class EXP3(KernelSelector[Params, State, Elimination]):
         "A learner is sampled; its probability decreases exponentially with its losses, each divided by the "
         "probability with which it was played."
     )
+    state_type = State
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 
     n_learners: int = setting("Number of learners.", count, kw_only=False)
@@ -130,11 +131,6 @@ class EXP3(KernelSelector[Params, State, Elimination]):
         """Why no learner can be added; empty if one can."""
         return "" if self.rounds is None else "its rate is that of a fixed number of learners and rounds"
 
-    @property
-    def probabilities(self) -> tuple[float, ...]:
-        """The probability of each learner in the next round."""
-        return self._chances()
-
     def _chances(self) -> tuple[float, ...]:
         state, active = self.kernel_state, [account.active for account in self.evidence.accounts]
         eta, least = rate(self.params, state), least_loss(state)
@@ -144,8 +140,8 @@ class EXP3(KernelSelector[Params, State, Elimination]):
     def _make_params(self, limits: evidence.Params) -> Params:
         return Params(limits, self.rounds or 0)
 
-    def _make_state(self, accounts: evidence.State) -> State:
-        return State(accounts, [Estimate() for _ in range(self.n_learners)])
+    def _make_row(self) -> Estimate:
+        return Estimate()
 
     def _grow(self) -> None:
         estimates = self.kernel_state.estimates

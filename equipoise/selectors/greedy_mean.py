@@ -44,9 +44,9 @@ def choose(params: Params, state: ArrivalState, rng: np.random.Generator) -> tup
 
 
 @kernel
-def mean_reward(low: float, row: Arrivals) -> float:
-    """Mean of the rewards that have arrived; the lowest possible reward if there are none."""
-    return row.rewards / row.plays if row.plays > 0 else low
+def mean_reward(unknown: float, row: Arrivals) -> float:
+    """Mean of the rewards that have arrived; `unknown` if there are none."""
+    return row.rewards / row.plays if row.plays > 0 else unknown
 
 
 @configurable
@@ -56,6 +56,7 @@ class GreedyMean(KernelSelector[Params, ArrivalState, Elimination]):
     name = "Greedy mean"
     explanation = "The learner with the highest mean reward plays; one with a lower mean is not tried again."
     refuses_learners = ""
+    state_type = ArrivalState
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 
     n_learners: int = setting("Number of learners.", count, kw_only=False)

@@ -16,7 +16,7 @@ import numpy as np
 from equipoise.certificates import Elimination
 from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.evidence import Params, State
+from equipoise.selectors._core.evidence import Params, State, nth_active
 from equipoise.selectors._core.kernels import Kernels
 from equipoise.selectors._core.selector import KernelSelector
 from equipoise.settings import configurable, setting
@@ -26,10 +26,7 @@ from equipoise.settings.checks import count
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
     """The only active learner."""
-    chosen = 0
-    while not state.accounts[chosen].active:
-        chosen += 1
-    return chosen, 1.0
+    return nth_active(state, 0), 1.0
 
 
 @configurable

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, log, sqrt
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -38,12 +38,12 @@ from equipoise.certificates import Elimination
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.boundaries import add_spread
 from equipoise.kernels.marks import kernel
-from equipoise.selectors import balanced_elimination
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.evidence import Account
 from equipoise.selectors._core.kernels import Arrivals, Kernels, add_arrival, nested_kernels
 from equipoise.selectors._core.selector import KernelSelector
 from equipoise.selectors._core.settings import check_bounds, decode_bounds, encode_bounds
+from equipoise.selectors.balanced_elimination import credit_inside
 from equipoise.settings import configurable, optional, setting
 from equipoise.settings.checks import count, non_negative, positive, real
 from equipoise.types import Config
@@ -66,22 +66,7 @@ class Params(NamedTuple):
     tolerance: float
     neglect: float
     head_start: float
-
-
-class Guard(Protocol):
-    """Params with the constants of the guard."""
-
-    @property
-    def evidence(self) -> evidence.Params: ...
-
-    @property
-    def floor(self) -> float: ...
-
-    @property
-    def tolerance(self) -> float: ...
-
-    @property
-    def neglect(self) -> float: ...
+    all_shared: bool = False  # whether all learners learn from all rounds, in counterfactual balancing
 
 
 @dataclass(slots=True)
@@ -182,7 +167,7 @@ def is_held_up(account: Account, trend: Trend, best_lower: float, limit: float) 
 
 
 @kernel
-def lower_bound(params: Guard, accounts: list[Account]) -> float:
+def lower_bound(params: Params, accounts: list[Account]) -> float:
     """LB. It may fall with the means of all learners, so that the learner that attains it has realized regret 0."""
     best_lower = params.evidence.low
     for account in accounts:
@@ -204,7 +189,7 @@ def most_neglected(params: Params, accounts: list[Account], due: int, best_lower
 
 
 @kernel
-def is_neglected(params: Guard, account: Account, due_plays: int, best_lower: float, head_start: float) -> bool:
+def is_neglected(params: Params, account: Account, due_plays: int, best_lower: float, head_start: float) -> bool:
     """Whether an account does not rule out that it is better than LB, by a margin once it has had its head start."""
     plays = account.plays
     tolerated = params.tolerance * sqrt(plays)
@@ -233,12 +218,6 @@ def realized_regrets(accounts: list[Account], best_lower: float, floor: float) -
 
 
 @kernel
-def credit(params: Params, state: State, i: int, reward: float, regret: float, probability: float) -> None:
-    """Credit one reward, then eliminate every learner whose bound its rewards contradict."""
-    balanced_elimination.credit(params.evidence, state.evidence, i, reward, regret, probability)
-
-
-@kernel
 def arrive(params: Params, state: State, i: int, reward: float, probability: float) -> None:
     """Add a reward to what the index uses."""
     trend, limits = state.trends[i], params.evidence
@@ -253,6 +232,11 @@ def check_slack(name: str, slack: float) -> float:
     if number < 1.0:
         raise InvalidArgument(f"{name} is {slack!r}, but must be at least 1")
     return number
+
+
+def slack_setting(event: str, default: float) -> Any:
+    doc = f"Multiple of the smallest realized regret at which {event} (kappa), at least 1."
+    return setting(doc, check_slack, default=default)
 
 
 def floor_setting() -> Any:
@@ -273,7 +257,8 @@ class RealizedBalancing(KernelSelector[Params, State, Elimination]):
     refuses_learners = ""
     reconfigurable = ("floor", "slack", "optimism")
     restart_settings: ClassVar[Config] = {"head_start": 0.0}
-    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit, arrive=arrive)
+    state_type = State
+    kernels: ClassVar[Kernels] = nested_kernels(choose, credit=credit_inside, arrive=arrive)
 
     n_learners: int = setting("Number of learners.", count, kw_only=False)
     bounds: Sequence[Bound] | None = setting(
@@ -284,11 +269,7 @@ class RealizedBalancing(KernelSelector[Params, State, Elimination]):
         decode=decode_bounds,
     )
     floor: float = floor_setting()
-    slack: float = setting(
-        "Multiple of the smallest realized regret at which a learner is chosen (kappa), at least 1.",
-        check_slack,
-        default=8.0,
-    )
+    slack: float = slack_setting("a learner is chosen", 8.0)
     optimism: float = setting(
         "Width of the exploration term, in standard deviations of the rewards.", positive, default=3.5
     )
@@ -308,8 +289,5 @@ class RealizedBalancing(KernelSelector[Params, State, Elimination]):
         guard = MIN_UNIT, TOLERANCE, NEGLECT, self.head_start
         return Params(limits, self.floor, self.slack, self.optimism, *guard)
 
-    def _make_state(self, accounts: evidence.State) -> State:
-        return State(accounts, [Trend() for _ in accounts.accounts])
-
-    def _grow(self) -> None:
-        self.kernel_state.trends.append(Trend())
+    def _make_row(self) -> Trend:
+        return Trend()

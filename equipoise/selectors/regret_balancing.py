@@ -90,9 +90,3 @@ class RegretBalancing(KernelSelector[Params, State, Elimination]):
     bounds: Sequence[Bound] = setting(
         "One candidate bound per learner.", check_bounds, encode=encode_bounds, decode=decode_bounds, kw_only=False
     )
-
-    @property
-    def empirical_regrets(self) -> tuple[float, ...]:
-        """The total empirical regret of each learner."""
-        optimistic = optimistic_value(self.params, self.kernel_state)
-        return tuple(empirical_regret(self.params, self.kernel_state, i, optimistic) for i in range(self.n_learners))

@@ -75,6 +75,7 @@ class UCB1(KernelSelector[Params, ArrivalState, Elimination]):
     )
     refuses_learners = ""
     reconfigurable = ("exploration",)
+    state_type = ArrivalState
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 
     n_learners: int = setting("Number of learners.", count, kw_only=False)

@@ -19,7 +19,7 @@ from equipoise.kernels.marks import kernel
 from equipoise.kernels.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, Stream, seek
 from equipoise.learner import Proposal
 from equipoise.learners._core.episodic import add_width
-from equipoise.selectors._core.evidence import KEEP, REPLAY, TEACH
+from equipoise.selectors._core.evidence import KEEP, REPLAY, TEACH, open_play, play, pool, rewind
 from equipoise.simulation.parts import (
     AGREES,
     ALWAYS,
@@ -267,11 +267,12 @@ def deliver_now(components: Components, run: Run, turn: Turn, played: Played) ->
     i, reward, regret, probability = turn.account, played.reward, played.regret, turn.probability
     if SMOOTHED and turn.task != REPLAY:
         probability = 0.0  # the selector learns only from rounds of stored policies
-    open_play(params, state, i)
+    limits, sums = evidence_of(params, state)
+    open_play(limits, sums, i)
     arrive(params, state, i, reward, probability)
     credit(params, state, i, reward, regret, probability)
-    rewind(params, state, i)
-    pool(params, state, reward)
+    rewind(limits, sums, i)
+    pool(limits, sums, reward)
     if ASKS_ALL:
         close_round(params, state, i, reward, regret, components.source.proposals)
 
@@ -283,9 +284,10 @@ def deliver_late(components: Components, run: Run, turn: Turn, played: Played) -
     i, t, n = turn.learner, turn.round - 1, run.progress.plays[turn.learner] - 1
     late.chosen[t], late.rounds_of[i, n], late.probabilities[t] = i, t, turn.probability
     late.rewards[t], late.gaps[t], late.regrets[t] = played.reward, played.gap, played.regret
-    open_play(params, state, i)
+    limits, sums = evidence_of(params, state)
+    open_play(limits, sums, i)
     if late.delay > 0:
-        play(params, state, i, n + 1, played.regret)
+        play(limits, sums, i, n + 1, played.regret)
         if t >= late.delay and not late.arrived[t - late.delay]:
             receive(components, run.progress, t - late.delay)
     if late.delay == 0 or played.reward >= late.midpoint:
@@ -296,12 +298,13 @@ def receive(components: Components, progress: Progress, k: int) -> None:
     """Pass the reward of round k to the selector."""
     late: LateRewards = components.late
     params, state = components.selector
+    limits, sums = evidence_of(params, state)
     late.arrived[k] = True
     arrive(params, state, late.chosen[k], late.rewards[k], late.probabilities[k])
     while late.pooled[0] < len(late.arrived) and late.arrived[late.pooled[0]]:
         first = late.pooled[0]
         late.pooled[0] += 1
-        pool(params, state, late.rewards[first])
+        pool(limits, sums, late.rewards[first])
         check_pool(evidence_of(params, state), components.facts, late.pooled[0], late.gaps[first])
     j = late.chosen[k]
     while late.credited[j] < progress.plays[j] and late.arrived[late.rounds_of[j, late.credited[j]]]:
@@ -309,7 +312,7 @@ def receive(components: Components, progress: Progress, k: int) -> None:
         late.credited[j] += 1
         credit(params, state, j, late.rewards[first], late.regrets[first], late.probabilities[first])
         if late.delay == 0:
-            rewind(params, state, j)
+            rewind(limits, sums, j)
         check_play(evidence_of(params, state), components.facts, j, late.gaps[first])
 
 

@@ -110,7 +110,7 @@ def doubling_regret(rounds: int, n_learners: int, coefficient: float, *, d_min: 
     7018
     """
     selector = D3RB(n_learners, d_min=d_min)
-    radius = stitched(selector.confidence.radius.variance, selector.alpha / 2, 1.0)
+    radius = stitched(selector.confidence.radius.variance, selector.confidence.alpha / 2, 1.0)
     growth, root, others = radius_sum(radius, rounds) / sqrt(rounds), sqrt(rounds), n_learners - 1
     d = max(coefficient, d_min)
     balanced = d * root + others * 2 * sqrt(2) * d * root

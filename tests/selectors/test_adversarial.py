@@ -157,7 +157,6 @@ def test_the_scripts_end_epochs() -> None:
         both.compare()
     assert both.selector.active == (3,)
     assert [end.learner.index for end in both.selector.eliminations] == [0, 1, 2]
-    assert both.selector.ended == both.selector.eliminations[0]
     assert not both.selector.certificate().consistent
 
 
@@ -215,7 +214,7 @@ def test_the_filter_works_from_the_top() -> None:
     expected = [0.0] * 7
     for i, weight in zip(selector.active, weights, strict=True):
         expected[i] = weight / sum(weights)
-    assert selector.probabilities == pytest.approx(expected)
+    assert selector.choice_probabilities() == pytest.approx(expected)
     assert EpochBalancing(classes_of([1, 2, 3])).active == (0, 1, 2), "Algorithm 2 takes the set it is given"
 
 

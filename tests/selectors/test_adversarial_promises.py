@@ -14,7 +14,7 @@ from equipoise.learner import Proposals
 from equipoise.learners import OFUL
 from equipoise.problems import AdversarialBandit, Hiding, Predicting, Switching
 from equipoise.selectors import AdversarialElimination, EpochBalancing, epoch_balancing
-from equipoise.selectors._core import epochs, kernels
+from equipoise.selectors._core import epochs, evidence, kernels
 from equipoise.selectors._core.epochs import State
 from equipoise.selectors._core.kernels import Params
 from equipoise.simulation.compiler import compiled
@@ -47,7 +47,7 @@ def play_without_slack(params: Params, state: State, regrets: Any, coins: Any, g
         i, probability = epoch_balancing.choose(params, state, generator)
         reward = 1.0 if coins[t] < lowers[i] else 0.0
         regret += 0.7 - lowers[i]
-        kernels.open_play(params, state, i)
+        evidence.open_play(params.evidence, state.evidence, i)
         kernels.credit(params, state, i, reward, regrets[i], probability)
         epoch_balancing.close_round(params, state, i, reward, regrets[i], proposals)
         if t < 100 or t % 10 == 0:

@@ -53,7 +53,7 @@ def test_odds_agree_with_the_slow_reference_round_by_round(seed: int) -> None:
         reward = float(rng.random() < means[choice.learner])
         selector.credit(choice, low + width * reward)
         slow.learn(choice.learner, 1.0 - reward)
-        np.testing.assert_allclose(selector.probabilities, slow.bar, rtol=1e-7)
+        np.testing.assert_allclose(selector.choice_probabilities(), slow.bar, rtol=1e-7)
 
 
 @settings(max_examples=25, deadline=None)
@@ -65,13 +65,13 @@ def test_rates_never_fall_and_grow_by_less_than_4_24(n: int, rounds: int, eta: f
     rates = [eta] * n
     for _ in range(rounds):
         choice = selector.choose(rng)
-        cruel = choice.learner == int(np.argmax(selector.probabilities)) or rng.random() < 0.3
+        cruel = choice.learner == int(np.argmax(selector.choice_probabilities())) or rng.random() < 0.3
         selector.credit(choice, 0.0 if cruel else 1.0)
         now = [row.rate for row in selector.kernel_state.odds]
         assert all(new >= old for new, old in zip(now, rates, strict=True))
         rates = now
-        assert sum(selector.probabilities) == pytest.approx(1.0, abs=1e-12)
-        assert min(selector.probabilities) >= (1 - 1e-9) / (rounds * n)
+        assert sum(selector.choice_probabilities()) == pytest.approx(1.0, abs=1e-12)
+        assert min(selector.choice_probabilities()) >= (1 - 1e-9) / (rounds * n)
     assert max(rates) <= eta * math.exp(1 / math.log(2)) * (1 + 1e-9) < 4.24 * eta
 
 
@@ -84,13 +84,13 @@ def test_late_rewards_are_divided_by_the_probability_of_their_own_choice() -> No
         selector.credit(choice, 0.2)
         slow.bar = np.full(2, 0.5)  # what the choice was made with, not what it is now
         slow.learn(choice.learner, 0.8)
-        np.testing.assert_allclose(selector.probabilities, slow.bar, rtol=1e-9)
+        np.testing.assert_allclose(selector.choice_probabilities(), slow.bar, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Corral(1, rounds=10), "n_learners is 1, but must be at least 2"),
+        (lambda: Corral(1, rounds=10), "n_learners is 1, but must be a whole number at least 2"),
         (lambda: Corral(2, rounds=1), "rounds is 1, but must be a whole number at least 2"),
         (lambda: Corral(2, rounds=9, eta=0.0), "eta is 0.0, but must be positive"),
     ],
@@ -123,5 +123,5 @@ def test_coba_lowers_learning_rates_where_they_must_rise() -> None:
         selector.credit(choice, float(choice.learner))
     assert (
         selector.kernel_state.odds[0].rate == pytest.approx(math.exp(1 / math.log(1000)))
-        and selector.probabilities[0] < 0.25
+        and selector.choice_probabilities()[0] < 0.25
     )

@@ -372,9 +372,9 @@ def test_candidate_bounds_are_tested_as_in_algorithm_1() -> None:
         selector.credit(choice, 0.9 if choice.learner else 0.1)
     proof = selector.eliminations[0]
     assert selector.active == (1,)
-    assert selector.shares == 3 and selector.alpha == 0.05 / (3 * (2 + 1))
+    assert selector.confidence.shares == 3 and selector.confidence.alpha == 0.05 / (3 * (2 + 1))
     for side, variance in ((proof.witness, 0.25), (proof.learner, 0.5)):
-        assert side.radius == pytest.approx(mixture_radius(side.plays, variance, selector.alpha), rel=1e-12)
+        assert side.radius == pytest.approx(mixture_radius(side.plays, variance, selector.confidence.alpha), rel=1e-12)
     assert proof.learner.mean_upper < proof.witness.mean_lower
 
 

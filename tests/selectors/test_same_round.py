@@ -149,4 +149,4 @@ def test_what_it_needs_is_said() -> None:
     with pytest.raises(IncompatibleLearner, match=r"needs a lower bound from every learner"):
         Portfolio([UCB(2), Constant(0)], BalancedElimination([Power(1.0)] * 2, same_round=True))
     assert BalancedElimination([Power(1.0)] * 2).needs == {"bounds"}
-    assert BalancedElimination([Power(1.0)] * 2, same_round=True).shares == 3
+    assert BalancedElimination([Power(1.0)] * 2, same_round=True).confidence.shares == 3

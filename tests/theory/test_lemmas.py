@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from equipoise.bounds import POWER, Power, admissible
+from equipoise.bounds import POWER, Power
 from equipoise.certificates.comparisons import paired_radius
 from equipoise.confidence import RADII, expected_regret_sum, make_confidence, radius_at, radius_sum
 from equipoise.learner import Proposal
 from equipoise.learners import LinearClass
 from equipoise.selectors import BalancedElimination, EpochBalancing
+from equipoise.selectors._core.evidence import Account, admissible
 from tools.crossings import ALPHA, REWARDS, crossings, holds
 
 RUNS, PLAYS = 1_500, 3_000
@@ -103,9 +104,9 @@ def test_clipping_a_true_bound_keeps_it_true(regrets: list[float], coefficient: 
     total, bound, halved = 0.0, 0.0, 0.0
     for n, regret in enumerate(regrets, start=1):
         total = min(total + regret, coefficient * n**exponent) if total <= coefficient * n**exponent else inf
-        bound = admissible(POWER, coefficient, exponent, n, 0.0, bound, 1.0)
+        bound = admissible(Account(POWER, coefficient, exponent), n, 0.0, bound, 1.0)
         assert total <= bound + 1e-9
-    halved = admissible(POWER, 1.0, 1.0, 1, 0.0, 0.0, 0.5)
+    halved = admissible(Account(POWER, 1.0, 1.0), 1, 0.0, 0.0, 0.5)
     assert halved < 1.0
 
 

@@ -18,7 +18,7 @@ from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals
 from equipoise.selectors import CounterfactualBalancing
 from equipoise.selectors import counterfactual_balancing as rule
-from equipoise.selectors._core import kernels
+from equipoise.selectors._core import evidence, kernels
 from equipoise.simulation.compiler import compiled
 from equipoise.types import Array
 
@@ -42,11 +42,11 @@ def play(
         reward = 1.0 if rng.random() < (0.7 if action == 0 else 0.4) else 0.0
         total += reward
         if plays:
-            kernels.open_play(params, state, e)
+            evidence.open_play(params.evidence, state.evidence, e)
             rule.arrive(params, state, e, reward, 1.0)
             kernels.credit(params, state, e, reward, 0.0, 1.0)
-            kernels.rewind(params, state, e)
-            kernels.pool(params, state, reward)
+            evidence.rewind(params.evidence, state.evidence, e)
+            evidence.pool(params.evidence, state.evidence, reward)
             rule.close_round(params, state, e, reward, 0.0, proposals)
     return total
 

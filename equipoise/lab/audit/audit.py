@@ -265,9 +265,9 @@ def _evaluate_epochs(
     chances = [weights.get(i, 0.0) / sum(weights.values()) for i in range(selector.n_learners)]
     marked = [(mark, plays) for mark, plays in zip(marks.tolist(), run.plays, strict=True) if mark <= first_end]
     moments = ((mark, float(plays[i]), chances[i]) for mark, plays in marked for i in kept)
-    yield drawn_plays(moments, len(kept), selector.alpha)
+    yield drawn_plays(moments, len(kept), selector.confidence.alpha)
     if not eliminated:
-        limit = balanced_regret_bounds(selector.classes, rounds=rounds, alpha=selector.alpha, chances=chances)
+        limit = balanced_regret_bounds(selector.classes, rounds=rounds, alpha=selector.confidence.alpha, chances=chances)
         total = float(selector.kernel_state.epoch[0].regrets)
         yield Seen("epoch bounds", limit, total, total > limit, limit < trivial)
 

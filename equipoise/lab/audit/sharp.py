@@ -70,7 +70,8 @@ def run_epochs(selector: AnyEpochs, seed: int, rounds: int, *, wrong: int, optim
         if len(selector.active) < n_learners:
             first_epoch = np.minimum(first_epoch, t + 1)
     eliminated = [end.learner.index for end in selector.eliminations]
-    ended = [] if selector.ended is None or eliminated else [0]  # Algorithm 2 ends its epoch and eliminates nothing
+    # Algorithm 2 ends its epoch and eliminates nothing.
+    ended = [0] if isinstance(selector, EpochBalancing) and selector.ended is not None else []
     gone = [i for i in [*eliminated, *ended] if i >= wrong]
     yield Seen("epochs", wrong + 1.0, len(eliminated) + len(ended) + 1.0, bool(gone), could_have_ended(selector))
     certified = selector.certificate().regret_upper
@@ -94,4 +95,4 @@ def _play_counts(selector: AnyEpochs, played: Sequence[int]) -> Seen:
         for t, plays in enumerate(accumulate(int(j == i) for j in played), 1)
         if t & (t - 1) == 0  # powers of two
     )
-    return drawn_plays(moments, len(weights), selector.alpha)
+    return drawn_plays(moments, len(weights), selector.confidence.alpha)

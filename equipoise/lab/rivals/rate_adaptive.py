@@ -7,7 +7,7 @@ with the largest sum of rewards up to that number plays.
 Reference: Bibaut, Chambaz and van der Laan (2020), "Rate-adaptive model selection over a collection of black-box
 contextual bandit algorithms", the master algorithm described in the abstract; it achieves the regret rate of the best
 learner if each learner's bound holds with high probability.
-Symbols: p_t explore, internal sample size n_common.
+Symbols: p_t explore, internal sample size 2^k with k `common_mark`.
 Departures: the abstract does not state the schedule; p_t = t^(-1/3) is ours, so their rate is not claimed. Learners are
 compared at the largest power of two that all of them have resolved, instead of at the smallest number of plays: this
 needs 62 sums for each learner instead of all its rewards. While some learner has no resolved play, the learner with the
@@ -17,8 +17,8 @@ fewest plays is chosen. Ties go to fewer plays, then to the lower index.
 >>> for _ in range(300):
 ...     choice = selector.choose()
 ...     _ = selector.credit(choice, reward=0.4 + 0.2 * choice.learner)
->>> selector.n_common, [standing.plays for standing in selector.standing()]
-(32, [35, 265])
+>>> [standing.plays for standing in selector.standing()]
+[35, 265]
 """
 
 from __future__ import annotations
@@ -125,12 +125,6 @@ class RateAdaptive(KernelSelector[Params, State, Elimination]):
 
     n_learners: int = setting("Number of learners.", count, kw_only=False)
     seed: int = seed_setting()
-
-    @property
-    def n_common(self) -> int:
-        """The number of plays at which learners are compared now; 0 while some learner has no resolved play."""
-        mark = common_mark(self.kernel_state)
-        return 2**mark if mark >= 0 else 0
 
     def _chances(self) -> tuple[float, ...]:
         explore = (rounds_made(self.evidence) + 1) ** (-1.0 / 3.0)

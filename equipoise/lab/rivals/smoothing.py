@@ -23,18 +23,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Generic, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.selector import Choice
+from equipoise.selectors import corral
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.accounts import LearnerAccounts
 from equipoise.selectors._core.evidence import KEEP, REPLAY, TEACH
-from equipoise.selectors._core.ledger import Entry, Rounds
-from equipoise.selectors.corral import Row, chances, sample
+from equipoise.selectors._core.ledger import Entry
+from equipoise.selectors._core.selector import KernelSelector
+from equipoise.selectors.corral import Row, sample
 
 
 @dataclass(slots=True)
@@ -54,13 +56,6 @@ class Turn:
     probability: float = 0.0
     abandoned: int = -1  # the learner whose second round the newest first round has replaced, with its probability
     abandoned_probability: float = 0.0
-
-
-class Task(NamedTuple):
-    """What a learner does in a round: TEACH (play and learn), KEEP (and store its policy) or REPLAY, and the policy."""
-
-    kind: int
-    policy: int
 
 
 class State(NamedTuple, Generic[Row]):
@@ -130,10 +125,16 @@ def n_steps(rounds: int) -> int:
     return max(rounds // 2, 2)
 
 
+def chances(selector: KernelSelector[Any, Any, Any]) -> tuple[float, ...]:
+    """Return the probability of each learner in the next round."""
+    state = selector.kernel_state
+    if in_turn(state):
+        return tuple(float(i == state.turn[0].learner) for i in range(selector.n_learners))
+    return corral.chances(selector)
+
+
 class SmoothedLearners(LearnerAccounts):
     """The accounts of smoothed learners. A first round is credited with probability 0."""
-
-    _rounds: Rounds
 
     def choose(self, rng: np.random.Generator | None) -> Choice:
         """Choose the learner of this round and its policy, and open a play."""
@@ -142,20 +143,6 @@ class SmoothedLearners(LearnerAccounts):
         if rounds.kernels.stage(params, state, learner, chance, rng) == REPLAY:
             return Choice(learner, rounds.open(learner, chance), 1.0)
         return Choice(learner, rounds.open(learner, 0.0), chance)
-
-    def task(self, choice: Choice) -> Task:
-        """Return what the learner of the newest round does in it."""
-        policies = self._rounds.state.policies[choice.learner]
-        if self.entry(choice).probability > 0.0:
-            return Task(REPLAY, policies.kept)
-        return Task(KEEP if policies.kept == policies.taught else TEACH, policies.taught)
-
-    def chances(self) -> tuple[float, ...]:
-        """Return the probability of each learner in the next round."""
-        state = self._rounds.state
-        if in_turn(state):
-            return tuple(float(i == state.turn[0].learner) for i in range(self.n_learners))
-        return chances(state.evidence, state.odds)
 
     def replay(self, choice: Choice, available: Collection[int] | None) -> None:
         raise InvalidArgument(

@@ -10,29 +10,26 @@ Departures: those of `smoothing`, which make it another algorithm than the publi
 
 >>> selector = StochasticCorral(2, rounds=1000)
 >>> first, second = selector.choose(), selector.choose()
->>> first.learner == second.learner, selector.task(second).policy
+>>> first.learner == second.learner, selector.kernel_state.policies[second.learner].kept
 (True, 1)
 """
 
 from __future__ import annotations
 
-from functools import partial
 from math import sqrt
 from typing import ClassVar
 
 from equipoise.certificates import Elimination
 from equipoise.kernels.marks import kernel
-from equipoise.lab.rivals.smoothing import SmoothedLearners, State, Task, choose, n_steps, open_state, stage
-from equipoise.selector import Choice
+from equipoise.lab.rivals.smoothing import SmoothedLearners, State, chances, choose, n_steps, open_state, stage
 from equipoise.selectors import corral
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
-from equipoise.selectors._core.ledger import Accounts
 from equipoise.selectors._core.selector import KernelSelector
-from equipoise.selectors._core.settings import at_least_two, fixed, seed_setting
+from equipoise.selectors._core.settings import bounded_rewards, seed_setting
 from equipoise.selectors.corral import Odds, Params, loss_of
-from equipoise.settings import configurable, describe, optional, setting
-from equipoise.settings.checks import count, positive
+from equipoise.settings import optional, setting
+from equipoise.settings.checks import at_least_2, positive
 
 
 @kernel
@@ -41,8 +38,7 @@ def arrive(params: Params, state: State[Odds], i: int, reward: float, probabilit
         corral.update_weights(params, state.odds, i, loss_of(params.evidence, reward), probability)
 
 
-@describe(reward_range="Lowest and highest reward. Default: the portfolio's, or (0, 1).")
-@configurable
+@bounded_rewards
 class StochasticCorral(KernelSelector[Params, State[Odds], Elimination]):
     """CORRAL over smoothed learners.
 
@@ -51,38 +47,20 @@ class StochasticCorral(KernelSelector[Params, State[Odds], Elimination]):
 
     name = "Stochastic corral"
     simulation_only = True
+    accounts, _chances = SmoothedLearners, chances
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive, stage=stage)
 
-    n_learners: int = setting("Number of learners M, at least 2.", at_least_two, kw_only=False)
-    noise: float | None = fixed(None)
-    radius_scale: float = fixed(1.0)
+    n_learners: int = setting("Number of learners M, at least 2.", at_least_2, kw_only=False)
     seed: int = seed_setting()
-    rounds: int = setting("Number of rounds T, at least 2.", partial(count, minimum=2))
+    rounds: int = setting("Number of rounds T, at least 2.", at_least_2)
     eta: float = setting("Initial learning rate. Default: sqrt(M / T).", optional(positive), default=None)
 
     def _set_up(self) -> None:
-        if self.eta is None:
-            self.eta = sqrt(self.n_learners / n_steps(self.rounds))
+        self.eta = self.eta or sqrt(self.n_learners / n_steps(self.rounds))
         super()._set_up()
-
-    def _make_accounts(self) -> Accounts:
-        self._learners = SmoothedLearners(self.n_learners, self.needs)
-        return self._learners
-
-    @property
-    def probabilities(self) -> tuple[float, ...]:
-        """The probability of each learner for the next two rounds."""
-        return tuple(row.probability for row in self.kernel_state.odds)
-
-    def _chances(self) -> tuple[float, ...]:
-        return self._learners.chances()
-
-    def task(self, choice: Choice) -> Task:
-        """Return what the learner of the newest round does in it."""
-        return self._learners.task(choice)
 
     def _make_params(self, limits: evidence.Params) -> Params:
         return corral.make_params(limits, n_steps(self.rounds))
 
     def _make_state(self, accounts: evidence.State) -> State[Odds]:
-        return open_state(accounts, corral.open_odds(self.n_learners, self.eta))
+        return open_state(accounts, [corral.new_odds(self.n_learners, self.eta) for _ in range(self.n_learners)])

@@ -15,30 +15,27 @@ Departures: those of `smoothing`.
 
 >>> selector = StochasticEXP3P(2, rounds=1000)
 >>> first, second = selector.choose(), selector.choose()
->>> first.learner == second.learner, selector.task(second).policy
+>>> first.learner == second.learner, selector.kernel_state.policies[second.learner].kept
 (True, 1)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from math import exp, log, sqrt
 from typing import ClassVar, NamedTuple
 
 from equipoise.certificates import Elimination
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel
-from equipoise.lab.rivals.smoothing import SmoothedLearners, State, Task, choose, n_steps, open_state, stage
-from equipoise.selector import Choice
+from equipoise.lab.rivals.smoothing import SmoothedLearners, State, chances, choose, n_steps, open_state, stage
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
-from equipoise.selectors._core.ledger import Accounts
 from equipoise.selectors._core.selector import KernelSelector
-from equipoise.selectors._core.settings import at_least_two, fixed, seed_setting
+from equipoise.selectors._core.settings import bounded_rewards, seed_setting
 from equipoise.selectors.corral import loss_of
-from equipoise.settings import configurable, describe, optional, setting
-from equipoise.settings.checks import count, positive
+from equipoise.settings import optional, setting
+from equipoise.settings.checks import at_least_2, positive
 
 
 @dataclass(slots=True)
@@ -79,8 +76,7 @@ def arrive(params: Params, state: State[Odds], i: int, reward: float, probabilit
         update_weights(params, state.odds, i, 1.0 - loss_of(params.evidence, reward), probability)
 
 
-@describe(reward_range="Lowest and highest reward. Default: the portfolio's, or (0, 1).")
-@configurable
+@bounded_rewards
 class StochasticEXP3P(KernelSelector[Params, State[Odds], Elimination]):
     """EXP3.P over smoothed learners.
 
@@ -89,13 +85,12 @@ class StochasticEXP3P(KernelSelector[Params, State[Odds], Elimination]):
 
     name = "Stochastic EXP3.P"
     simulation_only = True
+    accounts, _chances = SmoothedLearners, chances
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive, stage=stage)
 
-    n_learners: int = setting("Number of learners M, at least 2.", at_least_two, kw_only=False)
-    noise: float | None = fixed(None)
-    radius_scale: float = fixed(1.0)
+    n_learners: int = setting("Number of learners M, at least 2.", at_least_2, kw_only=False)
     seed: int = seed_setting()
-    rounds: int = setting("Number of rounds T, at least 2.", partial(count, minimum=2))
+    rounds: int = setting("Number of rounds T, at least 2.", at_least_2)
     eta: float = setting("Learning rate. Default: 0.95 sqrt(ln M / (M T)).", optional(positive), default=None)
     floor: float = setting(
         "Smallest probability of a learner. Default: T^(-1/3) M^(-2/3).", optional(positive), default=None
@@ -112,22 +107,6 @@ class StochasticEXP3P(KernelSelector[Params, State[Odds], Elimination]):
             limit = f"at most 1 / n_learners = {1 / self.n_learners:g}"
             raise InvalidArgument(f"floor is {self.floor!r}, but must be {limit}")
         super()._set_up()
-
-    def _make_accounts(self) -> Accounts:
-        self._learners = SmoothedLearners(self.n_learners, self.needs)
-        return self._learners
-
-    @property
-    def probabilities(self) -> tuple[float, ...]:
-        """The probability of each learner for the next two rounds."""
-        return tuple(row.probability for row in self.kernel_state.odds)
-
-    def _chances(self) -> tuple[float, ...]:
-        return self._learners.chances()
-
-    def task(self, choice: Choice) -> Task:
-        """Return what the learner of the newest round does in it."""
-        return self._learners.task(choice)
 
     def _make_params(self, limits: evidence.Params) -> Params:
         return Params(limits, self.eta, self.floor)

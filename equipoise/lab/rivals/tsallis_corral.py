@@ -15,17 +15,14 @@ a rate does not change the weights of its round: with eta_i times beta, L_i - x 
 subtracted from all, which changes no weight and keeps numbers small. Late rewards count when they are credited.
 
 >>> selector = TsallisCorral(2, rounds=1000)
->>> for _ in range(100):
-...     choice = selector.choose()
-...     _ = selector.credit(choice, reward=float(choice.learner))
->>> selector.probabilities[1] > 0.7
+>>> _ = selector.credit(selector.choose(), reward=0.0)
+>>> max(selector.choice_probabilities()) > 0.7
 True
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from math import exp, log, log2, sqrt
 from typing import ClassVar, NamedTuple
 
@@ -34,10 +31,10 @@ from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.selectors._core.selector import KernelSelector
-from equipoise.selectors._core.settings import at_least_two, fixed, seed_setting
+from equipoise.selectors._core.settings import bounded_rewards, seed_setting
 from equipoise.selectors.corral import MAX_STEPS, TOLERANCE, State, chances, choose, loss_of
-from equipoise.settings import configurable, describe, setting
-from equipoise.settings.checks import count
+from equipoise.settings import setting
+from equipoise.settings.checks import at_least_2
 
 
 @dataclass(slots=True)
@@ -118,33 +115,22 @@ def normalizer(odds: list[Odds]) -> float:
     return x
 
 
-@describe(reward_range="Lowest and highest reward. Default: the portfolio's, or (0, 1).")
-@configurable
+@bounded_rewards
 class TsallisCorral(KernelSelector[Params, State[Odds], Elimination]):
     """CORRAL with Tsallis entropy over learners that accept importance weights."""
 
     name = "Tsallis corral"
     needs = frozenset({"weight"})
     simulation_only = True
+    state_type, _chances = State, chances
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 
-    n_learners: int = setting("Number of learners M, at least 2.", at_least_two, kw_only=False)
-    noise: float | None = fixed(None)
-    radius_scale: float = fixed(1.0)
+    n_learners: int = setting("Number of learners M, at least 2.", at_least_2, kw_only=False)
     seed: int = seed_setting()
-    rounds: int = setting("Number of rounds T, at least 2.", partial(count, minimum=2))
-
-    @property
-    def probabilities(self) -> tuple[float, ...]:
-        """The probability of each learner."""
-        return tuple(row.probability for row in self.kernel_state.odds)
-
-    def _chances(self) -> tuple[float, ...]:
-        return chances(self.evidence, self.kernel_state.odds)
+    rounds: int = setting("Number of rounds T, at least 2.", at_least_2)
 
     def _make_params(self, limits: evidence.Params) -> Params:
         return Params(limits, growth=exp(1.0 / log(self.rounds)), max_rises=int(0.5 * log2(self.rounds)))
 
-    def _make_state(self, accounts: evidence.State) -> State[Odds]:
-        uniform = 1.0 / self.n_learners
-        return State(accounts, [Odds(uniform, uniform, 1.0) for _ in range(self.n_learners)])
+    def _make_row(self) -> Odds:
+        return Odds(1.0 / self.n_learners, 1.0 / self.n_learners, 1.0)

@@ -33,9 +33,10 @@ from equipoise.kernels.marks import kernel
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.kernels import ArrivalState, Kernels, arrive, nested_kernels
 from equipoise.selectors._core.selector import KernelSelector
-from equipoise.selectors._core.settings import check_bounds, decode_bounds, encode_bounds, fixed
-from equipoise.settings import configurable, describe, setting
-from equipoise.settings.checks import count
+from equipoise.selectors._core.settings import bounded_rewards, check_bounds, decode_bounds, encode_bounds
+from equipoise.selectors.greedy_mean import mean_reward
+from equipoise.settings import setting
+from equipoise.settings.checks import at_least_2, count
 
 
 class Params(NamedTuple):
@@ -84,26 +85,20 @@ def group_index(params: Params, state: ArrivalState, first: int) -> float:
 
 @kernel
 def median_mean(params: Params, state: ArrivalState, first: int) -> float:
-    """The upper median of the copies' mean rewards."""
+    """The upper median of the copies' mean rewards; the highest possible mean for a copy without a reward."""
+    high = params.evidence.high
     for i in range(first, first + params.copies):
-        mean, below, at_most = mean_reward(params, state, i), 0, 0
+        mean, below, at_most = mean_reward(high, state.arrivals[i]), 0, 0
         for j in range(first, first + params.copies):
-            other = mean_reward(params, state, j)
+            other = mean_reward(high, state.arrivals[j])
             below += other < mean
             at_most += other <= mean
         if 2 * below <= params.copies < 2 * at_most:
             return mean
-    return params.evidence.high
+    return high
 
 
-@kernel
-def mean_reward(params: Params, state: ArrivalState, i: int) -> float:
-    row = state.arrivals[i]
-    return row.rewards / row.plays if row.plays > 0 else params.evidence.high
-
-
-@describe(reward_range="Lowest and highest reward. Default: the portfolio's, or (0, 1).")
-@configurable
+@bounded_rewards
 class UCBC(KernelSelector[Params, ArrivalState, Elimination]):
     """Plays the algorithm with the highest upper confidence bound on its median mean reward.
 
@@ -114,6 +109,7 @@ class UCBC(KernelSelector[Params, ArrivalState, Elimination]):
     name = "UCB-C"
     simulation_only = True
     needs = frozenset({"bounds"})
+    state_type = ArrivalState
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
 
     bounds: Sequence[Bound] = setting(
@@ -123,9 +119,7 @@ class UCBC(KernelSelector[Params, ArrivalState, Elimination]):
         decode=decode_bounds,
         kw_only=False,
     )
-    noise: float | None = fixed(None)
-    radius_scale: float = fixed(1.0)
-    rounds: int = setting("Number of rounds T.", partial(count, minimum=2))
+    rounds: int = setting("Number of rounds T.", at_least_2)
     copies: int = setting("Number of copies of each algorithm.", count, default=1)
 
     @property

@@ -183,10 +183,6 @@ class Experts(Accounts):
     def learner_of(self, account: int) -> int:
         return self.experts[account][0]
 
-    def has(self, learner: int, greedy: bool) -> bool:
-        """Whether a learner, or its greedy action, is an expert."""
-        return (learner, greedy) in self._expert_of
-
     def index_of(self, expert: tuple[int, bool]) -> int:
         """Return the account of an expert, given by its learner and whether it is greedy."""
         if expert not in self._expert_of:

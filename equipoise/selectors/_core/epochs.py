@@ -86,11 +86,6 @@ def open_state(accounts: evidence.State, sizes: Sequence[float]) -> State:
     return State(accounts, [Claim(1 / size) for size in sizes], [Epoch()], [End() for _ in sizes])
 
 
-def ended_epochs(state: State) -> list[int]:
-    """Return the smallest learners of the epochs that have ended, in order."""
-    return [i for i, end in enumerate(state.ends) if end.ended_at > 0]
-
-
 @kernel
 def add_round(limits: Limits, state: State, reward: float, regret: float, proposals: Proposals) -> None:
     """Add the next round: its reward, the regret of the play, and what every learner proposed."""
@@ -117,14 +112,6 @@ def at_most_width(limits: Limits, regret: float) -> float:
 @kernel
 def within(limits: Limits, value: float) -> float:
     return min(max(value, limits.low), limits.high)
-
-
-@kernel
-def smallest_active(state: State) -> int:
-    first = 0
-    while not state.evidence.accounts[first].active:
-        first += 1
-    return first
 
 
 @kernel

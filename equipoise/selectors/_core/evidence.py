@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.bounds import POWER, SUMMED, Bound, admissible, bound_code
+from equipoise.bounds import POWER, SUMMED, Bound, bound_code, closed_form
 from equipoise.confidence import Radius, both_sums, radius_sum
 from equipoise.kernels.boundaries import add_spread
 from equipoise.kernels.marks import kernel
@@ -141,10 +141,18 @@ def play(params: Params, state: State, i: int, position: int, regret: float) -> 
     if account.bound_kind == SUMMED:
         increment = params.width if regret != regret else regret
         account.increments, account.increments_carry = add(account.increments, account.increments_carry, increment)
-    raw_sum, previous = account.increments, account.regret_bound
-    account.regret_bound = admissible(
-        account.bound_kind, account.bound_coefficient, account.bound_shape, position, raw_sum, previous, params.width
-    )
+    account.regret_bound = admissible(account, position, account.increments, account.regret_bound, params.width)
+
+
+@kernel
+def admissible(account: Account, n: int, increment_sum: float, previous: float, width: float) -> float:
+    """R(n) from R(n - 1) = `previous`; `increment_sum` is raw(n) if the bound is observed."""
+    kind = account.bound_kind
+    raw = increment_sum if kind == SUMMED else closed_form(kind, account.bound_coefficient, account.bound_shape, n)
+    if not raw > previous:
+        return previous
+    most = previous + width
+    return most if raw > most else raw
 
 
 @kernel
@@ -158,15 +166,8 @@ def credit(params: Params, state: State, i: int, reward: float, regret: float) -
         account.booked_increments, account.booked_increments_carry = add(
             account.booked_increments, account.booked_increments_carry, width if regret != regret else regret
         )
-    account.booked_bound = bound = admissible(
-        account.bound_kind,
-        account.bound_coefficient,
-        account.bound_shape,
-        n + account.skipped,
-        account.booked_increments,
-        account.booked_bound,
-        width,
-    )
+    previous = account.booked_bound
+    account.booked_bound = bound = admissible(account, n + account.skipped, account.booked_increments, previous, width)
     account.rewards, account.rewards_carry = rewards, _ = add(rewards, account.rewards_carry, reward)
     below, above = both_sums(params.radius, n, spread, bound)
     account.mean_lower = lower = (rewards - below) / n
@@ -194,14 +195,8 @@ def skip(params: Params, state: State, i: int, increment: float, regret: float) 
         account.booked_increments, account.booked_increments_carry = add(
             account.booked_increments, account.booked_increments_carry, increment
         )
-    position, raw_sum, previous = (
-        account.booked_plays + account.skipped,
-        account.booked_increments,
-        account.booked_bound,
-    )
-    account.booked_bound = admissible(
-        account.bound_kind, account.bound_coefficient, account.bound_shape, position, raw_sum, previous, params.width
-    )
+    position, previous = account.booked_plays + account.skipped, account.booked_bound
+    account.booked_bound = admissible(account, position, account.booked_increments, previous, params.width)
 
 
 @kernel
@@ -256,8 +251,8 @@ def rounds_made(state: State) -> int:
 @kernel
 def count_active(state: State) -> int:
     n_active = 0
-    for i in range(len(state.accounts)):
-        n_active += state.accounts[i].active
+    for account in state.accounts:
+        n_active += account.active
     return n_active
 
 

@@ -45,33 +45,8 @@ def evidence_of(params: HasParams, state: HasState) -> tuple[evidence.Params, ev
 
 
 @kernel
-def open_play(params: HasParams, state: HasState, i: int) -> None:
-    evidence.open_play(params.evidence, state.evidence, i)
-
-
-@kernel
-def rewind(params: HasParams, state: HasState, i: int) -> None:
-    evidence.rewind(params.evidence, state.evidence, i)
-
-
-@kernel
-def play(params: HasParams, state: HasState, i: int, position: int, regret: float) -> None:
-    evidence.play(params.evidence, state.evidence, i, position, regret)
-
-
-@kernel
 def credit(params: HasParams, state: HasState, i: int, reward: float, regret: float, probability: float) -> None:
     evidence.credit(params.evidence, state.evidence, i, reward, regret)
-
-
-@kernel
-def skip(params: HasParams, state: HasState, i: int, increment: float, regret: float) -> None:
-    evidence.skip(params.evidence, state.evidence, i, increment, regret)
-
-
-@kernel
-def pool(params: HasParams, state: HasState, reward: float) -> None:
-    evidence.pool(params.evidence, state.evidence, reward)
 
 
 @kernel
@@ -84,15 +59,6 @@ def is_active(params: HasParams, state: HasState, i: int) -> bool:
     return evidence.is_active(params.evidence, state.evidence, i)
 
 
-@dataclass(slots=True)
-class Arrivals:
-    """The rewards of one learner that have arrived, as a compensated sum."""
-
-    plays: int = 0
-    rewards: float = 0.0
-    rewards_carry: float = 0.0
-
-
 class ArrivalState(NamedTuple):
     """State of a selector that adds only the arrivals."""
 
@@ -100,8 +66,13 @@ class ArrivalState(NamedTuple):
     arrivals: list[Arrivals]
 
 
-def open_arrivals(accounts: evidence.State) -> ArrivalState:
-    return ArrivalState(accounts, [Arrivals() for _ in accounts.accounts])
+@dataclass(slots=True)
+class Arrivals:
+    """The rewards of one learner that have arrived, as a compensated sum."""
+
+    plays: int = 0
+    rewards: float = 0.0
+    rewards_carry: float = 0.0
 
 
 @kernel
@@ -122,11 +93,6 @@ class Kernels(NamedTuple):
     choose: Callable[..., tuple[int, float]]  # (generator) -> learner, probability
     credit: Callable[..., None]  # (i, reward, regret, probability): a play counts as evidence, in play order
     arrive: Callable[..., None] = evidence.ignore_arrival  # (i, reward, probability): a reward, in order of arrival
-    open_play: Callable[..., None] = evidence.open_play  # (i)
-    rewind: Callable[..., None] = evidence.rewind  # (i)
-    play: Callable[..., None] = evidence.play  # (i, position, regret)
-    skip: Callable[..., None] = evidence.skip  # (i, increment, regret): a play that never counts, in play order
-    pool: Callable[..., None] = evidence.pool  # (reward)
     close_round: Callable[..., None] = evidence.close_round  # (i, reward, regret, proposals), in round order
     certify: Callable[..., tuple[float, float, float, float, bool]] = evidence.certify
     is_active: Callable[..., bool] = evidence.is_active  # (i)
@@ -144,19 +110,9 @@ class Kernels(NamedTuple):
         """Whether params and state contain those of `evidence` and more."""
         return self.evidence_of is not evidence.evidence_of
 
-    @property
-    def adds_arrivals(self) -> bool:
-        """Whether the state adds only the arrivals to the evidence."""
-        return self.arrive is arrive
-
 
 NESTED: dict[str, Any] = {
     "credit": credit,
-    "open_play": open_play,
-    "rewind": rewind,
-    "play": play,
-    "skip": skip,
-    "pool": pool,
     "certify": certify,
     "is_active": is_active,
     "evidence_of": evidence_of,

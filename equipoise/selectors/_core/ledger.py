@@ -623,18 +623,19 @@ class Rounds:
         """Pass over a play that is not evidence."""
         e = entry.account
         increment = self._increment(e, self._position(e) + 1, nan)
-        self.kernels.skip(self.radii.params, self.state, e, increment, entry.regret)
+        limits, sums = self.kernels.evidence_of(self.radii.params, self.state)
+        evidence.skip(limits, sums, e, increment, entry.regret)
 
     def count_pending(self) -> None:
         """Include the pending plays in the balanced bounds."""
-        kernels, params, state = self.kernels, self.radii.params, self.state
+        limits, sums = self.kernels.evidence_of(self.radii.params, self.state)
         rewound, plays = self.ledger.count()
         for e in rewound:
-            evidence.rewind(params, self.evidence, e)
+            evidence.rewind(limits, sums, e)
         for offset, entry in plays:
             e = entry.account
             position = self._position(e) + offset
-            kernels.play(params, state, e, position, self._increment(e, position, entry.regret))
+            evidence.play(limits, sums, e, position, self._increment(e, position, entry.regret))
 
     def _increment(self, e: int, position: int, regret: float) -> float:
         """Return what play number `position` adds to a bound; kernels cannot evaluate a `Custom` bound."""

@@ -25,17 +25,23 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
-from equipoise.bounds import SUMMED, admissible
+from equipoise.bounds import SUMMED
 from equipoise.confidence import Mixture, radius_sum
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.evidence import add, rounds_made
+from equipoise.selectors._core.evidence import add, admissible, rounds_made
 
 
 class Params(NamedTuple):
     evidence: evidence.Params
     noise_radius: Mixture
+
+
+class State(NamedTuple):
+    evidence: evidence.State
+    own: list[Own]
+    claimed: list[Claimed]
 
 
 @dataclass(slots=True)
@@ -63,12 +69,6 @@ class Claimed:
     lower_carry: float = 0.0
 
 
-class State(NamedTuple):
-    evidence: evidence.State
-    own: list[Own]
-    claimed: list[Claimed]
-
-
 def open_state(accounts: evidence.State) -> State:
     n_learners = len(accounts.accounts)
     return State(accounts, [Own() for _ in range(n_learners)], [Claimed() for _ in range(n_learners**2)])
@@ -84,15 +84,8 @@ def close_round(params: Params, state: State, i: int, reward: float, regret: flo
     if account.bound_kind == SUMMED:
         increment = limits.width if regret != regret else regret
         own.increments, own.increments_carry = add(own.increments, own.increments_carry, increment)
-    own.bound = admissible(
-        account.bound_kind,
-        account.bound_coefficient,
-        account.bound_shape,
-        own.plays + account.skipped,  # the regret of a subset of plays is at most that of all of them
-        own.increments,
-        own.bound,
-        limits.width,
-    )
+    position = own.plays + account.skipped  # the regret of a subset of plays is at most that of all of them
+    own.bound = admissible(account, position, own.increments, own.bound, limits.width)
     witness, greatest = -1, -inf
     for j in range(i + 1, n_learners):
         lower, claimed = proposals.lowers[j], state.claimed[i * n_learners + j]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import Field
+from dataclasses import fields
 from functools import partial
 from math import isnan, nan
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, cast
@@ -61,6 +61,8 @@ class KernelSelector(Configured, Generic[P, S, D]):
     name: ClassVar[str]
     explanation: ClassVar[str]  # how it chooses, in one sentence
     kernels: ClassVar[Kernels]
+    state_type: ClassVar[Any] = None  # of a state that has the evidence and one row for each learner; None for others
+    accounts: ClassVar[type[LearnerAccounts]] = LearnerAccounts  # says which account a choice belongs to
     records: ClassVar[type[Records]] = Records  # makes the statements
     simulation_only: ClassVar[bool] = False  # whether a portfolio refuses it
     readmits: ClassVar[bool] = False  # whether an inactive learner can become active again
@@ -120,7 +122,8 @@ class KernelSelector(Configured, Generic[P, S, D]):
         self.delays = "any"
         self._changes = Changes()
         accounts = self._make_accounts()
-        self._radii: Radii[P] = Radii(self._make_confidence(accounts.size))
+        self.confidence = self._make_confidence(accounts.size)  # of the statements about the learners of the start
+        self._radii: Radii[P] = Radii(self.confidence)
         self._renew_params()
         bounds = self.learner_bounds
         # The part of the state that every selector has, and the rows that kernels change in place.
@@ -160,7 +163,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
         return 0
 
     def _make_accounts(self) -> Accounts:
-        return LearnerAccounts(self.n_learners, self.needs)
+        return self.accounts(self.n_learners, self.needs)
 
     def _make_confidence(self, n_accounts: int, delta: float | None = None) -> Confidence:
         """Return the confidence of accounts that share `delta`, by default that of the settings."""
@@ -182,12 +185,18 @@ class KernelSelector(Configured, Generic[P, S, D]):
 
     def _make_state(self, accounts: EvidenceState) -> S:
         """Return the initial second argument of the kernels."""
-        return cast(S, nested.open_arrivals(accounts) if self.kernels.adds_arrivals else accounts)
+        if self.state_type is None:
+            return cast(S, accounts)
+        return cast(S, self.state_type(accounts, [self._make_row() for _ in accounts.accounts]))
+
+    def _make_row(self) -> Any:
+        """Return the row of a learner in a state of `state_type`."""
+        return nested.Arrivals()
 
     def _grow(self) -> None:
         """Add the rows of a new learner to the selector's own state."""
-        if isinstance(self.kernel_state, nested.ArrivalState):
-            self.kernel_state.arrivals.append(nested.Arrivals())
+        if self.state_type is not None:
+            cast(Any, self.kernel_state)[1].append(self._make_row())
 
     def _chances(self) -> tuple[float, ...]:
         """Return the probability of each learner in the next choice; randomized selectors have their own."""
@@ -199,23 +208,10 @@ class KernelSelector(Configured, Generic[P, S, D]):
     @property
     def traits(self) -> SelectorTraits:
         """Properties of this selector for portfolios, simulations and checks."""
-        return SelectorTraits(
-            n_learners=self.pool_size,
-            randomized=self.randomized,
-            reward_range=self.reward_range,
-            noise=self.confidence.noise,
-            observed=self.observed,
-            copies=self.copies,
-            classes=None if self.classes is None else tuple(self.classes),
-            per_learner=self.per_learner,
-            readmits=self.readmits,
-            excluded=self.excluded,
-            delta=self.delta,
-            contexts=self.contexts,
-            experts=self.experts,
-            restart_settings=tuple(self.restart_settings),
-            simulation_only=self.simulation_only,
-        )
+        named = {each.name: getattr(self, each.name) for each in fields(SelectorTraits)}
+        classes = None if self.classes is None else tuple(self.classes)
+        named |= {"n_learners": self.pool_size, "noise": self.confidence.noise, "classes": classes}
+        return SelectorTraits(**{**named, "restart_settings": tuple(self.restart_settings)})
 
     @property
     def compilable(self) -> bool:
@@ -227,24 +223,9 @@ class KernelSelector(Configured, Generic[P, S, D]):
         """The first argument of the kernels."""
         return self._radii.params
 
-    @property
-    def confidence(self) -> Confidence:
-        """The confidence of the statements about the learners of the start."""
-        return self._radii.confidence
-
     def confidence_of(self, account: int) -> Confidence:
         """The confidence of the statements about an account."""
         return self._radii.confidence_of(account)
-
-    @property
-    def alpha(self) -> float:
-        """Failure probability of one side of one radius."""
-        return self.confidence.alpha
-
-    @property
-    def shares(self) -> int:
-        """Number of one-sided events for the plays of each learner and for the pool."""
-        return self.confidence.shares
 
     @property
     def observed(self) -> tuple[int, ...]:
@@ -282,11 +263,6 @@ class KernelSelector(Configured, Generic[P, S, D]):
     def eliminations(self) -> list[D]:
         """All eliminations so far, in order."""
         return list(self._proofs(self._rounds.eliminated))
-
-    @property
-    def window(self) -> int | None:
-        """The age in rounds at which a play without a reward is left out of evidence; None for never."""
-        return self._rounds.ledger.window or None
 
     @property
     def _width(self) -> float:
@@ -367,7 +343,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
         low, high = self.reward_range
         if type(reward) in FLOATS and low <= reward <= high:
             return float(reward)
-        return self.traits.check_reward(reward)
+        return SelectorTraits(reward_range=self.reward_range, noise=self.confidence.noise).check_reward(reward)
 
     def check_credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[float, float]:
         """Reward and regret as floats, nan for no regret; raises what `credit` would raise and changes nothing."""
@@ -469,11 +445,8 @@ class KernelSelector(Configured, Generic[P, S, D]):
 
     def check_units(self, reward_range: tuple[float, float] | None = None, noise: float | None = None) -> None:
         """Raise what `configure` would raise, and change nothing."""
-        before = dict(vars(self))
-        try:
+        with self._all_or_nothing(keep=False):
             self._adopt(reward_range, noise)
-        finally:
-            self._go_back_to(before)
 
     def _adopt(self, reward_range: tuple[float, float] | None, noise: float | None) -> None:
         """Adopt the units of a portfolio; raise an error if they contradict those that are stated."""
@@ -509,22 +482,17 @@ class KernelSelector(Configured, Generic[P, S, D]):
         if self.reward_range is None:
             self.reward_range = DEFAULT_RANGE if self.classes is None else self.classes[-1].reward_range
 
-    def _as_given(self, each: Field[Any]) -> Any:
-        return None if each.name in self._unstated else super()._as_given(each)
-
     @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Restore everything if an error is raised. Collaborators are replaced meanwhile, never changed."""
-        before = dict(vars(self))
+    def _all_or_nothing(self, keep: bool = True) -> Iterator[None]:
+        """Undo all changes after an error, or unless `keep`. Collaborators are replaced meanwhile, never changed."""
+        before, kept = dict(vars(self)), False
         try:
             yield
-        except BaseException:
-            self._go_back_to(before)
-            raise
-
-    def _go_back_to(self, before: Mapping[str, Any]) -> None:
-        vars(self).clear()
-        vars(self).update(before)
+            kept = keep
+        finally:
+            if not kept:
+                vars(self).clear()
+                vars(self).update(before)
 
     # Changes while it runs
 
@@ -541,8 +509,8 @@ class KernelSelector(Configured, Generic[P, S, D]):
         self._renew_params()
 
     def _change_settings(self, changes: Mapping[str, Any]) -> None:
-        fields = {each.name: each for each in settings_of(type(self))}
-        checked = {name: fields[name].metadata["check"](name, value) for name, value in changes.items()}
+        checks = {each.name: each.metadata["check"] for each in settings_of(type(self))}
+        checked = {name: checks[name](name, value) for name, value in changes.items()}
         for name, value in checked.items():
             setattr(self, name, value)
 

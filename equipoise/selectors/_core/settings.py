@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import field
-from typing import Any
+from typing import Any, TypeVar, dataclass_transform
 
 from equipoise.bounds import BOUNDS, Bound, from_json, to_json
 from equipoise.errors import InvalidArgument
-from equipoise.settings import setting
-from equipoise.settings.checks import count, seed_number
+from equipoise.settings import configurable, describe, setting
+from equipoise.settings.checks import seed_number
 from equipoise.types import Config
+
+T = TypeVar("T")
 
 
 def check_bounds(name: str, bounds: object, each: str = "learner") -> tuple[Bound, ...]:
@@ -34,16 +36,23 @@ def decode_bounds(rows: Iterable[Config] | None) -> list[Bound] | None:
     return None if rows is None else [from_json(row) for row in rows]
 
 
-def at_least_two(name: str, n_learners: int) -> int:
-    number = count(name, n_learners)
-    if number < 2:
-        raise InvalidArgument(f"{name} is {n_learners!r}, but must be at least 2")
-    return number
-
-
 def fixed(value: Any) -> Any:
     """Declare a field that is a setting of other selectors only; in this class it always has this value."""
     return field(default=value, init=False)
+
+
+def fix(cls: type[Any], **values: Any) -> None:
+    """Declare such fields in a class that becomes configurable afterwards."""
+    for name, value in values.items():
+        cls.__annotations__[name] = "Any"
+        setattr(cls, name, fixed(value))
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(setting, field))
+def bounded_rewards(cls: type[T]) -> type[T]:
+    """Make a class configurable whose rewards must be bounded: without the settings `noise` and `radius_scale`."""
+    fix(cls, noise=None, radius_scale=1.0)
+    return describe(reward_range="Lowest and highest reward. Default: the portfolio's, or (0, 1).")(configurable(cls))
 
 
 def seed_setting() -> Any:

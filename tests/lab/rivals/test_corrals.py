@@ -20,6 +20,7 @@ from equipoise.lab.rivals.ucbc import group_index
 from equipoise.selectors import Corral
 from equipoise.selectors._core.evidence import KEEP, REPLAY, TEACH
 from tests.corral_reference import SlowCorral
+from tests.lab.rivals.tasks import odds, task_of
 
 
 @settings(max_examples=200, deadline=None)
@@ -88,14 +89,14 @@ def test_odds_agree_with_the_slow_reference_round_by_round(kind: str, seed: int)
     means = rng.uniform(0.0, 1.0, n)
     for _ in range(rounds):
         choice = selector.choose(rng)
-        replays = kind.startswith("smooth") and selector.task(choice).kind == REPLAY
+        replays = kind.startswith("smooth") and task_of(selector, choice).kind == REPLAY
         expected = 1.0 if replays else slow.bar[choice.learner]
         assert choice.probability == pytest.approx(expected, rel=1e-7)
         reward = float(rng.random() < means[choice.learner])
         selector.credit(choice, low + width * reward)
         if replays or not kind.startswith("smooth"):
             slow.learn(choice.learner, 1.0 - reward)
-        np.testing.assert_allclose(selector.probabilities, slow.bar, rtol=1e-7)
+        np.testing.assert_allclose(odds(selector), slow.bar, rtol=1e-7)
 
 
 @settings(max_examples=25, deadline=None)
@@ -107,8 +108,8 @@ def test_exp3p_keeps_its_floor(n: int, rounds: int, seed: int) -> None:
     for _ in range(rounds):
         choice = selector.choose(rng)
         selector.credit(choice, float(choice.learner == 0))
-        assert min(selector.probabilities) >= selector.floor * (1 - 1e-12)
-        assert sum(selector.probabilities) == pytest.approx(1.0, abs=1e-12)
+        assert min(odds(selector)) >= selector.floor * (1 - 1e-12)
+        assert sum(odds(selector)) == pytest.approx(1.0, abs=1e-12)
 
 
 @pytest.mark.statistical
@@ -120,7 +121,7 @@ def test_the_kept_policy_is_any_of_the_earlier_ones_with_equal_probability() -> 
         selector = StochasticCorral(2, rounds=100, seed=seed)
         for _ in range(15):
             first, second = selector.choose(), selector.choose()
-        taught, number = selector.kernel_state.policies[first.learner].taught, selector.task(second).policy
+        taught, number = selector.kernel_state.policies[first.learner].taught, task_of(selector, second).policy
         assert 1 <= number <= taught
         spread.append((number - rng.random()) / taught)
         newest.append((taught - rng.random()) / taught)
@@ -138,7 +139,7 @@ def test_a_policy_is_kept_about_ln_s_times() -> None:
         taught = 0
         while taught < 13:
             choice = selector.choose()
-            task = selector.task(choice).kind
+            task = task_of(selector, choice).kind
             if choice.learner == 0 and task != REPLAY:
                 taught += 1
                 kept += task == KEEP
@@ -176,7 +177,7 @@ def test_ucbc_plays_the_highest_median_index(copies: int) -> None:
     ("make", "message"),
     [
         (lambda: StochasticEXP3P(2, rounds=9, floor=0.6), "floor is 0.6, but must be at most 1 / n_learners = 0.5"),
-        (lambda: TsallisCorral(1, rounds=10), "n_learners is 1, but must be at least 2"),
+        (lambda: TsallisCorral(1, rounds=10), "n_learners is 1, but must be a whole number at least 2"),
         (lambda: UCBC([], rounds=10), "bounds is empty, but must have one bound per algorithm"),
         (lambda: UCBC(3, rounds=10), "bounds is 3, but must have one bound per algorithm"),  # type: ignore[arg-type]
         (lambda: UCBC([1.0], rounds=10), "bounds has 1.0, but every entry must be one of"),  # type: ignore[list-item]
@@ -193,9 +194,9 @@ def test_hidden_features_never_alternates_its_two_steps_but_here_they_do() -> No
     selector = StochasticCorral(3, rounds=200)
     for _ in range(50):
         first = selector.choose()
-        assert selector.task(first).kind in (TEACH, KEEP)
+        assert task_of(selector, first).kind in (TEACH, KEEP)
         second = selector.choose()
-        assert selector.task(second).kind == REPLAY
+        assert task_of(selector, second).kind == REPLAY
         assert first.learner == second.learner
         selector.credit(first, 0.3)
         selector.credit(second, 0.6)
@@ -207,19 +208,19 @@ def test_hidden_features_feeds_gains_as_losses_but_here_the_better_learner_gains
     for _ in range(200):
         choice = selector.choose()
         selector.credit(choice, 0.9 if choice.learner == 1 else 0.1)
-    assert selector.probabilities[1] > 0.8
+    assert odds(selector)[1] > 0.8
 
 
 def test_hidden_features_has_no_learning_rate_in_exp3p_but_here_it_scales_the_exponent() -> None:
-    odds = []
+    logits = []
     for eta in (0.01, 0.02):
         selector = StochasticEXP3P(2, rounds=100, eta=eta, floor=0.001)
         selector.credit(selector.choose(), 0.0)
         choice = selector.choose()
         selector.credit(choice, 1.0)
-        share = (selector.probabilities[choice.learner] - 0.001) / (1 - 0.002)
-        odds.append(math.log(share / (1 - share)))
-    assert odds[1] == pytest.approx(2 * odds[0]) and odds[0] == pytest.approx(0.01 * 1.0 / 0.5)
+        share = (odds(selector)[choice.learner] - 0.001) / (1 - 0.002)
+        logits.append(math.log(share / (1 - share)))
+    assert logits[1] == pytest.approx(2 * logits[0]) and logits[0] == pytest.approx(0.01 * 1.0 / 0.5)
 
 
 def test_corralling_stoch_bandits_lacks_a_root_in_its_bonus_but_here_it_is_the_bound_per_play() -> None:

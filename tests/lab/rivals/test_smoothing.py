@@ -11,13 +11,13 @@ import pytest
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.streams import CONTEXTS, LEARNERS, REWARDS, SELECTOR, open_stream, seek
 from equipoise.lab.rivals import StochasticCorral, StochasticEXP3P
-from equipoise.lab.rivals.smoothing import Task
 from equipoise.lab.runs.results import log_rounds
 from equipoise.learners import OFUL, UCB, EpsilonGreedy
 from equipoise.problems import KArmedBandit, LinearBandit
 from equipoise.selector import Choice
 from equipoise.selectors._core.evidence import KEEP, REPLAY
 from equipoise.simulation.joint import run_jointly
+from tests.lab.rivals.tasks import Task, task_of
 from tests.simulation.plain import Plain, assert_same_states
 
 ROUNDS = 300
@@ -43,7 +43,7 @@ def rounds_of(problem: Any, learners: list[Any], selector: Any, seed: int, withd
             choice = selector.choose(stream.generator)
             if again:
                 selector.withdraw(choice)
-        task, i = selector.task(choice), choice.learner
+        task, i = task_of(selector, choice), choice.learner
         learner, own = learners[i], learners[i].state()
         if task.kind == KEEP:
             kept[i] = own

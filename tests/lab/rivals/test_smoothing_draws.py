@@ -7,6 +7,7 @@ import pytest
 
 from equipoise.lab.rivals import StochasticCorral, smoothing
 from equipoise.selectors._core.evidence import REPLAY
+from tests.lab.rivals.tasks import task_of
 
 ROUNDS, RUNS = 400, 200
 
@@ -19,7 +20,7 @@ def total_reward(seed: int, fresh: bool) -> float:
     total, taught = 0.0, 0
     for _ in range(ROUNDS):
         choice = selector.choose()
-        task = selector.task(choice)
+        task = task_of(selector, choice)
         if choice.learner == 0:
             reward = 0.5
         elif task.kind != REPLAY:
