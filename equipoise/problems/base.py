@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InvalidArgument
+from equipoise.features import offers
 from equipoise.kernels.marks import kernel
-from equipoise.features.offers import as_matrix, as_numbers
 from equipoise.settings import Configured, configurable, setting
 from equipoise.settings.checks import LARGEST, count, one_of, positive
 from equipoise.types import Action, Array, Context, Integers
@@ -85,7 +85,7 @@ def draw_stored(table: Array, table_means: Array, rng: np.random.Generator) -> t
 
 def check_array(name: str, value: ArrayLike, ndim: int) -> Array:
     """Return a copy of `value` as an array with `ndim` axes; raise an error unless all entries are finite."""
-    array = np.ascontiguousarray(as_numbers(value, name, "an array of numbers"))
+    array = np.ascontiguousarray(offers.as_numbers(value, name, "an array of numbers"))
     if array.ndim != ndim:
         raise InvalidArgument(f"{name} has shape {array.shape}, but must have {ndim} axes")
     if not np.all(np.abs(array) <= LARGEST):
@@ -100,7 +100,7 @@ as_vector, as_matrix, as_tensor = (partial(check_array, ndim=ndim) for ndim in (
 
 def linear_means(name: str, actions: ArrayLike, shape: tuple[int, ...], theta: Array) -> Array:
     """Expected rewards: products of theta with the first features of each action. `name` is for error messages."""
-    rows = as_matrix(actions, name=name)
+    rows = offers.as_matrix(actions, name=name)
     if rows.shape != shape:
         raise InvalidArgument(f"{name} has shape {rows.shape}, but must have {shape}")
     means: Array = rows[:, : len(theta)].dot(theta)

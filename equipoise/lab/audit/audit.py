@@ -267,7 +267,9 @@ def _evaluate_epochs(
     moments = ((mark, float(plays[i]), chances[i]) for mark, plays in marked for i in kept)
     yield drawn_plays(moments, len(kept), selector.confidence.alpha)
     if not eliminated:
-        limit = balanced_regret_bounds(selector.classes, rounds=rounds, alpha=selector.confidence.alpha, chances=chances)
+        limit = balanced_regret_bounds(
+            selector.classes, rounds=rounds, alpha=selector.confidence.alpha, chances=chances
+        )
         total = float(selector.kernel_state.epoch[0].regrets)
         yield Seen("epoch bounds", limit, total, total > limit, limit < trivial)
 

@@ -18,9 +18,9 @@ from math import sqrt
 import numpy as np
 
 from equipoise.errors import InvalidArgument
+from equipoise.features.offers import as_numbers
 from equipoise.settings import setting, value
 from equipoise.settings.checks import count, positive
-from equipoise.features.offers import as_numbers
 from equipoise.types import Action, Array
 
 NEGLIGIBLE = 1e-50  # components of theta below this, relative to the ellipsoid, count as zero

@@ -39,6 +39,7 @@ from typing import ClassVar, NamedTuple, Protocol, TypeAlias, cast
 import numpy as np
 
 from equipoise.errors import InvalidArgument
+from equipoise.features.offers import as_numbers
 from equipoise.kernels.boundaries import STITCHED_FACTOR, stitched_bracket, stitched_level
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
@@ -46,7 +47,6 @@ from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT
 from equipoise.learners._core.trajectory import Steps, as_indices, as_step_rewards, check_lengths
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count, probability
-from equipoise.features.offers import as_numbers
 from equipoise.types import Action, Array, Context, Integers, Outcome
 
 Table = Integers  # (H, S)
