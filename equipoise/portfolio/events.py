@@ -120,7 +120,7 @@ class Listeners:
         if self.logs and logger.isEnabledFor(level):
             facts = ", ".join(f"{key} {value}" for key, value in event.data.items() if key not in BULKY)
             logger.log(level, "%s: %s", event.kind, facts)
-        _call(self.callbacks, event, event.kind)
+        _call(self.callbacks, event)
 
 
 class Remembers(Protocol):
@@ -149,12 +149,13 @@ class Events:
 
     def announce_elimination(self, elimination: Any, data: Mapping[str, Plain]) -> None:
         self.emit("eliminated", data)
-        _call(self.on_elimination, elimination, "eliminated")
+        _call(self.on_elimination, elimination)
 
 
-def _call(callbacks: Iterable[Callable[[T], None]], happened: T, kind: str) -> None:
+def _call(callbacks: Iterable[Callable[[T], None]], happened: T) -> None:
     for callback in callbacks:
         try:
             callback(happened)
         except Exception:
-            logger.exception("a callback failed on the event %r", kind)
+            what = f"the event {happened.kind!r}" if isinstance(happened, Event) else "an elimination"
+            logger.exception("a callback failed on %s", what)
