@@ -18,13 +18,11 @@ expectation lambda (mu(a_j) - mu(a_k)), and |Y| <= w/2. With probability 1 - alp
 the sum of these expectations is at least sum Y - D, where D is the stitched boundary for V = max(w^2/4, sum Y^2) and
 scale c = w/2. Nothing is asked of contexts, learners or stationarity.
 
-Reference: docs/counterfactual-balancing.md, lemma 2. For y >= -1 and 0 <= x < 1, exp(x y - (-ln(1 - x) - x) y^2) <=
-1 + x y is from Fan, Grama and Liu (2015), "Exponential inequalities for martingales with applications"; the boundary
-follows Howard, Ramdas, McAuliffe and Sekhon (2021), eq. (10).
+Reference: docs/counterfactual-balancing.md, lemma 2 and what follows it on learners that join. Its inequality is from
+Fan, Grama and Liu (2015), "Exponential inequalities for martingales with applications"; the boundary follows Howard,
+Ramdas, McAuliffe and Sekhon (2021), eq. (10).
 Symbols: n plays, U reward_sum, D radius; sum Y gain, sum Y^2 gain_squares, E n_experts at the start, alpha = delta /
-(E (E - 1)). The j-th learner that is added later, j = 0, 1, ..., spends delta/((j + 1)(j + 2)) in addition, divided
-among the ordered pairs of its experts with each other and with those that were there. Such a pair has weight 0 in the
-rounds before, so its sums begin when it joins, which the past decides.
+(E (E - 1)).
 """
 
 from __future__ import annotations

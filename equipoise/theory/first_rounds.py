@@ -29,7 +29,7 @@ from equipoise.selectors import D3RB, BalancedElimination, CounterfactualBalanci
 from equipoise.selectors._core.outlook import first_true
 from equipoise.selectors.counterfactual_balancing import MARGIN
 from equipoise.selectors.realized_balancing import NEGLECT, TOLERANCE, RealizedBalancing
-from equipoise.settings.checks import count, non_negative, positive
+from equipoise.settings.checks import count, non_negative
 from equipoise.theory.guarantees import power_guarantee
 
 N_LEARNERS, COEFFICIENT = 5, 1.0
@@ -74,22 +74,20 @@ def balanced_regret(
     n_learners: int,
     coefficient: float,
     *,
-    delta: float = 0.05,
-    width: float = 1.0,
     slack: float = 8.0,
-    floor: float = 0.25,
     margin: float = NEGLECT,
 ) -> float:
-    """Upper bound on the regret if one learner has regret at most d w sqrt(n) after n plays, for all n: corollary A.
+    """Upper bound on the regret if one learner has regret at most d sqrt(n) after n plays, for all n: corollary A.
 
-    Rewards are bounded, contexts random and there are no candidate bounds; the radius is the default one. Raises an
-    error if d + b > c, for then corollary A does not apply.
+    Rewards lie in [0, 1], contexts are random and there are no candidate bounds; other settings are the default ones.
+    Raises an error if d + b > c, for then corollary A does not apply.
 
     >>> round(balanced_regret(100_000, 5, 1.0) / 100_000, 2)
     0.58
     """
     n, m, d = count("rounds", rounds), count("n_learners", n_learners), non_negative("coefficient", coefficient)
-    radius = RealizedBalancing(m, delta=delta).confidence.radius
+    selector = RealizedBalancing(m)
+    radius = selector.confidence.radius
     b, b_lo = radius_sum(radius, n) / sqrt(n), lower_sum(radius, n, 0.0) / sqrt(n)
     if d + b > TOLERANCE:
         raise InvalidArgument(
@@ -97,8 +95,8 @@ def balanced_regret(
             f"and {rounds} rounds"
         )
     assert TOLERANCE + b_lo <= margin  # which the proof needs
-    others = (m - 1) * (1.0 + slack * floor * sqrt(n)) + (margin + TOLERANCE + b) * sqrt((m - 1) * n)
-    return positive("width", width) * (d * sqrt(n) + others)
+    others = (m - 1) * (1.0 + slack * selector.floor * sqrt(n)) + (margin + TOLERANCE + b) * sqrt((m - 1) * n)
+    return d * sqrt(n) + others
 
 
 def doubling_regret(rounds: int, n_learners: int, coefficient: float, *, d_min: float = 1.0) -> float:

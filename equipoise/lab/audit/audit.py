@@ -68,7 +68,6 @@ SIMULATED: dict[str, Mapping[str, Callable[[int, int], Iterator[Seen]]]] = {
     "sharp": SHARP,
     "in order": IN_ORDER,
     "delays": VALID_DELAYS,
-    "control": {name: control.simulate for name, control in CONTROLS.items()},
 }
 QUICK_RUNS = {"experiment": 20, "scheduled": 20, "lemma": 40, "sharp": 15, "in order": 2, "delays": 20}
 
@@ -139,7 +138,7 @@ def perform(task: Task, report: Report = silent) -> Outcome:
         case "scheduled":
             return _scheduled(task)
         case kind:
-            simulate = SIMULATED[kind][task.name]
+            simulate = CONTROLS[task.name].simulate if kind == "control" else SIMULATED[kind][task.name]
             seen = [row for seed in range(task.runs) for row in simulate(seed, task.rounds)]
             certain = CERTAIN if kind == "lemma" else ("balancing",)
             return Outcome(task, findings(f"{kind}: {task.name}", seen, DELTA, certain), [])

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from equipoise.errors import IncompatibleLearner
-from equipoise.lab.rivals import OSOM, RIVAL_SELECTORS, UCBC, ALBDim, MisspecificationAdaptive, ModCB
+from equipoise.lab.rivals import OSOM, RIVAL_SELECTORS, ALBDim, MisspecificationAdaptive, ModCB
 from equipoise.lab.suite.setups import InstanceSetup
 from equipoise.learner import Learner
 from equipoise.learners import OFUL
@@ -95,36 +96,21 @@ def _settings(setup: InstanceSetup) -> Config:
     return {"delta": DELTA, "reward_range": problem.reward_range, "noise": problem.noise, "contexts": setup.contexts}
 
 
-def _with_bounds(name: str, setup: InstanceSetup, rounds: int) -> Selector:
-    return CLASSES[name](setup.scaled, **_settings(setup))
-
-
-def _with_observed(name: str, setup: InstanceSetup, rounds: int) -> Selector:
-    return CLASSES[name](setup.observed, **_settings(setup))
-
-
-def _without_bounds(name: str, setup: InstanceSetup, rounds: int) -> Selector:
-    return CLASSES[name](len(setup.learners), **_settings(setup))
-
-
-def _with_rounds(name: str, setup: InstanceSetup, rounds: int) -> Selector:
-    return CLASSES[name](len(setup.learners), rounds=rounds, **_settings(setup))
-
-
-def _with_weights(name: str, setup: InstanceSetup, rounds: int) -> Selector:
-    return CLASSES[name](len(setup.learners), rounds=rounds, **_in_range(setup, name))
-
-
-def _ucbc(name: str, setup: InstanceSetup, rounds: int) -> Selector:
-    return UCBC(setup.scaled, rounds=rounds, **_in_range(setup, name))
-
-
-def _in_range(setup: InstanceSetup, name: str) -> Config:
-    """The settings of a selector whose theory needs bounded rewards."""
+def _built(
+    name: str, setup: InstanceSetup, rounds: int, *, bounds: str = "", timed: bool = False, in_range: bool = False
+) -> Selector:
+    """The selector with bounds of the instance, or with none; `in_range` if its theory needs bounded rewards."""
     settings = _settings(setup)
-    if settings.pop("noise") is not None:
+    if in_range and settings.pop("noise") is not None:
         raise _designed_for(name, "rewards in a range")
-    return settings
+    candidates = {"": len(setup.learners), "scaled": setup.scaled, "observed": setup.observed}[bounds]
+    return CLASSES[name](candidates, **settings, **({"rounds": rounds} if timed else {}))
+
+
+_without_bounds = _built
+_with_bounds, _with_observed = partial(_built, bounds="scaled"), partial(_built, bounds="observed")
+_with_rounds, _with_weights = partial(_built, timed=True), partial(_built, timed=True, in_range=True)
+_ucbc = partial(_built, bounds="scaled", timed=True, in_range=True)
 
 
 def _counterfactual(name: str, setup: InstanceSetup, rounds: int) -> Selector:
