@@ -18,38 +18,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
-from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
-from equipoise.learner import MadeFromConfig, MinimalLearner, implements, part_name
+from equipoise.errors import EquipoiseError, StoreConflict, UnreadableFile
+from equipoise.learner import HasSettings, MadeFromConfig, MinimalLearner, Saves, find, implements, part_name, savable
 from equipoise.selector import Selector, check_selector
 from equipoise.settings import equal_data
 from equipoise.storage.archive import pack, unpack
 from equipoise.storage.files import read_bytes, write_atomic
 from equipoise.storage.registry import registered_classes
-from equipoise.types import Config, State
+from equipoise.types import Config
 
 VERSION = 1
-
-
-@runtime_checkable
-class Savable(Protocol):
-    """A learner or selector whose state can be saved and restored."""
-
-    def state(self) -> State: ...
-
-    def restore(self, state: State) -> None: ...
 
 
 Part = TypeVar("Part")
 
 
-def save(part: Savable, path: str | Path) -> None:
+def save(part: Saves, path: str | Path) -> None:
     """Write a learner or selector to a file, with its settings and its state."""
     write_part(path, "part", describe_part(part))
 
 
-def load(path: str | Path, part: Savable | None = None) -> Any:
+def load(path: str | Path, part: Saves | None = None) -> Any:
     """Read what `save` wrote; the result continues exactly as the saved object would have.
 
     Registered classes are created from the file. For another class, pass a new object with the same settings as `part`.
@@ -79,23 +70,16 @@ def read_part(path: str | Path, kind: str) -> Config:
 
 def describe_part(part: object) -> Config:
     """Class, settings and state of a learner or selector."""
-    name = part_name(part)
-    if not isinstance(part, Savable):
-        raise InvalidArgument(f"{name!r} has no state() and restore(), so it cannot be saved")
-    return {**fingerprint(part), "name": name, "state": part.state()}
+    return {**fingerprint(part), "name": part_name(part), "state": savable(part).state()}
 
 
 def fingerprint(part: object) -> Config:
     """What must be equal in an object that is restored from a saved state."""
     cls = type(part)
-    config = part.config() if isinstance(part, _Configured) else {}
+    has_settings = find(part, HasSettings)
+    config = {} if has_settings is None else has_settings.config()
     is_registered = cls in (registered_classes(kind).get(cls.__name__) for kind in ("learners", "selectors"))
     return {"class": cls.__name__, "ours": is_registered, "config": config}
-
-
-@runtime_checkable
-class _Configured(Protocol):
-    def config(self) -> Config: ...
 
 
 def rebuild_learners(saved: Sequence[Config], given: Sequence[MinimalLearner] | None) -> Sequence[MinimalLearner]:
@@ -129,6 +113,7 @@ def _rebuild(row: Config, registry: Mapping[str, type[Any]], argument: str) -> A
 
 
 def _check_matches(part: Part, row: Config) -> Part:
+    savable(part)
     own, saved = fingerprint(part), {key: row[key] for key in ("class", "ours", "config")}
     if not equal_data(own, saved):
         raise StoreConflict(
