@@ -24,7 +24,7 @@ from equipoise.learner import (
     provides,
     runs_in_simulations_only,
 )
-from equipoise.selector import ChecksLearners, Selector, Updates, traits_of
+from equipoise.selector import ChecksLearners, Selector, Updates, active_of, check_selector, needs_of, traits_of
 
 S = TypeVar("S", bound=Selector)
 
@@ -84,12 +84,18 @@ def check_learners(learners: object) -> None:
 
 
 def check_compatible(selector: S, learners: Sequence[MinimalLearner]) -> S:
-    """Return the selector; raise an error if a learner lacks what it needs."""
-    name, traits = part_name(selector), traits_of(selector)
+    """Return the selector; raise an error if a learner lacks what it needs, or if it is not for so many learners."""
+    check_selector(selector)
+    name, traits, needs, active = part_name(selector), traits_of(selector), needs_of(selector), active_of(selector)
     if traits.n_learners not in (None, len(learners)):
         raise InvalidArgument(f"learners has {len(learners)} entries, but {name} was created for {traits.n_learners}")
+    if not all(0 <= i < len(learners) for i in active):
+        raise InvalidArgument(
+            f"active of selector {name!r} is {active!r:.80}, but must be a tuple of indices below {len(learners)}, the "
+            "number of learners"
+        )
     for i, learner in enumerate(learners):
-        for need in sorted(selector.needs & NEEDS.keys()):
+        for need in sorted(needs):
             if NEEDS[need].message and not NEEDS[need].met_by(learner):
                 raise IncompatibleLearner(NEEDS[need].message.format(selector=name, learner=repr(part_name(learner))))
         if i in traits.observed and "regret" not in provides(learner):
@@ -99,7 +105,7 @@ def check_compatible(selector: S, learners: Sequence[MinimalLearner]) -> S:
     _check_copies(name, traits.copies, learners)
     if implements(selector, ChecksLearners):
         selector.check_learners(learners)
-    if "nested" in selector.needs:
+    if "nested" in needs:
         try:
             _check_nested(name, traits.classes, learners)
         except IncompatibleLearner as error:
@@ -112,7 +118,7 @@ def check_sharing(selector: Selector, learners: Sequence[MinimalLearner | None])
     sharing = frozenset(i for i in selector.active if "off_policy" in accepts(learners[i]))
     if not sharing:
         raise InvalidArgument("share_data is True, but no learner accepts 'off_policy' data")
-    if "weight" in selector.needs or implements(selector, Updates):
+    if "weight" in needs_of(selector) or implements(selector, Updates):
         raise InvalidArgument(f"share_data is True, but {part_name(selector)} decides itself what each learner learns")
     return sharing
 

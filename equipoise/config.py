@@ -165,8 +165,17 @@ def _find(kind: str, table: Mapping[str, Any], where: str) -> type[Any]:
     if not isinstance(name, str):
         raise InvalidArgument(f"use of {where} is {name!r}, but must be the name of a registered class")
     if name not in classes:
+        if name in _rivals(kind):
+            raise InvalidArgument(f"class of {where} is {name}, which runs in simulate() only, not in a portfolio")
         raise UnknownName(f"class of {where}", name, classes)
     return classes[name]
+
+
+def _rivals(kind: str) -> Collection[str]:
+    """Return the names of the classes of a kind that run in simulations only."""
+    from equipoise.lab import rivals  # far outside of this ring, and only needed to say why a name is refused
+
+    return rivals.RIVAL_SELECTORS if kind == "selectors" else rivals.RIVAL_LEARNERS
 
 
 def _construct(make: Callable[..., T], settings: Mapping[str, Any], where: str) -> T:

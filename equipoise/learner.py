@@ -6,7 +6,7 @@ of the class, `accepts` and `provides` are empty, and the learner counts as rand
 `state` and `restore` works, but cannot be saved.
 
 Optional members, which `capabilities` finds:
-- `delta`: the probability that its statements ("lower", "regret") are wrong; 0 by default.
+- `delta`: the probability, in [0, 1), that its statements ("lower", "regret") are wrong; 0 by default.
 - `regret_of(outcome)`: what a play adds to its observed regret bound if that is known only afterwards (an episode);
   called before the outcome is learned. A learner that has it may omit `regret` from its proposals. If several plays may
   be open at once, the present state is not that of the play: then put what `regret_of` needs to know about the play
@@ -14,7 +14,8 @@ Optional members, which `capabilities` finds:
   back. `in_order` tells whether the learner has learned exactly its earlier plays; if not, return an upper bound.
 
 - `configure(reward_range=..., noise=...)`: what a portfolio says about rewards, once, before any update. The learner
-  adopts what it does not state itself, and refuses what contradicts it (`StatesUnits` has two more methods).
+  adopts what it does not state itself, and refuses what contradicts it (`AdoptsUnits`; `StatesUnits` has two more
+  methods).
 - `pmf(context)`: the probability of every offered action in this context, given all that was learned so far; such a
   learner provides "pmf". Exact, so that logs can be evaluated with it; a learner that can only estimate it has none.
 
@@ -35,13 +36,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import inf, nan
+from numbers import Real
 from types import FunctionType
-from typing import Any, NamedTuple, Protocol, Self, TypeGuard, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, Self, TypeGuard, TypeVar, cast, get_origin, get_type_hints
 
 import numpy as np
 
-from equipoise.errors import IncompatibleLearner, InvalidArgument
+from equipoise.errors import IncompatibleLearner, InvalidArgument, UnknownName
 from equipoise.features import FeatureMap, Offers
 from equipoise.types import Action, Array, Config, Context, Outcome, Plain, State
 
@@ -196,8 +199,8 @@ class MadeFromConfig(Protocol):
     def from_config(self, config: Config) -> Any: ...
 
 
-class Configures(Protocol):
-    """A learner or selector that adopts the range and noise of rewards before the first round."""
+class AdoptsUnits(Protocol):
+    """A learner that adopts the range and noise of rewards before the first round."""
 
     def configure(self, *, reward_range: tuple[float, float] | None, noise: float | None) -> None: ...
 
@@ -214,14 +217,13 @@ class Compiles(Protocol):
     """A learner or selector made of kernels, which the simulation compiles."""
 
     @property
-    def kernels(self) -> Any: ...
+    def kernels(self) -> tuple[Callable[..., Any], ...]: ...
 
 
 class LearnsEpisodes(Protocol):
     """A learner with a kernel that learns from a whole episode."""
 
-    @property
-    def learn_episode(self) -> Any: ...
+    def learn_episode(self, params: Any, memory: Any, states: Any, actions: Any, rewards: Any) -> None: ...
 
 
 class ChecksContexts(Protocol):
@@ -236,15 +238,15 @@ C = TypeVar("C")
 def implements(part: object, protocol: type[C]) -> TypeGuard[C]:
     """Whether a part, an object or a class, has every member of a capability.
 
-    A method counts only if it is callable with the parameters that the capability requires, so an attribute that
-    happens to have the same name is not mistaken for the capability.
+    A method counts only if it is callable with the parameters that the capability requires, and an attribute only if
+    its value has the declared type, so a member that happens to have the same name is not mistaken for the capability.
 
     >>> class Ruler:
     ...     state = 3  # not a method
     >>> implements(Ruler(), Saves)
     False
     """
-    return all(_fits(part, name, member) for name, member in vars(protocol).items() if not name.startswith("_"))
+    return all(fits(part, name, protocol) for name in vars(protocol) if not name.startswith("_"))
 
 
 def find(part: object, protocol: type[C]) -> C | None:
@@ -252,20 +254,17 @@ def find(part: object, protocol: type[C]) -> C | None:
     return part if implements(part, protocol) else None
 
 
-def _fits(part: object, name: str, member: object) -> bool:
-    found = getattr(part, name, None)
-    if not isinstance(member, FunctionType):  # a property
-        return found is not None
+def fits(part: object, name: str, protocol: type) -> bool:
+    """Whether a part has this member of a Protocol: a method with its parameters, or a value of its type."""
+    found, call = getattr(part, name, None), _call(protocol, name)
+    if call is None:
+        return isinstance(found, _type_of(protocol, name))
     if not callable(found):
         return False
-    parameters = inspect.signature(member).parameters.values()
-    required = [each for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
-    named = {each.name: None for each in required if each.kind is each.KEYWORD_ONLY}
-    given = len(required) - len(named)
-    if not (isinstance(part, type) and isinstance(found, FunctionType)):
-        given -= 1  # it is bound to its object
+    # Unless it is a function of a class, it is bound to its object.
+    given = call.n_positions + (isinstance(part, type) and isinstance(found, FunctionType))
     try:
-        inspect.signature(found).bind(*[None] * given, **named)
+        inspect.signature(found).bind(*[None] * given, **dict.fromkeys(call.names))
     except TypeError:
         return False
     except ValueError:  # a function without a signature, such as a builtin
@@ -273,9 +272,37 @@ def _fits(part: object, name: str, member: object) -> bool:
     return True
 
 
+class _Call(NamedTuple):
+    """How a method of a capability is called at least: without its optional arguments."""
+
+    n_positions: int
+    names: tuple[str, ...]
+
+
+@cache
+def _call(protocol: type, name: str) -> _Call | None:
+    """Return how a member of a Protocol is called; None if it is a property."""
+    member = vars(protocol)[name]
+    if not isinstance(member, FunctionType):
+        return None
+    parameters = list(inspect.signature(member).parameters.values())[1:]  # without self
+    required = [each for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
+    names = tuple(each.name for each in required if each.kind is each.KEYWORD_ONLY)
+    return _Call(len(required) - len(names), names)
+
+
+@cache
+def _type_of(protocol: type, name: str) -> type:
+    """Return the class of the values of a property of a Protocol."""
+    declared: type = get_type_hints(vars(protocol)[name].fget)["return"]
+    return get_origin(declared) or declared
+
+
 def compilable(part: object) -> bool:
     """Whether a learner, selector or problem is made of kernels, and runs them as they are with its settings."""
-    return implements(part, Compiles) and getattr(part, "compilable", True) is True
+    if not implements(part, Compiles) or getattr(part, "compilable", True) is not True:
+        return False
+    return bool(getattr(part.kernels, "_fields", ())) and all(map(callable, part.kernels))
 
 
 @dataclass(frozen=True)
@@ -291,9 +318,12 @@ class LearnerCapabilities:
     ignores_contexts: bool
     arms: int | None  # number of actions, if the learner fixes it
     n_columns: int | None  # of a matrix of offers that the learner uses
+    n_actions: int | None  # of the environment, for a learner of episodes
+    n_states: int | None
+    horizon: int | None  # largest number of steps of an episode
     features: FeatureMap | None
     saves: Saves | None
-    configures: Configures | None
+    adopts: AdoptsUnits | None
     regret: KnowsRegret | None
     pmf: KnowsPmf | None
 
@@ -311,42 +341,46 @@ def capabilities(learner: object) -> LearnerCapabilities:
         ignores_contexts=getattr(learner, "ignores_contexts", False) is True,
         arms=_whole(learner, "arms"),
         n_columns=_whole(learner, "n_columns"),
+        n_actions=_whole(learner, "n_actions"),
+        n_states=_whole(learner, "n_states"),
+        horizon=_whole(learner, "horizon"),
         features=features if isinstance(features, FeatureMap) else None,
         saves=find(learner, Saves),
-        configures=find(learner, Configures),
+        adopts=find(learner, AdoptsUnits),
         regret=find(learner, KnowsRegret),
         pmf=find(learner, KnowsPmf),
     )
 
 
 def _delta(learner: object) -> float:
-    delta = getattr(learner, "delta", 0.0)
+    delta: Any = getattr(learner, "delta", 0.0)
     if callable(delta):
         return 0.0
-    try:
-        return float(delta)
-    except (TypeError, ValueError):
+    number = float(delta) if isinstance(delta, Real) and not isinstance(delta, bool) else inf
+    if not 0.0 <= number < 1.0:
         raise InvalidArgument(
-            f"delta of learner {part_name(learner)!r} is {delta!r:.80}, but must be a number"
-        ) from None
+            f"delta of learner {part_name(learner)!r} is {delta!r:.80}, but must be a number in [0, 1)"
+        )
+    return number
 
 
 def _whole(learner: object, name: str) -> int | None:
     number = getattr(learner, name, None)
-    return number if isinstance(number, int) and not isinstance(number, bool) else None
+    return int(number) if isinstance(number, int | np.integer) and not isinstance(number, bool) else None
 
 
-def _words(learner: object, name: str, known: frozenset[str]) -> frozenset[str]:
-    """Return the words that a learner declares; raise an error if they are not a set of strings."""
-    declared: object = getattr(learner, name, frozenset())
-    if isinstance(declared, frozenset):
-        return declared
-    if isinstance(declared, str) or not isinstance(declared, set | tuple | list):
+def declared_words(part: object, name: str, known: frozenset[str], what: str = "learner") -> frozenset[str]:
+    """Return the words that a learner or selector declares under a name, if any; raise an error for an unknown one."""
+    declared: Any = getattr(part, name, frozenset())
+    if not isinstance(declared, frozenset | set | tuple | list) or not all(isinstance(word, str) for word in declared):
         raise InvalidArgument(
-            f"{name} of learner {part_name(learner)!r} is {declared!r:.80}, but must be a set of words from "
+            f"{name} of {what} {part_name(part)!r} is {declared!r:.80}, but must be a set of words from "
             f"{', '.join(sorted(known))}"
         )
-    return frozenset(declared)
+    words: frozenset[str] = frozenset(declared)
+    for word in sorted(words - known):
+        raise UnknownName(f"{name} of {what} {part_name(part)!r}: word", word, known)
+    return words
 
 
 def model_class_of(learner: object) -> ModelClass:
@@ -420,8 +454,8 @@ class AdaptedLearner:
 
     def configure(self, reward_range: tuple[float, float] | None = None, noise: float | None = None) -> None:
         """Say the units of rewards to the learner, if it asks for them."""
-        if self.can.configures is not None:
-            self.can.configures.configure(reward_range=reward_range, noise=noise)
+        if self.can.adopts is not None:
+            self.can.adopts.configure(reward_range=reward_range, noise=noise)
 
     def regret_after(self, proposed: float, outcome: Outcome, plan: Plain = None, in_order: bool = True) -> float:
         """What a play adds to the observed regret bound: by `regret_of` if the learner has it, else as proposed."""
@@ -438,9 +472,7 @@ class AdaptedLearner:
         self._saved().restore(state)
 
     def _saved(self) -> Saves:
-        if self.can.saves is None:
-            raise InvalidArgument(f"{self.name!r} has no state() and restore(), so it cannot be saved")
-        return self.can.saves
+        return savable(self.learner) if self.can.saves is None else self.can.saves
 
 
 def one_hot(action: int, n_actions: int) -> Array:
@@ -491,8 +523,9 @@ def _check_is_learner(learner: object) -> None:
 
 
 def part_name(part: object) -> str:
-    """Return the name of a learner or selector; by default that of its class."""
-    return str(declared_name(part))
+    """Return the name of a learner or selector; its class name if it declares no text as its name."""
+    name = declared_name(part)
+    return str(name) if isinstance(name, str) and name else type(part).__name__
 
 
 def declared_name(part: object) -> object:
@@ -517,12 +550,19 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
 
 def accepts(learner: object) -> frozenset[str]:
     """Return what a learner accepts besides its own rounds with weight 1."""
-    return _words(learner, "accepts", ACCEPTS)
+    return declared_words(learner, "accepts", ACCEPTS)
 
 
 def provides(learner: object) -> frozenset[str]:
     """Return what a learner provides besides the action of its proposals."""
-    return _words(learner, "provides", PROVIDES)
+    return declared_words(learner, "provides", PROVIDES)
+
+
+def savable(part: object) -> Saves:
+    """Return a learner or selector whose state can be saved and restored; raise an error if it cannot."""
+    if not implements(part, Saves):
+        raise InvalidArgument(f"{part_name(part)!r} has no state() and restore(), so it cannot be saved")
+    return part
 
 
 def can_be_restored(part: object) -> bool:

@@ -13,15 +13,20 @@ from dataclasses import dataclass
 from math import nan
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
+import numpy as np
+
 from equipoise.bounds import Bound
 from equipoise.certificates import AnyElimination, Certificate, Comparison, Standing
+from equipoise.certificates.proofs import Premises
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.learner import (
     C,
     MinimalLearner,
     ModelClass,
     Proposal,
+    declared_words,
     find,
+    fits,
     implements,
     part_name,
 )
@@ -65,8 +70,8 @@ class Selector(Protocol):
     and that `choose` and `replay` need `available` only if a portfolio ever leaves a learner out of a choice.
     Everything further is a capability, which `capabilities` finds by the members of its Protocol: `ChecksCredit`,
     `KnowsChances`, `Configures`, `CountsUnplayed`, `ChangesPool`, `AdmitsLearners`, `ChecksLearners`, `Reconfigures`,
-    `ReportsPending`, `Compares`, `Updates`, `KnowsPropensity`, `ExplainsDrift`, `ComparesPairs`, `Restarts`. Other
-    attributes may have any name. Optional attributes:
+    `ReportsPending`, `Compares`, `Updates`, `KnowsPropensity`, `ExplainsDrift`, `ComparesPairs`, `Restarts`,
+    `Provable`. Other attributes may have any name. Optional attributes:
     - `name`: the name shown in tables and figures; by default the class name.
     - `explanation`: how it chooses, in one sentence; used by `Portfolio.explain`.
     - `traits`: its properties, a `SelectorTraits`; by default the defaults of that class.
@@ -265,6 +270,17 @@ class Restarts(Protocol):
     def restart(self, delta: float) -> None: ...
 
 
+class Provable(Protocol):
+    """States everything that its eliminations are computed from, so that others can recompute them."""
+
+    @property
+    def premises(self) -> Premises:
+        """The settings that its proofs rest on."""
+
+    @property
+    def eliminations(self) -> Sequence[AnyElimination]: ...
+
+
 @dataclass(frozen=True)
 class SelectorCapabilities:
     """What a portfolio asks of a selector in its rounds beyond the required members; `find` knows all capabilities."""
@@ -282,6 +298,7 @@ class SelectorCapabilities:
     propensity: KnowsPropensity | None
     drift: ExplainsDrift | None
     pairs: ComparesPairs | None
+    proves: Provable | None
 
 
 def capabilities(selector: object) -> SelectorCapabilities:
@@ -301,10 +318,12 @@ def capabilities(selector: object) -> SelectorCapabilities:
         propensity=find(selector, KnowsPropensity),
         drift=find(selector, ExplainsDrift),
         pairs=find(selector, ComparesPairs),
+        proves=find(selector, Provable),
     )
 
 
-REQUIRED = ("needs", "active", "choose", "observe", "credit", "withdraw", "standing", "certificate")
+METHODS = ("choose", "replay", "observe", "credit", "withdraw", "standing", "certificate")
+REQUIRED = ("needs", "active", *METHODS)
 
 
 def check_selector(selector: object) -> None:
@@ -318,6 +337,32 @@ def check_selector(selector: object) -> None:
             f"selector is a {type(selector).__name__} without {', '.join(lacking)}, but must have all "
             "members of equipoise.Selector"
         )
+    for member in METHODS:
+        if not fits(selector, member, Selector):
+            raise InvalidArgument(f"{_member(selector, member)}, but must be a method as in equipoise.Selector")
+    needs_of(selector)
+    active_of(selector)
+
+
+def _member(selector: object, name: str) -> str:
+    return f"{name} of selector {part_name(selector)!r} is {getattr(selector, name)!r:.80}"
+
+
+def needs_of(selector: object) -> frozenset[str]:
+    """Return what a selector needs from every learner."""
+    return declared_words(selector, "needs", NEEDS, "selector")
+
+
+def active_of(selector: object) -> tuple[int, ...]:
+    """Return the learners that may be chosen; raise an error if they are not indices."""
+    active: Any = getattr(selector, "active", None)
+    if not isinstance(active, Collection) or not all(map(_is_index, active)):
+        raise InvalidArgument(f"{_member(selector, 'active')}, but must be a tuple of indices of learners")
+    return tuple(active)
+
+
+def _is_index(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def takes_available(selector: object) -> bool:

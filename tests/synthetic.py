@@ -42,7 +42,9 @@ def record_of(seed: int, selector: str, learners: Sequence[str], learner: int, r
 
     witness = (learner + 1) % len(learners)
     elimination = Elimination(rounds, evidence(learner, 0.0), evidence(witness, float(n)))
-    return elimination_record(elimination, selector_label=selector, seed=seed, selector=maker, learner_names=learners)
+    return elimination_record(
+        elimination, selector_label=selector, seed=seed, premises=maker.premises, learner_names=learners
+    )
 
 
 def seed_result(

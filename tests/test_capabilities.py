@@ -1,6 +1,9 @@
 """Capabilities are declared Protocols: an attribute that only has the name of one is not mistaken for it."""
 
 import ast
+import re
+from collections.abc import Callable, Sequence
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +14,12 @@ import equipoise
 from equipoise import Portfolio
 from equipoise import learner as learner_contract
 from equipoise import selector as selector_contract
-from equipoise.errors import InvalidArgument
+from equipoise.compatibility import check_compatible
+from equipoise.errors import EquipoiseError, InvalidArgument
+from equipoise.journal.live import LivePortfolio
 from equipoise.learner import Saves, implements
 from equipoise.learners import OFUL, UCB, Constant
+from equipoise.problems import KArmedBandit
 from equipoise.selector import ChangesPool, KnowsPropensity, Updates
 from equipoise.selectors import SELECTORS, CounterfactualBalancing, RealizedBalancing
 from tests.outside.own_selector import TurnsThenBest
@@ -40,8 +46,9 @@ SELECTOR_NAMES = sorted(
     - set(vars(TurnsThenBest))
 )
 LEARNER_NAMES = sorted(
-    (members(learner_contract) | {"features", "arms", "n_columns", "learns", "ignores_contexts", "randomized"})
-    - {"config"}
+    members(learner_contract)
+    | {"features", "arms", "n_columns", "n_actions", "n_states", "horizon"}
+    | {"learns", "ignores_contexts", "randomized", "compilable", "snapshot", "keep", "teach"}
 )
 
 
@@ -55,11 +62,32 @@ class Bare:
         pass
 
 
+class OwnMeans(Bare):
+    """A learner that can be saved, with attributes that can all be replaced."""
+
+    name = "means"
+
+    def __init__(self, n_actions: int) -> None:
+        self.counts = np.zeros(n_actions)
+
+    def learn(self, context: Any, action: Any, reward: float) -> None:
+        self.counts[action] += 1
+
+    def config(self) -> dict[str, Any]:
+        return {"n_actions": len(self.counts)}
+
+    def state(self) -> dict[str, Any]:
+        return {"counts": self.counts.copy()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.counts = state["counts"].copy()
+
+
 def nothing() -> None:
     """Take no argument."""
 
 
-def play(portfolio: Portfolio, rounds: int = 8) -> None:
+def play(portfolio: Portfolio | LivePortfolio, rounds: int = 8) -> None:
     for _ in range(rounds):
         portfolio.learn(portfolio.decide(np.ones((2, 3))), 0.5)
 
@@ -196,3 +224,223 @@ def test_only_the_contracts_look_for_optional_members() -> None:
 def test_the_check_finds_a_lookup() -> None:
     tree = ast.parse("getattr(learner, 'arms', None); getattr(part, name); hasattr(self.selector, 'experts')")
     assert inspected(tree) == {"learner", "self.selector"}
+
+
+# Values that are not methods, under every name that the package looks for in a learner or a selector.
+NOT_CALLABLE: dict[str, Any] = {"int": 3, "None": None, "str": "x", "bool": True, "list": [1]}
+DECLARATIONS = {"name", "accepts", "provides", "delta"}
+EVERY_LEARNER_NAME = sorted({*LEARNER_NAMES, *DECLARATIONS, "decide", "learn"})
+OF_SELECTORS = {name for name in vars(selector_contract.Selector) if not name.startswith("_")}
+EVERY_SELECTOR_NAME = sorted(
+    members(selector_contract)
+    | members(learner_contract)
+    | OF_SELECTORS
+    | {"name", "explanation", "traits", "experts", "taught_by", "snapshot", "keep", "teach"}
+)
+
+
+class Open(TurnsThenBest):
+    """A selector whose attributes can all be replaced, also those that are properties of its class."""
+
+    active = (0, 1)
+
+
+def learner_with(name: str, value: Any) -> Any:
+    learner: Any = OwnMeans(2)
+    setattr(learner, name, value)
+    return learner
+
+
+def selector_with(name: str, value: Any) -> Any:
+    selector: Any = Open(2)
+    setattr(selector, name, value)
+    return selector
+
+
+def refusal(call: Callable[[], object]) -> EquipoiseError | None:
+    """Return the error of the package that a call raises, None if it works; other errors are faults and pass on."""
+    try:
+        call()
+    except EquipoiseError as error:
+        return error
+    return None
+
+
+def walk(learner: Callable[[], Any], selector: Callable[[], Any], folder: Path) -> list[EquipoiseError]:
+    """Construct, decide, learn, describe, save, load, keep a journal and open it again; return what was refused."""
+
+    def make() -> Portfolio:
+        return Portfolio([learner(), Constant(1)], selector())
+
+    if (refused := refusal(make)) is not None:
+        return [refused]
+    portfolio, file, journal = make(), folder / "portfolio.eqp", folder / "journal.db"
+
+    def reload() -> None:
+        play(Portfolio.load(file, [learner(), Constant(1)], selector()))
+
+    def keep() -> None:
+        for _ in range(2):
+            with equipoise.open(journal, make) as live:
+                play(live)
+                assert live.describe()
+
+    def inspect_all() -> None:
+        assert portfolio.describe() and portfolio.explain(portfolio.learner_names[0])
+        portfolio.standing(), portfolio.certificate(), portfolio.health(), portfolio.statements()
+
+    found = [refusal(step) for step in (lambda: play(portfolio), inspect_all)]
+    saved = refusal(lambda: portfolio.save(file))
+    found += [saved, None if saved else refusal(reload), refusal(keep)]
+    return [error for error in found if error is not None]
+
+
+def assert_clear(errors: Sequence[EquipoiseError], name: str) -> None:
+    """Every error is one line that names the member and the rule."""
+    for error in errors:
+        message = str(error)
+        assert "\n" not in message and re.search(rf"\b{name}\b", message), message
+        assert re.search(r"but must|cannot be saved|is unknown; did you mean", message), message
+
+
+@pytest.mark.parametrize("kind", NOT_CALLABLE)
+@pytest.mark.parametrize("name", EVERY_LEARNER_NAME)
+def test_a_learner_with_any_attribute_works_or_gets_a_clear_line(name: str, kind: str, tmp_path: Path) -> None:
+    """The reported fault: `state = 3`, `restore = 4` or `config = 7` raised a TypeError on saving."""
+    value = NOT_CALLABLE[kind]
+    errors = walk(lambda: learner_with(name, value), lambda: Open(2), tmp_path)
+    assert_clear(errors, name)
+    refused = {"decide", "learn", "state", "restore", "accepts", "provides", "delta"}
+    assert not errors or name in refused, errors
+
+
+@pytest.mark.parametrize("kind", NOT_CALLABLE)
+@pytest.mark.parametrize("name", EVERY_SELECTOR_NAME)
+def test_a_selector_with_any_attribute_works_or_gets_a_clear_line(name: str, kind: str, tmp_path: Path) -> None:
+    """The reported fault: `config = 3`, `state = 3`, `needs = None` and `choose = 3` raised other errors."""
+    value = NOT_CALLABLE[kind]
+    errors = walk(lambda: OwnMeans(2), lambda: selector_with(name, value), tmp_path)
+    assert_clear(errors, name)
+    assert not errors or name in OF_SELECTORS - {"config", "from_config"}, errors
+
+
+SIMULATED = ("kernels", "learn_episode", "params", "memory", "compilable", "premises", "eliminations")
+
+
+@pytest.mark.parametrize("kind", [*NOT_CALLABLE, "functions"])
+@pytest.mark.parametrize("name", SIMULATED)
+def test_a_simulation_uses_only_what_is_a_capability(name: str, kind: str) -> None:
+    """The reported fault in another place: `kernels = 3` raised an AttributeError in the compiled loop."""
+    value = (nothing,) if kind == "functions" else NOT_CALLABLE[kind]
+    learners, selector = [learner_with(name, value), OwnMeans(2)], selector_with(name, value)
+    run = equipoise.simulate(KArmedBandit([0.2, 0.8]), learners, selector, rounds=20)
+    assert run.plays[0, -1].sum() == 20
+
+
+@pytest.mark.parametrize("needs", [(), [], set(), ("bounds",), ["bounds"], {"bounds"}])
+def test_needs_may_be_any_collection_of_words(needs: Any, tmp_path: Path) -> None:
+    assert walk(lambda: OwnMeans(2), lambda: selector_with("needs", needs), tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("needs", None, "needs of selector 'Open' is None, but must be a set of words from "),
+        ("needs", "bounds", "needs of selector 'Open' is 'bounds', but must be a set of words from "),
+        ("needs", [["bounds"]], "needs of selector 'Open' is [['bounds']], but must be a set of words from "),
+        ("needs", {"bound"}, "needs of selector 'Open': word 'bound' is unknown; did you mean bounds?"),
+        ("choose", 3, "choose of selector 'Open' is 3, but must be a method"),
+        ("replay", 3, "replay of selector 'Open' is 3, but must be a method"),
+        ("observe", 3, "observe of selector 'Open' is 3, but must be a method as in equipoise.Selector"),
+        ("credit", 3, "credit of selector 'Open' is 3, but must be a method as in equipoise.Selector"),
+        ("credit", nothing, "credit of selector 'Open' is <function nothing"),
+        ("standing", None, "standing of selector 'Open' is None, but must be a method as in equipoise.Selector"),
+        ("active", 3, "active of selector 'Open' is 3, but must be a tuple of indices of learners"),
+        ("active", "ab", "active of selector 'Open' is 'ab', but must be a tuple of indices of learners"),
+        ("active", (0.5,), "active of selector 'Open' is (0.5,), but must be a tuple of indices of learners"),
+        ("active", (True, 1), "active of selector 'Open' is (True, 1), but must be a tuple of indices of learners"),
+        ("active", (0, 2), "active of selector 'Open' is (0, 2), but must be a tuple of indices below 2"),
+        ("active", (-1,), "active of selector 'Open' is (-1,), but must be a tuple of indices below 2"),
+    ],
+)
+def test_a_selector_without_its_required_members_is_refused_at_construction(
+    name: str, value: Any, message: str
+) -> None:
+    learners = [OwnMeans(2), OwnMeans(2)]
+    for construct in (Portfolio, lambda parts, selector: check_compatible(selector, parts)):
+        error = refusal(lambda make=construct: make(learners, selector_with(name, value)))  # type: ignore[misc]
+        assert error is not None and str(error).startswith(message)
+        assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("accepts", {"of_policy"}, "accepts of learner 'means': word 'of_policy' is unknown; did you mean off_policy?"),
+        ("provides", ["gredy"], "provides of learner 'means': word 'gredy' is unknown; did you mean greedy?"),
+        ("provides", [["greedy"]], "provides of learner 'means' is [['greedy']], but must be a set of words from "),
+        ("accepts", {3}, "accepts of learner 'means' is {3}, but must be a set of words from "),
+        ("delta", nan, "delta of learner 'means' is nan, but must be a number in [0, 1)"),
+        ("delta", 1.0, "delta of learner 'means' is 1.0, but must be a number in [0, 1)"),
+        ("delta", -0.1, "delta of learner 'means' is -0.1, but must be a number in [0, 1)"),
+        ("delta", True, "delta of learner 'means' is True, but must be a number in [0, 1)"),
+        ("delta", "0.1", "delta of learner 'means' is '0.1', but must be a number in [0, 1)"),
+    ],
+)
+def test_a_wrong_declaration_of_a_learner_is_refused_at_construction(name: str, value: Any, message: str) -> None:
+    error = refusal(lambda: Portfolio([learner_with(name, value), Constant(1)]))
+    assert error is not None and str(error).startswith(message) and "\n" not in str(error)
+
+
+@pytest.mark.parametrize("name", [None, 3, "", ["x"], True], ids=repr)
+def test_a_name_that_is_not_a_text_is_the_class_name(name: Any) -> None:
+    portfolio = Portfolio([learner_with("name", name), Constant(1)], selector_with("name", name))
+    assert portfolio.learner_names[0] == "OwnMeans"
+    assert selector_contract.capabilities(portfolio.selector).name == "Open"
+
+
+def test_a_part_saved_alone_needs_methods(tmp_path: Path) -> None:
+    for name in ("state", "restore"):
+        for part in (learner_with(name, 3), selector_with(name, 3)):
+            with pytest.raises(InvalidArgument, match=r"has no state\(\) and restore\(\), so it cannot be saved"):
+                equipoise.save(part, tmp_path / "part.eqp")
+    equipoise.save(learner_with("config", 3), tmp_path / "part.eqp")
+    assert implements(equipoise.load(tmp_path / "part.eqp", learner_with("config", 3)), Saves)
+    with pytest.raises(InvalidArgument, match=r"has no state\(\) and restore\(\), so it cannot be saved"):
+        equipoise.load(tmp_path / "part.eqp", learner_with("restore", 3))
+
+
+def test_every_capability_has_a_name_of_its_own() -> None:
+    """Two Protocols of one name, and with different signatures, cannot be told apart by a reader."""
+    names = [each.__name__ for module in (learner_contract, selector_contract) for each in protocols(module)]
+    assert sorted(names) == sorted(set(names))
+
+
+def runtime_protocols(source: str) -> set[str]:
+    """Names of the Protocols that `isinstance` can check, by the names of their members only."""
+    classes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+    return {each.name for each in classes if "runtime_checkable" in map(last_name, each.decorator_list)}
+
+
+def last_name(node: ast.expr) -> str:
+    return ast.unparse(node).rpartition(".")[2]
+
+
+# The objects that may be told apart by the names of their members, none of them a learner or a selector.
+BY_NAMES_ONLY = {
+    "FeatureMap": "feature maps",
+    "HasState": "settings compares two objects of one class; it lies below the contracts",
+    "KnowsGaps": "environments",
+    "Log": "logs",
+}
+
+
+def test_learners_and_selectors_are_never_told_apart_by_names_only() -> None:
+    """A runtime_checkable Protocol looks at names only; `implements` and `find` look at the members themselves."""
+    sources = [path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")]
+    assert set().union(*map(runtime_protocols, sources)) == BY_NAMES_ONLY.keys()
+
+
+def test_the_check_finds_a_runtime_protocol() -> None:
+    assert runtime_protocols("@typing.runtime_checkable\nclass Savable(Protocol): ...") == {"Savable"}
+    assert runtime_protocols("class Savable(Protocol): ...") == set()

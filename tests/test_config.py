@@ -9,6 +9,7 @@ from equipoise.bounds import Observed, Power
 from equipoise.config import parse, read
 from equipoise.errors import EquipoiseError, InvalidArgument, UnreadableFile
 from equipoise.features import Concat, Interactions, OneHot, Prefix, Shared
+from equipoise.lab.rivals import RIVAL_LEARNERS, RIVAL_SELECTORS
 from equipoise.learners import OFUL, UCB, EpsilonGreedy
 from equipoise.selectors import BalancedElimination, RealizedBalancing
 
@@ -186,6 +187,20 @@ def test_wrong_files(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = write(tmp_path / "portfolio.toml", RANKING.replace(old, new, 1))
     with pytest.raises(InvalidArgument, match=f"portfolio.toml: .*{message}"):
         read(path)
+
+
+@pytest.mark.parametrize("name", [*RIVAL_SELECTORS, *RIVAL_LEARNERS])
+def test_a_rival_is_refused_because_it_runs_in_simulations_only(name: str) -> None:
+    """The reported fault: the message proposed all selectors of the package, as if the name were misspelled."""
+    content: dict[str, Any] = {"version": 1, "name": "shop", "learner": [{"use": "UCB", "arms": 3}]}
+    where = "[selector]"
+    if name in RIVAL_SELECTORS:
+        content["selector"] = {"use": name}
+    else:
+        content["learner"][0], where = {"use": name}, "learner 1"
+    with pytest.raises(InvalidArgument) as caught:
+        parse(content).portfolio()
+    assert str(caught.value) == f"class of {where} is {name}, which runs in simulate() only, not in a portfolio"
 
 
 def test_a_range_is_given_once() -> None:

@@ -99,7 +99,7 @@ class Silent:
     [
         (
             lambda: build([UCB(2)], Chooser()),
-            "selector is a Chooser without observe, credit, withdraw, standing, certificate, but must have all "
+            "selector is a Chooser without replay, observe, credit, withdraw, standing, certificate, but must have all "
             "members of equipoise.Selector",
         ),
         (
@@ -108,8 +108,8 @@ class Silent:
         ),
         (
             lambda: build([UCB(2)], [UCB1(1)]),
-            "selector is a list without needs, active, choose, observe, credit, withdraw, standing, certificate, but "
-            "must have all members of equipoise.Selector",
+            "selector is a list without needs, active, choose, replay, observe, credit, withdraw, standing, "
+            "certificate, but must have all members of equipoise.Selector",
         ),
         (
             lambda: build([UCB(2), OFUL], UCB1(2)),

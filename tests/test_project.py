@@ -58,6 +58,7 @@ DOORS = {
     ("equipoise.__init__", "equipoise.simulation.api"),
     ("equipoise.__init__", "equipoise.lab.runs.results"),
     ("equipoise.portfolio.portfolio", "equipoise.lab.report.portfolio_page"),
+    ("equipoise.config", "equipoise.lab.rivals"),
 }
 MAX_ROOT_MODULES = 12
 

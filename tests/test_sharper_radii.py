@@ -232,7 +232,7 @@ def records(selector: Any) -> list[dict[str, Any]]:
         choice = selector.choose()
         level = (0.8, 0.5, 0.4)[choice.learner]
         selector.credit(choice, level + 0.05 * chances.random())
-    about = {"selector_label": "sharp", "seed": 0, "selector": selector, "learner_names": ["a", "b", "c"]}
+    about = {"selector_label": "sharp", "seed": 0, "premises": selector.premises, "learner_names": ["a", "b", "c"]}
     return [elimination_record(gone, **about) for gone in selector.eliminations]
 
 

@@ -12,7 +12,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 from equipoise.certificates.comparisons import Comparison, PairedCertificate
 from equipoise.certificates.eliminations import AnyElimination, Elimination, EpochEnd, SameRoundElimination
@@ -38,36 +38,24 @@ KINDS: dict[str, type[Proof]] = {
 }
 
 
-@runtime_checkable
-class Provable(Protocol):
-    """A selector that states everything its eliminations are computed from, so that others can recompute them."""
-
-    @property
-    def premises(self) -> Premises:
-        """The settings that its proofs rest on."""
-        ...
-
-    @property
-    def eliminations(self) -> Sequence[AnyElimination]: ...
-
-
 def elimination_record(
     elimination: AnyElimination,
     *,
     selector_label: str,
     seed: int,
-    selector: Provable,
+    premises: Premises,
     learner_names: Names,
     instance: str = "",
     rewards: str = "",
 ) -> Record:
     """Return the elimination as plain data, as in one line of `eliminations.jsonl`.
 
-    `selector` is the one that eliminated the learner; `instance` names the problem instance if an experiment has
-    several; `rewards` says how the rewards were changed before they counted, such as "rewards clipped to [0, 1]".
+    `premises` are those of the selector that eliminated the learner; `instance` names the problem instance if an
+    experiment has several; `rewards` says how the rewards were changed before they counted, such as "rewards clipped to
+    [0, 1]".
     """
     origin = Origin(selector_label, seed, elimination.round, instance, rewards)
-    return elimination.sealed(origin, learner_names, selector.premises)
+    return elimination.sealed(origin, learner_names, premises)
 
 
 def comparison_record(
@@ -76,13 +64,13 @@ def comparison_record(
     selector_label: str,
     seed: int,
     round: int,
-    selector: Provable,
+    premises: Premises,
     learner_names: Names,
     instance: str = "",
 ) -> Record:
     """Return the comparison of two learners after `round` rounds as plain data; the other arguments are as above."""
     origin = Origin(selector_label, seed, round, instance, comparison.rewards)
-    return comparison.sealed(origin, learner_names, selector.premises)
+    return comparison.sealed(origin, learner_names, premises)
 
 
 def kind_of(record: Mapping[str, Plain]) -> type[Proof] | None:

@@ -68,11 +68,12 @@ def _check(config: PortfolioConfig) -> None:
     from equipoise.cli.terminal import print_table
     from equipoise.compatibility import NEEDS, provided_by
     from equipoise.lab.report.kit import text_table
+    from equipoise.selector import needs_of
 
     portfolio = config.portfolio()
     selector = portfolio.selector
     typer.echo(f"{config.name}: {selector!r}")
-    needed = [need for need in NEEDS if need in selector.needs]
+    needed = [need for need in NEEDS if need in needs_of(selector)]
     rows = []
     for name, learner in zip(portfolio.learner_names, portfolio.learners, strict=True):
         words = provided_by(learner)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from equipoise.errors import EquipoiseError, StoreConflict, UnreadableFile
 from equipoise.journal.protocol import Journal
-from equipoise.learner import MinimalLearner, part_name
+from equipoise.learner import MinimalLearner, part_name, savable
 from equipoise.portfolio import Portfolio
 from equipoise.portfolio.events import Event, logger
 from equipoise.storage import codec
@@ -120,7 +120,7 @@ def _added(event: Event, template: Portfolio | None) -> MinimalLearner | None:
         return None
     row = event.data["learner"]
     learner = _copy_of(row["class"], row["name"], template)
-    learner.restore(row["state"])  # type: ignore[attr-defined]
+    savable(learner).restore(row["state"])
     return learner
 
 

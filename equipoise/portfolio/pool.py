@@ -20,7 +20,7 @@ from equipoise.bounds import Bound, Observed
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.learner import AdaptedLearner, MinimalLearner, StatesUnits, accepts, find, part_name, unique_names
 from equipoise.portfolio.events import Events
-from equipoise.selector import Selector, SelectorTraits, capabilities, configure, traits_of
+from equipoise.selector import Selector, SelectorTraits, capabilities, configure, needs_of, traits_of
 from equipoise.settings.checks import text
 from equipoise.settings.units import DEFAULT_RANGE
 from equipoise.types import Config
@@ -225,7 +225,7 @@ class Selection:
     def __init__(self, selector: Selector) -> None:
         self.selector = selector
         self.can = capabilities(selector)
-        self.needs = selector.needs
+        self.needs = needs_of(selector)
         self.traits: SelectorTraits = traits_of(selector)
 
     def refresh(self) -> None:

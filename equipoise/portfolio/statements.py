@@ -19,7 +19,7 @@ import numpy as np
 
 from equipoise.certificates import AnyElimination, Certificate, Comparison, Standing
 from equipoise.certificates.fields import Record
-from equipoise.certificates.records import Provable, comparison_record, elimination_record
+from equipoise.certificates.records import comparison_record, elimination_record
 from equipoise.errors import UnknownName
 from equipoise.portfolio.drift import DriftMonitor, Refuted
 from equipoise.portfolio.events import Events
@@ -373,12 +373,13 @@ class Reporter:
         """Return all eliminations, and comparisons of pairs of learners, as records."""
         state, selector = self._state, self._state.selection.selector
         comparisons = [self.compare(learner, other) for learner, other in pairs]
-        if not isinstance(selector, Provable):
+        proves = state.selection.can.proves
+        if proves is None:
             return []
         about: Config = {
             "selector_label": state.selection.can.name,
             "seed": state.settings.seed,
-            "selector": selector,
+            "premises": proves.premises,
             "learner_names": state.pool.names,
         }
         rewards, eliminations = self.rewards().describe(), self.in_rounds(eliminations_of(selector) or ())

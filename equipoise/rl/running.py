@@ -20,7 +20,7 @@ import gymnasium
 import numpy as np
 
 from equipoise.errors import EquipoiseError, InvalidArgument
-from equipoise.learner import part_name
+from equipoise.learner import capabilities
 from equipoise.learners._core.trajectory import Trajectory
 from equipoise.portfolio import Portfolio
 from equipoise.problems.finite_mdp import FiniteMDP
@@ -29,27 +29,6 @@ from equipoise.settings.checks import count, interval, real
 from equipoise.types import Action, Array, Context, Integers
 
 Environment: TypeAlias = gymnasium.Env[Context, Action]
-
-
-@runtime_checkable
-class ForActions(Protocol):
-    """A learner for environments with `n_actions` actions."""
-
-    n_actions: int
-
-
-@runtime_checkable
-class ForStates(Protocol):
-    """A learner for environments with `n_states` states."""
-
-    n_states: int
-
-
-@runtime_checkable
-class ForHorizon(Protocol):
-    """A learner for episodes of `horizon` steps."""
-
-    horizon: int
 
 
 @runtime_checkable
@@ -182,28 +161,29 @@ def _check_spaces(env: Environment, portfolio: Portfolio) -> int:
     if not isinstance(actions, gymnasium.spaces.Discrete):
         raise InvalidArgument(f"env has action space {actions}, but must have a Discrete one")
     for learner in portfolio.learners:
-        name = part_name(learner)
-        if isinstance(learner, ForActions) and learner.n_actions != actions.n:
-            raise InvalidArgument(f"env has {actions.n} actions, but must have {learner.n_actions} for {name!r}")
-        if not isinstance(learner, ForStates):
+        can = capabilities(learner)
+        name, n_states = can.name, can.n_states
+        if can.n_actions not in (None, actions.n):
+            raise InvalidArgument(f"env has {actions.n} actions, but must have {can.n_actions} for {name!r}")
+        if n_states is None:
             continue
         if not isinstance(observations, gymnasium.spaces.Discrete) or observations.start != 0:
             raise InvalidArgument(
-                f"env has observation space {observations}, "
-                f"but must have states 0 to {learner.n_states - 1} for {name!r}"
+                f"env has observation space {observations}, but must have states 0 to {n_states - 1} for {name!r}"
             )
-        if observations.n != learner.n_states:
-            raise InvalidArgument(f"env has {observations.n} states, but must have {learner.n_states} for {name!r}")
+        if observations.n != n_states:
+            raise InvalidArgument(f"env has {observations.n} states, but must have {n_states} for {name!r}")
     return int(actions.start)
 
 
 def _horizon(portfolio: Portfolio) -> int:
-    found = {learner.horizon for learner in portfolio.learners if isinstance(learner, ForHorizon)}
+    horizons = (capabilities(learner).horizon for learner in portfolio.learners)
+    found = {horizon for horizon in horizons if horizon is not None}
     if len(found) != 1:
         raise InvalidArgument(
             f"learners have horizons {sorted(found)}, but must have a single one unless run() is given a horizon"
         )
-    return int(found.pop())
+    return found.pop()
 
 
 def _default_return_range(env: Environment, horizon: int) -> tuple[float, float]:

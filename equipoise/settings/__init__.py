@@ -296,7 +296,7 @@ class HasState(Protocol):
 
 
 def _state_of(part: object) -> object:
-    return part.state() if isinstance(part, HasState) else None
+    return part.state() if isinstance(part, HasState) and callable(part.state) else None
 
 
 def _plain(value: Any) -> Plain:

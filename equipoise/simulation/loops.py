@@ -14,6 +14,7 @@ import numpy as np
 from equipoise.learner import LearnsEpisodes, Proposals, accepts, compilable, implements
 from equipoise.learners._core import ridge
 from equipoise.portfolio import Portfolio
+from equipoise.selector import needs_of
 from equipoise.simulation import adapters, rounds
 from equipoise.simulation.adapters import OnElimination
 from equipoise.simulation.binding import Binding, Function, Group, bind, interpreted
@@ -151,7 +152,7 @@ class Joint:
     """The compiled loop of a selector and its learners on one sequence of rounds."""
 
     def __init__(self, problem: Part, learners: Sequence[Part], selector: Part, share_data: bool) -> None:
-        demands = {name: need in selector.needs for name, need in (("ASKS_ALL", "actions"), ("WEIGHTED", "weight"))}
+        demands = {name: need in needs_of(selector) for name, need in (("ASKS_ALL", "actions"), ("WEIGHTED", "weight"))}
         demands["SMOOTHED"] = replays_policies(selector)
         demands["EXPERTS"] = draws_experts = bool(selector.traits.experts)
         groups = Groups(learners)

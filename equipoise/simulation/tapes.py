@@ -25,6 +25,7 @@ import numpy as np
 from equipoise.errors import EquipoiseError
 from equipoise.learner import part_name
 from equipoise.problem import AdaptedProblem
+from equipoise.selector import needs_of
 from equipoise.simulation.adapters import OnElimination, ignore
 from equipoise.simulation.loops import Part, alone, can_compile, on_recorded, replays_policies
 from equipoise.simulation.parts import Curves, Recorded, open_run
@@ -132,7 +133,7 @@ def why_not_tapes(problem: Part, selector: Part, share_data: bool) -> str | None
         return f"the contexts of {adapted.name} are not independent and identically distributed"
     demands = {"actions": "asks every learner in every round", "weight": "gives learners importance-weighted rewards"}
     for need, reason in demands.items():
-        if need in selector.needs:
+        if need in needs_of(selector):
             return f"{part_name(selector)} {reason}"
     if replays_policies(selector):
         return f"{part_name(selector)} plays earlier policies of its learners"

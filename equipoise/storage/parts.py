@@ -23,8 +23,8 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
-from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
-from equipoise.learner import HasSettings, MadeFromConfig, MinimalLearner, Saves, implements, part_name
+from equipoise.errors import EquipoiseError, StoreConflict, UnreadableFile
+from equipoise.learner import HasSettings, MadeFromConfig, MinimalLearner, Saves, implements, part_name, savable
 from equipoise.selector import Selector, check_selector
 from equipoise.settings import equal_data
 from equipoise.storage.codec import check_savable, decode, encode
@@ -96,10 +96,7 @@ def unpack(data: bytes, path: Path) -> Plain:
 
 def describe_part(part: object) -> Config:
     """Class, settings and state of a learner or selector."""
-    name = part_name(part)
-    if not implements(part, Saves):
-        raise InvalidArgument(f"{name!r} has no state() and restore(), so it cannot be saved")
-    return {**fingerprint(part), "name": name, "state": part.state()}
+    return {**fingerprint(part), "name": part_name(part), "state": savable(part).state()}
 
 
 def fingerprint(part: object) -> Config:
@@ -141,6 +138,7 @@ def _rebuild(row: Config, registry: Mapping[str, type[Any]], argument: str) -> A
 
 
 def _check_matches(part: Part, row: Config) -> Part:
+    savable(part)
     own, saved = fingerprint(part), {key: row[key] for key in ("class", "ours", "config")}
     if not equal_data(own, saved):
         raise StoreConflict(

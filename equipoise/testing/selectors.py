@@ -22,10 +22,18 @@ from typing import Any, NamedTuple
 
 from equipoise.bounds import Power
 from equipoise.certificates import AnyElimination, Certificate, Standing
-from equipoise.compatibility import NEEDS
 from equipoise.errors import EquipoiseError
 from equipoise.learner import Proposal, implements
-from equipoise.selector import ChangesPool, Choice, Configures, KnowsChances, Selector, takes_available, traits_of
+from equipoise.selector import (
+    ChangesPool,
+    Choice,
+    Configures,
+    KnowsChances,
+    Selector,
+    needs_of,
+    takes_available,
+    traits_of,
+)
 from equipoise.testing import checks
 from equipoise.testing.checks import always, generator, require, require_error, require_same_arrays, saved
 
@@ -70,8 +78,7 @@ def check_selector(factory: Callable[[], Selector]) -> list[str]:
 
 
 def declares_only_known_needs(subject: Subject) -> None:
-    needs = set(subject.make().needs)
-    require(needs <= NEEDS.keys(), f"needs is {sorted(needs)}, but only {sorted(NEEDS)} have a meaning")
+    needs_of(subject.make())  # an unknown word is an error
 
 
 def choosing_takes_no_context(subject: Subject) -> None:
@@ -538,7 +545,7 @@ def open_round(subject: Subject, selector: Selector, t: int) -> Choice:
 
 def observe(subject: Subject, selector: Selector, choice: Choice) -> None:
     """Pass the proposals of the chosen learner, or of all active ones if the selector needs them."""
-    asked = {choice.learner, *(selector.active if "actions" in selector.needs else ())}
+    asked = {choice.learner, *(selector.active if "actions" in needs_of(selector) else ())}
     regret = subject.regret(selector, choice)
     proposals = {
         i: Proposal(subject.places[i] % 2, lower=subject.lower(selector, i), regret=regret, greedy=0)

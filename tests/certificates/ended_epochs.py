@@ -21,7 +21,7 @@ def records_of(**settings: Any) -> list[dict[str, Any]]:
         selector.observe(choice, {i: Proposal(0, lowers[i], 0.1) for i in selector.active})
         selector.credit(choice, low + 0.3 * (high - low))
     return [
-        elimination_record(end, selector_label="adversarial", seed=3, selector=selector, learner_names=NAMES)
+        elimination_record(end, selector_label="adversarial", seed=3, premises=selector.premises, learner_names=NAMES)
         for end in selector.eliminations
     ]
 

@@ -46,7 +46,7 @@ def played(seed: int = 0, rounds: int = 2_000, **settings: Any) -> Portfolio:
 def record_of(portfolio: Portfolio, first: int = 0, second: int = 1) -> dict[str, Any]:
     rounds = portfolio.certificate().rounds
     about: Any = {"selector_label": "s", "seed": 0, "round": rounds, "learner_names": portfolio.learner_names}
-    return comparison_record(portfolio.compare(first, second), selector=portfolio.selector, **about)
+    return comparison_record(portfolio.compare(first, second), premises=portfolio.selector.premises, **about)
 
 
 def test_the_interval_is_that_of_the_formula() -> None:
@@ -164,7 +164,7 @@ def test_a_record_states_since_when_one_law_is_assumed_if_that_was_refuted() -> 
     portfolio = played(rounds=300)
     about: Any = {"selector_label": "s", "seed": 0, "round": 300, "learner_names": portfolio.learner_names}
     compared = replace(portfolio.compare(0, 1), law_refuted_at=200)
-    record = comparison_record(compared, selector=portfolio.selector, **about)
+    record = comparison_record(compared, premises=portfolio.selector.premises, **about)
     assert (record["law_since"], record["law_refuted_at"]) == (1, 200)
     assert verify_record(record) == []
     assert not {"law_since", "law_refuted_at"} & set(record_of(portfolio))

@@ -26,7 +26,12 @@ def test_a_record_proves_itself_before_and_after_a_trip_through_json(record: dic
 def test_the_instance_of_the_problem_may_be_named() -> None:
     selector = AdversarialElimination(CLASSES)
     record = elimination_record(
-        end_of(RECORDS[0]), selector_label="a", seed=0, selector=selector, learner_names=NAMES, instance="hiding"
+        end_of(RECORDS[0]),
+        selector_label="a",
+        seed=0,
+        premises=selector.premises,
+        learner_names=NAMES,
+        instance="hiding",
     )
     assert record["instance"] == "hiding"
     assert verify_record(record) == []

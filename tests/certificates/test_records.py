@@ -42,7 +42,7 @@ def eliminated_records(seed: int = 0, **settings: Any) -> list[dict[str, Any]]:
         share = (0.9, 0.2, 0.1)[choice.learner]
         selector.credit(choice, high if chances.random() < share else low)
     return [
-        elimination_record(e, selector_label="balanced", seed=seed, selector=selector, learner_names=NAMES)
+        elimination_record(e, selector_label="balanced", seed=seed, premises=selector.premises, learner_names=NAMES)
         for e in selector.eliminations
     ]
 
@@ -339,7 +339,7 @@ def test_records_of_learners_that_joined_late_verify() -> None:
             choice = selector.choose()
             selector.credit(choice, (early_mean, late_mean)[choice.learner])
         (elimination,) = selector.eliminations
-        about: dict[str, Any] = {"selector_label": "balanced", "seed": 0, "selector": selector}
+        about: dict[str, Any] = {"selector_label": "balanced", "seed": 0, "premises": selector.premises}
         about["learner_names"] = ["early", "late"]
         record = elimination_record(elimination, **about)
         compared = comparison_record(selector.compare(0, 1), round=selector.certificate().rounds, **about)

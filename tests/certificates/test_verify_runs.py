@@ -29,7 +29,7 @@ def records() -> list[dict[str, Any]]:
         for gone in pool.selector.eliminations:
             found.append(
                 elimination_record(
-                    gone, selector_label="balanced", seed=seed, selector=pool.selector, learner_names=names
+                    gone, selector_label="balanced", seed=seed, premises=pool.selector.premises, learner_names=names
                 )
             )
     assert len(found) == 5

@@ -236,6 +236,28 @@ def test_a_run_goes_on_after_a_refused_episode_as_if_it_had_never_begun() -> Non
     assert all(np.array_equal(one, other, equal_nan=True) for one, other in zip(*runs, strict=True))
 
 
+@pytest.mark.parametrize("value", [None, "x", True, [1]], ids=repr)
+@pytest.mark.parametrize("name", ["n_actions", "n_states", "horizon"])
+def test_a_size_that_is_not_a_whole_number_is_not_a_size(name: str, value: Any) -> None:
+    class Walk:
+        def decide(self, context):
+            return lambda step, observation: 1
+
+        def learn(self, context, action, reward):
+            pass
+
+    learner = Walk()
+    setattr(learner, name, value)
+    portfolio = Portfolio([learner], BalancedElimination([Power(1.0)], reward_range=(0.0, 4.0)))
+    assert rl.run(Corridor(), portfolio, 2, horizon=4).lengths.tolist() == [4, 4]
+    with pytest.raises(InvalidArgument, match=r"^learners have horizons \[\], but must have a single one"):
+        rl.run(Corridor(), portfolio, 2)
+    setattr(learner, name, np.int64(3))
+    refused = {"n_actions": "must have 3 for 'Walk'", "n_states": "must have states 0 to 2 for 'Walk'"}
+    with pytest.raises(InvalidArgument, match=refused.get(name, "must end within horizon = 3")):
+        rl.run(Corridor(), portfolio, 2, horizon=None if name == "horizon" else 4)
+
+
 def test_an_episode_that_one_learner_cannot_learn_is_learned_by_the_others() -> None:
     class Walk(Recorder):
         def decide(self, context: Any) -> Proposal:

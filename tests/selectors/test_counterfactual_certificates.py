@@ -147,7 +147,7 @@ def test_comparisons_of_learners_with_greedy_experts_are_verified() -> None:
         selector.observe(choice, {i: Proposal(i, greedy=0) for i in selector.active})
         selector.credit(choice, 0.5)
     for other in (1, 2):
-        about = {"selector_label": "x", "seed": 3, "round": 60, "selector": selector, "learner_names": "abc"}
+        about = {"selector_label": "x", "seed": 3, "round": 60, "premises": selector.premises, "learner_names": "abc"}
         record = comparison_record(selector.compare(0, other), **about)  # type: ignore[arg-type]
         assert record["accounts"] == [2, 2, 2] and verify_record(record) == []
         assert verify_record({name: value for name, value in record.items() if name != "accounts"}) != []

@@ -69,7 +69,7 @@ def test_it_eliminates_whom_the_reference_eliminates(seed: int) -> None:
         assert by_round == ([choice.learner] if expected else [])
         assert selector.active
         for each in new:
-            about: Any = {"selector_label": "s", "seed": 0, "selector": selector, "learner_names": "abc"}
+            about: Any = {"selector_label": "s", "seed": 0, "premises": selector.premises, "learner_names": "abc"}
             record = elimination_record(each, **about)
             faults = verify_record(json.loads(json.dumps(record)))
             assert [fault for fault in faults if not fault.startswith("radius_scale")] == []
@@ -112,7 +112,7 @@ def test_a_misspecified_witness_would_eliminate_a_perfect_learner() -> None:
     (elimination,) = selector.eliminations
     assert isinstance(elimination, SameRoundElimination)
     assert (elimination.learner.index, elimination.witness.index) == (0, 1)
-    about: Any = {"selector_label": "s", "seed": 0, "selector": selector}
+    about: Any = {"selector_label": "s", "seed": 0, "premises": selector.premises}
     record = elimination_record(elimination, learner_names=["OFUL(d=2)", "OFUL(d=1)"], **about)
     assert verify_record(record) == []
     assert "OFUL(d=2) was eliminated with confidence 0.95, if the confidence sets of OFUL(d=1) hold" in (

@@ -17,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.certificates.fields import Record
-from equipoise.certificates.records import Provable, elimination_record
+from equipoise.certificates.records import elimination_record
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks, silent
 from equipoise.lab.experiment import Experiment, Setup, chosen_labels, reward_width
 from equipoise.lab.runs.results import Curve, Results, SeedResult
 from equipoise.lab.runs.store import RunFolder
-from equipoise.learner import part_name
-from equipoise.selector import Selector
+from equipoise.learner import find, part_name
+from equipoise.selector import Provable, Selector, eliminations_of
 from equipoise.selectors import Oracle
 from equipoise.settings.checks import count
 from equipoise.simulation.joint import run_jointly
@@ -109,10 +109,12 @@ def _run_selector(one: _Instance, label: str) -> tuple[Curve, list[Record]]:
     curve = Curve(
         "selector", label, marks, run.regret, certified, run.plays, one.instance, seconds, violated=violates(run)
     )
-    if not isinstance(selector, Provable):
+    proves = find(selector, Provable)
+    if proves is None:
         return curve, []
     about: Config = {"selector_label": label, "seed": seed, "learner_names": one.names, "instance": one.instance}
-    return curve, [elimination_record(proof, selector=selector, **about) for proof in selector.eliminations]
+    eliminations = eliminations_of(selector) or ()
+    return curve, [elimination_record(proof, premises=proves.premises, **about) for proof in eliminations]
 
 
 def run_from_tapes(tapes: Tapes, selector: Selector) -> tuple[Curves, float]:

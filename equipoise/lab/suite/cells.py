@@ -28,7 +28,7 @@ from equipoise.lab.suite.late import LateLearner, LatePortfolio, run_late
 from equipoise.lab.suite.setups import InstanceSetup
 from equipoise.learner import Learner, provides
 from equipoise.problem import FullProblem
-from equipoise.selector import Selector, traits_of
+from equipoise.selector import Selector, needs_of, traits_of
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.loops import can_compile, replays_policies
 from equipoise.simulation.parts import Curves
@@ -78,7 +78,7 @@ def way_of(instance: str, rounds: int, label: str, shared: bool) -> str | None:
         check_compatible(selector, setup.learners)
     except IncompatibleLearner:
         return None
-    stores_more = "weight" in selector.needs or replays_policies(selector)
+    stores_more = "weight" in needs_of(selector) or replays_policies(selector)
     affordable = rounds <= MAX_INTERPRETED_ROUNDS and not stores_more
     if setup.delays is not None:
         return IN_PORTFOLIO if affordable and not traits_of(selector).simulation_only else None
