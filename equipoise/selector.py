@@ -30,7 +30,7 @@ from equipoise.learner import (
     implements,
     part_name,
 )
-from equipoise.settings.checks import real
+from equipoise.settings.checks import measured, real
 from equipoise.types import Config, Plain, State
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class SelectorTraits:
 
     def check_reward(self, reward: float) -> float:
         """The reward as a float; raises an error if it is invalid."""
-        number = real("reward", reward)
+        number = measured("reward", reward)
         if self.reward_range is not None and self.noise is None:
             low, high = self.reward_range
             if not low <= number <= high:

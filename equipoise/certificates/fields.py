@@ -22,7 +22,6 @@ from equipoise.storage.files import digest
 from equipoise.types import Plain
 
 VERSION = 1  # of the form of all records
-VERSION = 1  # of the form of all records
 CLOSE = 1e-12  # relative; logarithms and roots may differ in the last digits between machines
 TWO_SIDED = 2  # shares of a radius that is used on both sides
 

@@ -27,7 +27,7 @@ before them (an elimination, a learner suspended because it failed) are `derived
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from equipoise.errors import InvalidArgument
@@ -132,6 +132,7 @@ class Events:
         self._tickets, self._history = tickets, history
         self.listeners = Listeners()
         self.on_elimination: list[Callable[[Any], None]] = []
+        self._blocked: set[tuple[int, str]] = set()  # open rounds that hold up others, and that were announced
 
     def __getstate__(self) -> dict[str, object]:
         # A copy must not call the callbacks of the original.
@@ -140,6 +141,15 @@ class Events:
     def emit(self, kind: str, data: Mapping[str, Plain], *, derived: bool = False, key: str | None = None) -> None:
         self._history.mark(self._tickets.round, kind, data)
         self.listeners.announce(Event(kind, data, self._tickets.time, derived, key=key))
+
+    def announce_blocked(self, blocked: Iterable[tuple[int, Mapping[str, Plain]]]) -> None:
+        """Announce decisions that hold up many others, once each for evidence and for updates."""
+        for round_, data in blocked:
+            if (round_, data["what"]) not in self._blocked:
+                self._blocked.add((round_, data["what"]))
+                self.emit("blocked", data, derived=True)
+        still_open = {ticket.round for ticket in self._tickets.open.values()}
+        self._blocked = {(round_, what) for round_, what in self._blocked if round_ in still_open}
 
     def announce_elimination(self, elimination: Any, data: Mapping[str, Plain]) -> None:
         self.emit("eliminated", data, derived=True)

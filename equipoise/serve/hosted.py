@@ -222,6 +222,4 @@ def _repeated(event: Event, context: Context) -> Decision:
     data = event.data
     if data["digest"] != context_digest(context):
         raise DuplicateDecision(f"id {data['id']!r} was used for a decision with another context, but must be unique")
-    of_learner, of_action, propensity = data["probabilities"]
-    who = data["learner"], data["name"]
-    return Decision(data["id"], data["action"], *who, of_learner, of_action, propensity, data["action_id"])
+    return Decision.from_event(data)

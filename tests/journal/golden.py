@@ -4,6 +4,7 @@ Releases must open both as they are. Write new ones, with a new number, only tog
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ def play(live: Any) -> None:
     live.add_learner(UCB(3, scale=2.0, name="late"))
     live.rename_learner("late", "newest")
     live.reconfigure(explore=0.0, fallback=2)
+    live.transact(lambda portfolio, at: portfolio.declare(replace(portfolio.declared, explore=0.0)))
     live.remove_learner(live.learner_names[2])
     live.expire(at=START + 9000.0)
     for t in range(20):

@@ -48,7 +48,7 @@ def read(hosted: Hosted, requests: Sequence[float], *, with_text: bool) -> Readi
 
 
 def _words(portfolio: Portfolio, standing: Sequence[Standing], certificate: Certificate) -> Config:
-    statements = portfolio.statements()
+    statements, deadline = portfolio.statements(), portfolio.settings.deadline
     return {
         "selector": statements.selector,
         "rule": text.rule(statements),
@@ -63,8 +63,8 @@ def _words(portfolio: Portfolio, standing: Sequence[Standing], certificate: Cert
             for update in portfolio.failed_updates[-MAX_LISTED:]
         ],
         "marks": [mark._asdict() for mark in portfolio.history.marks],
-        "deadline": None if portfolio.deadline is None else {_unit(portfolio.deadline): portfolio.deadline},
-        "default_reward": portfolio.default_reward,
+        "deadline": None if deadline is None else {_unit(deadline): deadline},
+        "default_reward": portfolio.settings.default_reward,
     }
 
 
